@@ -1,0 +1,168 @@
+"""The seam between CPU and GPU: the only file that imports cudf, cudf_polars, cupy or rmm.
+
+It chooses once a run: which engine collects a query, what holds arrays, which device XGBoost trains on. Inside a task the data decides
+(`array_module`); no stage asks which backend it runs on. On a GPU nothing falls back to the CPU in silence: a query that cuDF cannot run
+raises, and `refusals` says so before anything starts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from pipeline.errors import PlaceError
+
+# `translate` is the plan of a gpu run: empty frames on the CPU, after cuDF has been asked whether it would run the query.
+Backend = Literal["cpu", "gpu", "translate"]
+
+
+def cores() -> int:
+    """Cores this process may use: the scheduler's mask and a container's quota counted in."""
+    from dask.system import CPU_COUNT
+
+    return int(CPU_COUNT)
+
+
+def limit_threads(threads: int | None = None) -> dict[str, str]:
+    """Settings for one Polars pool and one BLAS thread a task in this process, made before those libraries load; what a user set stays.
+
+    Returns them, so that worker processes can be given the same.
+    """
+    wanted = {"POLARS_MAX_THREADS": str(threads or cores()), **dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")}
+    return {name: os.environ.setdefault(name, value) for name, value in wanted.items()}
+
+
+if "polars" not in sys.modules:
+    limit_threads()
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class UntranslatableError(ValueError):
+    """A query that cuDF cannot run; the planner adds the line of the job file."""
+
+
+def gpu_count() -> int:
+    """GPUs that this machine shows, by NVML and without a CUDA context; 0 where there is no driver or no pynvml."""
+    if find_spec("pynvml") is None:
+        return 0
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return int(pynvml.nvmlDeviceGetCount())
+    except pynvml.NVMLError:
+        return 0
+
+
+def choose_backend(wanted: Literal["auto", "cpu", "gpu"], *, workers_elsewhere: bool = False) -> Backend:
+    """The backend of a run. `auto` takes the GPU where one is visible and RAPIDS is installed.
+
+    Raises PlaceError for `gpu` on a machine with no GPU (unless the workers are on other machines) or without the RAPIDS packages.
+    """
+    visible = gpu_count() > 0
+    installed = find_spec("cudf_polars") is not None
+    if wanted == "gpu":
+        if not installed:
+            raise PlaceError("backend gpu: the RAPIDS packages are not installed here. Install them with: pip install '.[gpu]'")
+        if not visible and not workers_elsewhere:
+            raise PlaceError(
+                "backend gpu: this machine shows no NVIDIA GPU. Use backend: cpu, or cluster: a scheduler whose workers have GPUs."
+            )
+        return "gpu"
+    return "gpu" if wanted == "auto" and visible and installed and not workers_elsewhere else "cpu"
+
+
+def engine(backend: Backend) -> Any:
+    """What `LazyFrame.collect(engine=...)` takes in a task: Polars' streaming engine, or cuDF on this task's GPU."""
+    if backend != "gpu":
+        return "streaming"
+    import polars
+
+    return polars.GPUEngine(executor="in-memory", raise_on_fail=True)
+
+
+def collect(query: pl.LazyFrame, backend: Backend) -> pl.DataFrame:
+    """Run a lazy query in this task. Raises UntranslatableError under `translate` where cuDF would refuse it."""
+    if backend == "translate" and (refused := refusals(query)):
+        raise UntranslatableError(f"cuDF cannot run this stage's query: {'; '.join(refused)}. Use backend: cpu, or write it another way.")
+    return query.collect(engine=engine(backend))
+
+
+def refusals(query: pl.LazyFrame) -> list[str]:
+    """What cuDF cannot run of a query, found without a GPU; empty where it runs all of it."""
+    import polars
+    from cudf_polars import Translator
+
+    node = cast("Any", query)._ldf.visit()
+    translator = Translator(node, polars.GPUEngine(executor="in-memory", raise_on_fail=True))
+    translator.translate_ir()
+    return [str(error) for error in translator.errors]
+
+
+def spread_engine(client: Any) -> Any:
+    """cuDF's engine over all GPUs of a Dask cluster, on our own client; dask-cuda has bound the workers to their GPUs already."""
+    from cudf_polars.engine.dask import DaskEngine
+    from cudf_polars.engine.hardware_binding import HardwareBindingPolicy
+
+    return DaskEngine(dask_client=client, engine_options={"hardware_binding": HardwareBindingPolicy(enabled=False), "raise_on_fail": True})
+
+
+def array_module(*arrays: Any) -> Any:
+    """NumPy, or CuPy where any of the arrays lives on a GPU."""
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and any(isinstance(array, cupy.ndarray) for array in arrays):
+        return cupy
+    import numpy
+
+    return numpy
+
+
+def special_module(*arrays: Any) -> Any:
+    """scipy.special, or CuPy's where any of the arrays lives on a GPU."""
+    if array_module(*arrays).__name__ == "cupy":
+        import cupyx.scipy.special as special
+    else:
+        import scipy.special as special
+    return special
+
+
+def to_device(array: Any, backend: Backend) -> Any:
+    """The array where the backend wants it: NumPy on a CPU, CuPy on a GPU."""
+    if backend != "gpu":
+        return to_host(array)
+    import cupy
+
+    return cupy.asarray(array)
+
+
+def to_host(array: Any) -> Any:
+    """The array as NumPy."""
+    return array if array_module(array).__name__ == "numpy" else array.get()
+
+
+def xgboost_device(backend: Backend) -> str:
+    """XGBoost's `device`: its own silent fall-back from cuda to the CPU is refused by `choose_backend`, which has seen a GPU."""
+    return "cuda" if backend == "gpu" else "cpu"
+
+
+def device_names() -> list[str]:
+    """Names of the visible GPUs, by NVML; empty where there are none."""
+    names = []
+    for index in range(gpu_count()):
+        import pynvml
+
+        names.append(str(pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(index))))
+    return names
+
+
+def import_xgboost() -> Any:
+    """The xgboost module; where neither extra is installed a PlaceError that says which to install."""
+    if find_spec("xgboost") is None:
+        raise PlaceError("xgboost is not installed. Install it with: pip install '.[cpu]' (no GPU) or pip install '.[gpu]' (CUDA 13)")
+    import xgboost
+
+    return xgboost

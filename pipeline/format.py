@@ -1,0 +1,127 @@
+"""What a file format is: an `InputFormat` that says what its files hold before reading them, an `OutputFormat` that writes a part.
+
+One file under formats/ a format, named like it, with a class of either kind or both. A file's schema comes from its footer or header.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated, ClassVar, TypeVar
+
+import polars as pl
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from pipeline.errors import InputError, JobError, near
+from pipeline.node import Source
+from pipeline.part import Part, Schema
+
+Paths = Annotated[
+    tuple[str, ...],
+    Field(min_length=1, description="A file, a folder, a pattern with * or a list of these."),
+    BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
+]
+
+
+class InputFormat(BaseModel):
+    """How to read some files as one table."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: ClassVar[str] = ""
+    suffixes: ClassVar[tuple[str, ...]] = ()  # which files of a folder are meant
+
+    path: Paths
+    parts: int | None = Field(None, ge=1, le=100_000, description="Parts to cut the table into; chosen by size where it is not given.")
+
+    def files(self) -> list[str]:
+        """The files meant, in order. Raises InputError where a path names none, or an empty one."""
+        found = [file for path in self.path for file in self._expand(path)]
+        for file in found:
+            if Path(file).stat().st_size == 0:
+                raise InputError(f"{file}: the file is empty")
+        return found
+
+    def _expand(self, path: str) -> list[str]:
+        if Path(path).is_dir():
+            inside = sorted(str(file) for file in Path(path).iterdir() if file.name.endswith(self.suffixes) and file.is_file())
+            if not inside:
+                raise InputError(f"{path}: the folder has no file that ends in {' or '.join(self.suffixes)}")
+            return inside
+        if Path(path).is_file():
+            return [path]
+        if glob.has_magic(path) and (matched := sorted(glob.glob(path, recursive=True))):
+            return matched
+        folder = Path(path).parent
+        names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
+        hint = near(Path(path).name, names) if folder.is_dir() else f" The folder {folder} does not exist."
+        raise InputError(f"{path}: no such file.{hint}" if not glob.has_magic(path) else f"{path}: no file matches this pattern")
+
+    def table_schema(self) -> Schema:
+        """The table's schema, from footers and headers alone. Raises InputError for what is not such a file."""
+        raise NotImplementedError(f"{type(self).__name__} has no table_schema")
+
+    def axes(self) -> Mapping[str, pl.DataFrame]:
+        """Per array, the frame that labels its second axis (`calls`: the samples)."""
+        return {}
+
+    def sources(self, parallel: int) -> Sequence[Source]:
+        """One source a part; `parallel` is how many tasks can run at once."""
+        raise NotImplementedError(f"{type(self).__name__} has no sources")
+
+    def rows(self) -> int | None:
+        """The number of rows where the files say it without being read."""
+        return None
+
+
+class OutputFormat(BaseModel):
+    """How to write a table's parts, one file each."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: ClassVar[str] = ""
+    suffix: ClassVar[str] = ""
+
+    def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
+        """Write one part to a local path that does not exist yet."""
+        raise NotImplementedError(f"{type(self).__name__} has no write")
+
+
+F = TypeVar("F", InputFormat, OutputFormat)
+
+
+@cache
+def format_files() -> dict[str, str]:
+    """Format name to module; third parties add theirs by the entry point pipeline.formats."""
+    own: dict[str, str] = {}
+    for file in (Path(__file__).parent / "formats").glob("[a-z]*.py"):
+        if re.search(r"\((In|Out)putFormat\)", file.read_text(encoding="utf-8")):  # others help several formats
+            own[file.stem] = f"pipeline.formats.{file.stem}"
+    for entry in entry_points(group="pipeline.formats"):
+        if entry.name in own:
+            raise JobError(f"format {entry.name!r} of {entry.value} is already defined in {own[entry.name]}: rename one of them")
+        own[entry.name] = entry.value.split(":")[0]
+    return own
+
+
+def format_class(name: str, kind: type[F]) -> type[F]:
+    """The class that reads (InputFormat) or writes (OutputFormat) a format. Raises JobError, with a near name, where there is none."""
+    files = format_files()
+    if name not in files:
+        raise JobError(f"there is no format {name!r}.{near(name, files)}")
+    for value in vars(importlib.import_module(files[name])).values():
+        if isinstance(value, type) and issubclass(value, kind) and value is not kind and value.__module__ == files[name]:
+            return value
+    verb = "read" if kind is InputFormat else "written"
+    able = [other for other in files if _has(other, kind)]
+    raise JobError(f"format {name!r} cannot be {verb}. Formats that can: {', '.join(sorted(able))}.")
+
+
+def _has(name: str, kind: type[InputFormat] | type[OutputFormat]) -> bool:
+    module = importlib.import_module(format_files()[name])
+    return any(
+        isinstance(v, type) and issubclass(v, kind) and v is not kind and v.__module__ == module.__name__ for v in vars(module).values()
+    )

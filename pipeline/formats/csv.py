@@ -1,0 +1,122 @@
+"""CSV and TSV, plain or gzipped, with stated or inferred types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.errors import InputError, near
+from pipeline.format import InputFormat, OutputFormat
+from pipeline.part import Part, Schema
+
+DTYPES: dict[str, pl.DataType] = {
+    "string": pl.String(),
+    "boolean": pl.Boolean(),
+    "int8": pl.Int8(),
+    "int16": pl.Int16(),
+    "int32": pl.Int32(),
+    "int64": pl.Int64(),
+    "uint8": pl.UInt8(),
+    "uint16": pl.UInt16(),
+    "uint32": pl.UInt32(),
+    "uint64": pl.UInt64(),
+    "float32": pl.Float32(),
+    "float64": pl.Float64(),
+    "date": pl.Date(),
+    "datetime": pl.Datetime("us"),
+}
+DtypeName = Literal[
+    "string", "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "date", "datetime"
+]
+INFER_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class CsvSource:
+    """One CSV file, or some rows of it, read with types that are known."""
+
+    path: str
+    dtypes: tuple[tuple[str, pl.DataType], ...]
+    separator: str
+    null_values: tuple[str, ...]
+    offset: int = 0
+    rows: int | None = None
+    cheap: bool = False
+
+    def load(self) -> pl.LazyFrame:
+        """The scan; NaN of a file is null from here on."""
+        scan = pl.scan_csv(self.path, separator=self.separator, schema=dict(self.dtypes), null_values=list(self.null_values))
+        scan = scan if self.rows is None else scan.slice(self.offset, self.rows)
+        floats = [name for name, dtype in self.dtypes if dtype.is_float()]
+        return scan.with_columns(pl.col(floats).fill_nan(None)) if floats else scan
+
+    def interval(self, column: str) -> None:
+        """Text has no statistics."""
+
+
+class CsvInput(InputFormat):
+    """Text tables with a header line. Types that are not stated are inferred from the first 10,000 rows."""
+
+    name = "csv"
+    suffixes = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt")
+
+    columns: dict[str, DtypeName] = Field(default_factory=dict, description="Types of some or all columns; the others are inferred.")
+    separator: str = Field(",", min_length=1, max_length=1)
+    null_values: tuple[str, ...] = Field(("", "NA", "NaN", "nan"), description="Texts that mean a missing value.")
+
+    def table_schema(self) -> Schema:
+        """Names from the header line; types as stated, else inferred."""
+        return Schema(pl.Schema(self._dtypes(self.files())))
+
+    def _dtypes(self, files: Sequence[str]) -> dict[str, pl.DataType]:
+        first = self._inferred(files[0])
+        if missing := [name for name in self.columns if name not in first]:
+            raise InputError(f"{files[0]}: columns names {missing[0]!r}, which the header line does not have.{near(missing[0], first)}")
+        for file in files[1:]:
+            if list(other := self._inferred(file)) != list(first):
+                raise InputError(f"{file}: its header line {list(other)} differs from that of {files[0]}: {list(first)}")
+        return {name: DTYPES[self.columns[name]] if name in self.columns else dtype for name, dtype in first.items()}
+
+    def _inferred(self, path: str) -> dict[str, pl.DataType]:
+        try:
+            scan = pl.scan_csv(path, separator=self.separator, null_values=list(self.null_values), infer_schema_length=INFER_ROWS)
+            return {name: pl.Int64() if dtype.is_integer() else dtype for name, dtype in scan.collect_schema().items()}
+        except pl.exceptions.PolarsError as error:
+            raise InputError(f"{path}: not a table of text with a header line ({error}). Is separator {self.separator!r} right?") from error
+
+    def sources(self, parallel: int) -> Sequence[CsvSource]:
+        """One part a file, or `parts` ranges of rows."""
+        files = self.files()
+        dtypes = tuple(self._dtypes(files).items())
+        whole = [CsvSource(file, dtypes, self.separator, self.null_values) for file in files]
+        if self.parts is None or self.parts <= len(files):
+            return whole
+        return [piece for source in whole for piece in self._cut(source, -(-self.parts // len(files)))]
+
+    def _cut(self, source: CsvSource, parts: int) -> list[CsvSource]:
+        rows = int(source.load().select(pl.len()).collect(engine="streaming").item())
+        bounds = [rows * i // parts for i in range(parts + 1)]
+        return [replace(source, offset=low, rows=high - low) for low, high in pairwise(bounds)]
+
+
+class CsvOutput(OutputFormat):
+    """CSV with a header line in every file."""
+
+    name = "csv"
+    suffix = ".csv"
+    separator: str = Field(",", min_length=1, max_length=1)
+    null_value: str = Field("", description="How a missing value is written.")
+
+    def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
+        """Write one part's frame; arrays have no place in text and are left out."""
+        part.frame.write_csv(path, separator=self.separator, null_value=self.null_value)
+
+
+def dtype_named(name: Any) -> pl.DataType:
+    """The type that a job file means by a name such as int64."""
+    return DTYPES[str(name)]

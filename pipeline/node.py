@@ -1,0 +1,159 @@
+"""What one task does, as a small tree of lazy steps: stages in a row become one query, from the file's scan to the collect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import polars as pl
+
+from pipeline.backend import Backend, collect, to_device
+from pipeline.errors import PipelineError, RunError
+from pipeline.part import ROW, Part, added_counts, concat_parts
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where a part comes from: some files, or a range of one. It pickles, and is read inside the task."""
+
+    @property
+    def cheap(self) -> bool:
+        """Whether reading it twice costs less than holding it (a scan that projections and filters reach)."""
+
+    def load(self) -> pl.LazyFrame | Part:
+        """A scan, or a part where there are arrays."""
+
+    def interval(self, column: str) -> tuple[Any, Any] | None:
+        """Least and greatest value of a column, exact and from the file's own statistics; None where they are not known."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One lazy step: `read` takes a source or a held part, `frame` maps LazyFrames, `part` maps parts, `concat` stacks rows.
+
+    `small` are reduced values or gathered tables, handed to the function after its inputs.
+    """
+
+    kind: Literal["read", "frame", "part", "concat"]
+    stage: str
+    inputs: tuple[Node, ...] = ()
+    function: Callable[..., Any] | None = None
+    small: tuple[Any, ...] = ()
+    source: Any = None
+
+    @property
+    def cheap(self) -> bool:
+        """Whether evaluating it twice costs less than holding its result: lazy row-wise steps over a held part or a cheap source."""
+        if self.kind == "read":
+            return not isinstance(self.source, Source) or self.source.cheap
+        return self.kind == "frame" and len(self.inputs) == 1 and self.inputs[0].cheap
+
+    @property
+    def sources(self) -> list[Any]:
+        """Every source below, left to right."""
+        return [self.source] if self.kind == "read" else [source for child in self.inputs for source in child.sources]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of a task's argument inside a tree: Dask hands a task's dependencies over as plain arguments."""
+
+    index: int
+
+
+def substitute(node: Node, change: Callable[[Any], Any]) -> Node:
+    """The same tree with every source and small value put through `change`."""
+    return replace(
+        node,
+        inputs=tuple(substitute(child, change) for child in node.inputs),
+        small=tuple(change(value) for value in node.small),
+        source=change(node.source),
+    )
+
+
+def extract(node: Node, is_future: Callable[[Any], bool]) -> tuple[Node, list[Any]]:
+    """The tree with slots in place of futures, and those futures in the slots' order."""
+    found: list[Any] = []
+
+    def change(value: Any) -> Any:
+        if not is_future(value):
+            return value
+        if all(value is not known for known in found):
+            found.append(value)
+        return Slot(next(i for i, known in enumerate(found) if known is value))
+
+    return substitute(node, change), found
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """A query under way, with the arrays of the frame it started from and what was counted so far."""
+
+    query: pl.LazyFrame
+    arrays: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(part: Part, counts: Mapping[str, int]) -> Lazy:
+        """A part as the start of a query; where it has arrays, a column remembers their rows."""
+        frame = part.frame.with_row_index(ROW) if part.arrays else part.frame
+        return Lazy(frame.lazy(), part.arrays, counts)
+
+
+def evaluate(node: Node, backend: Backend, *arguments: Any) -> Part:
+    """Run a tree in this task; `arguments` fill its slots.
+
+    Raises RunError, naming the stage, for what Polars or cuDF refuse while running.
+    """
+    filled = substitute(node, lambda value: arguments[value.index] if isinstance(value, Slot) else value)
+    return _part(filled, backend)
+
+
+def _part(node: Node, backend: Backend) -> Part:
+    lazy = lazy_of(node, backend)
+    try:
+        frame = collect(lazy.query, backend)
+    except pl.exceptions.PolarsError as error:
+        raise RunError(f"stage {node.stage}: {type(error).__name__}: {error}") from error
+    return Part(frame, lazy.arrays, lazy.counts).with_frame(frame)
+
+
+def lazy_of(node: Node, backend: Backend) -> Lazy:
+    """The query that a tree stands for; steps on parts are run on the way."""
+    if node.kind == "read":
+        return _read(node, backend)
+    if node.kind == "frame":
+        inputs = [lazy_of(child, backend) for child in node.inputs]
+        others = [lazy.query.drop(ROW, strict=False) if lazy.arrays else lazy.query for lazy in inputs[1:]]
+        query = _call(node, inputs[0].query, *others)
+        return Lazy(query, inputs[0].arrays, added_counts([lazy.counts for lazy in inputs]))
+    if node.kind == "part":
+        parts = [_part(child, backend) for child in node.inputs]
+        part = _call(node, *parts)
+        return Lazy.of(part, part.counts)
+    inputs = [lazy_of(child, backend) for child in node.inputs]
+    if not any(lazy.arrays for lazy in inputs):
+        return Lazy(pl.concat([lazy.query for lazy in inputs]), {}, added_counts([lazy.counts for lazy in inputs]))
+    whole = concat_parts([_part(child, backend) for child in node.inputs])
+    return Lazy.of(whole, whole.counts)
+
+
+def _read(node: Node, backend: Backend) -> Lazy:
+    if isinstance(node.source, Part):
+        return Lazy.of(node.source, {})
+    loaded = node.source.load()
+    if isinstance(loaded, pl.LazyFrame):
+        return Lazy(loaded)
+    arrays = {name: to_device(array, backend) for name, array in loaded.arrays.items()}
+    return Lazy.of(loaded.replaced(**arrays), loaded.counts)
+
+
+def _call(node: Node, *values: Any) -> Any:
+    assert node.function is not None
+    try:
+        return node.function(*values, *node.small)
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        if isinstance(error, PipelineError):
+            raise
+        raise RunError(f"stage {node.stage}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,210 @@
+"""What a stage is: a frozen value, its parameters, that turns named tables into named tables; four shapes of it, and the registry.
+
+Take the narrowest shape that fits: `Rows` (any rows), `FittedRows` (rows, after one look at all of them), `Keyed` (rows with equal
+keys together) and `Whole` (the tables themselves). A new stage is one file under stages/ named like the stage, and its test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
+
+import polars as pl
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from pipeline.errors import near
+from pipeline.expression import check_filter
+from pipeline.part import Part, Schema, empty_part
+from pipeline.table import Fitted, Session, Table
+
+# A column's name; a list of names (one name alone may stand without brackets).
+ColumnName = Annotated[str, Field(min_length=1)]
+ColumnNames = Annotated[
+    tuple[ColumnName, ...], Field(min_length=1), BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
+]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class StageError(ValueError):
+    """A stage's parameters do not fit the tables it reads; the planner adds the line of the job file."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a whole stage may know beside its tables: its name in the job, the job's seed, and where its tasks run."""
+
+    name: str
+    seed: int
+    session: Session
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a stage gives: tables ('' is its own name, 'x' is `NAME.x`), model files (name to bytes) and metrics, perhaps as futures."""
+
+    tables: Mapping[str, Table]
+    files: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Any = None
+
+
+class Stage(BaseModel):
+    """Base of all stages. `roles` names the tables it reads; one role alone is given as `from: table`, '*' takes a list."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    name: ClassVar[str] = ""
+    version: ClassVar[int] = 1
+    roles: ClassVar[tuple[str, ...]] = ("rows",)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Take `name` and `version` out of the class statement."""
+        cls.name = options.pop("name", cls.name)
+        cls.version = options.pop("version", cls.version)
+        super().__init_subclass__(**options)
+
+    def plan(self, schemas: Mapping[str, Schema], context: Context) -> dict[str, Schema]:
+        """Schemas of the tables that the stage gives, from those it reads, before anything is read.
+
+        Raises StageError (or Polars' own errors) for what does not fit. This one runs the stage on empty frames.
+        """
+        for role, schema in schemas.items():
+            self.check_input(role, schema)
+        tables = {role: _empty_table(schema, context) for role, schema in schemas.items()}
+        return {name: _schema_of(table) for name, table in self.run(tables, context).tables.items()}
+
+    def check_input(self, role: str, schema: Schema) -> None:
+        """Raise StageError for what an empty frame cannot show (ranges, types that Polars lets pass); once a role, by the plan."""
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """The stage's work, lazily: verbs on the tables of its roles."""
+        raise NotImplementedError(f"{type(self).__name__} has no run")
+
+
+class Rows(Stage):
+    """A row-wise stage: one lazy map, the same on any part of the rows; it fuses with its neighbours."""
+
+    def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows after the stage."""
+        raise NotImplementedError(f"{type(self).__name__} has no apply")
+
+    def writes(self) -> frozenset[str] | None:
+        """Columns that the stage may change or drop; None where it cannot say."""
+        return None
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """One map over the parts."""
+        (rows,) = tables.values()
+        return Outcome({"": rows.named(context.name).map(self.apply, writes=self.writes())})
+
+
+class FittedRows(Stage):
+    """A row-wise stage that first learns a small state from all rows, or from those that `fit_where` picks (say, split = 'train').
+
+    `fit` gives a small frame a part, `merge` one frame from all of them below one another, `apply` uses it. The state is plain data:
+    a model saved after this stage carries it, and scoring loads it.
+    """
+
+    fit_where: str | None = Field(None, description="SQL: the rows to learn from; all where it is not given.")
+
+    def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """A few rows of sums, counts or values from one part."""
+        raise NotImplementedError(f"{type(self).__name__} has no fit")
+
+    def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
+        """The state, from the partial frames of all parts below one another."""
+        raise NotImplementedError(f"{type(self).__name__} has no merge")
+
+    def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
+        """The rows after the stage."""
+        raise NotImplementedError(f"{type(self).__name__} has no apply")
+
+    def writes(self) -> frozenset[str] | None:
+        """Columns that the stage may change or drop; None where it cannot say."""
+        return None
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """A map and a gather for the state, then a map that applies it."""
+        (rows,) = tables.values()
+        rows = (rows if rows.cheap else rows.hold()).named(context.name)
+        state = rows.map(self._fit_rows).gather().map(self.merge).value()
+        fitted = Fitted(context.name, self.name, self.model_dump(mode="json"), state)
+        applied = rows.map(self._apply_part, state, writes=self.writes())
+        return Outcome({"": replace(applied, fitted=(*applied.fitted, fitted)), "fitted": Table.of(context.session, context.name, [state])})
+
+    def _fit_rows(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        if self.fit_where is None:
+            return self.fit(rows)
+        return self.fit(rows.filter(check_filter(self.fit_where, rows.collect_schema())))
+
+    def _apply_part(self, rows: pl.LazyFrame, state: Part) -> pl.LazyFrame:
+        return self.apply(rows, state.frame)
+
+
+class Keyed(Stage):
+    """Rows with equal keys must stand together. One table, or two that share their keys (a join)."""
+
+    def keys(self) -> Sequence[str]:
+        """The columns whose equal rows belong together."""
+        raise NotImplementedError(f"{type(self).__name__} has no keys")
+
+    def partial(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Fewer rows with the same answer, made before rows move between workers; by default all of them."""
+        return rows
+
+    def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows after the stage, from parts that hold whole keys."""
+        raise NotImplementedError(f"{type(self).__name__} has no apply")
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """An exchange by the keys, only where it must be, and a map."""
+        (rows,) = tables.values()
+        rows = rows.named(context.name)
+        if context.session.workers > 1 and len(rows.blocks) > 1:
+            rows = rows.map(self.partial, writes=frozenset())
+        return Outcome({"": rows.exchange(self.keys()).map(self.apply, writes=frozenset())})
+
+
+class Whole(Stage):
+    """A stage that works on the tables themselves, with all their verbs; it states the schemas it gives."""
+
+    def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
+        """Schemas of the tables that the stage gives. Raises StageError where the tables do not fit."""
+        raise NotImplementedError(f"{type(self).__name__} has no outputs")
+
+    def plan(self, schemas: Mapping[str, Schema], context: Context) -> dict[str, Schema]:
+        """What `outputs` says."""
+        return self.outputs(schemas)
+
+
+def _empty_table(schema: Schema, context: Context) -> Table:
+    axes = {array: Table.of(context.session, context.name, [Part(axis.to_frame())]) for array, axis in schema.arrays.items()}
+    return Table.of(context.session, context.name, [empty_part(schema)], schema=schema, axes=axes)
+
+
+def _schema_of(table: Table) -> Schema:
+    part: Part = table.futures()[0]
+    return Schema(part.frame.schema, {array: table.axes[array].futures()[0].frame.schema for array in part.arrays})
+
+
+def need_columns(schema: Schema, columns: Sequence[str], role: str = "") -> None:
+    """Raise StageError, with a near name, for the first column that a table does not have."""
+    for column in columns:
+        if column not in schema.columns:
+            table = f"the table given as {role!r}" if role else "the table"
+            raise StageError(f"{table} has no column {column!r}.{near(column, schema.columns.names())}")
+
+
+def need_numeric(schema: Schema, columns: Sequence[str]) -> None:
+    """Raise StageError for a column that is missing or holds no numbers."""
+    need_columns(schema, columns)
+    for column in columns:
+        if not schema.columns[column].is_numeric() and schema.columns[column] != pl.Boolean:
+            raise StageError(f"column {column!r} is {schema.columns[column]}, and numbers are needed. Cast it, or categorify it.")
+
+
+def need_array(schema: Schema, array: str, role: str) -> pl.Schema:
+    """The axis of an array that a table must have; StageError where it has none."""
+    if array not in schema.arrays:
+        raise StageError(f"the table given as {role!r} has no {array} (a genotype table comes from a vcf or plink input). It has: {schema}")
+    return schema.arrays[array]
