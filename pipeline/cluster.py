@@ -56,7 +56,7 @@ class _Registered:
 def kind_of(spec: ClusterSpec, backend: Backend) -> str:
     """The kind of cluster that `auto` means: GPUs where the backend is gpu, else threads in this process."""
     if spec.kind != "auto":
-        return spec.kind
+        return str(spec.kind)
     if spec.address or spec.scheduler_file:
         return "scheduler"
     return "cuda" if backend == "gpu" else "local"
@@ -74,7 +74,9 @@ def open_cluster(spec: ClusterSpec, backend: Backend) -> Iterator[Cluster]:
         client.register_plugin(_worker_plugin())
         threads = list(client.nthreads().values())
         if not threads:
-            raise PlaceError(f"the cluster at {client.scheduler.address} has no worker. Start one with: dask worker {client.scheduler.address}")
+            raise PlaceError(
+                f"the cluster at {client.scheduler.address} has no worker. Start one with: dask worker {client.scheduler.address}"
+            )
         yield Cluster(kind, client, len(threads), max(threads), backend)
     finally:
         client.close()

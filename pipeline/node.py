@@ -130,8 +130,9 @@ def lazy_of(node: Node, backend: Backend) -> Lazy:
         return Lazy(query, inputs[0].arrays, added_counts([lazy.counts for lazy in inputs]))
     if node.kind == "part":
         parts = [_part(child, backend) for child in node.inputs]
-        part = _call(node, *parts)
-        return Lazy.of(part, part.counts)
+        part = _call(node, *(Part(part.frame, part.arrays) for part in parts))
+        own = {f"{node.stage}:{name}": count for name, count in part.counts.items()}
+        return Lazy.of(part, added_counts([own, *(part.counts for part in parts)]))
     inputs = [lazy_of(child, backend) for child in node.inputs]
     if not any(lazy.arrays for lazy in inputs):
         return Lazy(pl.concat([lazy.query for lazy in inputs]), {}, added_counts([lazy.counts for lazy in inputs]))
@@ -146,7 +147,8 @@ def _read(node: Node, backend: Backend) -> Lazy:
     if isinstance(loaded, pl.LazyFrame):
         return Lazy(loaded)
     arrays = {name: to_device(array, backend) for name, array in loaded.arrays.items()}
-    return Lazy.of(loaded.replaced(**arrays), loaded.counts)
+    counts = {f"{node.stage}:{name}": count for name, count in loaded.counts.items()}
+    return Lazy.of(loaded.replaced(**arrays), counts)
 
 
 def _call(node: Node, *values: Any) -> Any:

@@ -32,7 +32,8 @@ class Schema:
 class Part:
     """A frame and its arrays: `arrays[name]` is [rows of the frame, ...], NumPy or CuPy.
 
-    `counts` are what tasks counted on the way (rows that a join lost, sites that a reader split), added up over the parts for the record.
+    `counts` are what a task counted on the way (rows that a join lost, sites that a reader split): a step gives its own by plain names,
+    and the tree that runs it puts the stage's name before them, so that they add up over parts and stages for the record.
     """
 
     frame: pl.DataFrame
@@ -63,6 +64,11 @@ class Part:
 def take(array: Any, rows: Any) -> Any:
     """Rows of an array by index, on the array's own device."""
     return array[array_module(array).asarray(rows)]
+
+
+def hidden(rows: pl.LazyFrame) -> list[str]:
+    """The row column, where the frame has one: a `select` lists it too, so that the arrays follow."""
+    return [ROW] if ROW in rows.collect_schema().names() else []
 
 
 def added_counts(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:

@@ -50,7 +50,9 @@ class Plan:
 
     def explain(self) -> str:
         """The plan as text: every table's columns, rows where known, and who reads it."""
-        lines = [f"job {self.job.name}: {len(self.inputs)} inputs, {len(self.stages)} stages, {len(self.job.outputs)} outputs, on {self.backend}"]
+        lines = [
+            f"job {self.job.name}: {len(self.inputs)} inputs, {len(self.stages)} stages, {len(self.job.outputs)} outputs, on {self.backend}"
+        ]
         for name, schema in self.inputs.items():
             rows = self.rows[name]
             known = f"{rows:,} rows, about {_megabytes(schema, rows)}" if rows is not None else "rows known once read"
@@ -88,7 +90,9 @@ class Planner:
             raise InputError("\n".join(self.refused))
         if self.problems:
             raise JobError([*(Problem("", "", text) for text in self.refused), *self.problems])
-        read = [table for spec in self.job.stages for table in spec.inputs.values()] + [output.table for output in self.job.outputs.values()]
+        read = [table for spec in self.job.stages for table in spec.inputs.values()] + [
+            output.table for output in self.job.outputs.values()
+        ]
         inputs = {name: self.tables[name] for name in self.job.inputs}
         uses = dict(Counter(read))
         return Plan(self.job, self.backend, inputs, self.rows, tuple(stages), self.tables, uses, self.fingerprints)
@@ -119,7 +123,9 @@ class Planner:
         gives = {f"{spec.name}.{name}" if name else spec.name: schema for name, schema in given.items()}
         for name, schema in gives.items():
             self._add(name, schema)
-        mark = _digest([spec.use, spec.stage.version, spec.stage.model_dump(mode="json"), {r: self._mark(t) for r, t in spec.inputs.items()}])
+        mark = _digest(
+            [spec.use, spec.stage.version, spec.stage.model_dump(mode="json"), {r: self._mark(t) for r, t in spec.inputs.items()}]
+        )
         self.fingerprints[spec.name] = mark
         return PlannedStage(spec, reads, gives, mark)
 
@@ -163,11 +169,13 @@ def make_plan(job: Job, backend: Backend) -> Plan:
 
 def ordered(stages: Iterable[StageSpec]) -> list[StageSpec]:
     """Stages such that each comes after those it reads, otherwise in the order of the file. Cycles were refused by the loader."""
-    waiting, done = list(stages), []
+    waiting, done = list(stages), list[StageSpec]()
     names = {spec.name for spec in waiting}
     while waiting:
         finished = {spec.name for spec in done}
-        ready = [spec for spec in waiting if all((t.split(".")[0] not in names) or (t.split(".")[0] in finished) for t in spec.inputs.values())]
+        ready = [
+            spec for spec in waiting if all((t.split(".")[0] not in names) or (t.split(".")[0] in finished) for t in spec.inputs.values())
+        ]
         if not ready:
             raise JobError(f"stages that wait for one another: {', '.join(spec.name for spec in waiting)}")
         done.append(ready[0])

@@ -41,11 +41,12 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a stage gives: tables ('' is its own name, 'x' is `NAME.x`), model files (name to bytes) and metrics, perhaps as futures."""
+    """What a stage gives: tables ('' is its own name, 'x' is `NAME.x`), model files (name to bytes), metrics, counts, perhaps as futures."""
 
     tables: Mapping[str, Table]
     files: Mapping[str, Any] = field(default_factory=dict)
     metrics: Any = None
+    counts: Any = None
 
 
 class Stage(BaseModel):
@@ -142,7 +143,7 @@ class FittedRows(Stage):
 
 
 class Keyed(Stage):
-    """Rows with equal keys must stand together. One table, or two that share their keys (a join)."""
+    """Rows with equal keys must stand together. `partial` and `final` are `apply` in two steps, where a key's rows may first be made fewer."""
 
     def keys(self) -> Sequence[str]:
         """The columns whose equal rows belong together."""
@@ -152,17 +153,25 @@ class Keyed(Stage):
         """Fewer rows with the same answer, made before rows move between workers; by default all of them."""
         return rows
 
+    def final(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows after the stage, from what `partial` gave, whole keys in a part."""
+        return self.apply(rows)
+
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows after the stage, from parts that hold whole keys."""
         raise NotImplementedError(f"{type(self).__name__} has no apply")
 
+    def writes(self) -> frozenset[str] | None:
+        """Columns that the stage may change or drop, never a key; None where it cannot say."""
+        return None
+
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """An exchange by the keys, only where it must be, and a map."""
         (rows,) = tables.values()
-        rows = rows.named(context.name)
+        rows, together = rows.named(context.name), self.apply
         if context.session.workers > 1 and len(rows.blocks) > 1:
-            rows = rows.map(self.partial, writes=frozenset())
-        return Outcome({"": rows.exchange(self.keys()).map(self.apply, writes=frozenset())})
+            rows, together = rows.map(self.partial, writes=self.writes()), self.final
+        return Outcome({"": rows.exchange(self.keys()).map(together, writes=self.writes())})
 
 
 class Whole(Stage):

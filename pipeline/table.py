@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -12,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from pipeline.backend import Backend
-from pipeline.errors import DataError, RunError
+from pipeline.errors import DataError, PipelineError, RunError
 from pipeline.node import Node, Source, evaluate, extract
 from pipeline.part import Part, Schema, added_counts, concat_parts, take
 
@@ -48,13 +49,15 @@ class ClusterSession(Session):
 
     def __init__(self, client: Any, backend: Backend, workers: int, threads: int) -> None:
         self.client, self.backend, self.workers, self.threads = client, backend, workers, threads
+        self.submitted: Counter[str] = Counter()  # tasks per stage, which progress compares with those done
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
         """Submit the function as one task; returns its future."""
         from distributed import span
 
+        self.submitted[stage] += 1
         with span(stage):
-            return self.client.submit(function, *arguments, key=f"{stage}-{uuid.uuid4().hex}", pure=False)
+            return self.client.submit(run_task, stage, function, *arguments, key=f"{stage}-{uuid.uuid4().hex}", pure=False)
 
     def is_future(self, value: Any) -> bool:
         """Whether a value is a Dask future."""
@@ -219,6 +222,16 @@ class Table:
         return found
 
 
+def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run one task. Raises our own errors as they are and every other one as a RunError that names the stage."""
+    try:
+        return function(*arguments)
+    except PipelineError:
+        raise
+    except Exception as error:
+        raise RunError(f"stage {stage}: {type(error).__name__}: {error}") from error
+
+
 def together(left: Table, right: Table, by: Sequence[str]) -> tuple[Table, Table]:
     """Two tables with as many parts each, such that rows with equal keys stand in parts of the same number.
 
@@ -301,11 +314,6 @@ def _split_evenly(items: list[int], groups: int) -> list[list[int]]:
 
 
 def describe(parts: Sequence[Part]) -> dict[str, Any]:
-    """Rows, bytes, number of parts and what was counted, of a held table."""
-    rows = [part.frame.height for part in parts]
-    return {
-        "rows": sum(rows),
-        "bytes": sum(part.nbytes for part in parts),
-        "parts": len(rows),
-        **added_counts([part.counts for part in parts]),
-    }
+    """Rows, bytes and number of parts of a held table, and what was counted on the way to it."""
+    rows, size = sum(part.frame.height for part in parts), sum(part.nbytes for part in parts)
+    return {"rows": rows, "bytes": size, "parts": len(parts), "counts": added_counts([part.counts for part in parts])}

@@ -1,0 +1,200 @@
+"""The Python API: load a job, look at its plan, run it, explore what came out. The command line is a thin layer over it."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipeline.backend import choose_backend
+from pipeline.cluster import Cluster, kind_of, open_cluster
+from pipeline.display import Display, Quiet
+from pipeline.errors import PipelineError, RunError, near
+from pipeline.execute import Executed, execute
+from pipeline.job import Job
+from pipeline.loader import load as load_job
+from pipeline.manifest import RunView, read_current
+from pipeline.plan import Plan, make_plan
+from pipeline.publish import Results, RunFolder, refuse_output_inside_input
+from pipeline.record import RunRecord
+from pipeline.report import write_report
+
+
+@dataclass(frozen=True)
+class LoadedJob:
+    """A job that has been read and checked: `plan()` it, `run()` it. In a notebook it shows its plan."""
+
+    job: Job
+
+    def plan(self) -> Plan:
+        """What will run and what every table will look like; reads only headers and footers. Raises JobError or InputError."""
+        elsewhere = kind_of(self.job.cluster, "cpu") == "scheduler"
+        return make_plan(self.job, choose_backend(self.job.backend, workers_elsewhere=elsewhere))
+
+    def run(self, display: Display | None = None) -> Run:
+        """Run the job and publish its results.
+
+        Raises JobError, InputError or PlaceError where nothing was started, RunError or DataError where the run failed.
+        """
+        plan = self.plan()
+        paths = [path for entry in self.job.inputs.values() for path in entry.reader.path]
+        refuse_output_inside_input(self.job.results, paths)
+        with Results(self.job.results).open_run() as folder, open_cluster(self.job.cluster, plan.backend) as cluster:
+            return _run(plan, cluster, folder, display or Quiet())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.plan().explain())}</pre>"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its tables, metrics, record and report."""
+
+    path: str
+    view: RunView
+
+    def table(self, output: str) -> Result:
+        """An output of the run. Raises RunError, with a near name, where there is none."""
+        paths = [path for path in self.view.paths(output) if Path(path).suffix]
+        if not paths or output.startswith("models"):
+            raise RunError(f"{self.path}: there is no output {output!r}.{near(output, self.outputs)}")
+        return Result(output, tuple(paths))
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the output tables."""
+        return sorted({entry.path.split("/")[0] for entry in self.view.files if entry.rows is not None})
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """Metrics per model stage and split."""
+        return self._json("metrics.json")
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """run.json."""
+        return self._json("run.json")
+
+    @property
+    def report(self) -> Path:
+        """The report page."""
+        return Path(self.path) / "report.html"
+
+    def _json(self, name: str) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads((Path(self.path) / name).read_text(encoding="utf-8"))
+        return document
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td style='text-align:right'>{sum(e.rows or 0 for e in self.view.files if e.path.startswith(name + '/')):,}</td></tr>"
+            for name in self.outputs
+        )
+        return (
+            f"<p>run {html.escape(self.view.id)}, {self.record['seconds']} s</p><table><tr><th>output</th><th>rows</th></tr>{rows}</table>"
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """One output table, read when it is asked for."""
+
+    name: str
+    paths: tuple[str, ...]
+
+    def to_lazy(self) -> pl.LazyFrame:
+        """As a lazy Polars query over the output's files."""
+        suffix = Path(self.paths[0]).suffix
+        if suffix == ".parquet":
+            return pl.scan_parquet(list(self.paths))
+        if suffix == ".csv":
+            return pl.scan_csv(list(self.paths))
+        raise RunError(f"output {self.name!r} is written as {suffix}; read its files: {', '.join(self.paths[:3])}")
+
+    def to_polars(self) -> pl.DataFrame:
+        """As a Polars frame."""
+        return self.to_lazy().collect()
+
+    def to_pandas(self) -> Any:
+        """As a pandas frame (pandas comes with the notebook extra)."""
+        return self.to_polars().to_pandas()
+
+    def to_arrow(self) -> Any:
+        """As an Arrow table."""
+        return self.to_polars().to_arrow()
+
+    def to_dask(self) -> Any:
+        """As a Dask DataFrame, one partition a file."""
+        import dask.dataframe as dd
+
+        return dd.read_parquet(list(self.paths), blocksize=None, split_row_groups=False)
+
+
+def load(path: str | Path, **overrides: Any) -> LoadedJob:
+    """Read and check a job file; `overrides` are as the command line's --set, with __ for the dots (`stages__passed__min_maf=0.05`).
+
+    Raises JobError with every problem of the file.
+    """
+    return LoadedJob(load_job(str(path), {key.replace("__", "."): value for key, value in overrides.items()}))
+
+
+def open_run(place: str | Path) -> Run:
+    """The current run of a results folder. Raises RunError where there is none yet."""
+    view = read_current(str(place))
+    if view is None:
+        raise RunError(f"{place}: no run has been published there yet")
+    return Run(view.path, view)
+
+
+def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display) -> Run:
+    place = {"kind": cluster.kind, "workers": cluster.workers, "threads_per_worker": cluster.threads}
+    record = RunRecord(folder.id, plan, place)
+    display.started(folder.id, plan.job.results, cluster.dashboard, [stage.spec.name for stage in plan.stages])
+    try:
+        executed = execute(plan, cluster, folder, display.progress)
+        record.accounts = executed.accounts
+        view = _publish(record, executed, folder)
+    except BaseException as error:
+        interrupted = not isinstance(error, Exception)
+        record.end("interrupted" if interrupted else "failed", str(error) or type(error).__name__)
+        folder.write_json("run.json", record.document())
+        display.finished({"status": record.status, "error": record.error})
+        if isinstance(error, PipelineError):
+            error.add_note(f"{folder.path}/run.json has the record of this run; the former result is unchanged.")
+        raise
+    display.finished(_summary(record, executed, view))
+    return Run(view.path, view)
+
+
+def _publish(record: RunRecord, executed: Executed, folder: RunFolder) -> RunView:
+    for name, data in executed.files.items():
+        folder.write_bytes(f"models/{name}", data)
+    folder.write_json("metrics.json", executed.metrics)
+    record.end("done")
+    if record.plan.job.report:
+        folder.write_bytes("report.html", write_report(record, executed, folder.path).encode())
+        record.end("done")
+    record.warnings += folder.warnings
+    folder.write_json("run.json", record.document())
+    return folder.commit(executed.entries)
+
+
+def _summary(record: RunRecord, executed: Executed, view: RunView) -> dict[str, Any]:
+    rows: dict[str, int] = {}
+    for entry in executed.entries:
+        output = entry.path.split("/")[0]
+        rows[output] = rows.get(output, 0) + (entry.rows or 0)
+    return {
+        "status": record.status,
+        "run": record.run,
+        "seconds": round(record.seconds, 3),
+        "path": view.path,
+        "current": f"{record.plan.job.results.rstrip('/')}/current",
+        "outputs": rows,
+        "metrics": executed.metrics,
+        "report": f"{view.path}/report.html" if record.plan.job.report else None,
+    }

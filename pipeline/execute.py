@@ -1,0 +1,248 @@
+"""Walks a plan on a cluster: submits every stage, writes the outputs, counts rows, tells progress. It knows no domain.
+
+Nothing is waited for until all is submitted, so independent stages overlap and Dask frees a table when its last reader is done. A table is
+held (computed once) where several read it and reading it twice would cost more; otherwise stages fuse into their reader's tasks.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipeline.cluster import Cluster
+from pipeline.columns import AXES
+from pipeline.errors import DataError, PipelineError, RunError
+from pipeline.format import OutputFormat
+from pipeline.job import Output
+from pipeline.manifest import Entry
+from pipeline.part import Part, Schema, hidden
+from pipeline.plan import Plan, PlannedStage
+from pipeline.publish import RunFolder, attempt_name
+from pipeline.record import Account, Progress
+from pipeline.stage import Context
+from pipeline.table import Table, describe
+
+POLL_S = 0.1
+
+
+@dataclass
+class Executed:
+    """What a run gave: the files written, model files, metrics per stage, and an account per table."""
+
+    entries: list[Entry] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    accounts: dict[str, Account] = field(default_factory=dict)
+
+
+class Execution:
+    """One walk through a plan."""
+
+    def __init__(self, plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None]) -> None:
+        self.plan, self.cluster, self.folder, self.tell = plan, cluster, folder, tell
+        self.session = cluster.session()
+        self.tables: dict[str, Table] = {}
+        self.waiting: dict[tuple[str, str, int], Any] = {}  # (what, name, number) -> future
+        self.accounts: dict[str, Account] = {}
+
+    def run(self) -> Executed:
+        """Submit, wait, and give what came out. Raises the first error of a task, as RunError or DataError; the other tasks are cancelled."""
+        for name in self.plan.inputs:
+            self._keep(name, self._input(name), self.plan.inputs[name])
+        for stage in self.plan.stages:
+            self._stage(stage)
+        for output in self.plan.job.outputs.values():
+            self._output(output)
+        self.tables.clear()
+        try:
+            results = self._wait()
+        except BaseException:
+            self.cluster.client.cancel(list(self.waiting.values()), force=True)
+            raise
+        return self._collected(results)
+
+    def _input(self, name: str) -> Table:
+        reader, schema = self.plan.job.inputs[name].reader, self.plan.inputs[name]
+        axes = {array: Table.of(self.session, name, [Part(frame)], schema=Schema(frame.schema)) for array, frame in reader.axes().items()}
+        sources = reader.sources(self.cluster.workers * self.cluster.threads)
+        self.accounts[name] = Account(name, reader.name, rows=self.plan.rows[name], parts=len(sources))
+        return Table.of(self.session, name, sources, schema=schema, axes=axes, rows=self.plan.rows[name])
+
+    def _stage(self, stage: PlannedStage) -> None:
+        reads = {role: self.tables[table] for role, table in stage.spec.inputs.items()}
+        context = Context(stage.spec.name, self.plan.job.seed, self.session)
+        self.accounts[stage.spec.name] = Account(stage.spec.name, stage.spec.use)
+        outcome = stage.spec.stage.run(reads, context)
+        for name, table in outcome.tables.items():
+            full = f"{stage.spec.name}.{name}" if name else stage.spec.name
+            self._keep(full, table, stage.gives[full])
+        for name, future in outcome.files.items():
+            self.waiting["file", name, 0] = future
+        for what, future in (("metrics", outcome.metrics), ("counts", outcome.counts)):
+            if future is not None:
+                self.waiting[what, stage.spec.name, 0] = future
+
+    def _keep(self, name: str, table: Table, schema: Schema) -> None:
+        """Make a table known by its name, and its arrays' axes by theirs; hold it where several read it."""
+        uses = self.plan.uses.get(name, 0)
+        if (uses > 1 and not table.cheap) or (self.plan.job.counts == "all" and uses):
+            table = table.hold()
+            self._describe(name, table)
+        self.tables[name] = replace(table, schema=schema)
+        for array, axis in table.axes.items():
+            if array in schema.arrays:
+                self._keep(f"{name}.{AXES[array]}", axis, Schema(schema.arrays[array]))
+
+    def _describe(self, name: str, table: Table) -> None:
+        parts = table.futures()
+        self.waiting["describe", name, 0] = self.session.submit(_described, *parts, stage=table.stage)
+
+    def _output(self, output: Output) -> None:
+        table = self.tables[output.table].named(self.tables[output.table].stage)
+        if output.sort_by:
+            table = table.gather().map(_sorted, list(output.sort_by))
+        if output.columns:
+            table = table.map(_selected, list(output.columns))
+        expected = self.plan.tables[output.table] if not output.columns else None
+        axes = [table.axes[array].value() for array in table.axes]
+        for number, part in enumerate(table.futures()):
+            path = self.folder.file(f"{output.name}/" + attempt_name(f"part-{number:05d}", output.writer.suffix))
+            task = WriteTask(output.writer, path, expected, tuple(table.axes))
+            self.waiting["write", output.name, number] = self.session.submit(task, part, *axes, stage=table.stage)
+
+    def _wait(self) -> dict[tuple[str, str, int], Any]:
+        futures = dict(self.waiting)
+        while True:
+            states = {key: future.status for key, future in futures.items()}
+            self.tell(self._progress())
+            failed = [key for key, state in states.items() if state in {"error", "cancelled", "lost"}]
+            if failed:
+                raise _cause(failed[0], futures[failed[0]])
+            if all(state == "finished" for state in states.values()):
+                return dict(zip(futures, self.cluster.client.gather(list(futures.values())), strict=True))
+            time.sleep(POLL_S)
+
+    def _progress(self) -> Progress:
+        seen = self.cluster.client.run_on_scheduler(scheduler_state, sorted(self.session.submitted))
+        for stage, (_, seconds, _) in seen.items():
+            if stage in self.accounts:
+                self.accounts[stage].seconds = seconds
+        return Progress(
+            {stage: (seen[stage][0], total) for stage, total in self.session.submitted.items()}, {s: v[1] for s, v in seen.items()}
+        )
+
+    def _collected(self, results: Mapping[tuple[str, str, int], Any]) -> Executed:
+        done = Executed(accounts=self.accounts)
+        for (what, name, number), value in results.items():
+            if what == "describe":
+                self._add(name, value)
+            elif what == "counts":
+                self._account(name).counts.update(value)
+            elif what == "metrics":
+                done.metrics[name] = value
+            elif what == "file":
+                done.files[name] = value
+            elif value["rows"] or number == 0:
+                relative = value["path"].removeprefix(self.folder.path).lstrip("/")
+                done.entries.append(Entry(relative, value["rows"]))
+        for output in self.plan.job.outputs.values():
+            if ("describe", output.table, 0) not in results:
+                for (what, name, _), value in results.items():
+                    if what == "write" and name == output.name:
+                        self._add(output.table, value)
+        return done
+
+    def _add(self, table: str, described: Mapping[str, Any]) -> None:
+        """Rows, bytes and parts to the table's account, and every count to the account of the stage that made it."""
+        self._account(table).add(described)
+        for name, count in described["counts"].items():
+            stage, _, what = name.partition(":")
+            counts = self._account(stage).counts
+            counts[what] = counts.get(what, 0) + count
+
+    def _account(self, table: str) -> Account:
+        return self.accounts.setdefault(table, Account(table, "table"))
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """Writes one part under a name that is this attempt's own: Dask may run a task twice, and the manifest decides what counts."""
+
+    writer: OutputFormat
+    path: str
+    expected: Schema | None
+    arrays: tuple[str, ...]
+
+    def __call__(self, part: Part, *axes: Part) -> dict[str, Any]:
+        """Path, rows and bytes of the file written. Raises RunError where the part is not what the plan said it would be."""
+        if self.expected is not None and part.frame.schema != self.expected.columns:
+            raise RunError(f"{self.path}: the plan said {self.expected}, and the run gave {Schema(part.frame.schema)}. Please report this.")
+        path = f"{self.path.removesuffix(self.writer.suffix)}{secrets.token_hex(2)}{self.writer.suffix}"
+        labels = {name: axis.frame for name, axis in zip(self.arrays, axes, strict=True)}
+        if "://" not in path:
+            self.writer.write(part, labels, path)
+        else:
+            self._upload(part, labels, path)
+        return {"path": path, **describe([part])}
+
+    def _upload(self, part: Part, labels: Mapping[str, pl.DataFrame], path: str) -> None:
+        import fsspec
+
+        with tempfile.TemporaryDirectory() as folder:
+            local = Path(folder) / "part"
+            self.writer.write(part, labels, str(local))
+            with fsspec.open(path, "wb") as target:
+                target.write(local.read_bytes())
+
+
+def execute(plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None]) -> Executed:
+    """Run a plan on a cluster; the outputs' files are in the run's folder afterwards, and nothing is published yet."""
+    return Execution(plan, cluster, folder, tell).run()
+
+
+def scheduler_state(stages: list[str], dask_scheduler: Any) -> dict[str, tuple[int, float, int]]:
+    """On the scheduler: per stage the tasks done, the seconds that its tasks computed, and the bytes of its results held now."""
+    from dask.utils import key_split
+
+    found = {}
+    for stage in stages:
+        prefix = dask_scheduler.task_prefixes.get(key_split(f"{stage}-{'0' * 32}"))
+        counts = prefix.state_counts if prefix else {}
+        found[stage] = (
+            int(counts.get("memory", 0)),
+            float(prefix.all_durations["compute"]) if prefix else 0.0,
+            int(counts.get("erred", 0)),
+        )
+    return found
+
+
+def _described(*parts: Part) -> dict[str, Any]:
+    return describe(parts)
+
+
+def _sorted(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
+    names = [name.removeprefix("-") for name in by]
+    return rows.sort(names, descending=[name.startswith("-") for name in by], nulls_last=True, maintain_order=True)
+
+
+def _selected(rows: pl.LazyFrame, columns: list[str]) -> pl.LazyFrame:
+    return rows.select(*columns, *hidden(rows))
+
+
+def _cause(key: tuple[str, str, int], future: Any) -> PipelineError:
+    error = future.exception() if future.status == "error" else None
+    if isinstance(error, RunError):
+        return error
+    if isinstance(error, PipelineError):  # an input that turned out bad only when it was read: the run has started, so it fails
+        return DataError(str(error))
+    what = f"{type(error).__name__}: {error}" if error else "its task was cancelled or lost with its worker"
+    failure = RunError(f"{key[0]} {key[1]}: {what}")
+    failure.__cause__ = error
+    return failure

@@ -1,0 +1,248 @@
+"""The SQL expressions of filter and derive: Polars' own parser, our checks, one meaning on CPU and GPU.
+
+Polars parses the text, which `sqltext` has read before. Its tree is checked node by node, and changed where Polars would answer
+otherwise than docs/expressions.md says: a division by zero, a logarithm of 0 and the like are null; lengths, date parts and whole
+numbers in arithmetic are Int64. Kinds of nodes that are not named here are refused: nothing that looks at other rows gets through,
+and nothing that a later Polars learns.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import polars as pl
+
+from pipeline.errors import near
+from pipeline.sqltext import FUNCTIONS, OF_OTHER_ROWS, ExpressionError, Function, checked_text
+from pipeline.sqltree import (
+    Node,
+    call,
+    cast,
+    divisor,
+    from_tree,
+    integer,
+    operator,
+    polars_errors,
+    simple,
+    strptime,
+    to_tree,
+    where,
+)
+
+__all__ = ["FUNCTIONS", "ExpressionError", "Function", "check_filter", "check_value", "finite", "parse"]
+
+COMPARISONS = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="} | {
+    "EqValidity": "<=>",
+    "NotEqValidity": "is distinct from",
+}
+LOGIC = {"And": "and", "Or": "or", "Xor": "xor"}
+ARITHMETIC = {"Plus": "+", "Minus": "-", "Multiply": "*", "TrueDivide": "/", "FloorDivide": "//", "Modulus": "%", "RustDivide": "/"}
+NUMERIC = {"Abs", "Sign", "Ceil", "Floor", "Round", "Truncate", "Exp", "Log", "Log1p", "Pow", "Trigonometry", "Atan2"}
+UNBOUNDED = {"Exp", "Log", "Log1p", "Sqrt", "Generic", "ArcSin", "ArcCos", "Cot"}
+ROWWISE: list[Node] = [{"Boolean": "IsNull"}, {"Boolean": "IsNotNull"}, {"ListExpr": {"Get": True}}]
+ONE_KIND = {"Coalesce", "MaxHorizontal", "MinHorizontal", "FillNull"}
+PARTS = re.compile("(Iso)?Year|Century|Millennium|Quarter|Month|Week(Day)?|(Ordinal)?Day|Hour|Minute|(Milli|Micro|Nano)?[Ss]econd")
+TYPES = re.compile("U?Int(8|16|32|64)|Float(32|64)|Decimal|String|Boolean|Date(time)?")
+FAMILIES = (
+    {pl.String: "text", pl.Categorical: "text", pl.Enum: "text", pl.Boolean: "condition"}
+    | {pl.Date: "date", pl.Datetime: "date"}
+    | {
+        pl.Duration: "duration",
+        pl.Null: "null",
+    }
+)
+
+
+def parse(text: str) -> pl.Expr:
+    """The expression of an SQL text, checked as far as that goes without a schema; raises ExpressionError.
+
+    Stages run what check_filter and check_value give: these know the types, refuse more, and tell text from numbers in a cast to date.
+    """
+    return from_tree(integer(_Checker(None).node(to_tree(checked_text(text)))))
+
+
+def check_filter(text: str, schema: pl.Schema) -> pl.Expr:
+    """The expression of a condition on rows of that schema; raises ExpressionError where it is wrong or no condition."""
+    expr, dtype = check_value(text, schema)
+    if dtype != pl.Boolean:
+        raise ExpressionError(f"a filter needs a condition, true or false, and this is {dtype}: compare it with something, as in `x > 0`")
+    return expr
+
+
+def check_value(text: str, schema: pl.Schema) -> tuple[pl.Expr, pl.DataType]:
+    """The expression of a value on rows of that schema, and its type; raises ExpressionError.
+
+    A column made of it goes through `finite`: a sum or product of floats can still overflow to infinity.
+    """
+    tree = to_tree(checked_text(text))
+    missing = [name for name in from_tree(tree).meta.root_names() if name not in schema]
+    if missing:
+        raise ExpressionError(f"there is no column {missing[0]!r}.{near(missing[0], schema)}")
+    expr = from_tree(integer(_Checker(schema).node(tree)))
+    one_row = pl.DataFrame({name: pl.Series([None], dtype=dtype) for name, dtype in schema.items()} or {"": [None]})
+    with polars_errors():
+        dtype = one_row.clear().lazy().select(value=expr).collect().schema["value"]
+        one_row.lazy().select(value=expr).collect()
+    if _family(dtype) not in {"number", "text", "condition", "date", "duration"}:
+        raise ExpressionError(f"its type is {dtype}, which no derived column can have: cast it to a number, text, boolean or date")
+    return expr, dtype
+
+
+def finite(expr: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """The expression with null for NaN and infinities, where its type is a float: null is the only missing value in a table."""
+    return pl.when(expr.is_finite()).then(expr).otherwise(None) if dtype.is_float() else expr
+
+
+def _family(dtype: pl.DataType) -> str:
+    """What a type can be compared and mixed with: number, text, condition, date, duration, null, or its own name."""
+    return "number" if dtype.is_numeric() else FAMILIES.get(dtype.base_type(), str(dtype))
+
+
+def _shown(node: Node) -> str:
+    match node:
+        case {"Column": name}:
+            return f"the column {name!r}"
+        case {"Literal": {"Scalar": scalar} | {"Dyn": scalar}}:
+            return repr(next(iter(scalar.values())))
+    return "a part of it"
+
+
+@dataclass(frozen=True)
+class _Checker:
+    """Checks the nodes of a tree from the leaves up and gives them back as they shall run; types only where there is a schema."""
+
+    schema: pl.Schema | None
+
+    def node(self, node: Node) -> Node:
+        """The node as it shall run; raises ExpressionError."""
+        match node:
+            case {"Column": _} | {"Literal": {"Dyn": _}}:
+                return node
+            case {"Literal": {"Scalar": scalar}} if "Binary" not in scalar:
+                return node
+            case {"Cast": {"expr": child, "dtype": {"Literal": dtype}, "options": options}}:
+                return self._cast(self.node(child), dtype, options)
+            case {"BinaryExpr": {"left": {"Cast": {"dtype": to}} as left, "op": "Plus", "right": {"Cast": {"dtype": also}} as right}} if (
+                to == also == {"Literal": "String"}  # this is how `||` comes
+            ):
+                return operator(self.node(left), "Plus", self.node(right))
+            case {"BinaryExpr": {"left": left, "op": op, "right": right}}:
+                return self._binary(self.node(left), op, self.node(right))
+            case {"Ternary": {"predicate": predicate, "truthy": yes, "falsy": no}}:
+                predicate, yes, no = self.node(predicate), integer(self.node(yes)), integer(self.node(no))
+                self._need("a condition", {"condition"}, predicate)
+                self._one_kind("the values of case, if or nullif", yes, no)
+                return {"Ternary": {"predicate": predicate, "truthy": yes, "falsy": no}}
+            case {"Function": {"input": [child, {"Literal": {"Series": _}} as values], "function": {"Boolean": {"IsIn": _}} as function}}:
+                return call(function, self.node(child), values)
+            case {"Function": {"input": inputs, "function": function}}:
+                return self._function(function, [self.node(child) for child in inputs])
+            case {"Alias": _}:
+                raise ExpressionError(
+                    "a value has no name here: take away what follows it (`as ...`, or a word where an operator or comma is missing)"
+                )
+            case {"Agg": _} | {"Over": _} | "Len":
+                raise ExpressionError(f"it looks at other rows: {OF_OTHER_ROWS}")
+            case {"Selector": _}:
+                raise ExpressionError("it stands for many columns, and an expression is one value: name the column")
+        raise ExpressionError("lists, bytes, queries and the like are not supported in an expression: docs/expressions.md says what is")
+
+    def _dtype(self, node: Node) -> pl.DataType:
+        with polars_errors():
+            return pl.LazyFrame(schema=self.schema).select(value=from_tree(node)).collect_schema()["value"]
+
+    def _need(self, what: str, wanted: set[str], *nodes: Node) -> None:
+        """Refuse nodes of other families than those wanted."""
+        for node in nodes if self.schema is not None else ():
+            dtype = self._dtype(node)
+            if _family(dtype) not in wanted:
+                raise ExpressionError(
+                    f"{what} is needed where {_shown(node)} stands, which is {dtype}: compare or cast it, as in cast(x as double)"
+                )
+
+    def _one_kind(self, what: str, *nodes: Node) -> None:
+        """Refuse nodes of different families, null aside."""
+        dtypes = [self._dtype(node) for node in nodes] if self.schema is not None else []
+        families = {_family(dtype) for dtype in dtypes} - {"null"}
+        if len(families) > 1:
+            listed = " and ".join(f"{_shown(node)} ({dtype})" for node, dtype in zip(nodes, dtypes, strict=True))
+            remedy = "write a date as date '2020-06-01'" if families == {"date", "text"} else "cast one of them, as in cast(x as double)"
+            raise ExpressionError(f"{what} must be of one kind, and are {listed}: {remedy}")
+
+    def _cast(self, child: Node, dtype: Node, options: str) -> Node:
+        name = dtype if isinstance(dtype, str) else next(iter(dtype))
+        if not TYPES.fullmatch(name):
+            raise ExpressionError(
+                f"a cast to {name} is not supported: cast to int, bigint, double, varchar, boolean, date, timestamp or decimal(p, s)"
+            )
+        is_text = "Literal" in child and "String" in child["Literal"].get("Scalar", {})
+        is_text = is_text or (self.schema is not None and _family(self._dtype(child)) == "text")
+        if is_text and name in {"Date", "Datetime"}:
+            return strptime(child, dtype, {"format": None, "strict": options == "Strict"})
+        if is_text and name in {"Float32", "Float64"}:  # 'NaN' and 'inf' are numbers to Polars
+            answer = cast(child, dtype, options)
+            return where(call({"Boolean": "IsFinite"}, answer), answer)
+        if name == "String" and self.schema is not None and self._dtype(child) == pl.Date:
+            return call({"TemporalExpr": {"ToString": "%Y-%m-%d"}}, child)  # cuDF has no such cast
+        return cast(child, dtype, options)
+
+    def _binary(self, left: Node, op: str, right: Node) -> Node:
+        if op in LOGIC:
+            self._need(f"a condition beside `{LOGIC[op]}`", {"condition", "null"}, left, right)
+        elif op in COMPARISONS:
+            self._one_kind(f"both sides of `{COMPARISONS[op]}`", left, right)
+        elif op in ARITHMETIC:
+            left, right = integer(left), integer(right)
+            self._need(f"a number beside `{ARITHMETIC[op]}`", {"number", "date", "duration", "null"}, left, right)
+            right = divisor(right) if op in {"TrueDivide", "FloorDivide", "Modulus"} else right
+        else:
+            raise ExpressionError(f"the operator {op} is not supported")
+        return operator(left, op, right)
+
+    def _function(self, function: Node, inputs: list[Node]) -> Node:
+        group, detail = (function, function) if isinstance(function, str) else next(iter(function.items()))
+        if group in NUMERIC:
+            return self._numeric(function, detail, inputs)
+        if group in ONE_KIND:
+            inputs = [integer(node) for node in inputs]
+            self._one_kind("the values of coalesce, ifnull, greatest or least", *inputs)
+            return call(function, *inputs)
+        if group == "StringExpr":
+            return self._text(detail, inputs)
+        if group == "TemporalExpr":
+            return self._temporal(function, detail, inputs)
+        if group == "Boolean" and detail == "Not":
+            match inputs:
+                case [{"Cast": {"expr": child, "dtype": {"Literal": "Boolean"}}}]:
+                    self._need("a condition after `not`", {"condition", "null"}, child)
+        elif function not in ROWWISE and group != "Clip":  # substr of a column's numbers clips them
+            raise ExpressionError(f"{detail if isinstance(detail, str) else group} is not supported: docs/expressions.md says what is")
+        return call(function, *inputs)
+
+    def _numeric(self, function: Node, detail: Node, inputs: list[Node]) -> Node:
+        """Null where the answer is no finite number: a logarithm of 0, a root of -1."""
+        self._need("a number", {"number", "null"}, *inputs)
+        if detail == "Generic":
+            inputs = [cast(inputs[0], "Float64"), *inputs[1:]]
+        answer = call(function, *inputs)
+        return where(call({"Boolean": "IsFinite"}, answer), answer) if str(detail) in UNBOUNDED else answer
+
+    def _text(self, detail: Node, inputs: list[Node]) -> Node:
+        match detail:
+            case {"ConcatHorizontal": _}:
+                return call({"StringExpr": detail}, *inputs)
+            case {"Strptime": [{"Literal": dtype}, options]}:
+                self._need("a text", {"text", "null"}, inputs[0])
+                return strptime(inputs[0], dtype, options)
+        self._need("a text", {"text", "null"}, inputs[0])
+        answer = simple(detail, inputs)
+        return cast(answer, "Int64") if detail in ("LenChars", "LenBytes") or "Find" in detail else answer
+
+    def _temporal(self, function: Node, detail: Node, inputs: list[Node]) -> Node:
+        self._need("a date or timestamp", {"date", "null"}, inputs[0])
+        if isinstance(detail, str) and PARTS.fullmatch(detail):
+            return cast(call(function, *inputs), "Int64")
+        if detail == "OffsetBy" or "ToString" in detail or "TimeStamp" in detail:
+            return call(function, *inputs)
+        raise ExpressionError(f"the part {detail} of a date is not supported: docs/expressions.md says what is")

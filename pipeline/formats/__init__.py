@@ -1,0 +1,1 @@
+"""The formats that tables are read from and written to."""

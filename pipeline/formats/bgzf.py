@@ -1,0 +1,229 @@
+"""Text files that are plain, gzip or bgzip: cut into ranges without reading them, and the whole lines of one range.
+
+A bgzip file (BGZF, section 4.1 of the SAM specification) is a row of gzip members of at most 64 KiB text; the header of each holds its
+compressed size (BSIZE), its last four bytes the size of its text. So ranges of equal text are found by hopping from member to member, and
+each can be read alone.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
+
+from pipeline.errors import InputError
+
+CHUNK_BYTES = 4 << 20
+EOF_BLOCK = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
+TRUNCATED = "looks truncated: {}. Copy or download it again (the writer may also have been stopped before it was done)"
+_GZIP_HEADER = 12  # ID1 ID2 CM FLG MTIME(4) XFL OS XLEN(2)
+_SUBFIELD_ROOM = 512  # other extra fields may stand before BC; real writers use 6 bytes
+
+Kind = Literal["plain", "gzip", "bgzf"]
+
+
+@dataclass(frozen=True)
+class TextRange:
+    """The bytes [start, end) of a file: of its text where plain, of its compressed bytes (whole BGZF blocks) where bgzf, all where gzip.
+
+    `before` is where the byte or the block before `start` begins, -1 at the start of the file: its last byte tells whether a line begins
+    at `start`.
+    """
+
+    path: str
+    kind: Kind
+    start: int
+    end: int
+    before: int = -1
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Turn what the operating system and zlib say about a file into an InputError with its path."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{path}: there is no such file; check the path (it is taken from the folder in which the run was started)"
+        ) from error
+    except EOFError as error:
+        raise InputError(f"{path}: {TRUNCATED.format('the gzip data stop in the middle')}") from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: the compressed data are damaged ({error}); copy or download it again") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def file_kind(path: str | Path) -> Kind:
+    """Whether a file is plain text, gzip or bgzip, by its first bytes.
+
+    InputError where it is missing, empty, or a bgzip file without its end marker.
+    """
+    with reading(path), Path(path).open("rb") as file:
+        head = file.read(_GZIP_HEADER + _SUBFIELD_ROOM)
+        if not head:
+            raise InputError(f"{path}: the file is empty; give a file with data or remove this input")
+        if not head.startswith(b"\x1f\x8b"):
+            return "plain"
+        if _block_size(head) is None:
+            return "gzip"
+        file.seek(max(0, Path(path).stat().st_size - len(EOF_BLOCK)))
+        if file.read() != EOF_BLOCK:
+            raise InputError(f"{path}: {TRUNCATED.format('the block that ends every bgzip file is missing')}")
+        return "bgzf"
+
+
+def _block_size(head: bytes) -> int | None:
+    """Compressed bytes of the BGZF block that begins with `head`; None where it is no such block."""
+    if len(head) < _GZIP_HEADER or head[:3] != b"\x1f\x8b\x08" or not head[3] & 4:
+        return None
+    at, stop = _GZIP_HEADER, _GZIP_HEADER + int.from_bytes(head[10:12], "little")
+    while at + 4 <= stop:
+        size = int.from_bytes(head[at + 2 : at + 4], "little")
+        if head[at : at + 2] == b"BC" and size == 2 and at + 6 <= len(head):
+            return int.from_bytes(head[at + 4 : at + 6], "little") + 1
+        at += 4 + size
+    return None
+
+
+def _blocks(path: str, file_bytes: int) -> Iterator[tuple[int, int]]:
+    """Offset and text bytes of every BGZF block of a file, from its headers and trailers alone."""
+    with Path(path).open("rb", buffering=0) as file:
+        at, head = 0, file.read(_GZIP_HEADER + _SUBFIELD_ROOM)
+        while at < file_bytes:
+            size = _block_size(head)
+            if size is None or at + size > file_bytes:
+                raise InputError(f"{path}: {_bad_block(at, size, file_bytes)}")
+            file.seek(at + size - 4)
+            tail = file.read(4 + _GZIP_HEADER + _SUBFIELD_ROOM)
+            yield at, int.from_bytes(tail[:4], "little")
+            at, head = at + size, tail[4:]
+
+
+def _bad_block(at: int, size: int | None, file_bytes: int) -> str:
+    if size is None:
+        return f"no bgzip block begins at byte {at}, where one must; the file is damaged, copy or download it again"
+    return TRUNCATED.format(f"the bgzip block at byte {at} has {size} bytes and the file ends after {file_bytes - at} of them")
+
+
+def plan_ranges(path: str | Path, target_bytes: int) -> list[TextRange]:
+    """Cut a file into ranges of about `target_bytes` of text each; gzip cannot be cut and is one range.
+
+    Nothing is inflated. InputError where the file is missing, empty, or its bgzip blocks do not lead from one to the next up to its end.
+    """
+    if target_bytes < 1:
+        raise ValueError(f"target_bytes must be 1 or more, not {target_bytes}")
+    kind, name = file_kind(path), str(path)
+    file_bytes = Path(path).stat().st_size
+    if kind == "gzip":
+        return [TextRange(name, kind, 0, file_bytes)]
+    if kind == "plain":
+        cuts = range(0, file_bytes, target_bytes)
+        return [TextRange(name, kind, at, min(at + target_bytes, file_bytes), at - 1) for at in cuts]
+    starts, text_bytes, last_with_text = [(0, -1)], 0, -1
+    with reading(path):
+        for at, size in _blocks(name, file_bytes):
+            if text_bytes >= target_bytes and size:
+                starts.append((at, last_with_text))
+                text_bytes = 0
+            text_bytes += size
+            last_with_text = at if size else last_with_text
+    ends = [start for start, _ in starts[1:]] + [file_bytes]
+    return [TextRange(name, kind, start, end, before) for (start, before), end in zip(starts, ends, strict=True)]
+
+
+def open_text(path: str | Path, kind: Kind) -> BinaryIO:
+    """The text of a file from its beginning, inflated where it is gzip or bgzip."""
+    return Path(path).open("rb") if kind == "plain" else cast("BinaryIO", gzip.open(path, "rb"))
+
+
+def read_lines(part: TextRange) -> Iterator[bytes]:
+    """The lines that begin in a range, in chunks of whole lines of about 4 MiB; lines that begin with # are left out.
+
+    Each chunk ends with a line end, but for the last of a file that has none. Memory is a few chunks, or a few times the longest line.
+    InputError where the data are cut or damaged.
+    """
+    with reading(part.path):
+        for chunk in _chunks(part):
+            kept = _without_comments(chunk)
+            if kept:
+                yield kept
+
+
+def _without_comments(chunk: bytes) -> bytes:
+    if not chunk.startswith(b"#") and b"\n#" not in chunk:
+        return chunk
+    return b"".join(line for line in chunk.splitlines(keepends=True) if not line.startswith(b"#"))
+
+
+def _chunks(part: TextRange) -> Iterator[bytes]:
+    """The lines that begin in a range: text up to the first line end belongs to the range before, and the last line is read to its end."""
+    pending: list[bytes] = []
+    size, before_first_line = 0, part.before >= 0
+    for text, inside in _pieces(part):
+        if before_first_line:
+            if not inside:
+                return
+            line_end = text.find(b"\n")
+            before_first_line = line_end < 0
+            text = text[line_end + 1 :] if line_end >= 0 else b""
+        if not inside:
+            if not pending or pending[-1].endswith(b"\n"):
+                break
+            text = text[: text.find(b"\n") + 1] or text
+        if text:
+            pending.append(text)
+            size += len(text)
+        # Joining only where a line ended keeps a line that is longer than a chunk from being copied again with every piece of it.
+        if size >= CHUNK_BYTES and b"\n" in text:
+            joined = b"".join(pending)
+            cut = joined.rfind(b"\n") + 1
+            yield joined[:cut]
+            pending, size = ([joined[cut:]], len(joined) - cut) if cut < len(joined) else ([], 0)
+    if pending:
+        yield b"".join(pending)
+
+
+def _pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
+    """Text from the byte before a range to the end of the file, piece by piece, and whether each lies in the range."""
+    if part.kind == "bgzf":
+        yield from _bgzf_pieces(part)
+        return
+    with open_text(part.path, part.kind) as file:
+        if part.kind == "gzip":
+            while text := file.read(CHUNK_BYTES):
+                yield text, True
+            return
+        at = max(part.before, 0)
+        file.seek(at)
+        while text := file.read(min(CHUNK_BYTES, part.end - at) if at < part.end else 1 << 16):
+            yield text, at < part.end
+            at += len(text)
+
+
+def _bgzf_pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
+    with Path(part.path).open("rb", buffering=1 << 20) as file:
+        at = part.start if part.before < 0 else part.before
+        while True:
+            file.seek(at)
+            head = file.read(_GZIP_HEADER + _SUBFIELD_ROOM)
+            if not head:
+                return
+            size = _block_size(head)
+            if size is None:
+                raise InputError(f"{part.path}: {_bad_block(at, size, 0)}")
+            file.seek(at)
+            block = file.read(size)
+            if len(block) < size:
+                raise InputError(f"{part.path}: {_bad_block(at, size, at + len(block))}")
+            text = zlib.decompress(block, wbits=31, bufsize=1 << 16)
+            if at < part.start:
+                yield text[-1:], True
+                at = part.start
+            else:
+                yield text, at < part.end
+                at += size

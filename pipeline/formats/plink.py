@@ -1,0 +1,81 @@
+"""PLINK binary genotypes: .bed, .bim and .fam; `path` names the .bed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+
+from pipeline.errors import InputError
+from pipeline.format import InputFormat
+from pipeline.formats.plink_files import bed_shape_check, bim_and_fam, read_bed, read_bim, read_fam
+from pipeline.part import Part, Schema
+
+PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20
+
+
+@lru_cache(maxsize=16)
+def _fileset(bed: str, _changed: float) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Variants and people of a fileset, read once while its .bed is unchanged."""
+    bim, fam = bim_and_fam(bed)
+    variants, people = read_bim(bim), read_fam(fam)
+    bed_shape_check(bed, variants.height, people.height)
+    return variants, people
+
+
+@dataclass(frozen=True)
+class PlinkSource:
+    """`count` variants of a fileset from `first` on."""
+
+    bed: str
+    changed: float
+    first: int
+    count: int
+    cheap: bool = False
+
+    def load(self) -> Part:
+        """Their rows and packed calls."""
+        variants, people = _fileset(self.bed, self.changed)
+        return Part(variants.slice(self.first, self.count), {"calls": read_bed(self.bed, self.first, self.count, people.height)})
+
+    def interval(self, column: str) -> None:
+        """No statistics are kept."""
+
+
+class PlinkInput(InputFormat):
+    """Genotypes of one PLINK fileset; the .bim and .fam lie beside the .bed. Column 5 of the .bim is ALT, column 6 REF."""
+
+    name = "plink"
+    suffixes = (".bed",)
+
+    def _bed(self) -> tuple[str, float]:
+        files = self.files()
+        if len(files) > 1:
+            raise InputError(f"{files[1]}: one .bed is one input; name {files[0]} and this one as inputs of their own")
+        return files[0], Path(files[0]).stat().st_mtime
+
+    def table_schema(self) -> Schema:
+        """The columns of the .bim and of the .fam; lengths of all three files are checked."""
+        variants, people = _fileset(*self._bed())
+        return Schema(variants.schema, {"calls": people.schema})
+
+    def axes(self) -> Mapping[str, pl.DataFrame]:
+        """The people of the .fam."""
+        return {"calls": _fileset(*self._bed())[1]}
+
+    def rows(self) -> int | None:
+        """Lines of the .bim."""
+        return _fileset(*self._bed())[0].height
+
+    def sources(self, parallel: int) -> Sequence[PlinkSource]:
+        """Ranges of variants, a few per task that can run at once."""
+        bed, changed = self._bed()
+        variants, people = _fileset(bed, changed)
+        size = variants.height * -(-people.height // 4)
+        parts = self.parts or max(min(2 * parallel, size // PART_BYTES_LEAST + 1), size // PART_BYTES_MOST + 1)
+        bounds = [variants.height * i // parts for i in range(parts + 1)]
+        return [PlinkSource(bed, changed, low, high - low) for low, high in pairwise(bounds)]

@@ -1,0 +1,185 @@
+"""Genotype calls of two bits each: packing, unpacking, counting and choosing samples.
+
+Packed calls are `uint8[variants, ceil(samples / 4)]`: sample s lies in byte s // 4 at bits 2 * (s % 4), low bits first. A code is the
+number of ALT alleles (0, 1, 2), 3 is a missing call, and the padding bits of the last byte are 0. Every function takes NumPy or CuPy
+arrays and answers with the same kind; none holds more than a block of variants unpacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pipeline.backend import array_module
+
+Array = Any
+"""A NumPy or a CuPy array: two libraries with no common type."""
+
+MISSING = 3
+"""The code of a missing call."""
+
+BLOCK_BYTES = 16 << 20
+"""What one temporary of a block may take: a few of them stay below 64 MB."""
+
+_LOW_BITS = 0x5555555555555555
+_CACHE_BYTES = 1 << 17
+
+
+def packed_width(n_samples: int) -> int:
+    """Bytes that the calls of one variant take."""
+    return -(-n_samples // 4)
+
+
+def variant_blocks(n_variants: int, bytes_per_variant: int, limit: int = BLOCK_BYTES) -> Iterator[slice]:
+    """Slices that cover all variants, each of at most `limit` bytes (one variant at least)."""
+    step = max(1, limit // max(1, bytes_per_variant))
+    return (slice(start, min(start + step, n_variants)) for start in range(0, n_variants, step))
+
+
+def pack(dosages: Array) -> Array:
+    """Two-bit calls from allele counts `int8[v, n]` or `uint8[v, n]` of 0, 1, 2 and 3 or -1 for a missing call.
+
+    Raises ValueError for any other value.
+    """
+    xp = array_module(dosages)
+    n_variants, n_samples = dosages.shape
+    packed = xp.empty((n_variants, packed_width(n_samples)), xp.uint8)
+    for rows in variant_blocks(n_variants, 8 * n_samples):
+        block = dosages[rows]
+        wrong = (block > MISSING) | (block < -1)
+        if bool(wrong.any()):
+            raise ValueError(f"A call is 0, 1, 2 ALT alleles, or 3 or -1 where it is missing; found {int(block[wrong][0])}.")
+        packed[rows] = _pack_codes(xp, block.astype(xp.uint8) & 3)
+    return packed
+
+
+def _pack_codes(xp: Any, codes: Array) -> Array:
+    """Bytes of four codes each, from codes 0 to 3 as `uint8[v, n]`."""
+    n_variants, n_samples = codes.shape
+    padded = xp.zeros((n_variants, packed_width(n_samples), 4), xp.uint8)
+    padded.reshape(n_variants, -1)[:, :n_samples] = codes
+    # Four bytes as one little-endian word, so that one shift moves them all: byte k's code ends at bits 2k.
+    words = padded.view("<u4")[..., 0]
+    return (words | words >> 6 | words >> 12 | words >> 18).astype(xp.uint8)
+
+
+def unpack(packed: Array, n_samples: int, dtype: Any = np.int8, missing: float = MISSING) -> Array:
+    """Allele counts `dtype[v, n_samples]` of packed calls, `missing` where there is no call.
+
+    The answer may be a view whose rows are padded to a multiple of four samples. It is as large as it looks: give blocks of variants.
+    Raises ValueError where the width does not fit the number of samples.
+    """
+    xp = array_module(packed)
+    _check_width(packed, n_samples)
+    values = np.array([0, 1, 2, missing], dtype)
+    table = values[np.arange(256)[:, None] >> np.array([0, 2, 4, 6]) & 3]
+    # "clip" (a byte is never out of 256 rows) spares NumPy a buffered copy; CuPy's take has no modes.
+    four = np.take(table, packed, axis=0, mode="clip") if xp is np else xp.take(xp.asarray(table), packed, axis=0)
+    return four.reshape(len(packed), 4 * packed.shape[1])[:, :n_samples]
+
+
+def _check_width(packed: Array, n_samples: int) -> None:
+    if packed.ndim != 2 or packed.shape[1] != packed_width(n_samples):
+        raise ValueError(
+            f"Packed calls of {n_samples} samples are {packed_width(n_samples)} bytes a variant, not an array of shape {packed.shape}."
+        )
+
+
+def call_counts(packed: Array, n_samples: int) -> Array:
+    """Samples per variant that are homozygous REF, heterozygous, homozygous ALT, missing: `int64[v, 4]`, by counting bits.
+
+    Sums run in float32, exact to 2^24 samples.
+    """
+    xp = array_module(packed)
+    _check_width(packed, n_samples)
+    counts = xp.zeros((len(packed), 4), xp.int64)
+    words = max(1, -(-packed.shape[1] // 8))
+    ones, one, mask = xp.ones(words, xp.float32), xp.uint64(1), xp.uint64(_LOW_BITS)
+    for rows in variant_blocks(len(packed), 8 * words, _CACHE_BYTES if xp is np else BLOCK_BYTES):
+        padded = xp.zeros((rows.stop - rows.start, 8 * words), xp.uint8)
+        padded[:, : packed.shape[1]] = packed[rows]
+        calls = padded.view(xp.uint64)
+        low, high = calls & mask, calls >> one & mask
+        both = low & high
+        for column, bits in enumerate((low ^ both, high ^ both, both), start=1):
+            # A product with ones is the quickest sum of a row of small numbers.
+            counts[rows, column] = xp.bitwise_count(bits).astype(xp.float32) @ ones
+    counts[:, 0] = n_samples - counts[:, 1:].sum(axis=1)
+    return counts
+
+
+def sample_counts(packed: Array, n_samples: int) -> Array:
+    """Variants per sample that are homozygous REF, heterozygous, homozygous ALT, missing: `int64[n_samples, 4]`."""
+    xp = array_module(packed)
+    _check_width(packed, n_samples)
+    totals = xp.zeros((4, packed.shape[1], 4), xp.int64)
+    for start in range(0, len(packed), 255):
+        block = packed[start : start + 255]
+        low, high = block & 0x55, block >> 1 & 0x55
+        both = low & high
+        for column, bits in enumerate((low ^ both, high ^ both, both), start=1):
+            totals[..., column] += _field_sums(xp, bits)
+    counts = totals.transpose(1, 0, 2).reshape(-1, 4)[:n_samples]
+    counts[:, 0] = len(packed) - counts[:, 1:].sum(axis=1)
+    return counts
+
+
+def _field_sums(xp: Any, bits: Array) -> Array:
+    """Sums `uint8[4, width]` over at most 255 rows of bytes with four two-bit fields of 0 or 1: fields widen before they overflow."""
+    rows = xp.zeros((255, bits.shape[1]), xp.uint8)
+    rows[: len(bits)] = bits
+    threes = rows.reshape(85, 3, -1).sum(axis=1, dtype=xp.uint8)
+    fifteens = [fields.reshape(17, 5, -1).sum(axis=1, dtype=xp.uint8) for fields in (threes & 0x33, threes >> 2 & 0x33)]
+    return xp.stack([(fields >> shift & 0x0F).sum(axis=0, dtype=xp.uint8) for shift in (0, 4) for fields in fifteens])
+
+
+def take_samples(packed: Array, n_samples: int, index: Array) -> Array:
+    """The calls of the samples `index` (`int[m]`, in that order, repeats allowed) packed anew: `uint8[v, ceil(m / 4)]`.
+
+    Raises ValueError for an index outside 0 .. n_samples - 1.
+    """
+    xp = array_module(packed)
+    _check_width(packed, n_samples)
+    index = xp.asarray(index, xp.int64)
+    if len(index) and not 0 <= int(index.min()) <= int(index.max()) < n_samples:
+        raise ValueError(f"Sample indices run from 0 to {n_samples - 1}; found {int(index.min())} to {int(index.max())}.")
+    taken = xp.empty((len(packed), packed_width(len(index))), xp.uint8)
+    byte, shift = index >> 2, (2 * (index & 3)).astype(xp.uint8)
+    for rows in variant_blocks(len(packed), 4 * len(index), 1 << 20 if xp is np else BLOCK_BYTES):
+        taken[rows] = _pack_codes(xp, xp.take(packed[rows], byte, axis=1) >> shift & 3)
+    return taken
+
+
+def missing_calls(packed: Array, n_samples: int) -> tuple[Array, Array]:
+    """Where calls are missing: `variant` and `sample` (`int64[calls]` each), in order of the variants."""
+    xp = array_module(packed)
+    _check_width(packed, n_samples)
+    pairs = packed & packed >> 1 & 0x55
+    variant, byte = xp.nonzero(pairs != 0)
+    fields = pairs[variant, byte][:, None] >> xp.array([0, 2, 4, 6], xp.uint8) & 1
+    call, field = xp.nonzero(fields != 0)
+    return variant[call], 4 * byte[call] + field
+
+
+def alt_frequency(counts: Array) -> Array:
+    """Share of ALT among the called alleles, `float64[v]` from `call_counts`; NaN where nobody is called."""
+    return _share(counts[:, 1] + 2 * counts[:, 2], 2 * counts[:, :3].sum(axis=1))
+
+
+def minor_allele_frequency(counts: Array) -> Array:
+    """Share of the rarer allele among the called alleles, `float64[v]` from `call_counts`; NaN where nobody is called."""
+    alt = counts[:, 1] + 2 * counts[:, 2]
+    alleles = 2 * counts[:, :3].sum(axis=1)
+    return _share(array_module(counts).minimum(alt, alleles - alt), alleles)
+
+
+def call_rate(counts: Array) -> Array:
+    """Share of calls that are not missing, `float64[v]` from `call_counts` or `sample_counts`; NaN where there are none."""
+    return _share(counts[:, :3].sum(axis=1), counts.sum(axis=1))
+
+
+def _share(part: Array, whole: Array) -> Array:
+    xp = array_module(whole)
+    return xp.where(whole > 0, part / xp.maximum(whole, 1), xp.nan)

@@ -1,0 +1,80 @@
+"""P-values that stay right where they are too small for a float, and the inflation of a genome scan."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pipeline.backend import array_module, special_module
+from pipeline.kernels.genotypes import Array
+
+MEDIAN_CHI_SQUARE = 0.454936423119572
+"""Median of a chi-square with one degree of freedom."""
+
+_TINY_P = 1e-280
+_FRACTION_TERMS = 500
+
+
+def t_test_p_values(t: Array, df: Array) -> tuple[Array, Array]:
+    """Two-sided p-value and -log10 of it, for a t statistic with `df` degrees of freedom (arrays that broadcast); NaN for NaN or df <= 0.
+
+    p = I_x(df / 2, 1 / 2) with x = df / (df + t^2). Where that comes near the smallest float, its logarithm is taken from the continued
+    fraction of the incomplete beta function (NIST DLMF 8.17.22), so -log10 p has no limit. An infinite t has p = 0.
+    """
+    xp = array_module(t, df)
+    t, df = xp.broadcast_arrays(xp.asarray(t, xp.float64), xp.asarray(df, xp.float64))
+    valid = ~xp.isnan(t) & (df > 0)
+    # Stand-ins keep the functions below away from what they do not take; the square of 1e150 is still a float.
+    square, freedom = xp.minimum(abs(xp.where(valid, t, 0.0)), 1e150) ** 2, xp.where(valid, df, 1.0)
+    betainc = special_module(square).betainc
+    # For t^2 below 1, x lies near 1 and its rounding would show: there the other tail is exact.
+    small = square < 1
+    x = freedom / (freedom + square)
+    tail = betainc(freedom / 2, 0.5, x)
+    middle = 1 - betainc(0.5, freedom / 2, xp.where(small, square / (freedom + square), 0.0))
+    p_value = xp.where(small, middle, tail)
+    neg_log_10 = 0.0 - xp.log10(xp.maximum(p_value, _TINY_P))
+    tiny = p_value < _TINY_P
+    neg_log_10[tiny] = _neg_log_10_tail(square[tiny], freedom[tiny])
+    neg_log_10[xp.isinf(t)] = xp.inf
+    return xp.where(valid, p_value, xp.nan), xp.where(valid, neg_log_10, xp.nan)
+
+
+def _neg_log_10_tail(square: Array, df: Array) -> Array:
+    """-log10 of I_x(a, 1/2), a = df / 2, for x well below 1: x^a (1 - x)^(1/2) / (a B(a, 1/2)) times a continued fraction."""
+    xp = array_module(square)
+    a, gammaln = df / 2, special_module(square).gammaln
+    log_x = -xp.log1p(square / df)
+    log_beta = gammaln(a) + 0.5 * math.log(math.pi) - gammaln(a + 0.5)
+    log_y = -xp.log1p(df / square)
+    logarithm = a * log_x + 0.5 * log_y - xp.log(a) - log_beta + xp.log(_beta_fraction(xp, a, xp.exp(log_x)))
+    return -logarithm / math.log(10)
+
+
+def _beta_fraction(xp: Any, a: Array, x: Array) -> Array:
+    """The continued fraction of I_x(a, 1/2) (DLMF 8.17.22) by Lentz's method; it converges fast for x < (a + 1) / (a + 5/2)."""
+    b = 0.5
+    numerator, denominator = xp.ones_like(x), 1 / (1 - (a + b) * x / (a + 1))
+    value = denominator.copy()
+    for m in range(1, _FRACTION_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        before = value
+        for term in (even, odd):
+            numerator, denominator = 1 + term / numerator, 1 / (1 + term * denominator)
+            value = value * numerator * denominator
+        if bool(xp.all(abs(value - before) <= 1e-15 * abs(value))):
+            break
+    return value
+
+
+def genomic_inflation(p_values: Array) -> float:
+    """Lambda: the median chi-square (one degree of freedom) of the p-values over the median expected by chance; NaN where there are none.
+
+    Devlin & Roeder (1999), Biometrics 55:997-1004. NaN among the p-values are left out.
+    """
+    xp = array_module(p_values)
+    known = p_values[~xp.isnan(p_values)]
+    if known.size == 0:
+        return math.nan
+    return float(xp.median(special_module(known).ndtri(known / 2) ** 2)) / MEDIAN_CHI_SQUARE

@@ -1,0 +1,121 @@
+"""The command line: python -m pipeline.run JOB.
+
+Exit codes: 0 done; 1 the run failed; 2 the job or its inputs were refused and nothing ran; 130 and 143 interrupted.
+Heavy libraries are imported only when a job is about to be planned, so that --help and refusals come at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import traceback
+from types import FrameType, TracebackType
+from typing import NoReturn
+
+from pipeline.errors import PipelineError
+
+SIGNAL_EXITS = 128
+
+
+class Interrupted(BaseException):
+    """SIGTERM reached the process; it ends as an interrupted run does."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the command line."""
+    options = argparse.ArgumentParser(
+        prog="python -m pipeline.run", description="Run a job file: on this machine, on its GPUs or on a Dask cluster."
+    )
+    options.add_argument("job", nargs="?", metavar="JOB", help="a job file, such as jobs/genomics.yaml")
+    options.add_argument(
+        "--set", action="append", default=[], metavar="K=V", help="change a value: stages.NAME.min_maf=0.05, inputs.NAME.path=..."
+    )
+    options.add_argument("--out", metavar="DIR", help="results folder or URL, instead of the job's")
+    options.add_argument("--backend", choices=("auto", "cpu", "gpu"), help="where queries and arrays compute")
+    options.add_argument("--cluster", metavar="KIND|ADDRESS", help="local, cuda, or the address of a running Dask scheduler")
+    options.add_argument("--check", action="store_true", help="validate and plan only")
+    options.add_argument("--explain", action="store_true", help="print the plan")
+    options.add_argument("--quiet", action="store_true", help="say nothing unless something is wrong")
+    options.add_argument("--json", action="store_true", help="one JSON event a line")
+    options.add_argument("--debug", action="store_true", help="show a traceback when something fails")
+    options.add_argument("--list", action="store_true", help="list the stages")
+    options.add_argument("--describe", metavar="STAGE", help="what a stage does and its parameters")
+    options.add_argument("--schema", action="store_true", help="print the JSON schema of job files")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    options = parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _terminated)
+    if not options.debug:
+        sys.excepthook = _fault
+    try:
+        return _do(options)
+    except PipelineError as error:
+        return _failed(options, str(error), error.exit_code, getattr(error, "__notes__", []))
+    except KeyboardInterrupt:
+        return _failed(options, "interrupted; the former result is unchanged", SIGNAL_EXITS + signal.SIGINT)
+    except Interrupted:
+        return _failed(options, "terminated; the former result is unchanged", SIGNAL_EXITS + signal.SIGTERM)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+
+
+def _do(options: argparse.Namespace) -> int:
+    if options.list or options.describe or options.schema:
+        return _tell(options)
+    if not options.job:
+        parser().error("give a job file, such as jobs/genomics.yaml (or --list, --describe STAGE, --schema)")
+    overrides = list(options.set)
+    for key, value in (("results", options.out), ("backend", options.backend), ("cluster", options.cluster)):
+        if value is not None:
+            overrides.append(f"{key}={value}")
+    from pipeline.api import LoadedJob
+    from pipeline.loader import load
+
+    job = LoadedJob(load(options.job, overrides))
+    if options.check or options.explain:
+        plan = job.plan()
+        print(plan.explain() if options.explain else f"{options.job}: fits together ({len(plan.inputs)} inputs, {len(plan.stages)} stages)")
+        return 0
+    from pipeline.display import make_display
+
+    job.run(make_display("json" if options.json else "quiet" if options.quiet else None))
+    return 0
+
+
+def _tell(options: argparse.Namespace) -> int:
+    import json
+
+    from pipeline.describe import describe_stage, job_schema, list_stages
+
+    if options.list:
+        print(list_stages())
+    elif options.describe:
+        print(describe_stage(options.describe))
+    else:
+        print(json.dumps(job_schema(), indent=1))
+    return 0
+
+
+def _failed(options: argparse.Namespace, message: str, code: int, notes: list[str] | None = None) -> int:
+    if options.debug:
+        traceback.print_exc()
+    for line in (message, *(notes or [])):
+        print(f"error: {line}" if line == message else line, file=sys.stderr)
+    return code
+
+
+def _fault(kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+    print(f"error: {kind.__name__}: {error}. This is a fault of the program: run again with --debug and report it.", file=sys.stderr)
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise Interrupted
+
+
+if __name__ == "__main__":
+    sys.exit(main())

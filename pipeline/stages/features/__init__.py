@@ -1,0 +1,1 @@
+"""Feature stages: from a table to what a model reads."""

@@ -1,0 +1,280 @@
+"""Training in one task: the parts stream into one quantile matrix in the order of the key, and every row is predicted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from pipeline.backend import Backend, import_xgboost, to_host, xgboost_device
+from pipeline.columns import AXES, AXIS_IDS
+from pipeline.errors import DataError
+from pipeline.kernels.metrics import accuracy, auc, log_loss, r2, rmse
+from pipeline.part import Part, concat_parts
+from pipeline.stage import Context, Outcome
+from pipeline.table import Table
+
+BATCH_ROWS = 131_072  # rows handed over at once; fixed, so that the model does not depend on how the rows are divided
+OBJECTIVES = {
+    "regression": ("reg:squarederror", "rmse"),
+    "binary": ("binary:logistic", "logloss"),
+    "multiclass": ("multi:softprob", "mlogloss"),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What training needs to know beside the rows: the stage's parameters (`p`), the frame's feature columns and the arrays."""
+
+    stage: str
+    p: Mapping[str, Any]
+    columns: tuple[str, ...]
+    arrays: tuple[str, ...]
+    seed: int
+    backend: Backend
+    threads: int
+
+    @property
+    def classes(self) -> list[str]:
+        """Values of a multi-class target as text; empty for other objectives."""
+        return [str(value) for value in self.p["classes"]]
+
+    def names(self, axes: Sequence[pl.DataFrame]) -> list[str]:
+        """Names of all features in order: the frame's, then the arrays' columns by their axis."""
+        return [
+            *self.columns,
+            *(name for array, axis in zip(self.arrays, axes, strict=True) for name in axis[AXIS_IDS[AXES[array]]].to_list()),
+        ]
+
+    def types(self, names: Sequence[str]) -> list[str]:
+        """XGBoost's feature types: c for categories, q for numbers."""
+        return ["c" if name in self.p["categorical"] else "q" for name in names]
+
+    def parameters(self) -> dict[str, Any]:
+        """XGBoost's training parameters."""
+        objective, metric = OBJECTIVES[self.p["objective"]]
+        same = ("max_depth", "learning_rate", "subsample", "min_child_weight", "reg_lambda", "max_bin")
+        own = {
+            "objective": objective,
+            "eval_metric": metric,
+            "tree_method": "hist",
+            "device": xgboost_device(self.backend),
+            "seed": self.seed,
+        }
+        classes = {"num_class": len(self.classes)} if self.classes else {}
+        return {**own, **{name: self.p[name] for name in same}, "colsample_bytree": self.p["colsample"], "nthread": self.threads, **classes}
+
+    def matrix(self, part: Part) -> np.ndarray[Any, Any]:
+        """Features of a part's rows, float32 [rows, features], NaN where missing."""
+        columns = part.frame.select(pl.col(self.columns).cast(pl.Float32)).to_numpy() if self.columns else np.empty((part.frame.height, 0))
+        arrays = [to_host(part.arrays[name]) for name in self.arrays]
+        return np.hstack([columns, *arrays], dtype=np.float32) if arrays else columns
+
+    def labels(self, rows: pl.DataFrame) -> np.ndarray[Any, Any]:
+        """The target, float64 [rows], class numbers for several classes, NaN where missing."""
+        target = rows[self.p["target"]]
+        if self.classes:
+            numbers = {name: float(i) for i, name in enumerate(self.classes)}
+            target = target.cast(pl.String).replace_strict(numbers, default=None, return_dtype=pl.Float64)
+        return target.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+    def split(self, rows: pl.DataFrame) -> np.ndarray[Any, Any]:
+        """Which split each row is of; `train` where the stage has no split column."""
+        name = self.p["split"]
+        return rows[name].to_numpy() if name else np.full(rows.height, "train")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training gives: predictions and importance as parts, the model's two files, metrics per split, counts."""
+
+    predictions: Part
+    importance: Part
+    model: bytes
+    description: bytes
+    metrics: dict[str, dict[str, float | None]]
+    counts: dict[str, int]
+
+
+def train_here(task: Task, rows: Table, axes: Sequence[Any], fitted: Sequence[tuple[Any, Any]], context: Context) -> Outcome:
+    """Train in one task and give its results as tables, files, metrics and counts."""
+    submit, parts = context.session.submit, rows.futures()
+    described = [description for description, _ in fitted]
+    states = [state for _, state in fitted]
+    counts = (len(parts), len(axes))
+    trained = submit(train_task, task, described, counts, *parts, *axes, *states, stage=task.stage)
+    return outcome(task, trained, context)
+
+
+def outcome(task: Task, trained: Any, context: Context) -> Outcome:
+    """The tables, files, metrics and counts of a `Trained` that is still to come."""
+    pieces = {
+        name: context.session.submit(attrgetter(name), trained, stage=task.stage)
+        for name in ("predictions", "importance", "model", "description", "metrics", "counts")
+    }
+    tables = {"": Table.of(context.session, task.stage, [pieces["predictions"]])}
+    tables["importance"] = Table.of(context.session, task.stage, [pieces["importance"]])
+    files = {f"{task.stage}.ubj": pieces["model"], f"{task.stage}.json": pieces["description"]}
+    return Outcome(tables, files, pieces["metrics"], pieces["counts"])
+
+
+def train_task(task: Task, described: Sequence[dict[str, Any]], counts: tuple[int, int], *values: Part) -> Trained:
+    """Train on parts (the first of `values`), with axes and fitted states behind them."""
+    parts, axes = values[: counts[0]], [part.frame for part in values[counts[0] : sum(counts)]]
+    states = [part.frame for part in values[sum(counts) :]]
+    whole = in_key_order(concat_parts(parts), task.p["key"])
+    check_target(task, whole.frame)
+    booster = _booster(task, whole, task.names(axes))
+    predicted = predict(task, booster, whole)
+    return finished(task, booster, whole.frame, predicted, (axes, described, states))
+
+
+def in_key_order(whole: Part, key: str) -> Part:
+    """The rows in the order of the key; as they are where they have it already."""
+    if whole.frame[key].is_sorted():
+        return whole
+    order = whole.frame[key].arg_sort()
+    return Part(whole.frame[order], {name: array[order.to_numpy()] for name, array in whole.arrays.items()})
+
+
+def check_target(task: Task, rows: pl.DataFrame) -> None:
+    """Raise DataError where the training rows' target cannot be learned."""
+    target, labels = task.p["target"], task.labels(rows)
+    split = task.split(rows)
+    seen = labels[(split == "train") & ~np.isnan(labels)]
+    if len(seen) == 0:
+        raise DataError(f"stage {task.stage}: no training row has a {target!r}. Is the split column right, and the target not all missing?")
+    values = np.unique(seen)
+    if task.p["objective"] == "binary" and not set(values.tolist()) <= {0.0, 1.0}:
+        raise DataError(f"stage {task.stage}: {target!r} is not binary, it has values {values[:5].tolist()}; 0 and 1 are needed")
+    if len(values) == 1:
+        raise DataError(f"stage {task.stage}: {target!r} is {values[0]:g} in every training row; there is nothing to learn")
+    if task.p["early_stopping_rounds"] and not ((split == "validation") & ~np.isnan(labels)).any():
+        raise DataError(f"stage {task.stage}: early stopping needs validation rows with a {target!r}, and there are none")
+    unknown = rows.filter(pl.col(target).is_not_null())[target].cast(pl.String)
+    if task.classes and (odd := sorted({*unknown.unique().to_list()} - {*task.classes})):
+        raise DataError(f"stage {task.stage}: {target!r} has the value {odd[0]!r}, which classes does not list: {task.classes}")
+
+
+def _booster(task: Task, whole: Part, names: list[str]) -> Any:
+    xgb = import_xgboost()
+    types, bins = task.types(names), task.p["max_bin"]
+    weigh = class_weights(task, whole.frame)
+
+    def rows(split: str) -> Any:
+        return _data_iter(xgb, lambda: batches(task, whole, split), weigh, {"feature_names": names, "feature_types": types})
+
+    train = xgb.QuantileDMatrix(rows("train"), max_bin=bins, enable_categorical=True, nthread=task.threads)
+    watched = []
+    if task.p["early_stopping_rounds"]:
+        watched = [
+            (xgb.QuantileDMatrix(rows("validation"), ref=train, max_bin=bins, enable_categorical=True, nthread=task.threads), "validation")
+        ]
+    stop = task.p["early_stopping_rounds"]
+    return xgb.train(task.parameters(), train, task.p["rounds"], evals=watched, early_stopping_rounds=stop, verbose_eval=False)
+
+
+def _data_iter(xgb: Any, batches: Callable[[], Iterator[tuple[Any, Any]]], weigh: Callable[[Any], Any], about: dict[str, Any]) -> Any:
+    """XGBoost's DataIter over batches of features and labels."""
+    state = {"at": batches()}
+
+    def advance(_self: Any, input_data: Any) -> bool:
+        for features, labels in state["at"]:
+            input_data(data=features, label=labels, weight=weigh(labels), **about)
+            return True
+        return False
+
+    def reset(_self: Any) -> None:
+        state["at"] = batches()
+
+    return type("Batches", (xgb.DataIter,), {"next": advance, "reset": reset})()
+
+
+def batches(task: Task, whole: Part, split: str) -> Iterator[tuple[Any, Any]]:
+    """Features and labels of the rows of one split that have a target, in batches that hold the same rows however these are divided."""
+    for start in range(0, whole.frame.height, BATCH_ROWS):
+        rows = slice(start, start + BATCH_ROWS)
+        frame = whole.frame[rows]
+        labels = task.labels(frame)
+        wanted = np.flatnonzero((task.split(frame) == split) & ~np.isnan(labels))
+        if len(wanted):
+            arrays = {name: array[rows][wanted] for name, array in whole.arrays.items()}
+            yield task.matrix(Part(frame[wanted], arrays)), labels[wanted]
+
+
+def class_weights(task: Task, rows: pl.DataFrame) -> Callable[[Any], Any]:
+    """Labels to row weights: None where all weigh the same, else n / (classes x rows of the class) over the training rows."""
+    if task.p["class_weight"] == "none" or task.p["objective"] == "regression":
+        return _same_weight
+    labels = task.labels(rows)
+    counted = labels[(task.split(rows) == "train") & ~np.isnan(labels)].astype(int)
+    counts = np.bincount(counted, minlength=max(2, len(task.classes)))
+    weights = len(counted) / (np.count_nonzero(counts) * np.maximum(counts, 1))
+    return lambda labels: weights[labels.astype(int)]
+
+
+def _same_weight(_labels: Any) -> None:
+    """No weights: every row weighs the same."""
+
+
+def predict(task: Task, booster: Any, whole: Part) -> np.ndarray[Any, Any]:
+    """Predictions of all rows, float32 [rows] or [rows, classes], by the trees up to the best round."""
+    best = (0, booster.best_iteration + 1) if task.p["early_stopping_rounds"] else (0, 0)
+    pieces = []
+    for start in range(0, max(whole.frame.height, 1), BATCH_ROWS):
+        rows = slice(start, start + BATCH_ROWS)
+        part = Part(whole.frame[rows], {name: array[rows] for name, array in whole.arrays.items()})
+        pieces.append(booster.inplace_predict(task.matrix(part), iteration_range=best, validate_features=False))
+    return np.concatenate(pieces)
+
+
+def finished(task: Task, booster: Any, rows: pl.DataFrame, predicted: Any, about: tuple[Any, Any, Any]) -> Trained:
+    """Everything that is published of a trained model."""
+    axes, described, states = about
+    names, kept = task.names(axes), [name for name in (task.p["key"], task.p["split"], task.p["target"]) if name]
+    columns = [f"prediction_{value}" for value in task.classes] or ["prediction"]
+    predictions = rows.select(kept).hstack(
+        [pl.Series(c, np.ascontiguousarray(v)) for c, v in zip(columns, np.atleast_2d(predicted.T), strict=True)]
+    )
+    labels, split = task.labels(rows), task.split(rows)
+    splits = [name for name in ("train", "validation", "test") if (split == name).any()]
+    metrics = {name: measured(task, labels[split == name], predicted[split == name]) for name in splits}
+    trees = booster.best_iteration + 1 if task.p["early_stopping_rounds"] else task.p["rounds"]
+    fitted = [{**about, "state": state.to_dict(as_series=False)} for about, state in zip(described, states, strict=True)]
+    text = {
+        "model": f"{task.stage}.ubj", "objective": task.p["objective"], "target": task.p["target"], "key": task.p["key"], "classes": task.classes,
+        "features": names, "categorical": list(task.p["categorical"]), "trees_used": trees, "xgboost": import_xgboost().__version__,
+        "parameters": task.parameters(), "fitted": fitted,
+    }  # fmt: skip
+    description = (json.dumps(text, indent=1, default=str) + "\n").encode()
+    counts = {"features": len(names), "trees_used": trees, **{f"rows_{name}": int((split == name).sum()) for name in splits}}
+    return Trained(Part(predictions), Part(_importance(booster, names)), bytes(booster.save_raw("ubj")), description, metrics, counts)
+
+
+def measured(task: Task, labels: Any, predicted: Any) -> dict[str, float | None]:
+    """The metrics that fit the objective, over the rows with a target; null where there is none to measure."""
+    known = ~np.isnan(labels)
+    truth, score = labels[known], predicted[known]
+    if len(truth) == 0:
+        return {"rows": 0}
+    if task.p["objective"] == "regression":
+        found = {"rmse": rmse(truth, score), "r2": r2(truth, score)}
+    elif task.p["objective"] == "binary":
+        both = np.column_stack([1 - score, score])
+        found = {"auc": auc(truth, score), "log_loss": log_loss(truth.astype(int), both), "accuracy": accuracy(truth, (score >= 0.5) * 1.0)}
+    else:
+        found = {"log_loss": log_loss(truth.astype(int), score), "accuracy": accuracy(truth, score.argmax(axis=1))}
+    return {name: value if np.isfinite(value) else None for name, value in found.items()}
+
+
+def _importance(booster: Any, names: list[str]) -> pl.DataFrame:
+    scores = {kind: booster.get_score(importance_type=kind) for kind in ("gain", "weight", "cover")}
+    columns = {kind: pl.Series([float(found.get(name, 0)) for name in names], dtype=pl.Float64) for kind, found in scores.items()}
+    return pl.DataFrame({"feature": names, **columns}, schema_overrides={"feature": pl.String}).sort(
+        "gain", "feature", descending=[True, False]
+    )

@@ -1,0 +1,101 @@
+"""Gradient boosted trees: trained in one task that streams the parts, or over several workers by xgboost.dask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.part import Schema
+from pipeline.stage import ColumnName, Context, Outcome, StageError, Whole, need_columns
+from pipeline.stages.models._training import Task, train_here
+from pipeline.stages.models._training_dask import train_over_workers
+from pipeline.table import Table
+
+
+class Xgboost(Whole, name="xgboost", version=1):
+    """Train boosted trees on the rows of split `train`, stop early on `validation`, and predict every row.
+
+    Gives predictions (key, split, target and `prediction`: a value, or the probability of a binary target; one column prediction_CLASS a
+    class for several), NAME.importance, the model as models/NAME.ubj with models/NAME.json beside it (features in order, classes, and the
+    fitted state of the stages before, which scoring needs), and metrics per split. Null is missing; rows with a null target are predicted only.
+    Training does not depend on how the rows are divided: one task takes them in the order of the key.
+
+    Example:
+        {use: xgboost, from: features, as: risk, target: disease, key: sample_id, objective: binary, rounds: 300, early_stopping_rounds: 20}
+    """
+
+    roles = ("rows",)
+
+    target: ColumnName = Field(description="Column to predict; 0 and 1 for a binary objective.")
+    key: ColumnName = Field(description="Column that names a row; it is not a feature, and its order is the order of training.")
+    objective: Literal["regression", "binary", "multiclass"] = Field(description="What the target is.")
+    classes: tuple[str | int, ...] = Field((), description="Values of a multi-class target, in the order of the prediction columns.")
+    split: ColumnName | None = Field("split", description="Column of train, validation and test; null to train on all rows.")
+    features: tuple[ColumnName, ...] = Field((), description="Feature columns; all but target, key and split where none are given.")
+    exclude: tuple[ColumnName, ...] = Field((), description="Columns that are no features.")
+    categorical: tuple[ColumnName, ...] = Field((), description="Features that are codes of categories (see categorify).")
+    rounds: int = Field(200, ge=1, le=100_000, description="Most trees.")
+    early_stopping_rounds: int | None = Field(None, ge=1, description="Stop after so many rounds without a better validation metric.")
+    max_depth: int = Field(6, ge=1, le=30, description="Depth of a tree.")
+    learning_rate: float = Field(0.1, gt=0, le=1, description="Shrinkage of each tree.")
+    subsample: float = Field(1.0, gt=0, le=1, description="Share of rows a tree sees.")
+    colsample: float = Field(1.0, gt=0, le=1, description="Share of features a tree sees.")
+    min_child_weight: float = Field(1.0, ge=0, description="Least weight of a leaf.")
+    reg_lambda: float = Field(1.0, ge=0, description="L2 penalty on leaf values.")
+    max_bin: int = Field(256, ge=2, le=65_536, description="Most bins a feature is cut into.")
+    class_weight: Literal["none", "balanced"] = Field("none", description="balanced: every class weighs the same in training.")
+    workers: Literal["one", "all"] = Field(
+        "one", description="one: a task of its own, the same model everywhere; all: rows too many for one."
+    )
+
+    def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
+        """Predictions and importance. Raises StageError for a feature that is text, or a split that cannot be used."""
+        schema = schemas["rows"]
+        named = (self.target, self.key, *((self.split,) if self.split else ()), *self.features, *self.exclude, *self.categorical)
+        need_columns(schema, named)
+        for name in self.feature_columns(schema):
+            dtype = schema.columns[name]
+            if not (dtype.is_numeric() or dtype == pl.Boolean):
+                raise StageError(f"feature {name!r} is {dtype}: XGBoost takes numbers. Use categorify for it, or name it in exclude.")
+        if self.early_stopping_rounds and not self.split:
+            raise StageError("early_stopping_rounds needs a split column with validation rows")
+        self._check_target(schema.columns[self.target])
+        if not self.feature_columns(schema) and not schema.arrays:
+            raise StageError("there is no feature column left: the table has only key, target, split and excluded columns")
+        return self._schemas(schema)
+
+    def _check_target(self, dtype: pl.DataType) -> None:
+        if self.objective != "multiclass" and not (dtype.is_numeric() or dtype == pl.Boolean):
+            raise StageError(f"target {self.target!r} is {dtype}; a {self.objective} objective needs numbers")
+        if (self.objective == "multiclass") != bool(self.classes):
+            raise StageError("classes: the values of a multi-class target, at least 3, and of no other; 'binary' has 0 and 1")
+        if self.classes and len({*self.classes}) < max(3, len(self.classes)):
+            raise StageError(f"classes: {list(self.classes)} must be three values or more, each once")
+
+    def _schemas(self, schema: Schema) -> dict[str, Schema]:
+        names = [f"prediction_{value}" for value in self.classes] or ["prediction"]
+        kept = {name: schema.columns[name] for name in (self.key, self.split, self.target) if name}
+        importance = {"feature": pl.String(), "gain": pl.Float64(), "weight": pl.Float64(), "cover": pl.Float64()}
+        return {"": Schema(pl.Schema({**kept, **dict.fromkeys(names, pl.Float32())})), "importance": Schema(pl.Schema(importance))}
+
+    def feature_columns(self, schema: Schema) -> list[str]:
+        """Columns of the frame that are features, in order."""
+        outside = {self.target, self.key, self.split, *self.exclude}
+        return [name for name in (self.features or schema.columns.names()) if name not in outside]
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """One training task; or xgboost.dask, where that is asked for and there are several workers and parts."""
+        rows = tables["rows"].named(context.name)
+        assert rows.schema is not None
+        columns = tuple(self.feature_columns(rows.schema))
+        arrays, session = tuple(rows.schema.arrays), context.session
+        task = Task(context.name, self.model_dump(mode="json"), columns, arrays, context.seed, session.backend, session.threads)
+        axes = [rows.axes[array].value() for array in arrays]
+        states = [state.state for state in rows.fitted]
+        fitted = [{"stage": state.stage, "use": state.use, "parameters": dict(state.parameters)} for state in rows.fitted]
+        spread = self.workers == "all" and session.workers > 1 and len(rows.blocks) > 1
+        train = train_over_workers if spread else train_here
+        return train(task, rows, axes, list(zip(fitted, states, strict=True)), context)

@@ -1,0 +1,1 @@
+"""Relational stages: what SQL does to tables."""

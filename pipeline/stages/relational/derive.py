@@ -1,0 +1,47 @@
+"""New columns from SQL expressions."""
+
+from __future__ import annotations
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.expression import ExpressionError, check_value, finite
+from pipeline.part import ROW, Schema
+from pipeline.stage import ColumnName, Rows, StageError
+
+
+class Derive(Rows, name="derive", version=1):
+    """Add columns, or replace some, by SQL expressions; a later one sees the earlier ones. NaN and infinities become null.
+
+    Example: {use: derive, from: loans, as: ratios, columns: {ratio: balance / amount, is_high: "case when ratio > 0.8 then 1 else 0 end"}}
+    """
+
+    columns: dict[ColumnName, str] = Field(
+        min_length=1, description="Name: SQL expression of one row, worked off from the first to the last."
+    )
+
+    def check_input(self, role: str, schema: Schema) -> None:
+        """Every expression fits the columns before it; ExpressionError, with the column's name, where one does not."""
+        if ROW in self.columns:
+            raise StageError(f"the name {ROW!r} is used by this program")
+        self._expressions(schema.columns)
+
+    def writes(self) -> frozenset[str]:
+        """The columns derived."""
+        return frozenset(self.columns)
+
+    def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows with the columns, one after another."""
+        for expr in self._expressions(rows.collect_schema()):
+            rows = rows.with_columns(expr)
+        return rows
+
+    def _expressions(self, schema: pl.Schema) -> list[pl.Expr]:
+        known, found = pl.Schema(schema), []
+        for name, text in self.columns.items():
+            try:
+                expr, known[name] = check_value(text, known)
+            except ExpressionError as error:
+                raise ExpressionError(f"columns.{name}: {error}") from error
+            found.append(finite(expr, known[name]).alias(name))
+        return found

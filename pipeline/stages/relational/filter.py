@@ -1,0 +1,31 @@
+"""Keep the rows for which a condition holds."""
+
+from __future__ import annotations
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.expression import check_filter
+from pipeline.part import Schema
+from pipeline.stage import Rows
+
+
+class Filter(Rows, name="filter", version=1):
+    """Keep the rows for which an SQL condition is true; where it is false or unknown (null) they are dropped.
+
+    Example: {use: filter, from: performance, as: valid, where: "balance >= 0 and month < 12"}
+    """
+
+    where: str = Field(min_length=1, description="SQL condition on the columns of one row.")
+
+    def check_input(self, role: str, schema: Schema) -> None:
+        """The condition fits the columns; ExpressionError where it does not."""
+        check_filter(self.where, schema.columns)
+
+    def writes(self) -> frozenset[str]:
+        """No column."""
+        return frozenset()
+
+    def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows for which the condition is true."""
+        return rows.filter(check_filter(self.where, rows.collect_schema()))

@@ -1,0 +1,35 @@
+"""Give columns other names."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.part import Schema
+from pipeline.stage import ColumnName, Rows, StageError, need_columns
+
+
+class Rename(Rows, name="rename", version=1):
+    """Give columns other names; their order stays.
+
+    Example: {use: rename, from: sheet, as: people, columns: {id: sample_id, LDL: ldl}}
+    """
+
+    columns: dict[ColumnName, ColumnName] = Field(min_length=1, description="Old name: new name. Two columns may swap their names.")
+
+    def check_input(self, role: str, schema: Schema) -> None:
+        """Every old name exists, and no two columns end up with one name."""
+        need_columns(schema, list(self.columns))
+        names = Counter(self.columns.get(name, name) for name in schema.columns.names())
+        if twice := sorted(name for name, count in names.items() if count > 1):
+            raise StageError(f"two columns would be named {twice[0]!r}. Drop one of them before, or rename it too.")
+
+    def writes(self) -> frozenset[str]:
+        """Old and new names."""
+        return frozenset(self.columns) | frozenset(self.columns.values())
+
+    def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows under the new names."""
+        return rows.rename(self.columns)

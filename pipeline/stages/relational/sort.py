@@ -1,0 +1,46 @@
+"""Order rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.part import Schema
+from pipeline.stage import ColumnNames, Context, Outcome, Stage, need_columns
+from pipeline.table import Table
+
+
+class Sort(Stage, name="sort", version=1):
+    """Order the whole table by columns, missing values last; rows that tie keep the order they had. Its rows come into one part.
+
+    With `limit` each part gives its own first rows only, so that a large table's top few need little memory.
+
+    Example: {use: sort, from: associations, as: top, by: [-neg_log_10_p_value, variant_id], limit: 20}
+    """
+
+    by: ColumnNames = Field(description="Columns to order by, the first one first; a minus before the name means from high to low.")
+    limit: int | None = Field(None, ge=1, description="Keep that many rows.")
+
+    def check_input(self, role: str, schema: Schema) -> None:
+        """Every column exists."""
+        need_columns(schema, [name.removeprefix("-") for name in self.by])
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """The first rows of every part where there is a limit; then all of them in one part, in order."""
+        (rows,) = tables.values()
+        rows = rows.named(context.name)
+        if self.limit is not None:
+            rows = rows.map(self._ordered, writes=frozenset())
+        return Outcome({"": rows.gather().map(self._ordered, writes=frozenset())})
+
+    def _ordered(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        ordered = in_order(rows, self.by)
+        return ordered if self.limit is None else ordered.head(self.limit)
+
+
+def in_order(rows: pl.LazyFrame, by: tuple[str, ...]) -> pl.LazyFrame:
+    """The rows by columns, '-' before a name meaning from high to low, nulls last, ties as they stood."""
+    names = [name.removeprefix("-") for name in by]
+    return rows.sort(names, descending=[name.startswith("-") for name in by], nulls_last=True, maintain_order=True)

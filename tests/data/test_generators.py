@@ -1,0 +1,226 @@
+"""The generators in data/ give the same bytes for the same seed, and what they wrote into the repository is what data/README.md says."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import struct
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import cyvcf2
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pytest
+import statsmodels.api as sm
+from polars.testing import assert_frame_equal
+
+DATA = Path(__file__).parents[2] / "data"
+GENOMICS, LOANS = DATA / "genomics", DATA / "loans"
+
+
+def script(name: str) -> ModuleType:
+    """A script of data/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, DATA / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+make_loans = script("make_loans")
+
+
+@pytest.fixture(scope="module")
+def small_cohorts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three small cohorts: two of one seed, one of another."""
+    make_genomics = script("make_genomics")
+    folders = [tmp_path_factory.mktemp("cohort") for _ in range(3)]
+    for folder, seed in zip(folders, (7, 7, 8)):
+        make_genomics.write_genomics(folder, make_genomics.Settings(seed=seed, people=90, variants=300))
+    return folders
+
+
+def test_genomics__same_seed_gives_same_bytes(small_cohorts: list[Path]) -> None:
+    first, second, other = small_cohorts
+    for name in ("cohort.vcf.gz", "samples.csv", "causal.csv"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+        assert (first / name).read_bytes() != (other / name).read_bytes()
+
+
+def test_genomics__small_cohort_has_the_size_asked_for(small_cohorts: list[Path]) -> None:
+    vcf = cyvcf2.VCF(str(small_cohorts[0] / "cohort.vcf.gz"))
+    rows = [(v.CHROM, v.POS, len(v.ALT), bool(v.gt_phases.any())) for v in vcf]
+    assert len(vcf.samples) == 90
+    assert len(rows) == 300
+    assert {chromosome for chromosome, *_ in rows} == {str(n) for n in range(1, 23)}
+    assert {(alts, phased) for *_, alts, phased in rows} == {(1, False)}
+    places = [(int(chromosome), position) for chromosome, position, *_ in rows]
+    assert places == sorted(set(places))
+
+
+@pytest.mark.parametrize("folder", ["small", "shipped"])
+def test_genomics__bgzf_blocks_carry_their_sizes(folder: str, small_cohorts: list[Path]) -> None:
+    packed = ((small_cohorts[0] if folder == "small" else GENOMICS) / "cohort.vcf.gz").read_bytes()
+    start, sizes = 0, []
+    while start < len(packed):
+        assert packed[start : start + 4] == b"\x1f\x8b\x08\x04"
+        subfield, length, size = struct.unpack("<2sHH", packed[start + 12 : start + 18])
+        assert (subfield, length) == (b"BC", 2)
+        sizes.append(len(gzip.decompress(packed[start : start + size + 1])))
+        start += size + 1
+    assert start == len(packed)
+    assert sizes[-1] == 0
+    assert 0 < min(sizes[:-1]) <= max(sizes[:-1]) <= 65_536
+
+
+@pytest.fixture(scope="module")
+def shipped() -> tuple[pl.DataFrame, list[str], npt.NDArray[np.uint8]]:
+    """Variants, sample ids and calls (ALT alleles, 3 where missing) of the shipped cohort, as cyvcf2 reads them."""
+    vcf = cyvcf2.VCF(str(GENOMICS / "cohort.vcf.gz"), gts012=True)
+    rows, calls = [], []
+    for variant in vcf:
+        rows.append((variant.ID, variant.REF, variant.ALT[0]))
+        calls.append(variant.gt_types.astype(np.uint8))
+    return pl.DataFrame(rows, schema=["variant_id", "ref", "alt"], orient="row"), list(vcf.samples), np.stack(calls)
+
+
+def test_shipped_genomics__has_what_the_issue_asks_for(shipped: tuple[pl.DataFrame, list[str], npt.NDArray[np.uint8]]) -> None:
+    variants, names, calls = shipped
+    sheet = pl.read_csv(GENOMICS / "samples.csv")
+    assert sum(path.stat().st_size for path in GENOMICS.iterdir()) <= 5_000_000
+    assert calls.shape == (21_300, 1_200)
+    assert variants["variant_id"].n_unique() == len(variants)
+    assert sheet.columns == ["sample_id", "population", "sex", "age", "ldl", "disease"]
+    assert sheet["sample_id"].n_unique() == len(sheet)
+    assert set(sheet["population"]) == {"north", "south", "east"}
+    assert set(sheet["sex"]) == {1, 2}
+    assert len(set(sheet["sample_id"]) - set(names)) == 15
+    assert len(set(names) - set(sheet["sample_id"])) == 12
+    assert [name for name in sheet["sample_id"] if name in names] != [name for name in names if name in set(sheet["sample_id"])]
+    assert 5 <= sheet["ldl"].null_count() <= 30
+    assert 0.28 < sheet.select(pl.col("disease").mean()).item() < 0.32
+
+
+def test_shipped_genomics__gives_quality_control_something_to_do(
+    shipped: tuple[pl.DataFrame, list[str], npt.NDArray[np.uint8]],
+) -> None:
+    calls = shipped[2]
+    missing = calls == 3
+    assert 0.003 < missing.mean() < 0.007
+    assert 5 <= (missing.mean(axis=0) > 0.05).sum() <= 15
+    good = ~(poor := missing.mean(axis=1) > 0.02)
+    assert 150 <= poor.sum() <= 300
+    counts = np.stack([(calls == code).sum(axis=1) for code in (0, 1, 2)])
+    frequency = (counts[1] / 2 + counts[2]) / counts.sum(axis=0)
+    inbreeding = 1 - counts[1] / (2 * frequency * (1 - frequency) * counts.sum(axis=0))
+    assert 30 <= (good & (inbreeding > 0.4)).sum() <= 200
+    rare = np.minimum(frequency, 1 - frequency) < 0.01
+    assert 0.02 < rare.mean() < 0.05
+    assert len(calls) - (poor | rare).sum() >= 20_000
+
+
+def test_shipped_genomics__causal_variants_are_found(shipped: tuple[pl.DataFrame, list[str], npt.NDArray[np.uint8]]) -> None:
+    variants, names, calls = shipped
+    causal = pl.read_csv(GENOMICS / "causal.csv").join(variants.with_row_index("row"), on="variant_id", how="left", maintain_order="left")
+    assert causal.columns[:4] == ["trait", "variant_id", "effect_allele", "effect"]
+    assert causal["effect_allele"].to_list() == causal["alt"].to_list()
+    sheet = pl.DataFrame({"sample_id": names}).with_row_index("column").join(pl.read_csv(GENOMICS / "samples.csv"), on="sample_id")
+    for trait, least in (("ldl", 5), ("disease", 2)):
+        people = sheet.drop_nulls(trait)
+        known = people.select("age", "sex", south=pl.col("population") == "south", east=pl.col("population") == "east").cast(pl.Float64)
+        strong = 0
+        for row, effect in causal.filter(pl.col("trait") == trait).select("row", "effect").iter_rows():
+            dosage = calls[row, people["column"].to_numpy()].astype(np.float64)
+            dosage[dosage == 3] = np.nan
+            design = np.column_stack([dosage, np.ones(len(people)), known.to_numpy()])
+            fit = sm.OLS(people[trait].to_numpy(), design, missing="drop").fit()
+            strong += fit.pvalues[0] < 5e-8
+            scale = 1.0 if trait == "ldl" else fit.params[0] / effect
+            assert abs(fit.params[0] - effect * scale) < 4 * fit.bse[0]
+            assert np.sign(fit.params[0]) == np.sign(effect)
+        assert strong >= least
+
+
+def read_loans(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Both tables of a folder, all files."""
+    loans, performance = (pl.read_parquet(folder / name / "*.parquet") for name in ("loans", "performance"))
+    return loans, performance
+
+
+def test_loans__same_seed_gives_same_bytes(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        make_loans.write_loans(tmp_path / name, 300, seed, files=3)
+    for path in sorted((tmp_path / "a").rglob("*.parquet")):
+        same, other = (tmp_path / name / path.relative_to(tmp_path / "a") for name in ("b", "c"))
+        assert path.read_bytes() == same.read_bytes()
+        assert path.read_bytes() != other.read_bytes()
+
+
+def test_loans__performance_file_holds_the_loans_of_its_number(tmp_path: Path) -> None:
+    make_loans.write_loans(tmp_path, 1_000, 1, files=4)
+    last = 0
+    for number in range(4):
+        loans = pl.read_parquet(tmp_path / "loans" / f"part-{number:05d}.parquet")
+        performance = pl.read_parquet(tmp_path / "performance" / f"part-{number:05d}.parquet")
+        assert loans["loan_id"].is_sorted()
+        assert loans["loan_id"][0] > last
+        last = loans["loan_id"][-1]
+        expected = loans.select("loan_id").join(pl.DataFrame({"month": range(24)}, schema={"month": pl.Int32}), how="cross")
+        assert_frame_equal(performance.select("loan_id", "month"), expected)
+
+
+def test_loans__spread_gives_the_same_rows_in_other_files(tmp_path: Path) -> None:
+    make_loans.write_loans(tmp_path / "together", 500, 1, files=4)
+    make_loans.write_loans(tmp_path / "spread", 500, 1, files=4, spread=True)
+    for together, spread in zip(read_loans(tmp_path / "together"), read_loans(tmp_path / "spread")):
+        keys = [name for name in ("loan_id", "month") if name in spread.columns]
+        assert_frame_equal(together, spread.sort(keys))
+    first = pl.read_parquet(tmp_path / "spread" / "performance" / "part-00000.parquet")
+    assert first["loan_id"].n_unique() == 500
+    assert set(first["month"]) == set(range(6))
+
+
+def test_loans__refuses_more_files_than_months_to_spread(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="files=25 is not between 1 and 24, the number of months"):
+        make_loans.write_loans(tmp_path, 1_000, 1, files=25, spread=True)
+    with pytest.raises(ValueError, match="files=4 is not between 1 and 3, the number of loans"):
+        make_loans.write_loans(tmp_path, 3, 1, files=4)
+
+
+def test_loans__command_line_writes_both_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["make_loans.py", "--scale", "50", "--out", str(tmp_path), "--files", "2"])
+    make_loans.main()
+    loans, performance = read_loans(tmp_path)
+    assert (len(loans), len(performance)) == (50, 1_200)
+    assert "2 files" in capsys.readouterr().out
+
+
+def test_shipped_loans__are_what_the_generator_makes(tmp_path: Path) -> None:
+    make_loans.write_loans(tmp_path, 4_000, 20261121, files=2)
+    for shipped, made in zip(read_loans(LOANS), read_loans(tmp_path)):
+        assert_frame_equal(shipped, made)
+    assert sum(path.stat().st_size for path in LOANS.rglob("*.parquet")) <= 1_500_000
+
+
+def test_shipped_loans__have_gaps_bad_values_and_a_label() -> None:
+    loans, performance = read_loans(LOANS)
+    known = pl.col("origination_date").str.to_date("%Y-%m-%d", strict=False)
+    assert loans.select((pl.col("origination_date").is_not_null() & known.is_null()).sum()).item() > 0
+    assert loans["purpose"].n_unique() == 13
+    assert loans.select((pl.col("dti") < 0).sum()).item() > 10
+    for name in ("credit_score", "dti", "state", "purpose", "channel", "origination_date"):
+        assert loans[name].null_count() > 0
+    assert performance["balance"].null_count() > 100
+    assert performance.select((pl.col("balance") < 0).sum(), (pl.col("days_late") < 0).sum().alias("early")).row(0) > (100, 100)
+    assert performance.filter(pl.col("days_late") % 30 != 0).is_empty()
+    valid = performance.filter((pl.col("balance") >= 0) & (pl.col("month") >= 12))
+    label = valid.group_by("loan_id").agg(label=pl.col("days_late").max() >= 90)
+    assert 0.05 < label.select(pl.col("label").mean()).item() < 0.1
+    assert len(label) < len(loans)
