@@ -90,13 +90,10 @@ class Run:
         return document
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td style='text-align:right'>{sum(e.rows or 0 for e in self.view.files if e.path.startswith(name + '/')):,}</td></tr>"
-            for name in self.outputs
-        )
-        return (
-            f"<p>run {html.escape(self.view.id)}, {self.record['seconds']} s</p><table><tr><th>output</th><th>rows</th></tr>{rows}</table>"
-        )
+        rows = {name: sum(entry.rows or 0 for entry in self.view.files if entry.path.startswith(f"{name}/")) for name in self.outputs}
+        cells = "".join(f"<tr><td>{html.escape(name)}</td><td>{count:,}</td></tr>" for name, count in rows.items())
+        about = f"run {html.escape(self.view.id)}, {self.record['seconds']} s"
+        return f"<p>{about}</p><table><tr><th>output</th><th>rows</th></tr>{cells}</table>"
 
 
 @dataclass(frozen=True)

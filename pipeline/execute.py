@@ -53,7 +53,7 @@ class Execution:
         self.accounts: dict[str, Account] = {}
 
     def run(self) -> Executed:
-        """Submit, wait, and give what came out. Raises the first error of a task, as RunError or DataError; the other tasks are cancelled."""
+        """Submit, wait, and give what came out. Raises a task's first error, as RunError or DataError, and cancels the others."""
         for name in self.plan.inputs:
             self._keep(name, self._input(name), self.plan.inputs[name])
         for stage in self.plan.stages:

@@ -41,7 +41,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a stage gives: tables ('' is its own name, 'x' is `NAME.x`), model files (name to bytes), metrics, counts, perhaps as futures."""
+    """What a stage gives: tables ('' is its own name, 'x' is `NAME.x`), model files (name to bytes), metrics, counts: values or futures."""
 
     tables: Mapping[str, Table]
     files: Mapping[str, Any] = field(default_factory=dict)

@@ -77,7 +77,7 @@ def _added(counts: list[Any]) -> Any:
 def _kept(stage: str, measured: Part) -> Part:
     kept = measured.frame.filter("kept").drop("kept")
     if kept.height == 0:
-        best = measured.frame["call_rate"].max()
+        best = max(rate or 0.0 for rate in measured.frame["call_rate"].to_list())
         raise DataError(f"stage {stage}: no person has the call rate asked for; the best has {best}. Lower min_call_rate.")
     return Part(kept)
 

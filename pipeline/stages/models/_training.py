@@ -71,7 +71,8 @@ class Task:
 
     def matrix(self, part: Part) -> np.ndarray[Any, Any]:
         """Features of a part's rows, float32 [rows, features], NaN where missing."""
-        columns = part.frame.select(pl.col(self.columns).cast(pl.Float32)).to_numpy() if self.columns else np.empty((part.frame.height, 0))
+        empty = np.empty((part.frame.height, 0), np.float32)
+        columns: np.ndarray[Any, Any] = part.frame.select(pl.col(self.columns).cast(pl.Float32)).to_numpy() if self.columns else empty
         arrays = [to_host(part.arrays[name]) for name in self.arrays]
         return np.hstack([columns, *arrays], dtype=np.float32) if arrays else columns
 

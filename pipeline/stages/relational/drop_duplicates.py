@@ -1,0 +1,52 @@
+"""One row of each key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.part import Schema, hidden
+from pipeline.stage import ColumnNames, Keyed, StageError, need_columns
+
+
+class DropDuplicates(Keyed, name="drop_duplicates", version=1):
+    """Keep one row of each key: the first by `order_by`, then by all other columns, so that it never depends on how the rows came.
+
+    The rows come out in the order of their keys; a missing key is a key of its own, and stands last.
+
+    Example: {use: drop_duplicates, from: visits, as: latest, columns: [sample_id], order_by: [-visit_date]}
+    """
+
+    columns: ColumnNames = Field(description="The columns that make a key.")
+    order_by: ColumnNames | None = Field(None, description="Which row of a key is kept: the first in this order; '-' means from high to low.")
+
+    def check_input(self, role: str, schema: Schema) -> None:
+        """The columns exist, and no key is a float."""
+        need_columns(schema, [*self.columns, *(name.removeprefix("-") for name in self.order_by or ())])
+        for name in self.columns:
+            if schema.columns[name].is_float():
+                raise StageError(f"column {name!r} is {schema.columns[name]}, and a fraction is no key. Round it and cast it to an integer.")
+
+    def keys(self) -> Sequence[str]:
+        """The columns that make a key."""
+        return self.columns
+
+    def writes(self) -> frozenset[str]:
+        """No column: rows go, values stay."""
+        return frozenset()
+
+    def partial(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """One row a key of this part."""
+        return self.apply(rows)
+
+    def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The first row of each key in that order; an array's rows tie last."""
+        own = hidden(rows)
+        order = [*self.columns, *(self.order_by or ())]
+        named = {name.removeprefix("-") for name in order} | set(own)
+        order += [name for name in rows.collect_schema().names() if name not in named] + own
+        descending = [name.startswith("-") for name in order]
+        ordered = rows.sort([name.removeprefix("-") for name in order], descending=descending, nulls_last=True, maintain_order=True)
+        return ordered.unique(subset=list(self.columns), keep="first", maintain_order=True)
