@@ -16,7 +16,7 @@ from pipeline.backend import Backend, cores, gpu_count, limit_threads
 from pipeline.errors import PlaceError
 from pipeline.job import ClusterSpec
 from pipeline.part import register_with_dask
-from pipeline.table import ClusterSession
+from pipeline.session import ClusterSession
 
 HOST = "127.0.0.1"
 CONNECT_TIMEOUT_S = 20

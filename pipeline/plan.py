@@ -21,8 +21,8 @@ from pipeline.columns import AXES
 from pipeline.errors import InputError, JobError, PipelineError, Problem, near
 from pipeline.job import Input, Job, Output, StageSpec
 from pipeline.part import Schema
+from pipeline.session import Session
 from pipeline.stage import Context
-from pipeline.table import Session
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pipeline.errors import near
 from pipeline.expression import check_filter
 from pipeline.part import Part, Schema, empty_part
-from pipeline.table import Fitted, Session, Table
+from pipeline.session import Session
+from pipeline.table import Fitted, Table
 
 # A column's name; a list of names (one name alone may stand without brackets).
 ColumnName = Annotated[str, Field(min_length=1)]
@@ -41,7 +42,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a stage gives: tables ('' is its own name, 'x' is `NAME.x`), model files (name to bytes), metrics, counts: values or futures."""
+    """What a stage gives, as values or futures: tables ('' is its own name, 'x' is `NAME.x`), model files by name, metrics, counts."""
 
     tables: Mapping[str, Table]
     files: Mapping[str, Any] = field(default_factory=dict)
@@ -143,7 +144,7 @@ class FittedRows(Stage):
 
 
 class Keyed(Stage):
-    """Rows with equal keys must stand together. `partial` and `final` are `apply` in two steps, where a key's rows may first be made fewer."""
+    """Rows with equal keys must stand together. `partial` and `final` are `apply` in two steps, where rows can be made fewer first."""
 
     def keys(self) -> Sequence[str]:
         """The columns whose equal rows belong together."""

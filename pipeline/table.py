@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -12,58 +10,14 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.backend import Backend
-from pipeline.errors import DataError, PipelineError, RunError
-from pipeline.node import Node, Source, evaluate, extract
-from pipeline.part import Part, Schema, added_counts, concat_parts, take
-
-Interval = tuple[Any, Any]  # least and greatest key of a part
+from pipeline.errors import DataError
+from pipeline.exchange import Interval, are_disjoint, join_pieces, overlap_groups, split_part
+from pipeline.node import Node, Source
+from pipeline.part import Part, Schema, added_counts, concat_parts
+from pipeline.session import Session
 
 GATHER_LIMIT_BYTES = 8 << 30  # a gathered table is one object in one worker: past this it is a mistake in the job
 FAN_IN = 8  # values combined in one task of a reduction
-
-
-class Session:
-    """Where tables run at once, in this process: planning uses it on empty frames. `ClusterSession` is the other one."""
-
-    backend: Backend = "cpu"
-    workers = 1
-    threads = 1
-
-    def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
-        """Run a function of plain values and of earlier results; returns its result, or a future of it."""
-        return function(*arguments)
-
-    def is_future(self, value: Any) -> bool:
-        """Whether a value stands for a result that is still to come."""
-        return False
-
-    def evaluate(self, node: Node) -> Any:
-        """The part that a tree stands for (or a future of it), in one task."""
-        tree, futures = extract(node, self.is_future)
-        return self.submit(evaluate, tree, self.backend, *futures, stage=node.stage)
-
-
-class ClusterSession(Session):
-    """Tables run as tasks of a Dask cluster; tasks carry the stage's name as their key's prefix and as their span."""
-
-    def __init__(self, client: Any, backend: Backend, workers: int, threads: int) -> None:
-        self.client, self.backend, self.workers, self.threads = client, backend, workers, threads
-        self.submitted: Counter[str] = Counter()  # tasks per stage, which progress compares with those done
-
-    def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
-        """Submit the function as one task; returns its future."""
-        from distributed import span
-
-        self.submitted[stage] += 1
-        with span(stage):
-            return self.client.submit(run_task, stage, function, *arguments, key=f"{stage}-{uuid.uuid4().hex}", pure=False)
-
-    def is_future(self, value: Any) -> bool:
-        """Whether a value is a Dask future."""
-        from distributed import Future
-
-        return isinstance(value, Future)
 
 
 @dataclass(frozen=True)
@@ -205,7 +159,7 @@ class Table:
         """A key among `by` whose ranges do not overlap between parts, with each part's range; None where there is none."""
         for key in by:
             intervals = self._intervals(key)
-            if intervals and _are_disjoint(intervals):
+            if intervals and are_disjoint(intervals):
                 return key, intervals
         return None
 
@@ -220,16 +174,6 @@ class Table:
                 return None
             found.append((min(low for low, _ in bounds), max(high for _, high in bounds)))
         return found
-
-
-def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run one task. Raises our own errors as they are and every other one as a RunError that names the stage."""
-    try:
-        return function(*arguments)
-    except PipelineError:
-        raise
-    except Exception as error:
-        raise RunError(f"stage {stage}: {type(error).__name__}: {error}") from error
 
 
 def together(left: Table, right: Table, by: Sequence[str]) -> tuple[Table, Table]:
@@ -249,46 +193,6 @@ def together(left: Table, right: Table, by: Sequence[str]) -> tuple[Table, Table
     return left._shuffled(by, parts), right._shuffled(by, parts)
 
 
-def overlap_groups(left: Sequence[Interval], right: Sequence[Interval]) -> list[tuple[list[int], list[int]]]:
-    """Numbers of the intervals that overlap one another, directly or through others; a group with none on one side joins its neighbour."""
-    tagged = sorted([(*bounds, 0, i) for i, bounds in enumerate(left)] + [(*bounds, 1, i) for i, bounds in enumerate(right)])
-    groups: list[tuple[list[int], list[int]]] = []
-    reach: Any = None
-    for low, high, side, index in tagged:
-        complete = bool(groups) and all(groups[-1])
-        if not groups or (low > reach and complete):
-            groups.append(([], []))
-        groups[-1][side].append(index)
-        reach = high if reach is None else max(reach, high)
-    if len(groups) > 1 and not all(groups[-1]):
-        last = groups.pop()
-        groups[-1][0].extend(last[0])
-        groups[-1][1].extend(last[1])
-    return groups
-
-
-def split_part(part: Part, by: list[str], parts: int) -> list[tuple[int, Part]]:
-    """A part cut into `parts` by a hash of its keys, each piece with its rows counted: equal keys land in pieces of the same number."""
-    bucket = part.frame.select(by).hash_rows(0) % parts
-    pieces = []
-    for index in range(parts):
-        rows = (bucket == index).arg_true().to_numpy()
-        arrays = {name: take(array, rows) for name, array in part.arrays.items()}
-        pieces.append((len(rows), Part(part.frame[rows].rechunk(), arrays, part.counts if index == 0 else {})))
-    if sum(rows for rows, _ in pieces) != part.frame.height:
-        raise RunError(f"exchange by {by}: {part.frame.height} rows went in and {sum(rows for rows, _ in pieces)} came out")
-    return pieces
-
-
-def join_pieces(stage: str, *pieces: tuple[int, Part]) -> Part:
-    """The pieces of one number as one part. Raises RunError where rows went missing between the workers."""
-    part = concat_parts([piece for _, piece in pieces])
-    expected = sum(rows for rows, _ in pieces)
-    if part.frame.height != expected:
-        raise RunError(f"stage {stage}: an exchange sent {expected} rows and {part.frame.height} arrived")
-    return part
-
-
 def _combined(combine: Callable[[list[Any]], Any], *values: Any) -> Any:
     return combine(list(values))
 
@@ -301,11 +205,6 @@ def _gathered(stage: str, limit_bytes: int, *parts: Part) -> Part:
             "Aggregate, filter or sample it first."
         )
     return concat_parts(parts)
-
-
-def _are_disjoint(intervals: Sequence[Interval]) -> bool:
-    ordered = sorted(intervals)
-    return all(before[1] < after[0] for before, after in pairwise(ordered))
 
 
 def _split_evenly(items: list[int], groups: int) -> list[list[int]]:

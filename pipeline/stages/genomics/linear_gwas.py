@@ -29,8 +29,8 @@ class LinearGwas(Whole, name="linear_gwas", version=1):
     """Test every variant for an additive effect on each trait, by linear regression with covariates and intercept.
 
     The effect allele is ALT. People are matched by sample_id, so the sheet may be in any order and hold others; a person with no row, or
-    with a missing trait or covariate, is left out. Complete case by default: per variant the people with a call (as PLINK does). Columns are
-    those of GWAS-SSF, and trait, statistic (t), test, reason (why there is no result). Unrelated people are assumed.
+    with a missing trait or covariate, is left out. Complete case by default: per variant the people with a call (as PLINK does). Columns
+    are those of GWAS-SSF, and trait, statistic (t), test, reason (why there is no result). Unrelated people are assumed.
 
     Example:
         {use: linear_gwas, from: {genotypes: passed, samples: people}, as: gwas, traits: [ldl], covariates: [age, sex, pc1, pc2]}

@@ -11,9 +11,11 @@ import polars as pl
 from pipeline.backend import import_xgboost
 from pipeline.errors import DataError, RunError
 from pipeline.part import Part, concat_parts
+from pipeline.session import ClusterSession
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._training import Task, check_target, class_weights, finished, outcome, predict
-from pipeline.table import ClusterSession, Table
+from pipeline.stages.models._task import Task, class_weights
+from pipeline.stages.models._training import check_target, finished, outcome, predict
+from pipeline.table import Table
 
 COLLECTIVE_TIMEOUT_S = 120  # without it a frozen worker hangs training for ever
 

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from pipeline.part import Schema
 from pipeline.stage import ColumnName, Context, Outcome, StageError, Whole, need_columns
-from pipeline.stages.models._training import Task, train_here
+from pipeline.stages.models._task import Task
+from pipeline.stages.models._training import train_here
 from pipeline.stages.models._training_dask import train_over_workers
 from pipeline.table import Table
 
@@ -24,7 +25,7 @@ class Xgboost(Whole, name="xgboost", version=1):
     Training does not depend on how the rows are divided: one task takes them in the order of the key.
 
     Example:
-        {use: xgboost, from: features, as: risk, target: disease, key: sample_id, objective: binary, rounds: 300, early_stopping_rounds: 20}
+        {use: xgboost, from: features, as: risk, target: disease, key: sample_id, objective: binary, early_stopping_rounds: 20}
     """
 
     roles = ("rows",)

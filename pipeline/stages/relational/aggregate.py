@@ -65,7 +65,9 @@ class Computed(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if (self.of is None) != (self.function == "size"):
-            raise ValueError("size counts rows and takes no column" if self.of else f"{self.function} needs `of`: a column or an expression")
+            raise ValueError(
+                "size counts rows and takes no column" if self.of else f"{self.function} needs `of`: a column or an expression"
+            )
         if (self.order_by is not None) != self.ordered:
             raise ValueError(f"{self.function} {'needs' if self.ordered else 'takes no'} order_by")
         return self
@@ -86,9 +88,7 @@ class Computed(BaseModel):
         if self.function in NUMERIC:
             if not (dtype.is_numeric() or dtype == pl.Boolean):
                 raise StageError(f"{self.function}({self.of}) needs numbers, and that is {dtype}. Cast it, or count it.")
-            whole = dtype == pl.Boolean or (dtype.is_integer() and dtype != pl.UInt64)
-            expr = expr.cast(pl.Int64) if whole and self.function in {"sum", "mean"} else expr.cast(_wide(self.function, dtype))
-        expr = finite(expr, dtype)
+            expr = expr.cast(_wide(self.function, dtype))
         return expr if self.where is None else pl.when(check_filter(self.where, schema)).then(expr).otherwise(None)
 
     def finished(self, name: str) -> pl.Expr:
@@ -114,14 +114,18 @@ class Aggregate(Keyed, name="aggregate", version=1):
     """
 
     by: ColumnNames = Field(description="The columns that make a key.")
-    compute: dict[ColumnName, Annotated[Computed, BeforeValidator(_written_out)]] = Field(min_length=1, description="Name: what to compute.")
+    compute: dict[ColumnName, Annotated[Computed, BeforeValidator(_written_out)]] = Field(
+        min_length=1, description="Name: what to compute."
+    )
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Keys exist and are no floats, names are new, expressions fit."""
         need_columns(schema, self.by)
         for name in self.by:
             if schema.columns[name].is_float():
-                raise StageError(f"column {name!r} is {schema.columns[name]}, and a fraction is no key. Round it and cast it to an integer.")
+                raise StageError(
+                    f"column {name!r} is {schema.columns[name]}, and a fraction is no key. Round it and cast it to an integer."
+                )
         if clash := sorted(set(self.by) & set(self.compute)):
             raise StageError(f"compute names {clash[0]!r}, which is a key. Give the result another name.")
         self._values(schema.columns)
@@ -196,18 +200,21 @@ class Aggregate(Keyed, name="aggregate", version=1):
         return [picked.alias(f"value:{name}"), AGGREGATES["max" if last else "min"](order).alias(f"order:{name}")]
 
     def _finished(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        schema = rows.collect_schema()
-        results = [computed.finished(name) for name, computed in self.compute.items()]
-        kept = rows.select(*self.by, *results)
-        floats = [name for name in self.compute if kept.collect_schema()[name].is_float() and schema]
-        finished = kept.with_columns(finite(pl.col(name), pl.Float64()).alias(name) for name in floats) if floats else kept
-        return finished.sort(*self.by, nulls_last=True)
+        results = rows.select(*self.by, *(computed.finished(name) for name, computed in self.compute.items()))
+        dtypes = results.collect_schema()
+        return results.with_columns(finite(pl.col(name), dtypes[name]) for name in self.compute).sort(*self.by, nulls_last=True)
 
 
 def _named_or_sql(text: str, schema: pl.Schema) -> tuple[pl.Expr, pl.DataType]:
     """A column by its name, whatever it is; else the expression."""
-    return (pl.col(text), schema[text]) if text in schema else check_value(text, schema)
+    if text in schema:
+        return pl.col(text), schema[text]
+    expr, dtype = check_value(text, schema)
+    return finite(expr, dtype), dtype
 
 
 def _wide(function: str, dtype: pl.DataType) -> pl.DataType:
-    return dtype if dtype == pl.UInt64 and function == "sum" else pl.Float64()
+    """The type to add up in: Int64 for whole numbers, so that sums are exact and do not overflow early; else Float64."""
+    if function not in {"sum", "mean"} or dtype.is_float() or dtype.is_decimal():
+        return pl.Float64()
+    return pl.UInt64() if dtype == pl.UInt64 else pl.Int64()

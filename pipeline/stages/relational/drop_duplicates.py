@@ -20,14 +20,18 @@ class DropDuplicates(Keyed, name="drop_duplicates", version=1):
     """
 
     columns: ColumnNames = Field(description="The columns that make a key.")
-    order_by: ColumnNames | None = Field(None, description="Which row of a key is kept: the first in this order; '-' means from high to low.")
+    order_by: ColumnNames | None = Field(
+        None, description="Which row of a key is kept: the first in this order; '-' means from high to low."
+    )
 
     def check_input(self, role: str, schema: Schema) -> None:
         """The columns exist, and no key is a float."""
         need_columns(schema, [*self.columns, *(name.removeprefix("-") for name in self.order_by or ())])
         for name in self.columns:
             if schema.columns[name].is_float():
-                raise StageError(f"column {name!r} is {schema.columns[name]}, and a fraction is no key. Round it and cast it to an integer.")
+                raise StageError(
+                    f"column {name!r} is {schema.columns[name]}, and a fraction is no key. Round it and cast it to an integer."
+                )
 
     def keys(self) -> Sequence[str]:
         """The columns that make a key."""

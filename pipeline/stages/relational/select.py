@@ -40,4 +40,4 @@ class Select(Rows, name="select", version=1):
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows with those columns; a genotype table keeps its calls."""
-        return rows.drop(self.drop) if self.columns is None else rows.select(*self.columns, *hidden(rows))
+        return rows.drop(*(self.drop or ())) if self.columns is None else rows.select(*self.columns, *hidden(rows))

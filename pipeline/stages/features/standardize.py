@@ -1,0 +1,71 @@
+"""Numbers with mean 0 and standard deviation 1."""
+
+from __future__ import annotations
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.expression import check_filter
+from pipeline.part import Schema
+from pipeline.stage import ColumnNames, FittedRows, need_numeric
+
+
+class Standardize(FittedRows, name="standardize", version=1):
+    """Subtract the mean and divide by the standard deviation (of all rows learned from: n, not n - 1); Float64. Missing stays missing.
+
+    A column whose values are all one becomes 0. The table NAME.fitted has column, count, mean, sd, least and greatest value.
+
+    Example: {use: standardize, from: filled, as: scaled, columns: [age, ldl], fit_where: "split = 'train'"}
+    """
+
+    columns: ColumnNames = Field(description="The columns to standardize: numbers.")
+
+    def check_input(self, role: str, schema: Schema) -> None:
+        """The columns exist, and hold numbers."""
+        need_numeric(schema, self.columns)
+        if self.fit_where is not None:
+            check_filter(self.fit_where, schema.columns)
+
+    def writes(self) -> frozenset[str]:
+        """The columns standardized."""
+        return frozenset(self.columns)
+
+    def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """One row: per column the count, mean, sum of squares about the mean, least and greatest value."""
+        found = []
+        for name in self.columns:
+            value = pl.col(name).cast(pl.Float64)
+            figures = {"count": value.count().cast(pl.Int64), "mean": value.mean(), "m2": ((value - value.mean()) ** 2).sum()}
+            figures |= {"min": value.min(), "max": value.max()}
+            found += [expr.alias(f"{figure}:{name}") for figure, expr in figures.items()]
+        return rows.select(found)
+
+    def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
+        """Column, count, mean, sd, min and max: the parts' means and squares joined without cancellation.
+
+        Chan, Golub & LeVeque (1983), Am Stat 37:242-247: the whole's sum of squares is that of the parts, plus
+        n (mean - whole mean)^2 of each.
+        """
+        return pl.concat([partial.select(_merged(name)) for name in self.columns])
+
+    def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
+        """The rows with the columns standardized."""
+        state = {row["column"]: row for row in fitted.iter_rows(named=True)}
+        return rows.with_columns(_scaled(name, state[name]["mean"], state[name]["sd"]) for name in self.columns)
+
+
+def _merged(name: str) -> list[pl.Expr]:
+    count, mean, m2, least, most = (pl.col(f"{figure}:{name}") for figure in ("count", "mean", "m2", "min", "max"))
+    total = count.sum()
+    center = (count * mean).sum() / total
+    squares = m2.sum() + (count * (mean - center) ** 2).sum()
+    spread = pl.when(least.min() < most.max()).then((squares / total).sqrt()).otherwise(0.0)
+    figures = {"count": total, "mean": center, "sd": spread, "min": least.min(), "max": most.max()}
+    return [pl.lit(name).alias("column"), *(pl.when(total > 0).then(expr).otherwise(None).alias(key) for key, expr in figures.items())]
+
+
+def _scaled(name: str, mean: float | None, deviation: float | None) -> pl.Expr:
+    centered = pl.col(name).cast(pl.Float64) - pl.lit(mean, dtype=pl.Float64)
+    if deviation == 0:
+        return pl.when(pl.col(name).is_not_null()).then(0.0).otherwise(None).alias(name)
+    return (centered / pl.lit(deviation, dtype=pl.Float64)).alias(name)

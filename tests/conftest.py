@@ -1,0 +1,28 @@
+"""Options and fixtures for all tests."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from pipeline.backend import gpu_count
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--require-gpu", action="store_true", help="a missing GPU is a failure, not a skip")
+    parser.addoption("--require-rapids", action="store_true", help="missing RAPIDS packages are a failure, not a skip")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    no_gpu = gpu_count() == 0
+    no_rapids = find_spec("cudf_polars") is None
+    if no_gpu and config.getoption("--require-gpu"):
+        raise pytest.UsageError("--require-gpu: this machine shows no GPU")
+    if no_rapids and config.getoption("--require-rapids"):
+        raise pytest.UsageError("--require-rapids: the RAPIDS packages are not installed here; make contract installs them")
+    for item in items:
+        if "gpu" in item.keywords and no_gpu:
+            item.add_marker(pytest.mark.skip(reason="needs a GPU; make test-gpu runs it on one"))
+        if "contract" in item.keywords and no_rapids:
+            item.add_marker(pytest.mark.skip(reason="needs the RAPIDS packages; make contract runs it"))
