@@ -24,7 +24,7 @@ CONNECT_TIMEOUT_S = 20
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster in use: its kind, the client, worker processes and the threads of each."""
+    """A cluster in use: its kind, the client, worker processes and the threads of each; `dashboard` is None where it is off."""
 
     kind: str
     client: Any
@@ -32,10 +32,7 @@ class Cluster:
     threads: int
     backend: Backend
 
-    @property
-    def dashboard(self) -> str | None:
-        """The dashboard's address; None where it is off."""
-        return str(self.client.dashboard_link) if self.client.scheduler_info(n_workers=0)["services"].get("dashboard") else None
+    dashboard: str | None
 
     def session(self) -> ClusterSession:
         """Where tables of this run compute."""
@@ -77,11 +74,18 @@ def open_cluster(spec: ClusterSpec, backend: Backend) -> Iterator[Cluster]:
             raise PlaceError(
                 f"the cluster at {client.scheduler.address} has no worker. Start one with: dask worker {client.scheduler.address}"
             )
-        yield Cluster(kind, client, len(threads), max(threads), backend)
+        yield Cluster(kind, client, len(threads), max(threads), backend, _dashboard(client, spec, kind))
     finally:
         client.close()
         if kind != "scheduler":
             opened.close()
+
+
+def _dashboard(client: Any, spec: ClusterSpec, kind: str) -> str | None:
+    port = client.scheduler_info(n_workers=0)["services"].get("dashboard") if spec.dashboard else None
+    if port is None:
+        return None
+    return str(client.dashboard_link) if kind == "scheduler" else f"http://{HOST}:{port}/status"
 
 
 def _worker_plugin() -> Any:
@@ -107,15 +111,16 @@ def _client(opened: Any, spec: ClusterSpec) -> Any:
 def _local(spec: ClusterSpec) -> Any:
     from distributed import LocalCluster
 
-    dashboard = f"{HOST}:0" if spec.dashboard else None
-    common: dict[str, Any] = {"dashboard_address": dashboard, "host": HOST, "silence_logs": logging.ERROR}
+    # With no address given Dask would listen on every interface, dashboard or not.
+    common: dict[str, Any] = {"dashboard_address": f"{HOST}:0", "worker_dashboard_address": f"{HOST}:0", "silence_logs": logging.ERROR}
+    common["scheduler_kwargs"] = {"dashboard": spec.dashboard}
     if spec.memory_limit:
         common["memory_limit"] = spec.memory_limit
     if spec.workers is None or spec.workers == 1:
         return LocalCluster(processes=False, n_workers=1, threads_per_worker=spec.threads or cores(), **common)
     threads = spec.threads or max(1, cores() // spec.workers)
     environment = {**limit_threads(), "POLARS_MAX_THREADS": str(threads)}
-    return LocalCluster(processes=True, n_workers=spec.workers, threads_per_worker=threads, env=environment, **common)
+    return LocalCluster(processes=True, n_workers=spec.workers, threads_per_worker=threads, host=HOST, env=environment, **common)
 
 
 def _cuda(spec: ClusterSpec) -> Any:
@@ -141,7 +146,9 @@ def cuda_options(spec: ClusterSpec, gpus: int) -> dict[str, Any]:
         "protocol": "ucx" if ucx else "tcp",
         "enable_cudf_spill": spec.enable_cudf_spill,
         "device_memory_limit": spec.device_memory_limit or "default",
-        "dashboard_address": f"{HOST}:0" if spec.dashboard else None,
+        "dashboard_address": f"{HOST}:0",
+        "worker_dashboard_address": f"{HOST}:0",
+        "scheduler_kwargs": {"dashboard": spec.dashboard},
         "host": HOST,
         **pool,
         **({"memory_limit": spec.memory_limit} if spec.memory_limit else {}),

@@ -108,7 +108,11 @@ def serialize_part(part: Part) -> tuple[dict[str, Any], list[Any]]:
         "devices": [name for name, array in part.arrays.items() if array_module(array) is not np],
         "counts": dict(part.counts),
     }
-    return header, [frame_bytes(part.frame), *(np.ascontiguousarray(array).data.cast("B") for array in arrays.values())]
+    return header, [frame_bytes(part.frame), *(_buffer(array) for array in arrays.values())]
+
+
+def _buffer(array: np.ndarray[Any, Any]) -> memoryview:
+    return np.ascontiguousarray(array).data.cast("B") if array.size else memoryview(b"")
 
 
 def deserialize_part(header: dict[str, Any], frames: list[Any]) -> Part:

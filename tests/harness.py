@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,9 +14,7 @@ import polars as pl
 from polars.testing import assert_frame_equal
 
 from pipeline.backend import Backend
-from pipeline.cluster import open_cluster
-from pipeline.job import ClusterSpec
-from pipeline.part import Part, Schema, added_counts, concat_parts, take
+from pipeline.part import Part, Schema, added_counts, concat_parts, register_with_dask, take
 from pipeline.session import ClusterSession, Session
 from pipeline.stage import Context, Stage
 from pipeline.table import Table
@@ -28,8 +27,13 @@ SEED = 20261121
 @contextmanager
 def two_workers() -> Iterator[ClusterSession]:
     """A session on two worker processes of one thread each."""
-    with open_cluster(ClusterSpec(kind="local", workers=2, threads=1, dashboard=False), "cpu") as cluster:
-        yield cluster.session()
+    from distributed import Client, LocalCluster
+
+    register_with_dask()
+    options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None, "silence_logs": logging.ERROR}
+    with LocalCluster(processes=True, **options) as cluster, Client(cluster) as client:
+        client.run(register_with_dask)
+        yield ClusterSession(client, "cpu", workers=2, threads=1)
 
 
 def table_schemas(tables: Tables, axes: Mapping[str, pl.DataFrame] | None = None) -> dict[str, Schema]:

@@ -1,0 +1,133 @@
+"""A small drawing board for inline SVG figures: one panel with two axes. Colours come from the page's style sheet, so they follow its scheme.
+
+Marks are placed in half pixels, rounded to whole ones: dots that would lie on one another are drawn once, and the text stays short.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+from markupsafe import escape
+from numpy.typing import NDArray
+
+Range = tuple[float, float]
+Tick = tuple[float, str]
+
+
+@dataclass
+class Panel:
+    """A plot area of `width` x `height` pixels, margins included, with the data ranges of its axes; marks are added in painting order."""
+
+    width: int
+    height: int
+    x_range: Range
+    y_range: Range
+    left: int = 50
+    right: int = 12
+    top: int = 12
+    bottom: int = 40
+    marks: list[str] = field(default_factory=list)
+
+    def x(self, values: Any) -> NDArray[np.int64]:
+        """Data to half pixels from the left edge."""
+        low, high = self.x_range
+        share = (np.asarray(values, np.float64) - low) / (high - low)
+        return np.rint(2 * (self.left + share * (self.width - self.left - self.right))).astype(np.int64)
+
+    def y(self, values: Any) -> NDArray[np.int64]:
+        """Data to half pixels from the top edge."""
+        low, high = self.y_range
+        share = (high - np.asarray(values, np.float64)) / (high - low)
+        return np.rint(2 * (self.top + share * (self.height - self.top - self.bottom))).astype(np.int64)
+
+    def dots(self, x: Any, y: Any, style: str) -> None:
+        """One dot a place; `style` is a class of the style sheet."""
+        self.spots(self.x(x), self.y(y), style)
+
+    def spots(self, x: NDArray[np.int64], y: NDArray[np.int64], style: str) -> None:
+        """Dots given in half pixels."""
+        places = pl.DataFrame({"x": x, "y": y}).unique().sort("x", "y")
+        steps = places.select(pl.all() - pl.all().shift(1, fill_value=0))
+        path = "".join(f"m{dx} {dy}h0" for dx, dy in steps.iter_rows())
+        if path:
+            self.marks.append(f'<path class="dots {style}" transform="scale(.5)" d="{path}"/>')
+
+    def line(self, x: Any, y: Any, style: str) -> None:
+        """A line through the points in their order."""
+        self._shape([*zip(self.x(x).tolist(), self.y(y).tolist(), strict=True)], f"line {style}")
+
+    def area(self, x: Any, low: Any, high: Any, style: str) -> None:
+        """The area between two lines over the same x."""
+        across = self.x(x).tolist()
+        above, below = zip(across, self.y(high).tolist(), strict=True), zip(across, self.y(low).tolist(), strict=True)
+        self._shape([*above, *reversed([*below])], f"area {style}", "z")
+
+    def rule(self, y: float, style: str, text: str = "") -> None:
+        """A horizontal line across the panel, with a note at its right end."""
+        self.line(self.x_range, (y, y), style)
+        if text:
+            self.text(self.x_range[1], y, text, anchor="end", lift=4)
+
+    def text(self, x: float, y: float, text: str, anchor: str = "start", lift: float = 0) -> None:
+        """A note at a place of the data, `lift` pixels above it."""
+        at, up = int(self.x([x])[0]) / 2, int(self.y([y])[0]) / 2 - lift
+        self.marks.append(f'<text class="note" x="{at:g}" y="{up:g}" text-anchor="{anchor}">{escape(text)}</text>')
+
+    def spot(self, x: float, y: float, about: str) -> None:
+        """A larger dot that says what it is where the pointer rests on it."""
+        at, up = int(self.x([x])[0]) / 2, int(self.y([y])[0]) / 2
+        self.marks.append(f'<circle class="lead" cx="{at:g}" cy="{up:g}" r="3.2"><title>{escape(about)}</title></circle>')
+
+    def svg(self, about: str, labels: tuple[str, str], x_ticks: Sequence[Tick] | None = None, *, grid: bool = True) -> str:
+        """The whole figure; `about` is read out where it cannot be seen. Ticks are chosen where they are not given; `grid` draws lines."""
+        down, floor, centre = self.height - self.bottom, self.height - 6, (self.left + self.width - self.right) / 2
+        parts = [f'<svg viewBox="0 0 {self.width} {self.height}" width="{self.width}" role="img" aria-label="{escape(about)}">']
+        for value, text in ticks(self.y_range):
+            at = int(self.y([value])[0]) / 2
+            if grid:
+                parts.append(f'<path class="grid" d="M{self.left} {at:g}H{self.width - self.right}"/>')
+            parts.append(f'<text x="{self.left - 6}" y="{at + 4:g}" text-anchor="end">{text}</text>')
+        for value, text in ticks(self.x_range) if x_ticks is None else x_ticks:
+            at = int(self.x([value])[0]) / 2
+            parts.append(f'<text x="{at:g}" y="{down + 15}" text-anchor="middle">{escape(text)}</text>')
+        parts.append(f'<path class="axis" d="M{self.left} {self.top}V{down}H{self.width - self.right}"/>')
+        parts.append(f'<text class="label" x="{centre:g}" y="{floor}" text-anchor="middle">{escape(labels[0])}</text>')
+        middle = (self.top + down) / 2
+        turned = f'transform="translate(12 {middle:g}) rotate(-90)"'
+        parts.append(f'<text class="label" {turned} text-anchor="middle">{escape(labels[1])}</text>')
+        return "".join([*parts, *self.marks, "</svg>"])
+
+    def _shape(self, points: Iterable[tuple[int, int]], style: str, end: str = "") -> None:
+        """A path through half-pixel points; those that repeat the one before are left out."""
+        path, before = [], None
+        for point in points:
+            if point != before:
+                path.append(f"{point[0]} {point[1]}")
+            before = point
+        if path:
+            self.marks.append(f'<path class="{style}" transform="scale(.5)" d="M{"L".join(path)}{end}"/>')
+
+
+def ticks(span: Range, most: int = 6) -> list[Tick]:
+    """Round numbers across a range, at most about `most`, in steps of 1, 2 or 5 times a power of ten."""
+    rough = (span[1] - span[0]) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    first, last = math.ceil(span[0] / step - 1e-9), math.floor(span[1] / step + 1e-9)
+    return [(number * step, f"{number * step:.6g}") for number in range(first, last + 1)]
+
+
+def span_of(values: Any, margin: float = 0.04) -> Range:
+    """The range of some finite values with a margin on both sides; one that is not empty for no value or a single one."""
+    finite = np.asarray(values, np.float64)
+    finite = finite[np.isfinite(finite)]
+    if finite.size == 0:
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    wide = (high - low) * margin if high > low else max(abs(low), 1.0) * 0.5
+    return low - wide, high + wide

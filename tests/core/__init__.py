@@ -1,0 +1,1 @@
+"""Tests of the core: parts, nodes, tables, plans, runs."""
