@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
 
 from pipeline.format import InputFormat, OutputFormat
 from pipeline.stage import ColumnNames, Stage
@@ -164,7 +164,7 @@ class JobSettings(BaseModel):
 
 
 class Job(JobSettings):
-    """A job as it will run: every name resolved to a stage or format and every parameter checked. `raw` is for the record, secrets masked."""
+    """A job as it will run: every name resolved to a stage or format, every parameter checked. `raw` is for the record, secrets masked."""
 
     inputs: Annotated[dict[str, Input], SkipValidation]
     stages: Annotated[tuple[StageSpec, ...], SkipValidation]
@@ -176,11 +176,3 @@ class Job(JobSettings):
     def folder(self) -> Path:
         """The folder of the job file."""
         return Path(self.path).parent
-
-
-def one_or_more(value: Any) -> Any:
-    """One alone as a list of one."""
-    return [value] if isinstance(value, str) else value
-
-
-Tables = Annotated[tuple[TableName, ...], Field(min_length=1), BeforeValidator(one_or_more)]

@@ -11,10 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ruamel.yaml import YAML
+from ruamel.yaml import YAML, events
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent, DocumentStartEvent, MappingEndEvent, MappingStartEvent, ScalarEvent
-from ruamel.yaml.events import SequenceEndEvent, SequenceStartEvent, StreamEndEvent
 
 from pipeline.yaml_tree import Node, Place, Problems, found_text
 
@@ -29,7 +27,7 @@ INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
-class _WrongText(Exception):
+class _TextError(Exception):
     """The text is no YAML that a job can be; reading stops there."""
 
     def __init__(self, place: Place, what: str) -> None:
@@ -44,7 +42,7 @@ def read_yaml(text: str, problems: Problems, given: str = "") -> Node | None:
         return None
     try:
         return _Reader(text, problems, given).document()
-    except _WrongText as error:
+    except _TextError as error:
         problems.add(error.place, "", error.what)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -98,25 +96,25 @@ class _Reader:
         """The one document; None where there is none."""
         next(self.events)
         event = next(self.events)
-        if isinstance(event, StreamEndEvent):
+        if isinstance(event, events.StreamEndEvent):
             return None
-        if isinstance(event, DocumentStartEvent) and event.version not in {None, (1, 2)}:
-            raise _WrongText(self._place(event), "a job file is YAML 1.2: take the %YAML line away")
+        if isinstance(event, events.DocumentStartEvent) and event.version not in {None, (1, 2)}:
+            raise _TextError(self._place(event), "a job file is YAML 1.2: take the %YAML line away")
         root = self.node(next(self.events), 1)
         next(self.events)
         event = next(self.events)
-        if not isinstance(event, StreamEndEvent):
-            raise _WrongText(self._place(event), "a second document begins here; a job file is one document")
+        if not isinstance(event, events.StreamEndEvent):
+            raise _TextError(self._place(event), "a second document begins here; a job file is one document")
         return root
 
     def node(self, event: Any, depth: int) -> Node:
         """The value that begins with an event."""
         place = self._place(event)
         self._spend(place, depth)
-        if isinstance(event, AliasEvent):
+        if isinstance(event, events.AliasEvent):
             return self._alias(event.anchor, place, depth)
         if event.tag is not None:
-            raise _WrongText(place, f"tags such as {found_text(str(event.tag))} have no place in a job file; put a text in quotes instead")
+            raise _TextError(place, f"tags such as {found_text(str(event.tag))} have no place in a job file; put a text in quotes instead")
         if event.anchor:
             self.anchors[event.anchor] = None
         node = self._value(event, place, depth)
@@ -125,30 +123,29 @@ class _Reader:
         return node
 
     def _value(self, event: Any, place: Place, depth: int) -> Node:
-        if isinstance(event, ScalarEvent):
+        if isinstance(event, events.ScalarEvent):
             plain = bool(event.implicit[0])
             try:
                 return Node(scalar(event.value) if plain else event.value, place, plain=plain)
             except ValueError as error:
                 self.problems.add(place, "", str(error))
                 return Node(event.value, place)
-        if isinstance(event, SequenceStartEvent):
+        if not isinstance(event, events.MappingStartEvent):
             items = []
-            while not isinstance(event := next(self.events), SequenceEndEvent):
+            while not isinstance(event := next(self.events), events.SequenceEndEvent):
                 items.append(self.node(event, depth + 1))
             return Node(items, place)
-        assert isinstance(event, MappingStartEvent)
         return self._mapping(place, depth)
 
     def _mapping(self, place: Place, depth: int) -> Node:
         node = Node({}, place)
-        while not isinstance(event := next(self.events), MappingEndEvent):
+        while not isinstance(event := next(self.events), events.MappingEndEvent):
             where = self._place(event)
-            if not isinstance(event, ScalarEvent) or event.tag is not None or event.anchor:
-                raise _WrongText(where, "a key must be a plain text")
+            if not isinstance(event, events.ScalarEvent) or event.tag is not None or event.anchor:
+                raise _TextError(where, "a key must be a plain text")
             key = str(event.value)
             if key == "<<" and event.implicit[0]:
-                raise _WrongText(where, "merge keys (<<) are not part of YAML 1.2: write the keys out")
+                raise _TextError(where, "merge keys (<<) are not part of YAML 1.2: write the keys out")
             value = self.node(next(self.events), depth + 1)
             if key in node.value:
                 first = node.keys[key].within(self.problems.path)
@@ -159,10 +156,10 @@ class _Reader:
 
     def _alias(self, anchor: str, place: Place, depth: int) -> Node:
         if anchor not in self.anchors:
-            raise _WrongText(place, f"the alias *{anchor} has no anchor &{anchor} before it")
+            raise _TextError(place, f"the alias *{anchor} has no anchor &{anchor} before it")
         node = self.anchors[anchor]
         if node is None:
-            raise _WrongText(place, f"the alias *{anchor} stands inside its own anchor: it would never end")
+            raise _TextError(place, f"the alias *{anchor} stands inside its own anchor: it would never end")
         return self._copy(node, place, depth)
 
     def _copy(self, node: Node, place: Place, depth: int) -> Node:
@@ -178,9 +175,9 @@ class _Reader:
     def _spend(self, place: Place, depth: int) -> None:
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            raise _WrongText(place, f"more than {MAX_NODES:,} values, aliases written out: that is no job (or a YAML bomb)")
+            raise _TextError(place, f"more than {MAX_NODES:,} values, aliases written out: that is no job (or a YAML bomb)")
         if depth > MAX_DEPTH:
-            raise _WrongText(place, f"nested more than {MAX_DEPTH} levels deep: that is no job")
+            raise _TextError(place, f"nested more than {MAX_DEPTH} levels deep: that is no job")
 
     def _place(self, event: Any) -> Place:
         mark = event.start_mark

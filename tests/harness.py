@@ -45,9 +45,7 @@ def table_schemas(tables: Tables, axes: Mapping[str, pl.DataFrame] | None = None
     }
 
 
-def plan_stage(
-    stage: Stage, tables: Tables, axes: Mapping[str, pl.DataFrame] | None = None, backend: Backend = "cpu"
-) -> dict[str, Schema]:
+def plan_stage(stage: Stage, tables: Tables, axes: Mapping[str, pl.DataFrame] | None = None, backend: Backend = "cpu") -> dict[str, Schema]:
     """The schemas that the stage plans to give for tables like these."""
     session = Session()
     session.backend = backend
@@ -58,9 +56,7 @@ def cut(data: Data, sizes: Sequence[int]) -> list[Part]:
     """A table as parts of so many rows each."""
     whole = data if isinstance(data, Part) else Part(data)
     bounds = [0, *(sum(sizes[: i + 1]) for i in range(len(sizes)))]
-    return [
-        Part(whole.frame[low:high], {name: array[low:high] for name, array in whole.arrays.items()}) for low, high in pairwise(bounds)
-    ]
+    return [Part(whole.frame[low:high], {name: array[low:high] for name, array in whole.arrays.items()}) for low, high in pairwise(bounds)]
 
 
 def even_sizes(rows: int, parts: int) -> list[int]:
@@ -115,17 +111,16 @@ def counts_of(stage: Stage, tables: Tables, parts: int = 1) -> dict[str, int]:
 def assert_same_for_any_parts(
     stage: Stage, tables: Tables, sort_by: Sequence[str], *, order: bool = True, session: Session | None = None
 ) -> pl.DataFrame:
-    """The stage's own table, once it was the same, but for its order, from 1, 2 and 7 parts, empty ones, and (`order`) rows in other orders."""
+    """The stage's own table, after it was the same from 1, 2 and 7 parts, from empty ones, and (`order`) from rows in another order."""
     expected = run_stage(stage, tables)[""].sort(sort_by, nulls_last=True)
-    runs: list[tuple[str, dict[str, list[Part]]]] = []
-    for parts in (2, 7):
-        runs.append((f"{parts} parts", {role: cut(data, even_sizes(height(data), parts)) for role, data in tables.items()}))
-    runs.append(("empty parts", {role: cut(data, [0, *even_sizes(height(data), 2), 0]) for role, data in tables.items()}))
-    runs.append(("1 and many", {role: cut(data, even_sizes(height(data), 1 + 2 * i)) for i, (role, data) in enumerate(tables.items())}))
-    runs.append(("many and 1", {role: cut(data, even_sizes(height(data), max(1, 3 - 2 * i))) for i, (role, data) in enumerate(tables.items())}))
+    everywhere = {what: dict.fromkeys(tables, count) for what, count in (("2 parts", 2), ("7 parts", 7))}
+    uneven = {role: 1 + 2 * i for i, role in enumerate(tables)}
+    counts = {**everywhere, "one part and many": uneven, "many parts and one": dict(zip(tables, reversed(uneven.values()), strict=True))}
+    runs = {what: {role: cut(tables[role], even_sizes(height(tables[role]), n)) for role, n in by.items()} for what, by in counts.items()}
+    runs["empty parts"] = {role: cut(data, [0, *even_sizes(height(data), 2), 0]) for role, data in tables.items()}
     if order:
-        runs.append(("other order", {role: cut(shuffled(data), even_sizes(height(data), 3)) for role, data in tables.items()}))
-    for what, pieces in runs:
+        runs["another order"] = {role: cut(shuffled(data), even_sizes(height(data), 3)) for role, data in tables.items()}
+    for what, pieces in runs.items():
         found = concat_parts(run_parts(stage, pieces, session)[""]).frame.sort(sort_by, nulls_last=True)
         try:
             assert_frame_equal(found, expected, rel_tol=1e-12, abs_tol=1e-12)

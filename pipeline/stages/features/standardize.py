@@ -31,20 +31,20 @@ class Standardize(FittedRows, name="standardize", version=1):
         return frozenset(self.columns)
 
     def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """One row: per column the count, mean, sum of squares about the mean, least and greatest value."""
+        """One row: per column the count, mean, sum and sum of squares about that mean, least and greatest value."""
         found = []
         for name in self.columns:
             value = pl.col(name).cast(pl.Float64)
-            figures = {"count": value.count().cast(pl.Int64), "mean": value.mean(), "m2": ((value - value.mean()) ** 2).sum()}
+            apart = value - value.mean()
+            figures = {"count": value.count().cast(pl.Int64), "mean": value.mean(), "rest": apart.sum(), "squares": (apart**2).sum()}
             figures |= {"min": value.min(), "max": value.max()}
             found += [expr.alias(f"{figure}:{name}") for figure, expr in figures.items()]
         return rows.select(found)
 
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
-        """Column, count, mean, sd, min and max: the parts' means and squares joined without cancellation.
+        """Column, count, mean, sd, min and max, without the cancellation of sums of squares about 0.
 
-        Chan, Golub & LeVeque (1983), Am Stat 37:242-247: the whole's sum of squares is that of the parts, plus
-        n (mean - whole mean)^2 of each.
+        Chan, Golub & LeVeque (1983), Am Stat 37:242-247; the sums about a part's mean, which rounding leaves, are carried along.
         """
         return pl.concat([partial.select(_merged(name)) for name in self.columns])
 
@@ -55,10 +55,11 @@ class Standardize(FittedRows, name="standardize", version=1):
 
 
 def _merged(name: str) -> list[pl.Expr]:
-    count, mean, m2, least, most = (pl.col(f"{figure}:{name}") for figure in ("count", "mean", "m2", "min", "max"))
+    count, mean, rest, own, least, most = (pl.col(f"{figure}:{name}") for figure in ("count", "mean", "rest", "squares", "min", "max"))
     total = count.sum()
-    center = (count * mean).sum() / total
-    squares = m2.sum() + (count * (mean - center) ** 2).sum()
+    rough = (count * mean).sum() / total
+    center = rough + (count * (mean - rough) + rest).sum() / total
+    squares = (own + 2 * (mean - center) * rest + count * (mean - center) ** 2).sum()
     spread = pl.when(least.min() < most.max()).then((squares / total).sqrt()).otherwise(0.0)
     figures = {"count": total, "mean": center, "sd": spread, "min": least.min(), "max": most.max()}
     return [pl.lit(name).alias("column"), *(pl.when(total > 0).then(expr).otherwise(None).alias(key) for key, expr in figures.items())]

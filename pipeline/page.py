@@ -1,0 +1,97 @@
+"""What a report page is made of: sections of figures, tables, bars and notes; and how numbers are written on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing with its caption; `legend` names its styles, `wide` ones take the whole width."""
+
+    kind: ClassVar[str] = "figure"
+    svg: str
+    caption: str
+    legend: Sequence[tuple[str, str]] = ()
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of texts. `align` has one letter a column: l, r, b for a bar whose cell is a share from 0 to 1, h for a text and a share to shade."""
+
+    kind: ClassVar[str] = "grid"
+    head: Sequence[str]
+    align: str
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Funnel:
+    """Steps of a count, each a label, what is written beside it, and two shares of the whole: what is left, and what this step took."""
+
+    kind: ClassVar[str] = "funnel"
+    title: str
+    steps: Sequence[tuple[str, str, float, float]]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence."""
+
+    kind: ClassVar[str] = "note"
+    text: str
+
+
+@dataclass
+class Section:
+    """A headed part of the page; `highlights` (figure and what it is) go to the head of the page."""
+
+    title: str
+    blocks: list[Figure | Grid | Funnel | Note] = field(default_factory=list)
+    highlights: list[tuple[str, str]] = field(default_factory=list)
+
+
+def p_text(strength: float | None) -> str:
+    """A p-value from its -log10, right where the p-value is below what a double holds: 0.041, 3.1e-12, 5.0e-1074."""
+    if strength is None or math.isnan(strength):
+        return ""
+    if math.isinf(strength):
+        return "0"
+    if strength < 3:
+        return f"{10**-strength:.3g}"
+    exponent = math.ceil(strength)
+    digits = f"{10 ** (exponent - strength):.1f}"
+    return f"1.0e-{exponent - 1}" if digits == "10.0" else f"{digits}e-{exponent}"
+
+
+def number_text(value: Any) -> str:
+    """A number for reading: thousands with commas, four significant digits; other values as text, '' for nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if 10_000 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def bytes_text(size: int | None) -> str:
+    """A size in plain units: 812 B, 4.2 MB."""
+    if size is None:
+        return ""
+    units = ("B", "kB", "MB", "GB", "TB")
+    step = min(int(math.log10(size) / 3), len(units) - 1) if size > 0 else 0
+    return f"{size / 1000**step:.3g} {units[step]}" if step else f"{size} B"
+
+
+def seconds_text(seconds: float) -> str:
+    """A time in plain units: 0.31 s, 12.4 s, 3 min 5 s, 2 h 4 min."""
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

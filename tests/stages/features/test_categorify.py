@@ -1,0 +1,56 @@
+"""categorify."""
+
+from __future__ import annotations
+
+import random
+
+import polars as pl
+import pytest
+from sklearn.preprocessing import OrdinalEncoder
+
+from pipeline.session import ClusterSession
+from pipeline.stage import StageError
+from pipeline.stages.features.categorify import Categorify
+from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
+
+RANDOM = random.Random(10)
+FRAME = pl.DataFrame(
+    {
+        "id": range(90),
+        "s": [RANDOM.choice([None, "", "a", "B", "é", "zz"]) for _ in range(90)],
+        "i": [RANDOM.choice([None, 2, 10, -1]) for _ in range(90)],
+        "b": [RANDOM.choice([True, False]) for _ in range(90)],
+        "split": ["train"] * 60 + ["test"] * 30,
+    }
+)
+
+
+def test_categorify__equals_scikit_learn() -> None:
+    found = assert_same_for_any_parts(Categorify(columns=("s", "i", "b")), {"rows": FRAME}, ["id"])
+    for name in ("s", "i", "b"):
+        texts = FRAME[name].cast(pl.String)
+        encoder = OrdinalEncoder().fit(texts.drop_nulls().to_numpy().reshape(-1, 1).astype(object))
+        codes = [None if text is None else int(encoder.transform([[text]])[0, 0]) for text in texts]
+        assert found[name].to_list() == codes
+        assert found.schema[name] == pl.Int32
+
+
+def test_categorify__gives_no_code_to_what_it_did_not_learn() -> None:
+    frame = pl.DataFrame({"s": ["a", "b", "b", "new", None], "split": ["train"] * 3 + ["test"] * 2})
+    found = run_stage(Categorify(columns=("s",), fit_where="split = 'train'"), {"rows": frame}, 2)
+    assert found[""]["s"].to_list() == [0, 1, 1, None, None]
+    assert found["fitted"].rows() == [("s", "a", 1, 0), ("s", "b", 2, 1)]
+    rare = run_stage(Categorify(columns=("s",), min_count=2), {"rows": frame}, 2)
+    assert rare[""]["s"].to_list() == [None, 0, 0, None, None]
+
+
+def test_categorify__over_workers_is_the_same(workers: ClusterSession) -> None:
+    stage = Categorify(columns=("s", "i"))
+    expected, found = run_stage(stage, {"rows": FRAME}), run_stage(stage, {"rows": FRAME}, 3, workers)
+    assert found[""].equals(expected[""])
+    assert found["fitted"].equals(expected["fitted"])
+
+
+def test_categorify__refuses_floats() -> None:
+    with pytest.raises(StageError, match="'x' is Float64, and categories are text"):
+        plan_stage(Categorify(columns=("x",)), {"rows": pl.DataFrame({"x": [0.5]})})

@@ -1,0 +1,150 @@
+"""aggregate."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import polars.testing
+import pytest
+from pydantic import ValidationError
+
+from pipeline.backend import collect
+from pipeline.expression import ExpressionError
+from pipeline.session import ClusterSession
+from pipeline.stage import StageError
+from pipeline.stages.relational.aggregate import Aggregate
+from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
+
+RANDOM = random.Random(4)
+ROWS = 200
+FRAME = pl.DataFrame(
+    {
+        "g": [RANDOM.choice("abcd") for _ in range(ROWS)],
+        "h": [RANDOM.choice([1, 2]) for _ in range(ROWS)],
+        "i": pl.Series([RANDOM.choice([None, *range(9)]) for _ in range(ROWS)], dtype=pl.Int32),
+        "x": [RANDOM.choice([None, RANDOM.gauss(5, 3)]) for _ in range(ROWS)],
+        "t": RANDOM.sample(range(ROWS), ROWS),
+        "s": [RANDOM.choice([None, "u", "v", "w"]) for _ in range(ROWS)],
+    }
+)
+PLAIN = {
+    "sum": "sum(i)",
+    "mean": "mean(x)",
+    "least": "min(x)",
+    "most": "max(s)",
+    "count": "count(x)",
+    "rows": "size()",
+    "ends": {"function": "last", "of": "x", "order_by": "t"},
+    "begins": {"function": "first", "of": "s", "order_by": "t", "ties": "none"},
+    "late": {"function": "count", "of": "i", "where": "x > 5"},
+    "twice": {"function": "sum", "of": "2 * i"},
+}
+OTHERS = {"kinds": "n_unique(s)", "sd": "std(x)", "variance": "var(i)", "middle": "median(i)"}
+
+
+def aggregate(by: Any, compute: dict[str, Any]) -> Aggregate:
+    return Aggregate.model_validate({"by": by, "compute": compute})
+
+
+def by_pandas() -> pl.DataFrame:
+    groups = []
+    for (g, h), rows in FRAME.to_pandas().groupby(["g", "h"]):
+        x, i = rows["x"], rows["i"].astype("Int64")
+        ordered = rows.sort_values("t")
+        groups.append(
+            {
+                "g": g,
+                "h": h,
+                "sum": int(i.sum()),
+                "mean": x.mean(),
+                "least": x.min(),
+                "most": max(value for value in rows["s"] if isinstance(value, str)),
+                "count": int(x.count()),
+                "rows": len(rows),
+                "ends": ordered["x"].dropna().iloc[-1],
+                "begins": ordered["s"].dropna().iloc[0],
+                "late": int(i[x > 5].count()),
+                "twice": 2 * int(i.sum()),
+                "kinds": rows["s"].nunique(),
+                "sd": x.std(),
+                "variance": float(i.var()),
+                "middle": float(i.median()),
+            }
+        )
+    return pl.from_pandas(pd.DataFrame(groups))
+
+
+def test_aggregate__equals_pandas_for_any_parts() -> None:
+    found = assert_same_for_any_parts(aggregate(["g", "h"], {**PLAIN, **OTHERS}), {"rows": FRAME}, ["g", "h"])
+    pl.testing.assert_frame_equal(found, by_pandas(), rel_tol=1e-12)
+
+
+def test_aggregate__over_workers_is_the_same(workers: ClusterSession) -> None:
+    """Both with partial sums sent (PLAIN) and, where a function needs all rows, with the rows sent."""
+    pandas = by_pandas()
+    for compute in (PLAIN, OTHERS):
+        found = run_stage(aggregate(["g", "h"], compute), {"rows": FRAME}, 5, workers)[""].sort("g", "h")
+        pl.testing.assert_frame_equal(found, pandas.select(found.columns), rel_tol=1e-12)
+
+
+def test_aggregate__partial_results_are_fewer_rows() -> None:
+    stage = aggregate(["g"], PLAIN)
+    halves = [collect(stage.partial(FRAME[low:high].lazy()), "cpu") for low, high in ((0, 90), (90, 90), (90, ROWS))]
+    assert [half.height for half in halves] == [4, 0, 4]
+    pl.testing.assert_frame_equal(stage.final(pl.concat(halves).lazy()).collect(), stage.apply(FRAME.lazy()).collect(), rel_tol=1e-12)
+
+
+def test_aggregate__of_no_values_is_zero_or_null() -> None:
+    frame = pl.DataFrame({"g": [1, 1, None], "x": pl.Series([None, None, 2.0]), "t": [1, 2, 3]})
+    compute = {name: f"{name}(x)" for name in ("sum", "mean", "min", "count", "n_unique", "std", "median")}
+    found = run_stage(aggregate("g", {**compute, "last": {"function": "last", "of": "x", "order_by": "t"}}), {"rows": frame})[""]
+    assert found.rows() == [(1, 0.0, None, None, 0, 0, None, None, None), (None, 2.0, 2.0, 2.0, 1, 1, None, 2.0, 2.0)]
+
+
+def test_aggregate__does_not_overflow_narrow_integers() -> None:
+    frame = pl.DataFrame(
+        {"g": [1, 1], "i": pl.Series([2**31 - 1] * 2, dtype=pl.Int32), "b": [True, True], "u": pl.Series([2**63, 1], dtype=pl.UInt64)}
+    )
+    found = run_stage(aggregate("g", {"i": "sum(i)", "b": "sum(b)", "u": "sum(u)", "m": "mean(i)"}), {"rows": frame})[""]
+    assert found.rows() == [(1, 2**32 - 2, 2, 2**63 + 1, 2.0**31 - 1)]
+    assert found.schema["b"] == pl.Int64
+
+
+def test_aggregate__last_of_rows_that_tie_is_the_greatest_value() -> None:
+    frame = pl.DataFrame({"g": [1] * 5, "x": [3, 9, 4, None, 1], "t": [7, 7, 7, 8, 2]})
+    last = {"function": "last", "of": "x", "order_by": "t"}
+    stage = aggregate("g", {"last": last, "where": {**last, "where": "x < 9"}, "first": {**last, "function": "first"}})
+    assert assert_same_for_any_parts(stage, {"rows": frame}, ["g"]).rows() == [(1, 9, 4, 1)]
+
+
+def test_aggregate__forgets_what_files_say_of_columns_it_computes() -> None:
+    assert aggregate("g", {"h": "sum(h)"}).writes() == {"h"}
+
+
+def test_aggregate__refuses_at_plan_time() -> None:
+    last = {"function": "last", "of": "x", "order_by": "tt"}
+    refused: list[tuple[str, dict[str, Any], type[ValueError], str]] = [
+        ("q", {"n": "size()"}, StageError, "no column 'q'"),
+        ("x", {"n": "size()"}, StageError, "a fraction is no key"),
+        ("g", {"g": "size()"}, StageError, "'g', which is a key"),
+        ("g", {"m": "mean(s)"}, StageError, r"compute.m: mean\(s\) needs numbers"),
+        ("g", {"m": "mean(xx)"}, ExpressionError, "compute.m: there is no column 'xx'"),
+        ("g", {"m": {"function": "sum", "of": "x", "where": "i"}}, ExpressionError, "compute.m: .*condition"),
+        ("g", {"l": last}, StageError, "compute.l.order_by: no column 'tt'.*Did you mean 't'"),
+    ]
+    for by, compute, error, message in refused:
+        with pytest.raises(error, match=message):
+            plan_stage(aggregate(by, compute), {"rows": FRAME})
+    for wrong, message in [
+        ("mean x", "is not function"),
+        ("size(x)", "takes no column"),
+        ("mean()", "needs `of`"),
+        ("last(x)", "last needs order_by"),
+        ("mode(x)", "'sum'"),
+        ({"function": "sum", "of": "x", "order_by": "t"}, "sum takes no order_by"),
+    ]:
+        with pytest.raises(ValidationError, match=message):
+            aggregate("g", {"m": wrong})

@@ -1,0 +1,131 @@
+"""join."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from pipeline.errors import DataError
+from pipeline.session import ClusterSession
+from pipeline.stage import StageError
+from pipeline.stages.relational.join import Join
+from tests.harness import assert_same_for_any_parts, counts_of, cut, genotypes, plan_stage, run_parts, run_stage
+
+RANDOM = random.Random(8)
+LEFT = pl.DataFrame(
+    {"k": [RANDOM.choice([None, *range(12)]) for _ in range(40)], "s": [RANDOM.choice("ab") for _ in range(40)], "x": range(40)}
+)
+RIGHT = pl.DataFrame(
+    {"k": [RANDOM.choice([None, *range(4, 18)]) for _ in range(25)], "s": [RANDOM.choice("ab") for _ in range(25)], "y": range(25)}
+)
+BOTH = {"left": LEFT, "right": RIGHT}
+
+
+def join(**given: Any) -> Join:
+    return Join.model_validate(given)
+
+
+def pairs(on: list[str]) -> list[tuple[int, int]]:
+    """x of the left and y of the right of every match, by brute force."""
+    return [
+        (a["x"], b["y"])
+        for a in LEFT.iter_rows(named=True)
+        for b in RIGHT.iter_rows(named=True)
+        if all(a[key] is not None and a[key] == b[key] for key in on)
+    ]
+
+
+@pytest.mark.parametrize("on", [["k"], ["k", "s"]])
+def test_join__inner_has_every_match_once_in_the_lefts_order(on: list[str]) -> None:
+    found = assert_same_for_any_parts(join(on=on), BOTH, ["x", "y"])
+    assert list(zip(found["x"], found["y"], strict=True)) == sorted(pairs(on))
+    for parts in (1, 3):
+        assert run_stage(join(on=on), BOTH, parts)[""]["x"].is_sorted()
+
+
+def test_join__left_keeps_every_row_as_pandas_does() -> None:
+    found = assert_same_for_any_parts(join(on="k", how="left"), BOTH, ["x", "y"])
+    assert found.columns == ["k", "s", "x", "s_right", "y"]
+    right = RIGHT.drop_nulls("k").to_pandas()  # pandas lets null keys match
+    expected = LEFT.to_pandas().merge(right, on="k", how="left", suffixes=("", "_right")).sort_values(["x", "y"])
+    assert found["y"].to_list() == [None if pd.isna(y) else int(y) for y in expected["y"]]
+    assert found["x"].to_list() == expected["x"].to_list()
+
+
+@pytest.mark.parametrize("how", ["semi", "anti"])
+def test_join__semi_and_anti_part_the_left(how: str) -> None:
+    found = assert_same_for_any_parts(join(on="k", how=how), BOTH, ["x"])
+    matched = {x for x, _ in pairs(["k"])}
+    assert found["x"].to_list() == [x for x in range(40) if (x in matched) == (how == "semi")]
+    assert found.columns == ["k", "s", "x"]
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+def test_join__over_workers_is_the_same(how: str, workers: ClusterSession) -> None:
+    stage = join(on="k", how=how)
+    order = ["x", "y"] if how in {"inner", "left"} else ["x"]
+    expected = run_stage(stage, BOTH)[""].sort(order)
+    assert run_stage(stage, BOTH, 3, workers)[""].sort(order).equals(expected)
+    pieces = {"left": cut(LEFT, [10, 0, 30]), "right": cut(RIGHT, [25])}
+    broadcast = pl.concat([part.frame for part in run_parts(stage, pieces, workers)[""]])
+    assert broadcast["x"].is_sorted()
+    assert broadcast.sort(order).equals(expected)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_join__counts_matched_multiplied_and_lost_rows(parts: int) -> None:
+    found = pairs(["k"])
+    matched = len({x for x, _ in found})
+    for how in ("inner", "left", "semi", "anti"):
+        multiplied = len(found) - matched if how in {"inner", "left"} else 0
+        assert counts_of(join(on="k", how=how), BOTH, parts) == {"matched": matched, "multiplied": multiplied, "lost": 40 - matched}
+
+
+def test_join__takes_keys_of_other_names() -> None:
+    right = pl.DataFrame({"id": [1, 2], "k": ["p", "q"], "s": ["c", "d"]})
+    found = run_stage(join(on={"k": "id"}), {"left": LEFT.filter(pl.col("k") == 1), "right": right}, 2)[""]
+    assert found.columns == ["k", "s", "x", "k_right", "s_right"]
+    assert found.height > 0
+    assert set(found["k_right"]) == {"p"}
+
+
+def test_join__leaves_the_calls_with_the_lefts_rows() -> None:
+    table, axes = genotypes()
+    right = pl.DataFrame({"variant_id": ["rs5", "rs0", "rs5", "none"], "gene": ["a", "b", "c", "d"]})
+    place = dict(zip(table.frame["variant_id"], range(9), strict=True))
+    (part,) = run_parts(join(on="variant_id"), {"left": [table], "right": cut(right, [4])}, axes=axes)[""]
+    assert sorted(part.frame["gene"]) == ["a", "b", "c"]
+    np.testing.assert_array_equal(part.arrays["calls"], table.arrays["calls"][[place[name] for name in part.frame["variant_id"]]])
+
+
+def test_join__refuses_keys_that_are_not_unique_where_they_must_be() -> None:
+    left, right = pl.DataFrame({"k": [1, 2, 2, None, None]}), pl.DataFrame({"k": [7, 7, 1, None, None], "y": range(5)})
+    for parts in (1, 2):
+        with pytest.raises(DataError, match="validate many_to_one: the right table has k = 7 2 times"):
+            run_stage(join(on="k", validate="many_to_one"), {"left": left, "right": right}, parts)
+        with pytest.raises(DataError, match="validate one_to_many: the left table has k = 2 2 times"):
+            run_stage(join(on="k", validate="one_to_many"), {"left": left, "right": right}, parts)
+    pieces = {"left": cut(left, [2, 3]), "right": cut(right, [5])}  # the 2s stand in different parts
+    with pytest.raises(DataError, match="k = 2 2 times"):
+        run_parts(join(on="k", validate="one_to_many"), pieces)
+    assert run_stage(join(on="k", validate="one_to_one"), {"left": left[:2], "right": right[1:]}, 2)[""].height == 1
+
+
+def test_join__refuses_at_plan_time() -> None:
+    refused: list[tuple[dict[str, Any], pl.DataFrame, str]] = [
+        ({"on": "q"}, RIGHT, "given as 'left' has no column 'q'"),
+        ({"on": {"k": "q"}}, RIGHT, "given as 'right' has no column 'q'"),
+        ({"on": "k"}, RIGHT.cast({"k": pl.Int32}), "'k' is Int64 on the left and 'k' is Int32 on the right. Cast one"),
+        ({"on": "k"}, RIGHT.rename({"y": "s_right"}), "two columns 's_right'"),
+    ]
+    for given, right, message in refused:
+        with pytest.raises(StageError, match=message):
+            plan_stage(join(**given), {"left": LEFT, "right": right})
+    floats = pl.DataFrame({"k": [0.5]})
+    with pytest.raises(StageError, match="a fraction is no key"):
+        plan_stage(join(on="k"), {"left": floats, "right": floats})

@@ -1,0 +1,32 @@
+"""union."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from pipeline.session import Session
+from pipeline.stage import Context, StageError
+from pipeline.stages.relational.union import Union
+from tests.harness import genotypes, plan_stage, run_stage, table_schemas
+
+ONE = pl.DataFrame({"a": [1, 2, 3], "b": ["x", "y", None]})
+TWO = pl.DataFrame({"b": ["z", "w"], "a": [4, 5]})
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7])
+def test_union__stacks_rows_by_the_names_of_columns(parts: int) -> None:
+    found = run_stage(Union(), {"first": ONE, "second": TWO, "third": ONE.clear()}, parts)[""]
+    assert found.to_dict(as_series=False) == {"a": [1, 2, 3, 4, 5], "b": ["x", "y", None, "z", "w"]}
+
+
+def test_union__refuses_other_columns_and_types() -> None:
+    with pytest.raises(StageError, match="column 'b' is missing in 'second'"):
+        plan_stage(Union(), {"first": ONE, "second": TWO.drop("b")})
+    with pytest.raises(StageError, match="column 'b' is missing in 'first'"):
+        plan_stage(Union(), {"first": ONE.drop("b"), "second": TWO})
+    with pytest.raises(StageError, match="'a' is Int64 in 'first' and Int32 in 'second'"):
+        plan_stage(Union(), {"first": ONE, "second": TWO.cast({"a": pl.Int32})})
+    table, axes = genotypes()
+    with pytest.raises(StageError, match="'first' is a genotype table"):
+        Union().plan(table_schemas({"first": table, "second": TWO}, axes), Context("u", 1, Session()))
