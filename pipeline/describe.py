@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import defaultdict
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from pipeline.errors import JobError, near
-from pipeline.format import InputFormat, OutputFormat, format_class, format_files
-from pipeline.job_schema import described, has_kind, job_schema
+from pipeline.format import format_files
+from pipeline.job_schema import described, format_side, job_schema
 from pipeline.registry import stage_class, stage_files, stage_summary
 from pipeline.stage import Stage
-from pipeline.type_words import schema_of, type_words
+from pipeline.type_words import branches, schema_of, type_words
 
 __all__ = ["describe_stage", "job_schema", "list_stages"]
 
@@ -31,8 +32,13 @@ def list_stages() -> str:
     width = max(map(len, stage_files()), default=0)
     lines = []
     for group in sorted(groups):
-        lines += [group, *(f"  {name:{width}}  {stage_summary(name)}".rstrip() for name in sorted(groups[group])), ""]
+        lines += [group, *(f"  {name:{width}}  {_sentence(stage_summary(name))}".rstrip() for name in sorted(groups[group])), ""]
     return "\n".join([*lines, f"formats: {', '.join(sorted(format_files()))}", "", "--describe NAME tells more about a stage or a format."])
+
+
+def _sentence(text: str) -> str:
+    """The first sentence of a line."""
+    return re.split(r"(?<=\.)\s", text, maxsplit=1)[0]
 
 
 def describe_stage(name: str) -> str:
@@ -49,10 +55,10 @@ def describe_stage(name: str) -> str:
 def _format(name: str) -> list[str]:
     """A format's two sides."""
     lines = []
-    for heading, kind in (("as an input", InputFormat), ("as an output", OutputFormat)):
-        if has_kind(name, kind):
-            found: type[BaseModel] = format_class(name, kind)
-            lines += [f"{heading}: {described(found)}", _parameters(found, "keys")]
+    sides: tuple[Literal["input", "output"], ...] = ("input", "output")
+    for side in sides:
+        if kind := format_side(name, side):
+            lines += [f"as an {side}: {described(kind)}", _parameters(kind, "keys")]
     return lines
 
 
@@ -79,21 +85,37 @@ def _parameters(kind: type[BaseModel], heading: str) -> str:
     if not kind.model_fields:
         return f"{heading}: none"
     schema = schema_of(kind)
-    properties = schema.get("properties", {})
     lines = [f"{heading}:"]
     for name, field in kind.model_fields.items():
-        words = type_words(properties.get(field.alias or name, {}), schema)
-        lines.append(f"  {field.alias or name}: {words}, {_default(field.default, required=field.is_required())}")
-        meaning = field.description or ""
-        lines += textwrap.wrap(meaning, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        part = schema.get("properties", {}).get(field.alias or name, {})
+        default = _default(field.default, required=field.is_required())
+        lines += _entry(field.alias or name, f"{type_words(part, schema)}, {default}", field.description or "")
+        lines += _keys(part, schema)
     return "\n".join(lines)
+
+
+def _entry(name: str, words: str, meaning: str, indent: int = 2) -> list[str]:
+    spaces = " " * (indent + 4)
+    return [f"{' ' * indent}{name}: {words}", *textwrap.wrap(meaning, WIDTH, initial_indent=spaces, subsequent_indent=spaces)]
+
+
+def _keys(part: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    """The keys of the mappings that a parameter holds."""
+    lines = []
+    for branch in branches([part], schema):
+        inner = branch.get("additionalProperties") if branch.get("type") == "object" else branch.get("items")
+        for child in branches([inner], schema) if isinstance(inner, dict) else ():
+            for name, below in child.get("properties", {}).items():
+                given = "required" if name in child.get("required", []) else _default(below.get("default"), required=False)
+                lines += _entry(name, f"{type_words(below, schema)}, {given}", below.get("description", ""), 6)
+    return lines
 
 
 def _default(value: object, *, required: bool) -> str:
     if required:
         return "required"
     if value is None or value is PydanticUndefined or value == ():
-        return "not given unless you say so"
+        return "optional"
     if isinstance(value, bool):
         return f"default {str(value).lower()}"
     return f"default {list(value)}" if isinstance(value, tuple) else f"default {value!r}" if value == "" else f"default {value}"

@@ -9,25 +9,28 @@ from __future__ import annotations
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from pipeline.backend import collect
 from pipeline.cluster import Cluster
 from pipeline.columns import AXES
 from pipeline.errors import DataError, PipelineError, RunError
 from pipeline.format import OutputFormat
 from pipeline.job import Output
 from pipeline.manifest import Entry
+from pipeline.node import Source
 from pipeline.part import Part, Schema, hidden
 from pipeline.plan import Plan, PlannedStage
 from pipeline.publish import RunFolder, attempt_name
 from pipeline.record import Account, Progress
+from pipeline.session import describe
 from pipeline.stage import Context
-from pipeline.table import Table, describe
+from pipeline.table import Table
 
 POLL_S = 0.1
 
@@ -61,6 +64,8 @@ class Execution:
         for output in self.plan.job.outputs.values():
             self._output(output)
         self.tables.clear()
+        for number, (table, future) in enumerate(self.session.accounts):
+            self.waiting["describe", table or "", number] = future
         try:
             results = self._wait()
         except BaseException:
@@ -73,7 +78,9 @@ class Execution:
         axes = {array: Table.of(self.session, name, [Part(frame)], schema=Schema(frame.schema)) for array, frame in reader.axes().items()}
         sources = reader.sources(self.cluster.workers * self.cluster.threads)
         self.accounts[name] = Account(name, reader.name, rows=self.plan.rows[name], parts=len(sources))
-        return Table.of(self.session, name, sources, schema=schema, axes=axes, rows=self.plan.rows[name])
+        if self.plan.rows[name] is None and not schema.arrays:
+            self.waiting["rows", name, 0] = self.session.submit(_rows_of, sources, stage=name)
+        return Table.of(self.session, name, sources, schema=schema, axes=axes)
 
     def _stage(self, stage: PlannedStage) -> None:
         reads = {role: self.tables[table] for role, table in stage.spec.inputs.items()}
@@ -91,18 +98,13 @@ class Execution:
 
     def _keep(self, name: str, table: Table, schema: Schema) -> None:
         """Make a table known by its name, and its arrays' axes by theirs; hold it where several read it."""
-        uses = self.plan.uses.get(name, 0)
+        table, uses = replace(table, name=name, schema=schema), self.plan.uses.get(name, 0)
         if (uses > 1 and not table.cheap) or (self.plan.job.counts == "all" and uses):
             table = table.hold()
-            self._describe(name, table)
-        self.tables[name] = replace(table, schema=schema)
+        self.tables[name] = table
         for array, axis in table.axes.items():
             if array in schema.arrays:
                 self._keep(f"{name}.{AXES[array]}", axis, Schema(schema.arrays[array]))
-
-    def _describe(self, name: str, table: Table) -> None:
-        parts = table.futures()
-        self.waiting["describe", name, 0] = self.session.submit(_described, *parts, stage=table.stage)
 
     def _output(self, output: Output) -> None:
         table = self.tables[output.table].named(self.tables[output.table].stage)
@@ -131,37 +133,39 @@ class Execution:
 
     def _progress(self) -> Progress:
         seen = self.cluster.client.run_on_scheduler(scheduler_state, sorted(self.session.submitted))
-        for stage, (_, seconds, _) in seen.items():
+        for stage, (_, _, seconds) in seen.items():
             if stage in self.accounts:
                 self.accounts[stage].seconds = seconds
-        return Progress(
-            {stage: (seen[stage][0], total) for stage, total in self.session.submitted.items()}, {s: v[1] for s, v in seen.items()}
-        )
+        return Progress({stage: (done, done + left) for stage, (done, left, _) in seen.items()}, {name: v[2] for name, v in seen.items()})
 
     def _collected(self, results: Mapping[tuple[str, str, int], Any]) -> Executed:
-        done = Executed(accounts=self.accounts)
+        done, written = Executed(accounts=self.accounts), dict[str, list[dict[str, Any]]]()
         for (what, name, number), value in results.items():
             if what == "describe":
                 self._add(name, value)
             elif what == "counts":
                 self._account(name).counts.update(value)
+            elif what == "rows":
+                self._account(name).rows = value
             elif what == "metrics":
                 done.metrics[name] = value
             elif what == "file":
                 done.files[name] = value
-            elif value["rows"] or number == 0:
-                relative = value["path"].removeprefix(self.folder.path).lstrip("/")
-                done.entries.append(Entry(relative, value["rows"]))
-        for output in self.plan.job.outputs.values():
-            if ("describe", output.table, 0) not in results:
-                for (what, name, _), value in results.items():
-                    if what == "write" and name == output.name:
-                        self._add(output.table, value)
+            else:
+                written.setdefault(name, []).append(value)
+                if value["rows"] or number == 0:
+                    done.entries.append(Entry(value["path"].removeprefix(self.folder.path).lstrip("/"), value["rows"]))
+        for output, pieces in written.items():
+            table = self.plan.job.outputs[output].table
+            if self.accounts.get(table, Account(table, "table")).bytes is None:
+                for piece in pieces:
+                    self._add(table, {**piece, "counts": {}})
         return done
 
     def _add(self, table: str, described: Mapping[str, Any]) -> None:
         """Rows, bytes and parts to the table's account, and every count to the account of the stage that made it."""
-        self._account(table).add(described)
+        if table:
+            self._account(table).add(described)
         for name, count in described["counts"].items():
             stage, _, what = name.partition(":")
             counts = self._account(stage).counts
@@ -190,7 +194,7 @@ class WriteTask:
             self.writer.write(part, labels, path)
         else:
             self._upload(part, labels, path)
-        return {"path": path, **describe([part])}
+        return {"path": path, **describe(part)}
 
     def _upload(self, part: Part, labels: Mapping[str, pl.DataFrame], path: str) -> None:
         import fsspec
@@ -207,24 +211,25 @@ def execute(plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Pro
     return Execution(plan, cluster, folder, tell).run()
 
 
-def scheduler_state(stages: list[str], dask_scheduler: Any) -> dict[str, tuple[int, float, int]]:
-    """On the scheduler: per stage the tasks done, the seconds that its tasks computed, and the bytes of its results held now."""
+def scheduler_state(stages: list[str], dask_scheduler: Any) -> dict[str, tuple[int, int, float]]:
+    """On the scheduler: per stage the tasks done, those still to do, and the seconds that its tasks computed."""
     from dask.utils import key_split
 
     found = {}
     for stage in stages:
         prefix = dask_scheduler.task_prefixes.get(key_split(f"{stage}-{'0' * 32}"))
-        counts = prefix.state_counts if prefix else {}
-        found[stage] = (
-            int(counts.get("memory", 0)),
-            float(prefix.all_durations["compute"]) if prefix else 0.0,
-            int(counts.get("erred", 0)),
-        )
+        if prefix is None:
+            found[stage] = (0, 1, 0.0)
+            continue
+        left = sum(prefix.states.get(state, 0) for state in ("waiting", "queued", "no-worker", "processing"))
+        found[stage] = (int(prefix.state_counts.get("memory", 0)), int(left), float(prefix.all_durations["compute"]))
     return found
 
 
-def _described(*parts: Part) -> dict[str, Any]:
-    return describe(parts)
+def _rows_of(sources: Sequence[Source]) -> int:
+    """Rows of text files, which no footer tells."""
+    scans = [source.load() for source in sources]
+    return sum(int(collect(scan.select(pl.len()), "cpu").item()) for scan in scans if isinstance(scan, pl.LazyFrame))
 
 
 def _sorted(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:

@@ -11,7 +11,7 @@ import polars.selectors as cs
 from pipeline import plots
 from pipeline.findings_scan import CHROMOSOME, POSITION, associations
 from pipeline.kernels.metrics import accuracy, auc, r2, rmse
-from pipeline.page import Figure, Grid, Note, Section, number_text
+from pipeline.page import Figure, Grid, Note, Section, headline, number_text
 
 MOST_FEATURES = 20
 SPLIT_STYLES = {"train": "s6", "validation": "s3", "test": "s0"}
@@ -49,7 +49,7 @@ def ancestry(output: str, rows: pl.LazyFrame, eigenvalues: pl.LazyFrame | None) 
     frame = rows.select(group.alias("group"), *(pl.col(a).cast(pl.Float64, strict=False) for pair in axes for a in pair)).collect()
     names = sorted(frame["group"].unique().to_list())
     styles = dict(zip(names, plots.GROUP_STYLES, strict=False))
-    section = Section(f"Axes of ancestry: {output}")
+    section = Section(headline("Ancestry", output))
     sizes = _eigenvalues(eigenvalues)
     for pair in axes:
         known = frame.filter(pl.all_horizontal(pl.col(pair).is_finite()))
@@ -57,7 +57,7 @@ def ancestry(output: str, rows: pl.LazyFrame, eigenvalues: pl.LazyFrame | None) 
         labels = tuple(a.upper() + (f" (eigenvalue {sizes[a]:.4g})" if a in sizes else "") for a in pair)
         legend = [(styles[name], name) for name in names] if by else []
         caption = f"{known.height:,} rows" + (f", coloured by {by}." if by else ".")
-        section.blocks.append(Figure(plots.scatter(groups, (labels[0], labels[1])), caption, legend))
+        section.blocks.append(Figure(plots.scatter(groups, (labels[0], labels[1])), caption, legend, "medium"))
     return section
 
 
@@ -106,11 +106,11 @@ def _splits(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 def _judged(splits: Mapping[str, pl.DataFrame]) -> str:
     """The split that a model is judged by: test where there is one, else the last."""
-    return "test" if "test" in splits else next(reversed(splits), "")
+    return "test" if "test" in splits else next(reversed([*splits]), "")
 
 
 def _binary(output: str, target: str, frame: pl.DataFrame) -> Section:
-    section, splits = Section(f"Predictions: {output}"), _splits(frame)
+    section, splits = Section(headline("Predictions", output)), _splits(frame)
     curves, legend = [], []
     for name, part in splits.items():
         truth, score = part["truth"].to_numpy(), part["score"].to_numpy()
@@ -144,7 +144,7 @@ def _auc_interval(area: float, cases: int, rows: int) -> tuple[float, float]:
 
 
 def _regression(output: str, target: str, frame: pl.DataFrame) -> Section:
-    section, splits = Section(f"Predictions: {output}"), _splits(frame)
+    section, splits = Section(headline("Predictions", output)), _splits(frame)
     name = _judged(splits)
     if frame.height == 0:
         section.blocks.append(Note(f"No row has both {target} and a prediction."))
@@ -157,7 +157,7 @@ def _regression(output: str, target: str, frame: pl.DataFrame) -> Section:
 
 
 def _several(output: str, target: str, frame: pl.DataFrame, classes: list[str]) -> Section:
-    section, splits = Section(f"Predictions: {output}"), _splits(frame)
+    section, splits = Section(headline("Predictions", output)), _splits(frame)
     if frame.height == 0:
         section.blocks.append(Note(f"No row has both {target} and predictions."))
         return section
@@ -183,4 +183,4 @@ def importance(output: str, rows: pl.LazyFrame) -> Section:
     most = max(float(top["gain"][0]), 1e-300) if top.height else 1.0
     cells = [(feature, gain / most, number_text(gain)) for feature, gain in top.iter_rows()]
     caption = f"The {top.height} of {total:,} features with the greatest mean gain a split."
-    return Section(f"Feature importance: {output}", [Grid(("feature", "", "gain"), "lbr", cells, caption)])
+    return Section(headline("Feature importance", output), [Grid(("feature", "", "gain"), "lbr", cells, caption)])

@@ -8,7 +8,7 @@ import polars as pl
 
 from pipeline import plots
 from pipeline.kernels.p_values import genomic_inflation
-from pipeline.page import Figure, Grid, Note, Section, number_text, p_text
+from pipeline.page import Figure, Grid, Note, Section, headline, number_text, p_text
 
 LOCUS_BP = 500_000
 MOST_HITS, MOST_TRAITS = 20, 4
@@ -27,7 +27,7 @@ def associations(output: str, rows: pl.LazyFrame) -> Section:
         best=pl.col("strength").max(),
     )
     found = counts.sort("hits", "best", "trait", descending=[True, True, False], nulls_last=True).collect()
-    section = Section(f"Associations: {output}")
+    section = Section(headline("Associations", output))
     if found.height > 1:
         cells = [
             (t or "", number_text(n), number_text(h), p_text(b)) for t, n, h, b in found.select("trait", "known", "hits", "best").rows()
@@ -68,7 +68,7 @@ def _scan(section: Section, rows: pl.LazyFrame, trait: str, tested: int) -> None
     labelled = hits if "variant_id" in hits.columns else hits.with_columns(variant_id=pl.lit(None, pl.String))
     wide = f"{points.height:,} variants{of}. Lines at p = 5e-8 (genome-wide) and 1e-5 (suggestive); variants beyond the first in red."
     quantiles = f"p-values{of} against chance, with its 95 % band; genomic inflation λ = {inflation:.3f}."
-    section.blocks.append(Figure(plots.manhattan(points, labelled.head(10)), wide, wide=True))
+    section.blocks.append(Figure(plots.manhattan(points, labelled.head(10)), wide, size="wide"))
     section.blocks.append(Figure(plots.quantile_quantile(strengths), quantiles))
     section.highlights += [(f"{hits.height}", f"loci below 5e-8{of}"), (f"{inflation:.3f}", f"inflation λ{of}")]
     if loci.height:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 from pydantic_core import core_schema
 
+from pipeline.errors import JobError
 from pipeline.format import InputFormat, OutputFormat, format_class, format_files
-from pipeline.job import JobSettings, OutputKeys, TableName
+from pipeline.job import JobSettings, OutputKeys
 from pipeline.registry import stage_class, stage_files
 
 TABLE = {"type": "string", "description": "The name of an input, of a stage, or of a part of one (NAME.part)."}
@@ -34,8 +35,8 @@ class _Generator(GenerateJsonSchema):
 def job_schema() -> dict[str, Any]:
     """The schema of a whole job file (JSON Schema draft 7)."""
     stages = {name: stage_class(name) for name in sorted(stage_files())}
-    readers = {name: format_class(name, InputFormat) for name in sorted(format_files()) if has_kind(name, InputFormat)}
-    writers = {name: format_class(name, OutputFormat) for name in sorted(format_files()) if has_kind(name, OutputFormat)}
+    readers = {name: kind for name in sorted(format_files()) if (kind := format_side(name, "input"))}
+    writers = {name: kind for name in sorted(format_files()) if (kind := format_side(name, "output"))}
     models: list[type[BaseModel]] = [JobSettings, OutputKeys, *stages.values(), *readers.values(), *writers.values()]
     pairs: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "validation") for model in models]
     references, document = models_json_schema(pairs, schema_generator=_Generator)
@@ -50,15 +51,12 @@ def job_schema() -> dict[str, Any]:
     return _document(_object(taken[JobSettings]), definitions)
 
 
-def has_kind(name: str, kind: type[InputFormat] | type[OutputFormat]) -> bool:
-    """Whether a format can be read, or written."""
-    from pipeline.errors import JobError
-
+def format_side(name: str, side: Literal["input", "output"]) -> type[BaseModel] | None:
+    """The class that reads or writes a format; None where it has no such side."""
     try:
-        format_class(name, kind)
+        return format_class(name, InputFormat) if side == "input" else format_class(name, OutputFormat)
     except JobError:
-        return False
-    return True
+        return None
 
 
 def _document(settings: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
@@ -151,6 +149,3 @@ def described(model: type[BaseModel]) -> str:
 def summary(model: type[BaseModel]) -> str:
     """Its first paragraph."""
     return " ".join(described(model).split("\n\n")[0].split())
-
-
-__all__ = ["TableName", "described", "has_kind", "job_schema", "summary"]

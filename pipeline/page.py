@@ -5,23 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing with its caption; `legend` names its styles, `wide` ones take the whole width."""
+    """A drawing with its caption; `legend` names its styles. As wide as drawn (narrow, medium), or as the page (wide)."""
 
     kind: ClassVar[str] = "figure"
     svg: str
     caption: str
     legend: Sequence[tuple[str, str]] = ()
-    wide: bool = False
+    size: Literal["narrow", "medium", "wide"] = "narrow"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of texts. `align` has one letter a column: l, r, b for a bar whose cell is a share from 0 to 1, h for a text and a share to shade."""
+    """A table of texts; `align` has a letter a column: l, r, b for a bar of a share (0 to 1), h for a text with a share to shade."""
 
     kind: ClassVar[str] = "grid"
     head: Sequence[str]
@@ -54,6 +54,11 @@ class Section:
     title: str
     blocks: list[Figure | Grid | Funnel | Note] = field(default_factory=list)
     highlights: list[tuple[str, str]] = field(default_factory=list)
+
+
+def headline(what: str, output: str) -> str:
+    """A section's title: what it shows, and of which output where that has another name."""
+    return what if output.lower() in what.lower() else f"{what}: {output}"
 
 
 def p_text(strength: float | None) -> str:

@@ -78,8 +78,8 @@ def genome_of(points: pl.DataFrame) -> pl.DataFrame:
 def thinned(points: pl.DataFrame, genome: pl.DataFrame, panel: Panel) -> pl.DataFrame:
     """Where dots are drawn, in half pixels (x, y), and in which series: 0 and 1 for alternating chromosomes, 2 beyond genome-wide.
 
-    From `STRONG` up every point has a dot at its own place, and points that share a place share the dot; below, points move to the middle of
-    their grid cell. An infinite -log10 p stands at the upper edge.
+    From `STRONG` up every point has a dot at its own place, and points that share a place share the dot; below, points move to the middle
+    of their grid cell. An infinite -log10 p stands at the upper edge.
     """
     placed = points.lazy().join(genome.lazy().select("chromosome", "low", "start", "number"), on="chromosome")
     along = pl.col("start") + (pl.col("base_pair_location") - pl.col("low"))
@@ -96,16 +96,19 @@ def thinned(points: pl.DataFrame, genome: pl.DataFrame, panel: Panel) -> pl.Data
 
 
 def _label_leads(panel: Panel, leads: pl.DataFrame, genome: pl.DataFrame, highest: float) -> None:
-    """Name the leads, strongest first, where there is room for the name."""
-    taken: list[tuple[float, float]] = []
+    """Ring the leads, strongest first, and name them above, to the left or to the right, where there is room."""
+    taken: list[tuple[float, float, float]] = []  # left and right end of a name, and its height
     for row in leads.join(genome, on="chromosome", maintain_order="left").iter_rows(named=True):
         along, strength = row["start"] + row["base_pair_location"] - row["low"], min(row["strength"], highest)
-        panel.spot(along, strength, f"{row['variant_id']}, {row['chromosome']}:{row['base_pair_location']}")
-        place, wide = (panel.across(along) / 2, panel.down(strength) / 2), 7.0 * len(row["variant_id"] or "")
-        if row["variant_id"] and all(abs(place[0] - x) > wide or abs(place[1] - y) > 13 for x, y in taken):
-            near_edge = place[0] + wide / 2 > panel.width - panel.right, place[0] - wide / 2 < panel.left
-            panel.text(along, strength, row["variant_id"], {(True, False): "end", (False, True): "start"}.get(near_edge, "middle"), 6)
-            taken.append(place)
+        panel.spot(along, strength, f"{row['variant_id'] or 'unnamed'}, {row['chromosome']}:{row['base_pair_location']}")
+        x, y, wide = panel.across(along) / 2, panel.down(strength) / 2, 6.6 * len(row["variant_id"] or "")
+        for anchor, left, lift, aside in (("middle", x - wide / 2, 7, 0), ("end", x - wide - 6, -4, -6), ("start", x + 6, -4, 6)):
+            inside = left > panel.left and left + wide < panel.width - panel.right
+            free = all(left > end or left + wide < start or abs(y - lift - height) > 13 for start, end, height in taken)
+            if wide and inside and free:
+                panel.text(along, strength, row["variant_id"], anchor, (aside, lift))
+                taken.append((left, left + wide, y - lift))
+                break
 
 
 def _chromosome_ticks(panel: Panel, genome: pl.DataFrame) -> list[Tick]:
@@ -141,7 +144,7 @@ def quantile_quantile(strengths: Floats) -> str:
 def scatter(groups: Sequence[tuple[str, Any, Any]], labels: tuple[str, str]) -> str:
     """Points of several groups, each given as style, x and y without missing values."""
     xs, ys = (np.concatenate([group[i] for group in groups] or [np.empty(0)]) for i in (1, 2))
-    panel = Panel(400, 340, span_of(xs), span_of(ys), left=56)
+    panel = Panel(500, 380, span_of(xs), span_of(ys), left=56)
     for style, x, y in groups:
         panel.dots(x, y, f"large {style}")
     return panel.svg(f"{labels[1]} against {labels[0]}", labels)

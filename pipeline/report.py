@@ -20,8 +20,9 @@ from pipeline.record import RunRecord
 WORDS = {
     "variants_in": "variants read", "variants_out": "variants kept", "people_in": "people read", "people_out": "people kept",
     "low_call_rate": "call rate too low", "low_maf": "allele too rare", "out_of_hardy_weinberg": "out of Hardy-Weinberg equilibrium",
-    "records": "records", "multi_allelic": "with several ALT alleles", "monomorphic": "without an ALT allele", "symbolic": "symbolic alleles",
-    "without_gt": "without genotypes", "half_missing_calls": "half-missing calls, taken as missing", "haploid_calls": "haploid calls",
+    "records": "records", "multi_allelic": "with several ALT alleles", "monomorphic": "without an ALT allele",
+    "symbolic": "symbolic alleles", "without_gt": "without genotypes", "half_missing_calls": "half-missing calls (taken as missing)",
+    "haploid_calls": "haploid calls",
     "matched": "rows with a partner", "multiplied": "more rows by several partners", "lost": "rows without a partner",
     "variants_used": "variants used", "people": "people", "features": "features", "trees_used": "trees used",
 }  # fmt: skip
@@ -42,7 +43,7 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
     shown += [_stages(document), _outputs(executed.entries)]
     highlights = [(seconds_text(document["seconds"]), "wall time"), *(entry for section in shown for entry in section.highlights)]
     job = record.plan.job
-    return _template().render(
+    page: str = _template().render(
         title=job.title or job.name,
         job=job.name,
         description=job.description,
@@ -54,6 +55,7 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
         about=_about(document),
         source=_yaml(document["job"]),
     )
+    return page
 
 
 def _template() -> Any:

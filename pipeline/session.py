@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipeline.backend import Backend
 from pipeline.errors import PipelineError, RunError
 from pipeline.node import Node, evaluate, extract
+from pipeline.part import Part, added_counts
 
 
 class Session:
@@ -27,6 +28,9 @@ class Session:
         """Whether a value stands for a result that is still to come."""
         return False
 
+    def described(self, name: str | None, parts: Sequence[Any]) -> None:
+        """Told of every table that is computed: its name where it is one that the job knows, and its parts."""
+
     def evaluate(self, node: Node) -> Any:
         """The part that a tree stands for (or a future of it), in one task."""
         tree, futures = extract(node, self.is_future)
@@ -38,7 +42,8 @@ class ClusterSession(Session):
 
     def __init__(self, client: Any, backend: Backend, workers: int, threads: int) -> None:
         self.client, self.backend, self.workers, self.threads = client, backend, workers, threads
-        self.submitted: Counter[str] = Counter()  # tasks per stage, which progress compares with those done
+        self.submitted: Counter[str] = Counter()  # tasks per stage
+        self.accounts: list[tuple[str | None, Any]] = []  # of every table computed, its name and a future of `describe`
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
         """Submit the function as one task; returns its future."""
@@ -48,11 +53,22 @@ class ClusterSession(Session):
         with span(stage):
             return self.client.submit(run_task, stage, function, *arguments, key=f"{stage}-{uuid.uuid4().hex}", pure=False)
 
+    def described(self, name: str | None, parts: Sequence[Any]) -> None:
+        """Have the table's rows, bytes and counts noted, by a task of their own."""
+        stage = str(parts[0].key).rpartition("-")[0]
+        self.accounts.append((name, self.submit(describe, *parts, stage=stage)))
+
     def is_future(self, value: Any) -> bool:
         """Whether a value is a Dask future."""
         from distributed import Future
 
         return isinstance(value, Future)
+
+
+def describe(*parts: Part) -> dict[str, Any]:
+    """Rows, bytes and number of parts of a computed table, and what was counted on the way to it."""
+    rows, size = sum(part.frame.height for part in parts), sum(part.nbytes for part in parts)
+    return {"rows": rows, "bytes": size, "parts": len(parts), "counts": added_counts([part.counts for part in parts])}
 
 
 def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A small drawing board for inline SVG figures: one panel with two axes. Colours come from the page's style sheet, so they follow its scheme.
+"""A small drawing board for inline SVG figures: one panel with two axes. Colours come from the page's style sheet and follow its scheme.
 
 Marks are placed in half pixels, rounded to whole ones: dots that would lie on one another are drawn once, and the text stays short.
 """
@@ -47,11 +47,13 @@ class Panel:
 
     def x(self, values: Any) -> NDArray[np.int64]:
         """Data to whole half pixels from the left edge."""
-        return np.rint(self.across(np.asarray(values, np.float64))).astype(np.int64)
+        places: NDArray[np.int64] = np.rint(self.across(np.asarray(values, np.float64))).astype(np.int64)
+        return places
 
     def y(self, values: Any) -> NDArray[np.int64]:
         """Data to whole half pixels from the top edge."""
-        return np.rint(self.down(np.asarray(values, np.float64))).astype(np.int64)
+        places: NDArray[np.int64] = np.rint(self.down(np.asarray(values, np.float64))).astype(np.int64)
+        return places
 
     def dots(self, x: Any, y: Any, style: str) -> None:
         """One dot a place; `style` is a class of the style sheet. Beyond some thousands of points the places are cells of 1.5 pixels."""
@@ -80,11 +82,11 @@ class Panel:
         """A horizontal line across the panel, with a note at its right end."""
         self.line(self.x_range, (y, y), style)
         if text:
-            self.text(self.x_range[1], y, text, anchor="end", lift=4)
+            self.text(self.x_range[1], y, text, "end", (0, 4))
 
-    def text(self, x: float, y: float, text: str, anchor: str = "start", lift: float = 0) -> None:
-        """A note at a place of the data, `lift` pixels above it."""
-        at, up = int(self.x([x])[0]) / 2, int(self.y([y])[0]) / 2 - lift
+    def text(self, x: float, y: float, text: str, anchor: str = "start", off: tuple[float, float] = (0, 0)) -> None:
+        """A note beside a place of the data: `off` pixels to the right of it and above it."""
+        at, up = int(self.x([x])[0]) / 2 + off[0], int(self.y([y])[0]) / 2 - off[1]
         self.marks.append(f'<text class="note" x="{at:g}" y="{up:g}" text-anchor="{anchor}">{escape(text)}</text>')
 
     def spot(self, x: float, y: float, about: str) -> None:

@@ -13,7 +13,7 @@ import polars as pl
 from pipeline.errors import DataError
 from pipeline.exchange import Interval, are_disjoint, join_pieces, overlap_groups, split_part
 from pipeline.node import Node, Source
-from pipeline.part import Part, Schema, added_counts, concat_parts
+from pipeline.part import Part, Schema, concat_parts
 from pipeline.session import Session
 
 GATHER_LIMIT_BYTES = 8 << 30  # a gathered table is one object in one worker: past this it is a mistake in the job
@@ -36,7 +36,7 @@ class Table:
 
     `axes[array]` is the one-part table that labels an array's second axis. `origins` are the sources that each part's rows came from and
     `written` the columns that steps have written since (None: any may be), so that the files' statistics can tell whether equal keys
-    already share a part. `fitted` is what stages before learned and applied; `rows` is known where it was had without reading.
+    already share a part. `fitted` is what stages before learned and applied; `name` is the job's name for the table, where it has one.
     """
 
     session: Session
@@ -47,7 +47,7 @@ class Table:
     written: frozenset[str] | None = frozenset()
     origins: tuple[tuple[Source, ...], ...] = ()
     fitted: tuple[Fitted, ...] = ()
-    rows: int | None = None
+    name: str | None = None
 
     @staticmethod
     def of(session: Session, stage: str, sources: Sequence[Any], **facts: Any) -> Table:
@@ -86,18 +86,21 @@ class Table:
 
     def _after(self, blocks: tuple[Node, ...], writes: frozenset[str] | None) -> Table:
         written = None if writes is None or self.written is None else self.written | writes
-        return replace(self, blocks=blocks, schema=None, written=written, rows=None)
+        return replace(self, blocks=blocks, schema=None, written=written, name=None)
 
     def hold(self) -> Table:
         """The table computed once, one task a part; its parts stay with the workers that made them, spilled when memory is short."""
-        held = [self.session.evaluate(block) for block in self.blocks]
-        nodes = tuple(Node("read", self.stage, source=part) for part in held)
+        nodes = tuple(Node("read", self.stage, source=part) for part in self.futures())
         return replace(self, blocks=nodes)
 
     def futures(self) -> list[Any]:
         """One future (or part) a block, for whoever needs parts and not a table."""
         plain = all(block.kind == "read" and not isinstance(block.source, Source) for block in self.blocks)
-        return [block.source for block in self.blocks] if plain else [self.session.evaluate(block) for block in self.blocks]
+        if plain:
+            return [block.source for block in self.blocks]
+        parts = [self.session.evaluate(block) for block in self.blocks]
+        self.session.described(self.name, parts)
+        return parts
 
     def reduce(self, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *small: Any) -> Any:
         """A small value from all parts: `function(Part, *small)` on each, `combine(values)` in a tree; returns a future of it."""
@@ -112,7 +115,7 @@ class Table:
         if len(self.blocks) == 1:
             return self
         whole = self.session.submit(_gathered, self.stage, limit_bytes, *self.futures(), stage=self.stage)
-        return replace(self, blocks=(Node("read", self.stage, source=whole),), origins=())
+        return replace(self, blocks=(Node("read", self.stage, source=whole),), origins=(), name=None)
 
     def value(self) -> Any:
         """The whole as one part, for use as a small value of another table's map."""
@@ -121,7 +124,7 @@ class Table:
     def concat(self, *others: Table) -> Table:
         """The rows of several tables below one another, parts kept as they are."""
         blocks = tuple(block for table in (self, *others) for block in table.blocks)
-        return replace(self, blocks=blocks, origins=(), schema=None, rows=None)
+        return replace(self, blocks=blocks, origins=(), schema=None, name=None)
 
     def repartition(self, parts: int) -> Table:
         """At most `parts` parts, neighbours joined; rows keep their order."""
@@ -134,7 +137,7 @@ class Table:
             for group in groups
         )
         origins = tuple(tuple(source for i in group for source in self.origins[i]) for group in groups) if self.origins else ()
-        return replace(self, blocks=blocks, origins=origins)
+        return replace(self, blocks=blocks, origins=origins, name=None)
 
     def exchange(self, by: Sequence[str]) -> Table:
         """Rows with equal keys come together in one part.
@@ -153,7 +156,7 @@ class Table:
         splits = [submit(split_part, part, list(by), parts, stage=self.stage) for part in self.futures()]
         pieces = [[submit(getitem, split, index, stage=self.stage) for split in splits] for index in range(parts)]
         blocks = [submit(join_pieces, self.stage, *bucket, stage=self.stage) for bucket in pieces]
-        return replace(self, blocks=tuple(Node("read", self.stage, source=block) for block in blocks), origins=())
+        return replace(self, blocks=tuple(Node("read", self.stage, source=block) for block in blocks), origins=(), name=None)
 
     def _disjoint(self, by: Sequence[str]) -> tuple[str, list[Interval]] | None:
         """A key among `by` whose ranges do not overlap between parts, with each part's range; None where there is none."""
@@ -210,9 +213,3 @@ def _gathered(stage: str, limit_bytes: int, *parts: Part) -> Part:
 def _split_evenly(items: list[int], groups: int) -> list[list[int]]:
     bounds = [len(items) * i // groups for i in range(groups + 1)]
     return [items[low:high] for low, high in pairwise(bounds)]
-
-
-def describe(parts: Sequence[Part]) -> dict[str, Any]:
-    """Rows, bytes and number of parts of a held table, and what was counted on the way to it."""
-    rows, size = sum(part.frame.height for part in parts), sum(part.nbytes for part in parts)
-    return {"rows": rows, "bytes": size, "parts": len(parts), "counts": added_counts([part.counts for part in parts])}

@@ -68,7 +68,8 @@ class Task:
         empty = np.empty((part.frame.height, 0), np.float32)
         columns: np.ndarray[Any, Any] = part.frame.select(pl.col(self.columns).cast(pl.Float32)).to_numpy() if self.columns else empty
         arrays = [to_host(part.arrays[name]) for name in self.arrays]
-        return np.hstack([columns, *arrays], dtype=np.float32) if arrays else columns
+        matrix: np.ndarray[Any, Any] = np.hstack([columns, *arrays], dtype=np.float32) if arrays else columns
+        return matrix
 
     def labels(self, rows: pl.DataFrame) -> np.ndarray[Any, Any]:
         """The target, float64 [rows], class numbers for several classes, NaN where missing."""

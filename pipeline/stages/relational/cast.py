@@ -111,6 +111,8 @@ def _narrowed(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:
     """An integer of another type; null where the number has a fraction or is beyond the type's range."""
     if _within(old, new):
         return value.cast(new)
+    if old.is_decimal():
+        value, old = value.cast(pl.Float64), pl.Float64()
     low, high = _range(new)
     fits = pl.lit(True)
     if old.is_float():

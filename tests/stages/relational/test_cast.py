@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -34,6 +35,7 @@ from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
         ([dt.date(2020, 2, 29)], "string", ["2020-02-29"]),
         ([dt.date(2020, 2, 29)], "datetime", [dt.datetime(2020, 2, 29)]),
         ([1e39, 1.5], "float32", [None, 1.5]),
+        ([Decimal("12.0"), None], "int8", [12, None]),
     ],
 )
 @pytest.mark.parametrize("strict", [True, False])
@@ -54,6 +56,7 @@ def test_cast__converts_what_fits(values: list[Any], to: str, expected: list[Any
         ([2.0**63, -(2.0**63)], "int64", "9223372036854775808", [None, -(2**63)]),
         ([300, 3], "int8", "300", [None, 3]),
         ([-1, 3], "uint64", "-1", [None, 3]),
+        ([Decimal("1.5"), Decimal("3.0")], "int64", "1.5", [None, 3]),
     ],
 )
 def test_cast__names_values_that_do_not_fit(values: list[Any], to: str, example: str, rest: list[Any]) -> None:
