@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -163,6 +165,24 @@ def import_xgboost() -> Any:
     """The xgboost module; where neither extra is installed a PlaceError that says which to install."""
     if find_spec("xgboost") is None:
         raise PlaceError("xgboost is not installed. Install it with: pip install '.[cpu]' (no GPU) or pip install '.[gpu]' (CUDA 13)")
-    import xgboost
+    with _hidden("sklearn") if lean_imports else nullcontext():
+        import xgboost
 
     return xgboost
+
+
+# Set by the command line: its process trains by XGBoost's native interface alone, and scikit-learn is four fifths of XGBoost's import.
+lean_imports = False
+
+
+@contextmanager
+def _hidden(module: str) -> Iterator[None]:
+    """Have optional imports of a module fail, unless it is there already."""
+    if module in sys.modules:
+        yield
+        return
+    cast("dict[str, Any]", sys.modules)[module] = None
+    try:
+        yield
+    finally:
+        del sys.modules[module]

@@ -118,4 +118,8 @@ def _default(value: object, *, required: bool) -> str:
         return "optional"
     if isinstance(value, bool):
         return f"default {str(value).lower()}"
-    return f"default {list(value)}" if isinstance(value, tuple) else f"default {value!r}" if value == "" else f"default {value}"
+    return (
+        f"default {list(value)}"
+        if isinstance(value, tuple)
+        else f"default {value if str(value).isidentifier() or not isinstance(value, str) else repr(value)}"
+    )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,7 @@ class Execution:
                 raise _cause(failed[0], futures[failed[0]])
             if all(state == "finished" for state in states.values()):
                 return dict(zip(futures, self.cluster.client.gather(list(futures.values())), strict=True))
-            time.sleep(POLL_S)
+            _pause(futures.values())
 
     def _progress(self) -> Progress:
         seen = self.cluster.client.run_on_scheduler(scheduler_state, sorted(self.session.submitted))
@@ -224,6 +224,14 @@ def scheduler_state(stages: list[str], dask_scheduler: Any) -> dict[str, tuple[i
         left = sum(prefix.states.get(state, 0) for state in ("waiting", "queued", "no-worker", "processing"))
         found[stage] = (int(prefix.state_counts.get("memory", 0)), int(left), float(prefix.all_durations["compute"]))
     return found
+
+
+def _pause(futures: Iterable[Any]) -> None:
+    """Wait until all are done, or for the time between two looks at the progress; errors show in the futures' status."""
+    from distributed import wait
+
+    with suppress(TimeoutError):
+        wait(list(futures), timeout=POLL_S)
 
 
 def _rows_of(sources: Sequence[Source]) -> int:

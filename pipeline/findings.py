@@ -118,11 +118,17 @@ def _binary(output: str, target: str, frame: pl.DataFrame) -> Section:
         if not np.isnan(area):
             low, high = _auc_interval(area, int(truth.sum()), len(truth))
             curves.append((style, truth, score))
-            legend.append((style, f"{name}: AUC {area:.3f} ({low:.3f} to {high:.3f}), {len(truth):,} rows, {int(truth.sum()):,} cases"))
+            legend.append((style, f"{name}: {area:.3f} ({low:.3f} to {high:.3f}), {int(truth.sum()):,} / {len(truth):,}"))
             if name == _judged(splits):
                 section.highlights.append((f"{area:.3f}", f"{name} AUC of {target}"))
     if curves:
-        section.blocks.append(Figure(plots.receiver_operating(curves), f"ROC curves of {target}, with 95 % intervals of the AUC.", legend))
+        section.blocks.append(
+            Figure(
+                plots.receiver_operating(curves),
+                f"ROC curves of {target}: area under each with its 95 % interval, and cases / rows.",
+                legend,
+            )
+        )
     else:
         section.blocks.append(Note(f"No split has both classes of {target}, so there is no ROC curve."))
     name = _judged(splits)

@@ -64,13 +64,13 @@ def _scan(section: Section, rows: pl.LazyFrame, trait: str, tested: int) -> None
     loci = leads(best)
     hits = loci.filter(pl.col("strength") > plots.GENOME_WIDE_STRENGTH)
     strengths = points["strength"].sort(descending=True).to_numpy()
-    inflation = genomic_inflation(10.0**-strengths)
+    inflation = f"{genomic_inflation(10.0**-strengths):.3f}".replace("inf", "∞")
     labelled = hits if "variant_id" in hits.columns else hits.with_columns(variant_id=pl.lit(None, pl.String))
     wide = f"{points.height:,} variants{of}. Lines at p = 5e-8 (genome-wide) and 1e-5 (suggestive); variants beyond the first in red."
-    quantiles = f"p-values{of} against chance, with its 95 % band; genomic inflation λ = {inflation:.3f}."
+    quantiles = f"p-values{of} against chance, with its 95 % band; genomic inflation λ = {inflation}."
     section.blocks.append(Figure(plots.manhattan(points, labelled.head(10)), wide, size="wide"))
     section.blocks.append(Figure(plots.quantile_quantile(strengths), quantiles))
-    section.highlights += [(f"{hits.height}", f"loci below 5e-8{of}"), (f"{inflation:.3f}", f"inflation λ{of}")]
+    section.highlights += [(f"{hits.height}", f"loci below 5e-8{of}"), (inflation, f"inflation λ{of}")]
     if loci.height:
         section.blocks.append(_hits(loci, hits.height, of))
     else:
@@ -114,7 +114,7 @@ def _hits(loci: pl.DataFrame, significant: int, of: str) -> Grid:
     for row in shown.iter_rows(named=True):
         alleles = [f"{row[effect[0]] or '?'} / {row[effect[1]] or '?'}"] if {*effect} <= {*loci.columns} else []
         place = f"{row[CHROMOSOME]}:{row[POSITION]:,}"
-        numbers = [number_text(row[name] if name == "n" else _rounded(row[name])) for name in columns]
+        numbers = [_cell(name, row[name]) for name in columns]
         rows.append([row.get("variant_id") or "", place, *alleles, *numbers, p_text(row["strength"]), number_text(row["others"])])
     head = ["variant", "place", *(["effect / other"] if {*effect} <= {*loci.columns} else [])]
     words = {"effect_allele_frequency": "frequency", "standard_error": "SE"}
@@ -125,5 +125,7 @@ def _hits(loci: pl.DataFrame, significant: int, of: str) -> Grid:
     return Grid(head, "l" * (len(head) - len(columns) - 2) + "r" * (len(columns) + 2), rows, caption)
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.3g}")
+def _cell(name: str, value: float | None) -> str:
+    if value is None or name == "n":
+        return number_text(value)
+    return f"{value:.3f}" if name == "effect_allele_frequency" else f"{value:.3g}"

@@ -31,6 +31,14 @@ class _Generator(GenerateJsonSchema):
         plain = schema.get("json_schema_input_schema") is not None or inner.get("type") in {"string", "number", "integer", "boolean"}
         return inner if plain else {"anyOf": [{"type": "string"}, inner]}
 
+    def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
+        """A model; where it may be written as text too, only its mapping refuses other keys."""
+        whole = super().model_schema(schema)
+        for branch in whole.get("anyOf", ()):
+            if branch.get("type") == "object" and "additionalProperties" in whole:
+                branch["additionalProperties"] = whole.pop("additionalProperties")
+        return whole
+
 
 def job_schema() -> dict[str, Any]:
     """The schema of a whole job file (JSON Schema draft 7)."""
@@ -43,10 +51,10 @@ def job_schema() -> dict[str, Any]:
     shared: dict[str, dict[str, Any]] = document["$defs"]
     taken = {model: shared[references[model, "validation"]["$ref"].rsplit("/", 1)[-1]] for model in models}
     tops = {references[model, "validation"]["$ref"].rsplit("/", 1)[-1] for model in models}
-    entries = {f"stage {name}": _stage(name, model, taken[model]) for name, model in stages.items()}
-    entries |= {f"input {name}": _entry(name, model, taken[model], needed=True) for name, model in readers.items()}
+    entries = {f"stage_{name}": _stage(name, model, taken[model]) for name, model in stages.items()}
+    entries |= {f"input_{name}": _entry(name, model, taken[model], needed=True) for name, model in readers.items()}
     own = _object(taken[OutputKeys])
-    entries |= {f"output {name}": _entry(name, model, taken[model], own) for name, model in writers.items()}
+    entries |= {f"output_{name}": _entry(name, model, taken[model], own) for name, model in writers.items()}
     definitions = {name: part for name, part in shared.items() if name not in tops} | entries
     return _document(_object(taken[JobSettings]), definitions)
 
@@ -60,23 +68,23 @@ def format_side(name: str, side: Literal["input", "output"]) -> type[BaseModel] 
 
 
 def _document(settings: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    def any_of(kind: str) -> dict[str, Any]:
-        return {"anyOf": [{"$ref": f"#/$defs/{name.replace(' ', '%20')}"} for name in definitions if name.startswith(f"{kind} ")]}
+    def _any_of(kind: str) -> dict[str, Any]:
+        return {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in definitions if name.startswith(f"{kind}_")]}
 
     named = {"type": "object", "propertyNames": {"pattern": "^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$"}}
     sections = {
         "inputs": {
             **named,
             "minProperties": 1,
-            "additionalProperties": any_of("input"),
+            "additionalProperties": _any_of("input"),
             "description": "The tables that are read, by name.",
         },
         "stages": {
             "type": ["array", "null"],
-            "items": any_of("stage"),
+            "items": _any_of("stage"),
             "description": "What is done with them; the order is found by name.",
         },
-        "outputs": {**named, "additionalProperties": any_of("output"), "description": "The tables that are written, by name."},
+        "outputs": {**named, "additionalProperties": _any_of("output"), "description": "The tables that are written, by name."},
     }
     return {
         "$schema": DIALECT,

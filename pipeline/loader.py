@@ -83,7 +83,7 @@ class _Loader:
         """The job. Raises JobError where there was any problem."""
         settings = self._settings()
         inputs = [self._input(name, node) for name, node in self._named("inputs", needed=True)]
-        stages = [self._stage(index, node) for index, node in enumerate(self._stage_nodes())]
+        stages = [self._stage(index, node) for index, node in self._stage_nodes()]
         outputs = [self._output(name, node) for name, node in self._named("outputs")]
         self._unique_names()
         check_tables(self.readings, self._table_names(), self.problems)
@@ -115,7 +115,7 @@ class _Loader:
             check_name(name, node.keys[name], f"{section}.{name}", self.problems)
         return [(name, child) for name, child in node.children() if self._is_mapping(child, f"{section}.{name}")]
 
-    def _stage_nodes(self) -> list[Node]:
+    def _stage_nodes(self) -> list[tuple[str, Node]]:
         node = self.root.child("stages")
         if node is None or node.value is None:
             return []
@@ -124,7 +124,7 @@ class _Loader:
                 node.place, "stages", f"expected a list of stages, each with `use` and `from`, found {found_text(node.value)}"
             )
             return []
-        return [child for index, child in node.children() if self._is_mapping(child, f"stages.{index}")]
+        return [(index, child) for index, child in node.children() if self._is_mapping(child, f"stages.{index}")]
 
     def _is_mapping(self, node: Node, key: str) -> bool:
         if not isinstance(node.value, dict):
@@ -139,7 +139,7 @@ class _Loader:
         reader = self._validated(Subject(kind, node, key, f"{use} input", ("format",)), ("format",))
         return Input(name, use, reader, node.place) if reader is not None else None
 
-    def _stage(self, index: int, node: Node) -> StageSpec | None:
+    def _stage(self, index: str, node: Node) -> StageSpec | None:
         name = stage_name(node)
         key = f"stages.{name or index}"
         if name is not None and (given := node.child("as")) is not None:

@@ -12,6 +12,7 @@ from pipeline.yaml_text import read_yaml
 from pipeline.yaml_tree import Node, Place, Problems, found_text, node_of
 
 SHOWN = 120
+MAX_PARTS = 20
 
 
 def apply_overrides(root: Node, overrides: Mapping[str, Any] | Sequence[str], problems: Problems) -> None:
@@ -21,8 +22,8 @@ def apply_overrides(root: Node, overrides: Mapping[str, Any] | Sequence[str], pr
     """
     for key, value in _read(overrides, problems):
         parts = key.split(".")
-        if not all(parts):
-            problems.add(value.place, key, "an empty name; write it as stages.NAME.key")
+        if not all(parts) or len(parts) > MAX_PARTS:
+            problems.add(value.place, "", "no key of a job; write it as stages.NAME.key=VALUE")
         elif parts[0] in {"inputs", "outputs"} and len(parts) > 1:
             _set_named(root, parts, value, problems)
         elif parts[0] == "stages" and len(parts) > 1:
@@ -33,8 +34,10 @@ def apply_overrides(root: Node, overrides: Mapping[str, Any] | Sequence[str], pr
 
 def stage_name(node: Node) -> str | None:
     """The name of a stage's entry: its `as`, else its `use`."""
-    found = node.child("as") or node.child("use")
-    return str(found.value) if found is not None else None
+    for key in ("as", "use"):
+        if (found := node.child(key)) is not None and found.value is not None:
+            return str(found.value)
+    return None
 
 
 def _read(overrides: Mapping[str, Any] | Sequence[str], problems: Problems) -> Iterable[tuple[str, Node]]:

@@ -31,12 +31,12 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Funnel:
-    """Steps of a count, each a label, what is written beside it, and two shares of the whole: what is left, and what this step took."""
+class Tally:
+    """Named counts of one table. A funnel's have two shares of the whole besides: what is left, and what this step took."""
 
-    kind: ClassVar[str] = "funnel"
+    kind: ClassVar[str] = "tally"
     title: str
-    steps: Sequence[tuple[str, str, float, float]]
+    counts: Sequence[tuple[str, str] | tuple[str, str, float, float]]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Section:
     """A headed part of the page; `highlights` (figure and what it is) go to the head of the page."""
 
     title: str
-    blocks: list[Figure | Grid | Funnel | Note] = field(default_factory=list)
+    blocks: list[Figure | Grid | Tally | Note] = field(default_factory=list)
     highlights: list[tuple[str, str]] = field(default_factory=list)
 
 

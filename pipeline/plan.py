@@ -124,7 +124,13 @@ class Planner:
         for name, schema in gives.items():
             self._add(name, schema)
         mark = _digest(
-            [spec.use, spec.stage.version, spec.stage.model_dump(mode="json"), {r: self._mark(t) for r, t in spec.inputs.items()}]
+            [
+                spec.use,
+                spec.stage.version,
+                self.job.seed,
+                spec.stage.model_dump(mode="json"),
+                {r: self._mark(t) for r, t in spec.inputs.items()},
+            ]
         )
         self.fingerprints[spec.name] = mark
         return PlannedStage(spec, reads, gives, mark)

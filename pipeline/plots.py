@@ -24,6 +24,7 @@ STRONG = 3.0
 """-log10 p from which a scan draws every point; below, points are binned on a grid of `COARSE` half pixels."""
 
 COARSE = 3
+MANY_RANKS = 20_000
 NARROW, HIGH = 330, 300
 STRENGTH_LABEL = "−log₁₀ p"
 GROUP_STYLES = tuple(f"{kind}s{number}" for kind in ("", "square ") for number in range(7))
@@ -53,7 +54,7 @@ def manhattan(points: pl.DataFrame, leads: pl.DataFrame) -> str:
     if genome.height == 1:
         low, high = float(genome["low"][0]), float(genome["high"][0])
         marks = [(value * 1e6 - low, text) for value, text in ticks((low / 1e6, high / 1e6), 10)]
-        return panel.svg("Manhattan plot", (f"Position on chromosome {genome['chromosome'][0]} (Mb)", STRENGTH_LABEL), marks)
+        return panel.svg("Manhattan plot", (f"Position on chromosome {_short(genome['chromosome'][0])} (Mb)", STRENGTH_LABEL), marks)
     return panel.svg("Manhattan plot", ("Chromosome", STRENGTH_LABEL), _chromosome_ticks(panel, genome))
 
 
@@ -95,6 +96,10 @@ def thinned(points: pl.DataFrame, genome: pl.DataFrame, panel: Panel) -> pl.Data
     return drawn.select("series", *cells).unique().sort("series", "x", "y").collect()
 
 
+def _short(chromosome: str) -> str:
+    return re.sub("^chr", "", chromosome)
+
+
 def _label_leads(panel: Panel, leads: pl.DataFrame, genome: pl.DataFrame, highest: float) -> None:
     """Ring the leads, strongest first, and name them above, to the left or to the right, where there is room."""
     taken: list[tuple[float, float, float]] = []  # left and right end of a name, and its height
@@ -115,7 +120,7 @@ def _chromosome_ticks(panel: Panel, genome: pl.DataFrame) -> list[Tick]:
     """Names in the middle of their chromosomes, without those that would run into the one before."""
     found, free = list[Tick](), -1e9
     for row in genome.iter_rows(named=True):
-        name, middle = re.sub("^chr", "", row["chromosome"]), row["start"] + (row["high"] - row["low"]) / 2
+        name, middle = _short(row["chromosome"]), row["start"] + (row["high"] - row["low"]) / 2
         place, half = panel.across(middle) / 2, 3.4 * len(name)
         if place - half > free:
             found.append((middle, name))
@@ -129,7 +134,9 @@ def quantile_quantile(strengths: Floats) -> str:
     The i-th smallest of n uniform p-values is Beta(i, n - i + 1).
     """
     n = len(strengths)
-    expected = -np.log10(np.arange(1, n + 1) / (n + 1))
+    # Beyond the strongest, ranks a fraction of a pixel apart on the logarithmic axis are enough.
+    drawn = np.unique(np.append(np.arange(1, min(n, MANY_RANKS) + 1), np.rint(np.geomspace(1, n, MANY_RANKS)))).astype(np.int64)
+    strengths, expected = strengths[drawn - 1], -np.log10(drawn / (n + 1))
     highest = max(1.0, span_of(strengths, 0)[1])
     panel = Panel(NARROW, HIGH, (0.0, float(expected[0]) * 1.04), (0.0, max(highest, float(expected[0])) * 1.06))
     ranks = np.unique(np.rint(np.geomspace(1, n, 150)))
@@ -181,8 +188,8 @@ def calibration(truth: Floats, score: Floats, bins: int = 10) -> str:
 
 
 def histogram(classes: Sequence[tuple[str, Floats]], label: str, bins: int = 30) -> str:
-    """Shares of each class (style, scores) by score; every class adds up to 1."""
-    span = span_of(np.concatenate([scores for _, scores in classes]), 0)
+    """Shares of each class (style, scores from 0 to 1) by score; every class adds up to 1, and one of them has rows."""
+    span = 0.0, min(1.0, 1.02 * max(float(scores.max()) for _, scores in classes if len(scores)) + 1e-9)
     edges = np.linspace(*span, bins + 1)
     shares = [np.histogram(scores, edges)[0] / max(len(scores), 1) for _, scores in classes]
     panel = Panel(NARROW, HIGH, span, (0.0, 1.06 * max(float(share.max()) for share in shares)))

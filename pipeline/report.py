@@ -14,7 +14,7 @@ from pipeline.columns import VOCABULARY
 from pipeline.execute import Executed
 from pipeline.findings import sections
 from pipeline.manifest import Entry
-from pipeline.page import Funnel, Grid, Note, Section, bytes_text, number_text, seconds_text
+from pipeline.page import Grid, Note, Section, Tally, bytes_text, number_text, seconds_text
 from pipeline.record import RunRecord
 
 WORDS = {
@@ -27,6 +27,9 @@ WORDS = {
     "variants_used": "variants used", "people": "people", "features": "features", "trees_used": "trees used",
 }  # fmt: skip
 """Plain words for the names of counts."""
+
+NEVER_LEFT_OUT = ("lost", "multiplied", "low_call_rate", "low_maf", "out_of_hardy_weinberg")
+"""Counts that are shown where they are 0, too."""
 
 
 def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
@@ -119,6 +122,8 @@ def _metrics(metrics: Mapping[str, Any]) -> Section | None:
 
 
 def _metric(value: Any) -> str:
+    if isinstance(value, float) and abs(value) < 10:
+        return f"{value:.4f}"
     return number_text(value) if value is None or isinstance(value, int | float | str) else json.dumps(value, default=str)
 
 
@@ -126,16 +131,12 @@ def _counts(record: RunRecord) -> Section:
     """What the stages counted: a funnel where something went in and came out, else a table."""
     section = Section("Counts")
     for name, account in record.accounts.items():
-        counts = {what: count for what, count in account.counts.items() if count or what in ("lost", "multiplied")}
+        counts = {what: count for what, count in account.counts.items() if count or what in NEVER_LEFT_OUT}
         title = f"{name} ({account.use})" if account.use != name else name
-        for unit in [what.removesuffix("_in") for what in counts if what.endswith("_in")]:
-            steps = _funnel(counts, unit)
-            if steps:
-                section.blocks.append(Funnel(title, steps))
-                counts = {}
-        if counts:
-            rows = [(_words(what), number_text(count)) for what, count in counts.items()]
-            section.blocks.append(Grid((title, ""), "lr", rows))
+        unit = next((what.removesuffix("_in") for what in counts if what.endswith("_in")), None)
+        plain = [(_words(what), number_text(count)) for what, count in counts.items()]
+        if plain:
+            section.blocks.append(Tally(title, (_funnel(counts, unit) if unit else []) or plain))
     return section
 
 
@@ -153,7 +154,9 @@ def _funnel(counts: Mapping[str, int], unit: str) -> list[tuple[str, str, float,
 
 
 def _words(name: str) -> str:
-    return WORDS.get(name, name.replace("_", " "))
+    unit, _, of = name.partition("_")
+    rest = f"{unit}, {of}" if unit in ("people", "rows") and of else name.replace("_", " ")
+    return WORDS.get(name, rest)
 
 
 def _stages(document: Mapping[str, Any]) -> Section:
@@ -163,7 +166,8 @@ def _stages(document: Mapping[str, Any]) -> Section:
     rows = []
     for name, a in accounts:
         rows_in = a.get("rows_in")
-        taken = ", ".join(number_text(n) or "?" for n in rows_in) if isinstance(rows_in, list) else number_text(rows_in)
+        several = isinstance(rows_in, list) and any(n is not None for n in rows_in)
+        taken = ", ".join(number_text(n) or "–" for n in rows_in) if several else "" if isinstance(rows_in, list) else number_text(rows_in)
         out = number_text(a["rows"]) if a["rows"] is not None else "fused into its reader" if name in document["stages"] else ""
         time = seconds_text(a["seconds"]) if a["seconds"] else ""
         rows.append((name, a["use"], taken, out, number_text(a["parts"]), bytes_text(a["bytes"]), time, a["seconds"] / most))

@@ -55,7 +55,7 @@ class Subject:
 def report(error: ValidationError, subject: Subject, problems: Problems) -> None:
     """Add every problem of a failed validation, one sentence for each place."""
     groups: dict[tuple[str | int, ...], list[Mapping[str, Any]]] = {}
-    for item in error.errors(include_url=False):
+    for item in _telling(error):
         path, rest = _follow(subject.node, item["loc"])
         if item["type"] == "missing":
             path = (*path, rest[-1])
@@ -65,6 +65,13 @@ def report(error: ValidationError, subject: Subject, problems: Problems) -> None
         key = ".".join(filter(None, (subject.key, *map(str, path))))
         for what in _sentences(items, path, subject, schema):
             problems.add(_place(subject.node, path, items), key, what)
+
+
+def _telling(error: ValidationError) -> list[Mapping[str, Any]]:
+    """The errors that are not mere consequences: no default for want of another key, no list too short because its items were refused."""
+    items = [item for item in error.errors(include_url=False) if item["type"] != "default_factory_not_called"]
+    above = {item["loc"][:size] for item in items for size in range(len(item["loc"]))}
+    return [item for item in items if not (item["type"] == "too_short" and item["loc"] in above)]
 
 
 def check_numbers(values: BaseModel, subject: Subject, problems: Problems) -> None:
@@ -110,7 +117,7 @@ def _sentences(items: list[Mapping[str, Any]], path: tuple[str | int, ...], subj
     if all(kinds):
         wanted = list(dict.fromkeys(kind for kind in kinds if kind))
         value = _given(subject.node, path)
-        hint = f". For text put it in quotes: '{value}'" if "text" in wanted and isinstance(value, int | float) and shown != MASK else ""
+        hint = f". For text put it in quotes: '{shown}'" if "text" in wanted and isinstance(value, int | float) and shown != MASK else ""
         return [f"expected {' or '.join(wanted)}, found {shown}{hint}"]
     unions = [item for item, kind in zip(items, kinds, strict=True) if kind is None]
     return list(dict.fromkeys(_sentence(item, path, shown, (subject, schema)) for item in unions))
@@ -135,6 +142,8 @@ def _sentence(item: Mapping[str, Any], path: tuple[str | int, ...], shown: str, 
     (subject, schema), kind, context = about, item["type"], item.get("ctx", {})
     if kind in BOUNDS:
         bound, text = BOUNDS[kind]
+        if shown in {"true", "false"}:
+            return f"expected {EXPECTED['float']}, found {shown}"
         return text.format(value=shown, bound=context[bound])
     if kind == "missing":
         found = below(schema, path)

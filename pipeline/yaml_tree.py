@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,7 +70,7 @@ def node_of(value: Any, place: Place) -> Node:
         return Node({str(key): node_of(child, place) for key, child in value.items()}, place, {str(key): place for key in value})
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return Node([node_of(child, place) for child in value], place)
-    return Node(value, place)
+    return Node(os.fspath(value) if isinstance(value, os.PathLike) else value, place)
 
 
 class Problems:

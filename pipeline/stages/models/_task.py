@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from pipeline.columns import AXES, AXIS_IDS
 from pipeline.kernels.metrics import accuracy, auc, log_loss, r2, rmse
 from pipeline.part import Part
 
+SPLITS = ("train", "validation", "test")
+BATCH_ROWS = 131_072  # rows handed over at once; fixed, so that the model does not depend on how the rows are divided
+MATRIX_BYTES = 256 << 20  # features up to this size are converted once, not once a pass
 OBJECTIVES = {
     "regression": ("reg:squarederror", "rmse"),
     "binary": ("binary:logistic", "logloss"),
@@ -77,23 +81,67 @@ class Task:
         if self.classes:
             numbers = {name: float(i) for i, name in enumerate(self.classes)}
             target = target.cast(pl.String).replace_strict(numbers, default=None, return_dtype=pl.Float64)
-        return target.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        numeric: np.ndarray[Any, Any] = target.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        return numeric
 
     def split(self, rows: pl.DataFrame) -> np.ndarray[Any, Any]:
-        """Which split each row is of; `train` where the stage has no split column."""
-        name = self.p["split"]
-        return rows[name].to_numpy() if name else np.full(rows.height, "train")
+        """Which split each row is of, int8 [rows]: its place in SPLITS, -1 for none of them; all train without a split column."""
+        if not self.p["split"]:
+            return np.zeros(rows.height, np.int8)
+        codes = {name: code for code, name in enumerate(SPLITS)}
+        found: np.ndarray[Any, Any] = rows[self.p["split"]].replace_strict(codes, default=-1, return_dtype=pl.Int8).to_numpy()
+        return found
 
 
-def class_weights(task: Task, rows: pl.DataFrame) -> Callable[[Any], Any]:
-    """Labels to row weights: None where all weigh the same, else n / (classes x rows of the class) over the training rows."""
+@dataclass(frozen=True)
+class Rows:
+    """Rows to train on and to predict: their part, labels float64 [rows] (NaN: none), splits int8 [rows], and the features where small."""
+
+    task: Task
+    part: Part
+    labels: np.ndarray[Any, Any]
+    split: np.ndarray[Any, Any]
+    features: np.ndarray[Any, Any] | None
+
+    @staticmethod
+    def of(task: Task, part: Part) -> Rows:
+        """The rows of a part; the matrix of all features is made at once where it is small."""
+        width = len(task.columns) + sum(part.arrays[name].shape[1] for name in task.arrays)
+        small = 4 * width * part.frame.height <= MATRIX_BYTES
+        return Rows(task, part, task.labels(part.frame), task.split(part.frame), task.matrix(part) if small else None)
+
+    def batches(self, split: str | None) -> Iterator[tuple[Any, Any]]:
+        """Features and labels of one split's rows that have a label (of all rows for None), a fixed number of source rows at a time."""
+        for start in range(0, max(len(self.labels), 1), BATCH_ROWS):
+            at = slice(start, start + BATCH_ROWS)
+            features = self.features[at] if self.features is not None else self.task.matrix(self._piece(at))
+            if split is None:
+                yield features, self.labels[at]
+                continue
+            wanted = self.of_split(split)[at]
+            if wanted.any():
+                yield features[wanted], self.labels[at][wanted]
+
+    def of_split(self, split: str) -> np.ndarray[Any, Any]:
+        """Which rows are of a split and have a label."""
+        chosen: np.ndarray[Any, Any] = (self.split == SPLITS.index(split)) & ~np.isnan(self.labels)
+        return chosen
+
+    def _piece(self, at: slice) -> Part:
+        return Part(self.part.frame[at], {name: array[at] for name, array in self.part.arrays.items()})
+
+
+def class_weights(task: Task, labels: Any) -> Callable[[Any], Any]:
+    """Labels to row weights, from the training rows' labels: None where all weigh the same, else n / (classes x rows of the class)."""
     if task.p["class_weight"] == "none" or task.p["objective"] == "regression":
         return _same_weight
-    labels = task.labels(rows)
-    counted = labels[(task.split(rows) == "train") & ~np.isnan(labels)].astype(int)
-    counts = np.bincount(counted, minlength=max(2, len(task.classes)))
-    weights = len(counted) / (np.count_nonzero(counts) * np.maximum(counts, 1))
-    return lambda labels: weights[labels.astype(int)]
+    counts = np.bincount(labels.astype(int), minlength=max(2, len(task.classes)))
+    weights = len(labels) / (np.count_nonzero(counts) * np.maximum(counts, 1))
+    return partial(_weights, weights)
+
+
+def _weights(weights: Any, labels: Any) -> Any:
+    return weights[labels.astype(int)]
 
 
 def _same_weight(_labels: Any) -> None:

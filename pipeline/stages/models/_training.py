@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -15,10 +16,8 @@ from pipeline.backend import import_xgboost
 from pipeline.errors import DataError
 from pipeline.part import Part, concat_parts
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._task import Task, class_weights, measured
+from pipeline.stages.models._task import SPLITS, Rows, Task, class_weights, measured
 from pipeline.table import Table
-
-BATCH_ROWS = 131_072  # rows handed over at once; fixed, so that the model does not depend on how the rows are divided
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,10 @@ def train_task(task: Task, described: Sequence[dict[str, Any]], counts: tuple[in
     """Train on parts (the first of `values`), with axes and fitted states behind them."""
     parts, axes = values[: counts[0]], [part.frame for part in values[counts[0] : sum(counts)]]
     states = [part.frame for part in values[sum(counts) :]]
-    whole = in_key_order(concat_parts(parts), task.p["key"])
-    check_target(task, whole.frame)
-    booster = _booster(task, whole, task.names(axes))
-    predicted = predict(task, booster, whole)
-    return finished(task, booster, whole.frame, predicted, (axes, described, states))
+    rows = Rows.of(task, in_key_order(concat_parts(parts), task.p["key"]))
+    check_target(task, rows.part.frame, rows.labels, rows.split)
+    booster = _booster(task, rows, task.names(axes))
+    return finished(task, booster, rows, predict(task, booster, rows), (axes, described, states))
 
 
 def in_key_order(whole: Part, key: str) -> Part:
@@ -74,11 +72,10 @@ def in_key_order(whole: Part, key: str) -> Part:
     return Part(whole.frame[order], {name: array[order.to_numpy()] for name, array in whole.arrays.items()})
 
 
-def check_target(task: Task, rows: pl.DataFrame) -> None:
+def check_target(task: Task, rows: pl.DataFrame, labels: Any, split: Any) -> None:
     """Raise DataError where the training rows' target cannot be learned."""
-    target, labels = task.p["target"], task.labels(rows)
-    split = task.split(rows)
-    seen = labels[(split == "train") & ~np.isnan(labels)]
+    target, known = task.p["target"], ~np.isnan(labels)
+    seen = labels[(split == SPLITS.index("train")) & known]
     if len(seen) == 0:
         raise DataError(f"stage {task.stage}: no training row has a {target!r}. Is the split column right, and the target not all missing?")
     values = np.unique(seen)
@@ -86,28 +83,24 @@ def check_target(task: Task, rows: pl.DataFrame) -> None:
         raise DataError(f"stage {task.stage}: {target!r} is not binary, it has values {values[:5].tolist()}; 0 and 1 are needed")
     if len(values) == 1:
         raise DataError(f"stage {task.stage}: {target!r} is {values[0]:g} in every training row; there is nothing to learn")
-    if task.p["early_stopping_rounds"] and not ((split == "validation") & ~np.isnan(labels)).any():
+    if task.p["early_stopping_rounds"] and not ((split == SPLITS.index("validation")) & known).any():
         raise DataError(f"stage {task.stage}: early stopping needs validation rows with a {target!r}, and there are none")
-    unknown = rows.filter(pl.col(target).is_not_null())[target].cast(pl.String)
-    if task.classes and (odd := sorted({*unknown.unique().to_list()} - {*task.classes})):
+    odd = sorted({*rows[target].drop_nulls().cast(pl.String).unique().to_list()} - {*task.classes}) if task.classes else []
+    if odd:
         raise DataError(f"stage {task.stage}: {target!r} has the value {odd[0]!r}, which classes does not list: {task.classes}")
 
 
-def _booster(task: Task, whole: Part, names: list[str]) -> Any:
+def _booster(task: Task, rows: Rows, names: list[str]) -> Any:
     xgb = import_xgboost()
-    types, bins = task.types(names), task.p["max_bin"]
-    weigh = class_weights(task, whole.frame)
-
-    def rows(split: str) -> Any:
-        return _data_iter(xgb, lambda: batches(task, whole, split), weigh, {"feature_names": names, "feature_types": types})
-
-    train = xgb.QuantileDMatrix(rows("train"), max_bin=bins, enable_categorical=True, nthread=task.threads)
+    stop, weigh = task.p["early_stopping_rounds"], class_weights(task, rows.labels[rows.of_split("train")])
+    about = {"feature_names": names, "feature_types": task.types(names)}
+    options = {"max_bin": task.p["max_bin"], "enable_categorical": True, "nthread": task.threads}
+    train = xgb.QuantileDMatrix(_data_iter(xgb, partial(rows.batches, "train"), weigh, about), **options)
     watched = []
-    if task.p["early_stopping_rounds"]:
+    if stop:
         watched = [
-            (xgb.QuantileDMatrix(rows("validation"), ref=train, max_bin=bins, enable_categorical=True, nthread=task.threads), "validation")
+            (xgb.QuantileDMatrix(_data_iter(xgb, partial(rows.batches, "validation"), weigh, about), ref=train, **options), "validation")
         ]
-    stop = task.p["early_stopping_rounds"]
     return xgb.train(task.parameters(), train, task.p["rounds"], evals=watched, early_stopping_rounds=stop, verbose_eval=False)
 
 
@@ -127,49 +120,31 @@ def _data_iter(xgb: Any, batches: Callable[[], Iterator[tuple[Any, Any]]], weigh
     return type("Batches", (xgb.DataIter,), {"next": advance, "reset": reset})()
 
 
-def batches(task: Task, whole: Part, split: str) -> Iterator[tuple[Any, Any]]:
-    """Features and labels of the rows of one split that have a target, in batches that hold the same rows however these are divided."""
-    for start in range(0, whole.frame.height, BATCH_ROWS):
-        rows = slice(start, start + BATCH_ROWS)
-        frame = whole.frame[rows]
-        labels = task.labels(frame)
-        wanted = np.flatnonzero((task.split(frame) == split) & ~np.isnan(labels))
-        if len(wanted):
-            arrays = {name: array[rows][wanted] for name, array in whole.arrays.items()}
-            yield task.matrix(Part(frame[wanted], arrays)), labels[wanted]
-
-
-def predict(task: Task, booster: Any, whole: Part) -> np.ndarray[Any, Any]:
+def predict(task: Task, booster: Any, rows: Rows) -> np.ndarray[Any, Any]:
     """Predictions of all rows, float32 [rows] or [rows, classes], by the trees up to the best round."""
     best = (0, booster.best_iteration + 1) if task.p["early_stopping_rounds"] else (0, 0)
-    pieces = []
-    for start in range(0, max(whole.frame.height, 1), BATCH_ROWS):
-        rows = slice(start, start + BATCH_ROWS)
-        part = Part(whole.frame[rows], {name: array[rows] for name, array in whole.arrays.items()})
-        pieces.append(booster.inplace_predict(task.matrix(part), iteration_range=best, validate_features=False))
+    pieces = [booster.inplace_predict(features, iteration_range=best, validate_features=False) for features, _ in rows.batches(None)]
     return np.concatenate(pieces)
 
 
-def finished(task: Task, booster: Any, rows: pl.DataFrame, predicted: Any, about: tuple[Any, Any, Any]) -> Trained:
+def finished(task: Task, booster: Any, rows: Rows, predicted: Any, about: tuple[Any, Any, Any]) -> Trained:
     """Everything that is published of a trained model."""
     axes, described, states = about
     names, kept = task.names(axes), [name for name in (task.p["key"], task.p["split"], task.p["target"]) if name]
     columns = [f"prediction_{value}" for value in task.classes] or ["prediction"]
-    predictions = rows.select(kept).hstack(
-        [pl.Series(c, np.ascontiguousarray(v)) for c, v in zip(columns, np.atleast_2d(predicted.T), strict=True)]
-    )
-    labels, split = task.labels(rows), task.split(rows)
-    splits = [name for name in ("train", "validation", "test") if (split == name).any()]
-    metrics = {name: measured(task, labels[split == name], predicted[split == name]) for name in splits}
+    values = np.atleast_2d(predicted.T)
+    predictions = rows.part.frame.select(kept).hstack([pl.Series(c, np.ascontiguousarray(v)) for c, v in zip(columns, values, strict=True)])
+    members = {name: rows.split == code for code, name in enumerate(SPLITS) if (rows.split == code).any()}
+    metrics = {name: measured(task, rows.labels[member], predicted[member]) for name, member in members.items()}
     trees = booster.best_iteration + 1 if task.p["early_stopping_rounds"] else task.p["rounds"]
-    fitted = [{**about, "state": state.to_dict(as_series=False)} for about, state in zip(described, states, strict=True)]
+    fitted = [{**what, "state": state.to_dict(as_series=False)} for what, state in zip(described, states, strict=True)]
     text = {
         "model": f"{task.stage}.ubj", **{name: task.p[name] for name in ("objective", "target", "key")}, "classes": task.classes,
         "features": names, "categorical": list(task.p["categorical"]), "trees_used": trees, "xgboost": import_xgboost().__version__,
         "parameters": task.parameters(), "fitted": fitted,
     }  # fmt: skip
     description = (json.dumps(text, indent=1, default=str) + "\n").encode()
-    counts = {"features": len(names), "trees_used": trees, **{f"rows_{name}": int((split == name).sum()) for name in splits}}
+    counts = {"features": len(names), "trees_used": trees, **{f"rows_{name}": int(member.sum()) for name, member in members.items()}}
     return Trained(Part(predictions), Part(_importance(booster, names)), bytes(booster.save_raw("ubj")), description, metrics, counts)
 
 

@@ -13,7 +13,7 @@ from pipeline.errors import DataError, RunError
 from pipeline.part import Part, concat_parts
 from pipeline.session import ClusterSession
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._task import Task, class_weights
+from pipeline.stages.models._task import SPLITS, Rows, Task, class_weights
 from pipeline.stages.models._training import check_target, finished, outcome, predict
 from pipeline.table import Table
 
@@ -31,9 +31,11 @@ def train_over_workers(task: Task, rows: Table, axes: Sequence[Any], fitted: Seq
     parts = rows.hold().futures()
     targets = [submit(_target, task, part, stage=task.stage) for part in parts]
     whole = pl.concat(client.gather(targets))
-    check_target(task, whole)
+    labels, split = task.labels(whole), task.split(whole)
+    check_target(task, whole, labels, split)
     names = task.names([axis.frame for axis in client.gather(list(axes))])
-    model = _train(task, client, parts, whole, names)
+    weights = class_weights(task, labels[(split == SPLITS.index("train")) & ~np.isnan(labels)])
+    model = _train(task, client, parts, weights, names)
     booster = client.scatter(model, broadcast=False)
     described, states = [about for about, _ in fitted], [state for _, state in fitted]
     predicted = [submit(_predicted, task, booster, part, stage=task.stage) for part in parts]
@@ -41,12 +43,11 @@ def train_over_workers(task: Task, rows: Table, axes: Sequence[Any], fitted: Seq
     return outcome(task, trained, context)
 
 
-def _train(task: Task, client: Any, parts: Sequence[Any], whole: pl.DataFrame, names: list[str]) -> bytes:
+def _train(task: Task, client: Any, parts: Sequence[Any], weights: Any, names: list[str]) -> bytes:
     from distributed import wait
 
     xgb = import_xgboost()
     workers = sorted(client.scheduler_info(n_workers=-1)["workers"].items(), key=lambda item: str(item[1]["name"]))
-    weights = class_weights(task, whole)
     pinned: dict[str, list[Any]] = {"train": [], "validation": []}
     for split, blocks in pinned.items():
         for part in parts:
@@ -94,11 +95,11 @@ def _target(task: Task, part: Part) -> pl.DataFrame:
 
 
 def _block(task: Task, part: Part, split: str, weights: Any) -> tuple[Any, Any, Any]:
-    labels = task.labels(part.frame)
-    wanted = np.flatnonzero((task.split(part.frame) == split) & ~np.isnan(labels))
-    chosen = Part(part.frame[wanted], {name: array[wanted] for name, array in part.arrays.items()})
-    given = weights(labels[wanted])
-    return task.matrix(chosen), labels[wanted], np.ones(len(wanted)) if given is None else given
+    rows = Rows.of(task, part)
+    wanted = rows.of_split(split)
+    labels, features = rows.labels[wanted], task.matrix(part)[wanted]
+    given = weights(labels)
+    return features, labels, np.ones(len(labels)) if given is None else given
 
 
 def _rows(block: tuple[Any, Any, Any]) -> int:
@@ -114,7 +115,7 @@ def _loaded(model: bytes) -> Any:
 
 def _predicted(task: Task, model: bytes, part: Part) -> Part:
     kept = [name for name in (task.p["key"], task.p["split"], task.p["target"]) if name]
-    predicted = predict(task, _loaded(model), part)
+    predicted = predict(task, _loaded(model), Rows.of(task, part))
     return Part(part.frame.select(kept), {"predicted": predicted})
 
 
@@ -123,5 +124,6 @@ def _finished(task: Task, described: Sequence[dict[str, Any]], counts: tuple[int
     states = [part.frame for part in values[sum(counts) :]]
     whole = concat_parts(parts)
     order = whole.frame[task.p["key"]].arg_sort()
-    rows, predicted = whole.frame[order], whole.arrays["predicted"][order.to_numpy()]
+    frame, predicted = whole.frame[order], whole.arrays["predicted"][order.to_numpy()]
+    rows = Rows(task, Part(frame), task.labels(frame), task.split(frame), None)
     return finished(task, _loaded(model), rows, predicted, (axes, described, states))
