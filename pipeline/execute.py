@@ -99,7 +99,8 @@ class Execution:
     def _keep(self, name: str, table: Table, schema: Schema) -> None:
         """Make a table known by its name, and its arrays' axes by theirs; hold it where several read it."""
         table, uses = replace(table, name=name, schema=schema), self.plan.uses.get(name, 0)
-        if (uses > 1 and not table.cheap) or (self.plan.job.counts == "all" and uses):
+        written = any(output.table == name for output in self.plan.job.outputs.values())
+        if (uses > 1 and (written or not table.cheap)) or (self.plan.job.counts == "all" and uses):
             table = table.hold()
         self.tables[name] = table
         for array, axis in table.axes.items():
@@ -156,15 +157,17 @@ class Execution:
                 if value["rows"] or number == 0:
                     done.entries.append(Entry(value["path"].removeprefix(self.folder.path).lstrip("/"), value["rows"]))
         for output, pieces in written.items():
-            table = self.plan.job.outputs[output].table
-            if self.accounts.get(table, Account(table, "table")).bytes is None:
+            account = self._account(self.plan.job.outputs[output].table)
+            if account.bytes is None:
                 for piece in pieces:
-                    self._add(table, {**piece, "counts": {}})
+                    account.add(piece)
         return done
 
     def _add(self, table: str, described: Mapping[str, Any]) -> None:
         """Rows, bytes and parts to the table's account, and every count to the account of the stage that made it."""
         if table:
+            if self._account(table).bytes is not None:  # computed once more for another reader
+                return
             self._account(table).add(described)
         for name, count in described["counts"].items():
             stage, _, what = name.partition(":")

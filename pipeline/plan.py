@@ -23,6 +23,7 @@ from pipeline.job import Input, Job, Output, StageSpec
 from pipeline.part import Schema
 from pipeline.session import Session
 from pipeline.stage import Context
+from pipeline.yaml_tree import Place
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,10 @@ class Planner:
 
     def _problem(self, spec: StageSpec, key: str, text: str) -> None:
         where = f"stages.{spec.name}" + (f".{key}" if key else "")
-        self.problems.append(Problem(self._where(spec.place), where, text))
+        self.problems.append(Problem(self._where(spec.where(key)), where, text))
 
-    def _where(self, place: Any) -> str:
-        return f"{self.job.path}:{place}" if place is not None else self.job.path
+    def _where(self, place: Place) -> str:
+        return str(place.within(self.job.path))
 
 
 def make_plan(job: Job, backend: Backend) -> Plan:

@@ -20,7 +20,7 @@ from pipeline.session import Session
 from pipeline.table import Fitted, Table
 
 # A column's name; a list of names (one name alone may stand without brackets).
-ColumnName = Annotated[str, Field(min_length=1)]
+ColumnName = Annotated[str, Field(min_length=1, title="column name")]
 ColumnNames = Annotated[
     tuple[ColumnName, ...], Field(min_length=1), BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
 ]
