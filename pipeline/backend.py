@@ -113,6 +113,11 @@ def spread_engine(client: Any) -> Any:
     return DaskEngine(dask_client=client, engine_options={"hardware_binding": HardwareBindingPolicy(enabled=False), "raise_on_fail": True})
 
 
+def collect_spread(query: pl.LazyFrame, engine: Any) -> pl.DataFrame:
+    """Run a lazy query on all GPUs of `spread_engine`; the result comes to this process."""
+    return query.collect(engine=engine)
+
+
 def array_module(*arrays: Any) -> Any:
     """NumPy, or CuPy where any of the arrays lives on a GPU."""
     cupy = sys.modules.get("cupy")

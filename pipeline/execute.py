@@ -71,6 +71,8 @@ class Execution:
         except BaseException:
             self.cluster.client.cancel(list(self.waiting.values()), force=True)
             raise
+        finally:
+            self.session.close()
         return self._collected(results)
 
     def _input(self, name: str) -> Table:

@@ -50,6 +50,13 @@ class Node:
         return self.kind == "frame" and len(self.inputs) == 1 and self.inputs[0].cheap
 
     @property
+    def is_query(self) -> bool:
+        """Whether the whole tree is one lazy query on files: no step on parts, nothing held, no arrays."""
+        if self.kind == "read":
+            return isinstance(self.source, Source) and self.source.cheap
+        return self.kind != "part" and all(child.is_query for child in self.inputs)
+
+    @property
     def sources(self) -> list[Any]:
         """Every source below, left to right."""
         return [self.source] if self.kind == "read" else [source for child in self.inputs for source in child.sources]

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipeline.backend import Backend
+from pipeline.backend import Backend, collect_spread, spread_engine
 from pipeline.errors import PipelineError, RunError
-from pipeline.node import Node, evaluate, extract
+from pipeline.node import Node, evaluate, extract, lazy_of
 from pipeline.part import Part, added_counts
 
 
@@ -28,8 +28,12 @@ class Session:
         """Whether a value stands for a result that is still to come."""
         return False
 
-    def described(self, name: str | None, parts: Sequence[Any]) -> None:
-        """Told of every table that is computed: its name where it is one that the job knows, and its parts."""
+    def described(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
+        """Told of every table that is computed: its name where it is one that the job knows, the stage whose tasks make it, its parts."""
+
+    def is_one_query(self, blocks: Sequence[Node]) -> bool:
+        """Whether a query over all these blocks' rows runs as one, wherever they are."""
+        return self.workers == 1
 
     def evaluate(self, node: Node) -> Any:
         """The part that a tree stands for (or a future of it), in one task."""
@@ -44,6 +48,7 @@ class ClusterSession(Session):
         self.client, self.backend, self.workers, self.threads = client, backend, workers, threads
         self.submitted: Counter[str] = Counter()  # tasks per stage
         self.accounts: list[tuple[str | None, Any]] = []  # of every table computed, its name and a future of `describe`
+        self.all_gpus: Any = None  # cuDF's engine over all workers, made when the first query wants it
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
         """Submit the function as one task; returns its future."""
@@ -53,9 +58,25 @@ class ClusterSession(Session):
         with span(stage):
             return self.client.submit(run_task, stage, function, *arguments, key=f"{stage}-{uuid.uuid4().hex}", pure=False)
 
-    def described(self, name: str | None, parts: Sequence[Any]) -> None:
+    def is_one_query(self, blocks: Sequence[Node]) -> bool:
+        """On one worker always; on several GPUs where only scans and queries lie below, which cuDF's own engine spreads over them."""
+        return self.workers == 1 or (self.backend == "gpu" and all(block.is_query for block in blocks))
+
+    def evaluate(self, node: Node) -> Any:
+        """A future of the part: one task; or one query on all GPUs, where the tree joins the rows of several scans."""
+        if self.workers == 1 or self.backend != "gpu" or len(node.sources) == 1 or not node.is_query:
+            return super().evaluate(node)
+        self.all_gpus = self.all_gpus or spread_engine(self.client)
+        frame = run_task(node.stage, collect_spread, lazy_of(node, self.backend).query, self.all_gpus)
+        return self.client.scatter(Part(frame), hash=False)
+
+    def close(self) -> None:
+        """Give the workers' GPUs back to their tasks."""
+        if self.all_gpus is not None:
+            self.all_gpus.shutdown()
+
+    def described(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
         """Have the table's rows, bytes and counts noted, by a task of their own."""
-        stage = str(parts[0].key).rpartition("-")[0]
         self.accounts.append((name, self.submit(describe, *parts, stage=stage)))
 
     def is_future(self, value: Any) -> bool:

@@ -99,7 +99,7 @@ class Table:
         if plain:
             return [block.source for block in self.blocks]
         parts = [self.session.evaluate(block) for block in self.blocks]
-        self.session.described(self.name, parts)
+        self.session.described(self.name, self.stage, parts)
         return parts
 
     def reduce(self, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *small: Any) -> Any:
@@ -143,11 +143,12 @@ class Table:
         """Rows with equal keys come together in one part.
 
         Nothing moves where they are already together (one part, or disjoint key ranges by the files' statistics). In one process the
-        next map is one query over all parts, which Polars' streaming engine does best; over several workers, split and concat tasks.
+        next map is one query over all parts, which Polars' streaming engine does best, and on several GPUs one query of cuDF's own engine
+        where only scans lie below; otherwise split and concat tasks.
         """
         if len(self.blocks) == 1 or self._disjoint(by) is not None:
             return self
-        if self.session.workers == 1:
+        if self.session.is_one_query(self.blocks):
             return self._merged([range(len(self.blocks))])
         return self._shuffled(by, min(len(self.blocks), 4 * self.session.workers * self.session.threads))
 
