@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from pipeline.backend import choose_backend
-from pipeline.cluster import Cluster, kind_of, open_cluster
+from pipeline.cluster import Cluster, check_cluster, kind_of, open_cluster
 from pipeline.display import Display, Quiet
-from pipeline.errors import PipelineError, RunError, near
+from pipeline.errors import DataError, PipelineError, RefusedError, RunError, near
 from pipeline.execute import Executed, execute
 from pipeline.job import Job
 from pipeline.loader import load as load_job
@@ -32,9 +33,15 @@ class LoadedJob:
     job: Job
 
     def plan(self) -> Plan:
-        """What will run and what every table will look like; reads only headers and footers. Raises JobError or InputError."""
+        """What will run and what every table will look like; reads only headers and footers.
+
+        Raises JobError, InputError or PlaceError for all that can be known before anything starts.
+        """
         elsewhere = kind_of(self.job.cluster, "cpu") == "scheduler"
-        return make_plan(self.job, choose_backend(self.job.backend, workers_elsewhere=elsewhere))
+        backend = choose_backend(self.job.backend, workers_elsewhere=elsewhere)
+        check_cluster(self.job.cluster, kind_of(self.job.cluster, backend))
+        refuse_output_inside_input(self.job.results, [path for entry in self.job.inputs.values() for path in entry.reader.path])
+        return make_plan(self.job, backend)
 
     def run(self, display: Display | None = None) -> Run:
         """Run the job and publish its results.
@@ -42,9 +49,12 @@ class LoadedJob:
         Raises JobError, InputError or PlaceError where nothing was started, RunError or DataError where the run failed.
         """
         plan = self.plan()
-        paths = [path for entry in self.job.inputs.values() for path in entry.reader.path]
-        refuse_output_inside_input(self.job.results, paths)
-        with Results(self.job.results).open_run() as folder, open_cluster(self.job.cluster, plan.backend) as cluster:
+        with Results(self.job.results).open_run() as folder, ExitStack() as stack:
+            try:
+                cluster = stack.enter_context(open_cluster(self.job.cluster, plan.backend))
+            except BaseException:
+                folder.discard()
+                raise
             return _run(plan, cluster, folder, display or Quiet())
 
     def _repr_html_(self) -> str:
@@ -150,21 +160,34 @@ def open_run(place: str | Path) -> Run:
 def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display) -> Run:
     place = {"kind": cluster.kind, "workers": cluster.workers, "threads_per_worker": cluster.threads}
     record = RunRecord(folder.id, plan, place)
-    display.started(folder.id, plan.job.results, cluster.dashboard, [stage.spec.name for stage in plan.stages])
     try:
+        display.started(folder.id, plan.job.results, cluster.dashboard, [stage.spec.name for stage in plan.stages])
         executed = execute(plan, cluster, folder, display.progress)
         record.accounts = executed.accounts
         view = _publish(record, executed, folder)
+        display.finished(_summary(record, executed, view))
     except BaseException as error:
-        interrupted = not isinstance(error, Exception)
-        record.end("interrupted" if interrupted else "failed", str(error) or type(error).__name__)
-        folder.write_json("run.json", record.document())
-        display.finished({"status": record.status, "error": record.error})
-        if isinstance(error, PipelineError):
-            error.add_note(f"{folder.path}/run.json has the record of this run; the former result is unchanged.")
+        _note_failure(record, folder, display, error)
+        if isinstance(error, RefusedError):  # an input that only its reading showed to be bad: by now the run has started, so it failed
+            failure = DataError(str(error))
+            failure.__notes__ = error.__notes__
+            raise failure from error
         raise
-    display.finished(_summary(record, executed, view))
     return Run(view.path, view)
+
+
+def _note_failure(record: RunRecord, folder: RunFolder, display: Display, error: BaseException) -> None:
+    """Write how the run ended to run.json, and what became of the results to the error's notes."""
+    if folder.current == folder.id:
+        error.add_note(f"The new result was in place already: {folder.path}")
+        return
+    known = isinstance(error, PipelineError) or not isinstance(error, Exception)
+    text = str(error) if known else f"{type(error).__name__}: {error}"
+    record.end("failed" if isinstance(error, Exception) else "interrupted", text or "interrupted")
+    folder.write_json("run.json", record.document())
+    display.finished({"status": record.status, "run": record.run, "error": record.error})
+    kept = "the former result is unchanged" if folder.current else "no result was published"
+    error.add_note(f"{folder.path}/run.json has the record of this run; {kept}.")
 
 
 def _publish(record: RunRecord, executed: Executed, folder: RunFolder) -> RunView:

@@ -5,11 +5,13 @@ Whatever listens binds to 127.0.0.1 unless the job says otherwise.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from pipeline.backend import Backend, cores, gpu_count, limit_threads
@@ -19,7 +21,7 @@ from pipeline.part import register_with_dask
 from pipeline.session import ClusterSession
 
 HOST = "127.0.0.1"
-CONNECT_TIMEOUT_S = 20
+CONNECT_TIMEOUT_S = 10
 
 
 @dataclass(frozen=True)
@@ -65,20 +67,29 @@ def open_cluster(spec: ClusterSpec, backend: Backend) -> Iterator[Cluster]:
     register_with_dask()
     logging.getLogger("distributed").setLevel(logging.ERROR)
     kind = kind_of(spec, backend)
-    opened = {"local": _local, "cuda": _cuda, "scheduler": _scheduler}[kind](spec)
+    check_cluster(spec, kind)
+    opened = {"local": _local, "cuda": _cuda, "scheduler": _scheduler}[kind](spec, backend)
     client = _client(opened, spec)
     try:
         client.register_plugin(_worker_plugin())
         threads = list(client.nthreads().values())
-        if not threads:
-            raise PlaceError(
-                f"the cluster at {client.scheduler.address} has no worker. Start one with: dask worker {client.scheduler.address}"
-            )
+        if backend == "gpu" and kind == "scheduler":
+            _need_gpus(client)
         yield Cluster(kind, client, len(threads), max(threads), backend, _dashboard(client, spec, kind))
     finally:
         client.close()
         if kind != "scheduler":
             opened.close()
+
+
+def _need_gpus(client: Any) -> None:
+    """Raise PlaceError where a worker shows no GPU: XGBoost would train there on the CPU in silence."""
+    without = sorted(address for address, gpus in client.run(gpu_count).items() if gpus == 0)
+    if without:
+        raise PlaceError(
+            f"backend gpu: the worker at {without[0]} shows no NVIDIA GPU ({len(without)} such workers). Start workers on machines "
+            "with GPUs (dask cuda worker), or use backend: cpu."
+        )
 
 
 def _dashboard(client: Any, spec: ClusterSpec, kind: str) -> str | None:
@@ -94,21 +105,41 @@ def _worker_plugin() -> Any:
     return type("Registered", (_Registered, WorkerPlugin), {})()
 
 
+def check_cluster(spec: ClusterSpec, kind: str) -> None:
+    """Raise PlaceError for what can be known of a cluster that cannot be had before anything is started or asked."""
+    if kind == "cuda":
+        if gpu_count() == 0:
+            raise PlaceError("cluster cuda: this machine shows no NVIDIA GPU. Use cluster: local, or a scheduler whose workers have GPUs.")
+        if find_spec("dask_cuda") is None:
+            raise PlaceError("cluster cuda: dask-cuda is not installed here. Install it with: pip install '.[gpu]'")
+        cuda_options(spec, gpu_count())
+    elif kind == "scheduler":
+        _address(spec)
+
+
 def _client(opened: Any, spec: ClusterSpec) -> Any:
+    """A client of the cluster. Raises PlaceError where no scheduler answers, or one that has no worker."""
     from distributed import Client
 
-    if isinstance(opened, dict):
-        try:
-            client = Client(timeout=CONNECT_TIMEOUT_S, **opened)
-            client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
-        except (OSError, TimeoutError, ValueError) as error:
-            where = spec.address or spec.scheduler_file
-            raise PlaceError(f"cluster: no Dask scheduler with a worker answers at {where} ({type(error).__name__}: {error})") from error
-        return client
-    return Client(opened)
+    if not isinstance(opened, str):
+        return Client(opened)
+    try:
+        client = Client(opened, timeout=CONNECT_TIMEOUT_S)
+    except (OSError, TimeoutError, ValueError) as error:
+        given = f" (of {spec.scheduler_file})" if spec.scheduler_file else ""
+        raise PlaceError(
+            f"cluster scheduler: no Dask scheduler answers at {opened}{given} within {CONNECT_TIMEOUT_S} s. "
+            "Is it running, and does a firewall let this machine reach it?"
+        ) from error
+    try:
+        client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
+    except TimeoutError as error:
+        client.close()
+        raise PlaceError(f"cluster scheduler: {opened} has no worker. Start one with: dask worker {opened}") from error
+    return client
 
 
-def _local(spec: ClusterSpec) -> Any:
+def _local(spec: ClusterSpec, backend: Backend) -> Any:
     from distributed import LocalCluster
 
     # With no address given Dask would listen on every interface, dashboard or not.
@@ -117,17 +148,15 @@ def _local(spec: ClusterSpec) -> Any:
     if spec.memory_limit:
         common["memory_limit"] = spec.memory_limit
     if spec.workers is None or spec.workers == 1:
-        return LocalCluster(processes=False, n_workers=1, threads_per_worker=spec.threads or cores(), **common)
+        # One GPU takes one task at a time: several would share its memory with nothing between them.
+        threads = spec.threads or (1 if backend == "gpu" else cores())
+        return LocalCluster(processes=False, n_workers=1, threads_per_worker=threads, **common)
     threads = spec.threads or max(1, cores() // spec.workers)
     environment = {**limit_threads(), "POLARS_MAX_THREADS": str(threads)}
     return LocalCluster(processes=True, n_workers=spec.workers, threads_per_worker=threads, host=HOST, env=environment, **common)
 
 
-def _cuda(spec: ClusterSpec) -> Any:
-    if gpu_count() == 0:
-        raise PlaceError("cluster cuda: this machine shows no NVIDIA GPU. Use cluster: local, or a scheduler whose workers have GPUs.")
-    if find_spec("dask_cuda") is None:
-        raise PlaceError("cluster cuda: dask-cuda is not installed here. Install it with: pip install '.[gpu]'")
+def _cuda(spec: ClusterSpec, _backend: Backend) -> Any:
     from dask_cuda import LocalCUDACluster
 
     return LocalCUDACluster(**cuda_options(spec, gpu_count()))
@@ -139,7 +168,8 @@ def cuda_options(spec: ClusterSpec, gpus: int) -> dict[str, Any]:
     if workers > gpus:
         raise PlaceError(f"cluster cuda: {workers} workers are asked for and this machine shows {gpus} GPUs. One worker a GPU is the most.")
     ucx = spec.protocol == "ucx" or (spec.protocol == "auto" and workers > 1 and find_spec("distributed_ucxx") is not None)
-    pool = {"rmm_pool_size": spec.rmm_pool_size} if spec.rmm_pool_size else {"rmm_async": True}
+    memory: dict[str, Any] = {"rmm_pool_size": spec.rmm_pool_size} if spec.rmm_pool_size else {"rmm_async": True}
+    memory["rmm_allocator_external_lib_list"] = ["cupy"]  # else CuPy keeps a pool of its own, which cuDF cannot have back
     return {
         "n_workers": workers,
         "threads_per_worker": 1,
@@ -150,14 +180,25 @@ def cuda_options(spec: ClusterSpec, gpus: int) -> dict[str, Any]:
         "worker_dashboard_address": f"{HOST}:0",
         "scheduler_kwargs": {"dashboard": spec.dashboard},
         "host": HOST,
-        **pool,
+        **memory,
         **({"memory_limit": spec.memory_limit} if spec.memory_limit else {}),
     }
 
 
-def _scheduler(spec: ClusterSpec) -> dict[str, str]:
-    if spec.scheduler_file:
-        return {"scheduler_file": spec.scheduler_file}
-    if not spec.address:
-        raise PlaceError("cluster scheduler: give address: tcp://HOST:PORT, or scheduler_file: PATH")
-    return {"address": spec.address}
+def _scheduler(spec: ClusterSpec, _backend: Backend) -> str:
+    return _address(spec)
+
+
+def _address(spec: ClusterSpec) -> str:
+    """The scheduler's address. Dask itself would wait for a missing scheduler file without an end."""
+    if spec.scheduler_file is None:
+        if spec.address is None:
+            raise PlaceError("cluster scheduler: give address: tcp://HOST:PORT, or scheduler_file: PATH")
+        return spec.address
+    remedy = f"Start a scheduler that writes it: dask scheduler --scheduler-file {spec.scheduler_file}"
+    try:
+        return str(json.loads(Path(spec.scheduler_file).read_text(encoding="utf-8"))["address"])
+    except OSError as error:
+        raise PlaceError(f"cluster scheduler: {spec.scheduler_file}: {error.strerror}. {remedy}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise PlaceError(f"cluster scheduler: {spec.scheduler_file}: not the file of a Dask scheduler. {remedy}") from error

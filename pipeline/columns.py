@@ -22,6 +22,7 @@ VOCABULARY: dict[str, Column] = {
     "variant_id": Column(pl.String(), "", "The file's identifier, or chromosome:position:ref:alt where it gives none."),
     "ref": Column(pl.String(), "", "Reference allele."),
     "alt": Column(pl.String(), "", "Alternative allele; the one that calls count."),
+    "centimorgan": Column(pl.Float64(), "centimorgans", "Genetic position of a PLINK .bim file; 0 where it gives none."),
     "call_rate": Column(pl.Float64(), "share", "Share of calls that are not missing."),
     "alt_frequency": Column(pl.Float64(), "share", "Frequency of ALT among the called alleles."),
     "minor_allele_frequency": Column(pl.Float64(), "share", "The smaller of the two alleles' frequencies."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any, Literal, Protocol
 
@@ -131,13 +132,19 @@ def figures(summary: dict[str, Any]) -> list[str]:
     lines = [f"done in {summary['seconds']:.1f} s: {summary['current']}"]
     lines += [f"  {name}: {rows:,} rows" for name, rows in summary["outputs"].items()]
     for stage, metrics in summary["metrics"].items():
-        shown = ", ".join(
-            f"{split} {name} {value:.3f}" for split, values in metrics.items() if split == "test" for name, value in values.items()
-        )
+        shown = ", ".join(f"test {name} {value:.3f}" for name, value in metrics.get("test", {}).items() if value is not None)
         lines += [f"  {stage}: {shown}"] if shown else []
     return lines + ([f"  report: {summary['report']}"] if summary.get("report") else [])
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence()
+
+
+def silence() -> None:
+    """Send what is still to be said nowhere: whoever read it has gone (`| head -1`), and that is no reason to lose a run."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -69,6 +69,15 @@ class DataError(RunError):
     """The data contradicts the job in a way that only reading it could show."""
 
 
+def at_stage(error: PipelineError, stage: str) -> PipelineError:
+    """What showed while a stage ran, with the stage's name before it; errors of files and those that name one already as they are."""
+    if not isinstance(error, RunError) or str(error).startswith("stage "):
+        return error
+    named = type(error)(f"stage {stage}: {error}")
+    named.__cause__ = error
+    return named
+
+
 def near(name: str, known: Iterable[str]) -> str:
     """' Did you mean X?' for the nearest known name, and the list of known ones where it is short; '' where nothing helps."""
     names = sorted(set(known))

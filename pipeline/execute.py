@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,14 +16,13 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.backend import collect
 from pipeline.cluster import Cluster
 from pipeline.columns import AXES
 from pipeline.errors import DataError, PipelineError, RunError
 from pipeline.format import OutputFormat
 from pipeline.job import Output
 from pipeline.manifest import Entry
-from pipeline.node import Source
+from pipeline.node import count_rows
 from pipeline.part import Part, Schema, hidden
 from pipeline.plan import Plan, PlannedStage
 from pipeline.publish import RunFolder, attempt_name
@@ -81,7 +80,7 @@ class Execution:
         sources = reader.sources(self.cluster.workers * self.cluster.threads)
         self.accounts[name] = Account(name, reader.name, rows=self.plan.rows[name], parts=len(sources))
         if self.plan.rows[name] is None and not schema.arrays:
-            self.waiting["rows", name, 0] = self.session.submit(_rows_of, sources, stage=name)
+            self.waiting["rows", name, 0] = self.session.submit(count_rows, name, sources, stage=name)
         return Table.of(self.session, name, sources, schema=schema, axes=axes)
 
     def _stage(self, stage: PlannedStage) -> None:
@@ -129,10 +128,19 @@ class Execution:
             self.tell(self._progress())
             failed = [key for key, state in states.items() if state in {"error", "cancelled", "lost"}]
             if failed:
-                raise _cause(failed[0], futures[failed[0]])
+                raise self._failure(failed[0], futures[failed[0]])
             if all(state == "finished" for state in states.values()):
                 return dict(zip(futures, self.cluster.client.gather(list(futures.values())), strict=True))
             _pause(futures.values())
+
+    def _failure(self, key: tuple[str, str, int], future: Any) -> PipelineError:
+        """What a task failed with, with the place of its stage in the job file."""
+        error = _cause(key, future)
+        name = str(error).removeprefix("stage ").split(":")[0] if str(error).startswith("stage ") else ""
+        where = self.plan.where(name)
+        failure = type(error)(where + str(error).removeprefix(f"stage {name}")) if where else error
+        failure.__cause__ = error.__cause__
+        return failure
 
     def _progress(self) -> Progress:
         seen = self.cluster.client.run_on_scheduler(scheduler_state, sorted(self.session.submitted))
@@ -237,12 +245,6 @@ def _pause(futures: Iterable[Any]) -> None:
 
     with suppress(TimeoutError):
         wait(list(futures), timeout=POLL_S)
-
-
-def _rows_of(sources: Sequence[Source]) -> int:
-    """Rows of text files, which no footer tells."""
-    scans = [source.load() for source in sources]
-    return sum(int(collect(scan.select(pl.len()), "cpu").item()) for scan in scans if isinstance(scan, pl.LazyFrame))
 
 
 def _sorted(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import polars as pl
 
 from pipeline.backend import Backend, collect, to_device
-from pipeline.errors import PipelineError, RunError
+from pipeline.errors import PipelineError, RunError, at_stage
 from pipeline.part import ROW, Part, added_counts, concat_parts
 
 
@@ -26,6 +26,14 @@ class Source(Protocol):
 
     def interval(self, column: str) -> tuple[Any, Any] | None:
         """Least and greatest value of a column, exact and from the file's own statistics; None where they are not known."""
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A source that can say more of a failed read than the error does."""
+
+    def explain(self) -> str | None:
+        """What is wrong with its files, where and with the remedy; None where nothing is."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,11 @@ def extract(node: Node, is_future: Callable[[Any], bool]) -> tuple[Node, list[An
     return substitute(node, change), found
 
 
+def fill(node: Node, values: Sequence[Any]) -> Node:
+    """The tree that `extract` made, with values in its slots."""
+    return substitute(node, lambda value: values[value.index] if isinstance(value, Slot) else value)
+
+
 @dataclass(frozen=True)
 class Lazy:
     """A query under way, with the arrays of the frame it started from and what was counted so far."""
@@ -113,17 +126,34 @@ def evaluate(node: Node, backend: Backend, *arguments: Any) -> Part:
 
     Raises RunError, naming the stage, for what Polars or cuDF refuse while running.
     """
-    filled = substitute(node, lambda value: arguments[value.index] if isinstance(value, Slot) else value)
-    return _part(filled, backend)
+    return _part(fill(node, arguments), backend)
+
+
+def count_rows(stage: str, sources: Sequence[Source]) -> int:
+    """Rows of plain tables, read on the CPU: of text files, which no footer tells. Raises RunError as `evaluate` does."""
+    nodes = [Node("frame", stage, (Node("read", stage, source=source),), _counted) for source in sources]
+    return sum(int(evaluate(node, "cpu").frame.item()) for node in nodes)
+
+
+def _counted(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.select(pl.len())
 
 
 def _part(node: Node, backend: Backend) -> Part:
     lazy = lazy_of(node, backend)
     try:
         frame = collect(lazy.query, backend)
-    except pl.exceptions.PolarsError as error:
-        raise RunError(f"stage {node.stage}: {type(error).__name__}: {error}") from error
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise RunError(f"stage {node.stage}: {_explained(node, error)}") from error
     return Part(frame, lazy.arrays, lazy.counts).with_frame(frame)
+
+
+def _explained(node: Node, error: Exception) -> str:
+    """What the first source that cannot be read says of itself, else the error."""
+    for source in node.sources:
+        if isinstance(source, Explains) and (problem := source.explain()):
+            return problem
+    return f"{type(error).__name__}: {error}"
 
 
 def lazy_of(node: Node, backend: Backend) -> Lazy:
@@ -162,7 +192,7 @@ def _call(node: Node, *values: Any) -> Any:
     assert node.function is not None
     try:
         return node.function(*values, *node.small)
+    except PipelineError as error:
+        raise at_stage(error, node.stage)
     except (pl.exceptions.PolarsError, ValueError) as error:
-        if isinstance(error, PipelineError):
-            raise
         raise RunError(f"stage {node.stage}: {type(error).__name__}: {error}") from error

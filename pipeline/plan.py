@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.backend import Backend
+from pipeline.backend import Backend, refusals
 from pipeline.columns import AXES
 from pipeline.errors import InputError, JobError, PipelineError, Problem, near
 from pipeline.job import Input, Job, Output, StageSpec
@@ -48,6 +49,13 @@ class Plan:
     tables: Mapping[str, Schema]
     uses: Mapping[str, int]
     fingerprints: Mapping[str, str]
+
+    def where(self, name: str) -> str:
+        """Where the job file has a table's stage or input, and its key: jobs/x.yaml:14:5: stages.gwas; '' where it has none."""
+        base = name.split(".")[0]
+        places = {f"stages.{stage.spec.name}": stage.spec.place for stage in self.stages}
+        places |= {f"inputs.{entry.name}": entry.place for entry in self.job.inputs.values()}
+        return next((f"{place.within(self.job.path)}: {key}" for key, place in places.items() if key.partition(".")[2] == base), "")
 
     def explain(self) -> str:
         """The plan as text: every table's columns, rows where known, and who reads it."""
@@ -103,6 +111,8 @@ class Planner:
             self._add(entry.name, entry.reader.table_schema())
             self.rows[entry.name] = entry.reader.rows()
             self.fingerprints[entry.name] = _identity(entry)
+            if self.backend == "gpu" and not self.tables[entry.name].arrays:
+                _need_scan(entry)
         except InputError as error:
             self.refused.append(f"{self._where(entry.place)}: inputs.{entry.name}: {error}")
 
@@ -143,10 +153,11 @@ class Planner:
                 self.problems.append(Problem(self._where(output.place), f"outputs.{output.name}.from", text))
             return
         columns = self.tables[output.table].columns.names()
-        for column in [*(name.removeprefix("-") for name in output.sort_by), *(output.columns or ())]:
-            if column not in columns:
-                text = f"table {output.table!r} has no column {column!r}.{near(column, columns)}"
-                self.problems.append(Problem(self._where(output.place), f"outputs.{output.name}", text))
+        for key, names in (("sort_by", [name for name, _ in output.order]), ("columns", output.columns or ())):
+            for column in names:
+                if column not in columns:
+                    text = f"table {output.table!r} has no column {column!r}.{near(column, columns)}"
+                    self.problems.append(Problem(self._where(output.where(key)), f"outputs.{output.name}.{key}", text))
 
     def _failed(self, table: str) -> bool:
         """Whether a table is missing only because what should give it was refused: one problem is said once."""
@@ -162,8 +173,9 @@ class Planner:
         return self.fingerprints[table.split(".")[0]] + table
 
     def _problem(self, spec: StageSpec, key: str, text: str) -> None:
+        key = key or _blamed(spec, text)
         where = f"stages.{spec.name}" + (f".{key}" if key else "")
-        self.problems.append(Problem(self._where(spec.where(key)), where, text))
+        self.problems.append(Problem(self._where(spec.where(key)), where, text.removeprefix(f"{key}: ")))
 
     def _where(self, place: Place) -> str:
         return str(place.within(self.job.path))
@@ -196,8 +208,28 @@ def _identity(entry: Input) -> str:
     return _digest([entry.format, entry.reader.model_dump(mode="json"), [(file, stat.st_size, stat.st_mtime_ns) for file, stat in stats]])
 
 
+def _need_scan(entry: Input) -> None:
+    """Raise InputError for files that cuDF cannot scan; those with arrays (genotypes) are read on the host."""
+    scan = entry.reader.model_copy(update={"parts": None}).sources(1)[0].load()
+    if isinstance(scan, pl.LazyFrame) and (refused := refusals(scan)):
+        raise InputError(f"backend gpu: cuDF cannot read this ({'; '.join(refused)}). Convert it to Parquet, or use backend: cpu.")
+
+
 def _digest(value: Any) -> str:
     return hashlib.blake2b(json.dumps(value, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+
+
+def _blamed(spec: StageSpec, text: str) -> str:
+    """The parameter that a message speaks of: the one it begins with, else the only one that holds a name which it quotes; '' for none."""
+    first = re.match(r"\w+(?=[.:])", text)
+    if first and first[0] in spec.places:
+        return first[0]
+    values = {key: json.dumps(value, ensure_ascii=False) for key, value in spec.stage.model_dump(mode="json").items() if key in spec.places}
+    for name in re.findall(r"'([^']+)'", text):
+        holders = [key for key, value in values.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", value)]
+        if len(holders) == 1:
+            return holders[0]
+    return ""
 
 
 def _column_message(text: str, reads: Mapping[str, Schema]) -> str:

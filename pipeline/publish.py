@@ -57,7 +57,8 @@ class Results:
             if isinstance(error, PlaceError):
                 raise
             remedy = "Make it writable, or choose another place with --out."
-            raise PlaceError(f"{self.place}: results cannot be written there: {error}. {remedy}") from error
+            why = f"{error.strerror}: {error.filename}" if error.strerror and error.filename else str(error)
+            raise PlaceError(f"{self.place}: results cannot be written there ({why}). {remedy}") from error
         return run
 
 
@@ -133,6 +134,19 @@ class RunFolder:
             self.warnings.append(f"{self.path}: not cleared: {error}")
         finally:
             self._close()
+
+    def discard(self) -> None:
+        """Give up a run that never began: nothing of it stays."""
+        self.abandon()
+        self._remove([f"runs/{self.id}/{RECORD}", f"runs/{self.id}"])
+
+    @property
+    def current(self) -> str | None:
+        """The id of the current run: this one once it is published, the former one before; None where there is none, or a damaged one."""
+        try:
+            return current_id(self._store)
+        except OSError:
+            return None
 
     def _sealed(self, listed: dict[str, Entry]) -> tuple[Entry, ...]:
         with ThreadPoolExecutor(HASH_THREADS) as pool:

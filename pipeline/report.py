@@ -47,9 +47,9 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
     highlights = [(seconds_text(document["seconds"]), "wall time"), *(entry for section in shown for entry in section.highlights)]
     job = record.plan.job
     page: str = _template().render(
-        title=job.title or job.name,
+        title=job.raw.get("title") or job.name,  # as the record has them, secrets masked
         job=job.name,
-        description=job.description,
+        description=job.raw.get("description"),
         record=document,
         highlights=highlights,
         rows={name: number_text(sum(entry.rows or 0 for entry in entries)) for name, entries in _by_output(executed.entries).items()},

@@ -12,9 +12,12 @@ import signal
 import sys
 import traceback
 from types import FrameType, TracebackType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, RefusedError
+
+if TYPE_CHECKING:
+    from pipeline.plan import Plan
 
 SIGNAL_EXITS = 128
 
@@ -53,16 +56,18 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.debug:
         sys.excepthook = _fault
     try:
-        return _do(options)
+        code = _do(options)
+        sys.stdout.flush()
     except PipelineError as error:
-        return _failed(options, str(error), error.exit_code, getattr(error, "__notes__", []))
-    except KeyboardInterrupt:
-        return _failed(options, "interrupted; the former result is unchanged", SIGNAL_EXITS + signal.SIGINT)
-    except Interrupted:
-        return _failed(options, "terminated; the former result is unchanged", SIGNAL_EXITS + signal.SIGTERM)
+        return _failed(options, error, str(error), error.exit_code)
+    except KeyboardInterrupt as error:
+        return _failed(options, error, "interrupted", SIGNAL_EXITS + signal.SIGINT)
+    except Interrupted as error:
+        return _failed(options, error, str(error), SIGNAL_EXITS + signal.SIGTERM)
     except BrokenPipeError:
-        sys.stderr.close()
-        return 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
 
 
 def _do(options: argparse.Namespace) -> int:
@@ -80,13 +85,25 @@ def _do(options: argparse.Namespace) -> int:
 
     job = LoadedJob(load(options.job, overrides))
     if options.check or options.explain:
-        plan = job.plan()
-        print(plan.explain() if options.explain else f"{options.job}: fits together ({len(plan.inputs)} inputs, {len(plan.stages)} stages)")
-        return 0
+        return _planned(options, job.plan())
     from pipeline.display import make_display
 
     backend.lean_imports = True
     job.run(make_display("json" if options.json else "quiet" if options.quiet else None))
+    return 0
+
+
+def _planned(options: argparse.Namespace, plan: Plan) -> int:
+    """What --check and --explain say of a job that fits together."""
+    if options.json:
+        import json
+
+        tables = {name: {column: str(dtype) for column, dtype in schema.columns.items()} for name, schema in plan.tables.items()}
+        print(json.dumps({"event": "planned", "job": plan.job.name, "backend": plan.backend, "tables": tables}))
+    elif options.explain:
+        print(plan.explain())
+    elif not options.quiet:
+        print(f"{options.job}: fits together ({len(plan.inputs)} inputs, {len(plan.stages)} stages)")
     return 0
 
 
@@ -104,11 +121,16 @@ def _tell(options: argparse.Namespace) -> int:
     return 0
 
 
-def _failed(options: argparse.Namespace, message: str, code: int, notes: list[str] | None = None) -> int:
+def _failed(options: argparse.Namespace, error: BaseException, message: str, code: int) -> int:
+    """Say what went wrong; with --json a refusal is an event too, as the end of a run that failed is."""
     if options.debug:
         traceback.print_exc()
-    for line in (message, *(notes or [])):
-        print(f"error: {line}" if line == message else line, file=sys.stderr)
+    for line in (f"error: {message}", *getattr(error, "__notes__", [])):
+        print(line, file=sys.stderr)
+    if options.json and code == RefusedError.exit_code:
+        import json
+
+        print(json.dumps({"event": "refused", "error": message}), flush=True)
     return code
 
 
@@ -117,7 +139,7 @@ def _fault(kind: type[BaseException], error: BaseException, _trace: TracebackTyp
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise Interrupted
+    raise Interrupted("terminated by SIGTERM")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipeline.backend import Backend, collect_spread, spread_engine
-from pipeline.errors import PipelineError, RunError
-from pipeline.node import Node, evaluate, extract, lazy_of
+from pipeline.errors import PipelineError, RunError, at_stage
+from pipeline.node import Node, evaluate, extract, fill, lazy_of
 from pipeline.part import Part, added_counts
 
 
@@ -67,7 +67,9 @@ class ClusterSession(Session):
         if self.workers == 1 or self.backend != "gpu" or len(node.sources) == 1 or not node.is_query:
             return super().evaluate(node)
         self.all_gpus = self.all_gpus or spread_engine(self.client)
-        frame = run_task(node.stage, collect_spread, lazy_of(node, self.backend).query, self.all_gpus)
+        tree, futures = extract(node, self.is_future)
+        whole = fill(tree, self.client.gather(futures))  # a fitted state, say: the query is built here and not in a task
+        frame = run_task(node.stage, collect_spread, lazy_of(whole, self.backend).query, self.all_gpus)
         return self.client.scatter(Part(frame), hash=False)
 
     def close(self) -> None:
@@ -93,10 +95,10 @@ def describe(*parts: Part) -> dict[str, Any]:
 
 
 def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run one task. Raises our own errors as they are and every other one as a RunError that names the stage."""
+    """Run one task. Raises our own errors, and every other one as a RunError; both name the stage."""
     try:
         return function(*arguments)
-    except PipelineError:
-        raise
+    except PipelineError as error:
+        raise at_stage(error, stage)
     except Exception as error:
         raise RunError(f"stage {stage}: {type(error).__name__}: {error}") from error

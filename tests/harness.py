@@ -30,7 +30,13 @@ def two_workers() -> Iterator[ClusterSession]:
     from distributed import Client, LocalCluster
 
     register_with_dask()
-    options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None, "silence_logs": logging.ERROR}
+    options = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "host": "127.0.0.1",
+        "dashboard_address": "127.0.0.1:0",
+        "silence_logs": logging.ERROR,
+    }
     with LocalCluster(processes=True, **options) as cluster, Client(cluster) as client:
         client.run(register_with_dask)
         yield ClusterSession(client, "cpu", workers=2, threads=1)

@@ -6,74 +6,19 @@ import datetime as dt
 import math
 import random
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 import polars as pl
 import pytest
-from ruamel.yaml import YAML
 
 from pipeline.expression import FUNCTIONS, ExpressionError, check_filter, check_value, finite, parse
+from tests.expression_page import EXAMPLES, Example, derived, frame_of, yaml_value
 
-PAGE = Path(__file__).parents[1] / "docs" / "expressions.md"
 SCHEMA = pl.DataFrame(
     {"x": [1.5], "y": [0.0], "i": [1], "t": ["a"], "u": ["b"], "a": [True], "d": [dt.date(2020, 6, 1)], "s": [dt.datetime(2020, 6, 1)]}
     | {"sex": ["f"], "age": [40], "blob": [b"a"], "many": [[1]]},
     schema_overrides={"age": pl.Int32},
 ).schema
-
-
-class Example(NamedTuple):
-    """A row of the page: with these columns the expression has this result; `function` where it stands in the table of functions."""
-
-    expression: str
-    columns: str
-    result: str
-    function: str
-    gives: str
-    runs_on: str
-
-
-def page_examples() -> Iterator[Example]:
-    header: list[str] = []
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("|"):
-            header = []
-            continue
-        cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if not header:
-            header = cells
-        elif not line.startswith("| ---"):
-            row = {
-                name: cell if name == "gives" else cell.removeprefix("`").removesuffix("`")
-                for name, cell in zip(header, cells, strict=True)
-            }
-            names = ("function", "gives", "runs on")
-            yield Example(row["expression"], row["columns"], row["result"], *(row.get(name, "") for name in names))
-
-
-EXAMPLES = list(page_examples())
-
-
-def yaml_value(text: str) -> Any:
-    return YAML(typ="safe", pure=True).load(text)
-
-
-def frame_of(columns: str) -> pl.DataFrame:
-    """The columns of an example; one that is null throughout is a number, or a condition where its name is a or b."""
-    values = {name: value if isinstance(value, list) else [value] for name, value in yaml_value(f"{{{columns}}}").items()} or {
-        "one_row": [0]
-    }
-    empty = {name: pl.Boolean if name in {"a", "b"} else pl.Int64 for name, listed in values.items() if set(listed) == {None}}
-    return pl.DataFrame(values, schema_overrides=empty)
-
-
-def derived(text: str, frame: pl.DataFrame) -> pl.Series:
-    value, dtype = check_value(text, frame.schema)
-    column = frame.lazy().with_columns(finite(value, dtype).alias("answer")).collect()["answer"]
-    assert column.dtype == dtype
-    return column
 
 
 def test_page__has_examples_of_everything() -> None:
@@ -95,34 +40,6 @@ def test_page__lists_exactly_the_functions() -> None:
     assert listed == {name: (function.meaning, function.gpu) for name, function in FUNCTIONS.items()}
     for example in EXAMPLES:
         assert f"{example.function}(" in example.expression if example.function else True
-
-
-def cudf_errors(text: str, frame: pl.DataFrame) -> list[Exception]:
-    """What cuDF's translator, which needs no GPU, finds in the way of a column made of the expression."""
-    cudf_polars = pytest.importorskip("cudf_polars", reason="needs the RAPIDS packages")
-    value, dtype = check_value(text, frame.schema)
-    query = frame.lazy().with_columns(finite(value, dtype).alias("answer"))
-    translator = cudf_polars.Translator(query._ldf.visit(), pl.GPUEngine(raise_on_fail=True, executor="in-memory"))
-    translator.translate_ir()
-    return list(translator.errors)
-
-
-@pytest.mark.contract
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.expression} of {example.columns}")
-def test_cudf__takes_what_the_page_says(example: Example) -> None:
-    errors = cudf_errors(example.expression, frame_of(example.columns))
-    cpu_only = bool(example.runs_on or re.search(r"like '[^']*(_|[^%']%[^%'])|ilike|~\*|[+] interval", example.expression))
-    assert bool(errors) == cpu_only, errors
-
-
-CPU_ONLY = ["greatest(t, u)", "left(t, i)", "right(t, i)", "substr(t, i, 2)", "lpad(t, i, '0')", "strpos(t, u)", "regexp_like(t, 'a', 'i')"]
-CPU_ONLY += ["cast(t as decimal(10, 2))", "cast(s as varchar)", "s - interval '1 hour'"]
-
-
-@pytest.mark.contract
-@pytest.mark.parametrize("text", CPU_ONLY)
-def test_cudf__refuses_what_the_page_says(text: str) -> None:
-    assert cudf_errors(text, pl.DataFrame(schema=SCHEMA).drop("blob", "many").clear(1))
 
 
 REFUSED = {

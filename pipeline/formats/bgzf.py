@@ -136,6 +136,15 @@ def plan_ranges(path: str | Path, target_bytes: int) -> list[TextRange]:
     return [TextRange(name, kind, start, end, before) for (start, before), end in zip(starts, ends, strict=True)]
 
 
+def text_size(path: str | Path) -> int:
+    """Bytes of text in a plain or bgzip file, nothing inflated; a gzip file, which cannot be cut, counts by its own size."""
+    file_bytes = Path(path).stat().st_size
+    if file_kind(path) != "bgzf":
+        return file_bytes
+    with reading(path):
+        return sum(size for _, size in _blocks(str(path), file_bytes))
+
+
 def open_text(path: str | Path, kind: Kind) -> BinaryIO:
     """The text of a file from its beginning, inflated where it is gzip or bgzip."""
     return Path(path).open("rb") if kind == "plain" else cast("BinaryIO", gzip.open(path, "rb"))

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from pipeline.errors import InputError, near
 from pipeline.format import InputFormat, OutputFormat
+from pipeline.formats.csv_problems import first_problem, header_line
 from pipeline.part import Part, Schema
 
 DTYPES: dict[str, pl.DataType] = {
@@ -34,6 +35,7 @@ DtypeName = Literal[
     "string", "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "date", "datetime"
 ]
 INFER_ROWS = 10_000
+SEPARATORS = "\t;|,"
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ class CsvSource:
 
     def interval(self, column: str) -> None:
         """Text has no statistics."""
+
+    def explain(self) -> str | None:
+        """What is wrong with the file, for a query over it that has failed; None where nothing is."""
+        return first_problem(self.path, dict(self.dtypes), self.separator, self.null_values)
 
 
 class CsvInput(InputFormat):
@@ -83,11 +89,24 @@ class CsvInput(InputFormat):
         return {name: DTYPES[self.columns[name]] if name in self.columns else dtype for name, dtype in first.items()}
 
     def _inferred(self, path: str) -> dict[str, pl.DataType]:
+        header = header_line(path, self.separator)
+        self._check_header(path, header)
         try:
             scan = pl.scan_csv(path, separator=self.separator, null_values=list(self.null_values), infer_schema_length=INFER_ROWS)
             return {name: pl.Int64() if dtype.is_integer() else dtype for name, dtype in scan.collect_schema().items()}
-        except pl.exceptions.PolarsError as error:
-            raise InputError(f"{path}: not a table of text with a header line ({error}). Is separator {self.separator!r} right?") from error
+        except (pl.exceptions.PolarsError, OSError) as error:
+            problem = first_problem(path, dict.fromkeys(header, pl.String()), self.separator, self.null_values)
+            raise InputError(problem or f"{path}: not a table of text ({error}). Is separator {self.separator!r} right?") from error
+
+    def _check_header(self, path: str, header: list[str]) -> None:
+        """Raise InputError for a name that stands twice or is empty, or for a lone one that holds what usually separates names."""
+        for name in header:
+            if not name or header.count(name) > 1:
+                what = f"names {name!r} {header.count(name)} times" if name else "has a column with no name"
+                raise InputError(f"{path}: its header line {what}, and every column needs a name of its own; rename it in the file")
+        others = [mark for mark in SEPARATORS if mark != self.separator and mark in header[0]]
+        if len(header) == 1 and others:
+            raise InputError(f"{path}: its header line {header[0]!r} is one column by separator {self.separator!r}; is it {others[0]!r}?")
 
     def sources(self, parallel: int) -> Sequence[CsvSource]:
         """One part a file, or `parts` ranges of rows."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -26,9 +27,14 @@ PART_BYTES_LEAST, PART_BYTES_MOST = 8 << 20, 256 << 20  # bytes in a part: fewer
 ROW_GROUP = 250_000
 
 
-@lru_cache(maxsize=4096)
 def footer(path: str) -> Any:
-    """The footer of a Parquet file. Raises InputError where the file is none, or torn."""
+    """The footer of a Parquet file, read once while the file is unchanged. Raises InputError where the file is none, or torn."""
+    now = Path(path).stat()
+    return _footer(path, now.st_mtime_ns, now.st_size)
+
+
+@lru_cache(maxsize=4096)
+def _footer(path: str, _changed: int, _size: int) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -100,10 +106,12 @@ class ParquetSource:
         bounds = []
         for piece in self.ranges:
             meta = footer(piece.path)
-            index = next((i for i in range(meta.num_columns) if meta.row_group(0).column(i).path_in_schema == column), None)
+            index = next((i for i in range(meta.num_columns) if meta.schema.column(i).path == column), None)
             for group, _ in piece.groups():
                 stats = None if index is None else meta.row_group(group).column(index).statistics
-                if stats is None or not stats.has_min_max or stats.null_count or stats.physical_type not in {"INT32", "INT64"}:
+                if stats is None or not (stats.has_min_max and stats.has_null_count) or stats.null_count:
+                    return None
+                if stats.physical_type not in {"INT32", "INT64"}:
                     return None
                 bounds.append((stats.min, stats.max))
         return (min(low for low, _ in bounds), max(high for _, high in bounds)) if bounds else None
@@ -123,7 +131,7 @@ class ParquetInput(InputFormat):
             footer(file)
             other = pl.read_parquet_schema(file)
             if other != first:
-                differing = sorted({*first.items()} ^ {*other.items()}, key=str)[:3]
+                differing = sorted({*first.items()} ^ {*other.items()}, key=str)[:3] or "the order"
                 raise InputError(f"{file}: its columns differ from those of {files[0]}: {differing}. Give files of one schema.")
         samples = self._samples(files)
         columns = pl.Schema({name: dtype for name, dtype in first.items() if samples is None or name != CALLS})
@@ -198,12 +206,13 @@ class ParquetOutput(OutputFormat):
     compression: Literal["zstd", "snappy", "lz4", "uncompressed"] = "zstd"
 
     def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
-        """Write one part; arrays of features become columns named by their axis."""
+        """Write one part; arrays of features become columns named by their axis, a missing one (NaN) null."""
         frame = part.frame
         for name, array in part.arrays.items():
             if name != CALLS:
                 labels = axes[name][AXIS_IDS[AXES[name]]].to_list()
-                frame = frame.hstack([pl.Series(label, column) for label, column in zip(labels, to_host(array).T, strict=True)])
+                columns = [pl.Series(label, column) for label, column in zip(labels, to_host(array).T, strict=True)]
+                frame = frame.hstack([column.fill_nan(None) if column.dtype.is_float() else column for column in columns])
         if self.calls and CALLS in part.arrays:
             self._write_calls(frame, to_host(part.arrays[CALLS]), axes[CALLS], path)
         else:

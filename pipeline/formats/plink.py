@@ -19,8 +19,8 @@ PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20
 
 
 @lru_cache(maxsize=16)
-def _fileset(bed: str, _changed: float) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Variants and people of a fileset, read once while its .bed is unchanged."""
+def _fileset(bed: str, _changed: tuple[int, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Variants and people of a fileset, read once while its three files are unchanged."""
     bim, fam = bim_and_fam(bed)
     variants, people = read_bim(bim), read_fam(fam)
     bed_shape_check(bed, variants.height, people.height)
@@ -32,7 +32,7 @@ class PlinkSource:
     """`count` variants of a fileset from `first` on."""
 
     bed: str
-    changed: float
+    changed: tuple[int, ...]
     first: int
     count: int
     cheap: bool = False
@@ -52,11 +52,11 @@ class PlinkInput(InputFormat):
     name = "plink"
     suffixes = (".bed",)
 
-    def _bed(self) -> tuple[str, float]:
+    def _bed(self) -> tuple[str, tuple[int, ...]]:
         files = self.files()
         if len(files) > 1:
             raise InputError(f"{files[1]}: one .bed is one input; name {files[0]} and this one as inputs of their own")
-        return files[0], Path(files[0]).stat().st_mtime
+        return files[0], tuple(Path(file).stat().st_mtime_ns for file in (files[0], *bim_and_fam(files[0])))
 
     def table_schema(self) -> Schema:
         """The columns of the .bim and of the .fam; lengths of all three files are checked."""

@@ -12,7 +12,7 @@ import polars as pl
 from pipeline.columns import VOCABULARY
 from pipeline.errors import InputError
 from pipeline.format import InputFormat
-from pipeline.formats.bgzf import TextRange, plan_ranges, read_lines
+from pipeline.formats.bgzf import TextRange, plan_ranges, read_lines, text_size
 from pipeline.formats.vcf_text import VcfHeader, parse_records, read_header
 from pipeline.kernels.genotypes import packed_width
 from pipeline.part import Part, Schema, added_counts
@@ -75,5 +75,5 @@ class VcfInput(InputFormat):
         text = size if files[0].endswith(".vcf") else 20 * size
         target = min(max(text // (2 * parallel), TEXT_BYTES_LEAST), TEXT_BYTES_MOST)
         if self.parts:
-            target = max(1, text // self.parts)
+            target = -(-sum(text_size(file) for file in files) // self.parts)
         return [VcfSource(part, read_header(file)) for file in files for part in plan_ranges(file, target)]

@@ -10,15 +10,14 @@ import numpy as np
 def auc(truth: Any, score: Any) -> float:
     """Area under the ROC curve of `score [n]` for `truth [n]` of 0 and 1, ties counted half; NaN where only one class is there.
 
-    The rank-sum form of Hanley & McNeil (1982), Radiology 143:29-36.
+    The share of pairs, one of each class, whose scores stand in the right order (Hanley & McNeil 1982, Radiology 143:29-36).
     """
-    positives, n = float(truth.sum()), len(truth)
-    if positives in (0.0, float(n)):
+    above, below = score[truth == 1], np.sort(score[truth == 0])
+    pairs = len(above) * len(below)
+    if pairs == 0:
         return float("nan")
-    values, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
-    del values
-    ranks = np.cumsum(counts) - (counts - 1) / 2
-    return float((ranks[inverse][truth == 1].sum() - positives * (positives + 1) / 2) / (positives * (n - positives)))
+    right = np.searchsorted(below, above, "left").sum() + np.searchsorted(below, above, "right").sum()
+    return float(right / (2 * pairs))
 
 
 def log_loss(truth: Any, probability: Any) -> float:

@@ -58,7 +58,15 @@ def _axis(stage: str, few: Part) -> Part:
         raise DataError(f"stage {stage}: none of the chosen variants is in the genotype table. Are their ids written alike?")
     several = pl.col("variant_id").is_duplicated()
     full = pl.concat_str("variant_id", "ref", "alt", separator=":")
-    return Part(few.frame.with_columns(pl.when(several).then(full).otherwise("variant_id").alias("variant_id")))
+    named = few.frame.with_columns(pl.when(several).then(full).otherwise("variant_id").alias("variant_id"))
+    twice = named.filter(pl.col("variant_id").is_duplicated())["variant_id"]
+    if len(twice):
+        times = int((twice == twice[0]).sum())
+        raise DataError(
+            f"stage {stage}: the genotype table has {twice[0]!r} {times} times, and a feature needs a name of its own. "
+            "Use drop_duplicates by variant_id, ref and alt before."
+        )
+    return Part(named)
 
 
 def _features(backend: str, few: Part, people: Part) -> Part:

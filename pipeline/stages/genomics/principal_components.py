@@ -65,6 +65,7 @@ class PrincipalComponents(Whole, name="principal_components", version=1):
             raise DataError(
                 f"stage {stage}: {self.components} components of {people.frame.height} people; ask for at most as many as people"
             )
+        _check_pairs(stage, sums[1], people.frame["sample_id"])
         values, vectors = principal_components(grm(sums[0], sums[1]), self.components)
         values, vectors = to_host(values), to_host(vectors)
         axes = [pl.Series(f"pc{i + 1}", np.ascontiguousarray(vectors[:, i])) for i in range(self.components)]
@@ -95,6 +96,17 @@ def _added(sums: list[tuple[Any, Any, int]]) -> tuple[Any, Any, int]:
         counts += more[1]
         used += more[2]
     return products, counts, used
+
+
+def _check_pairs(stage: str, shared: Any, people: pl.Series) -> None:
+    """DataError, with the person who lacks most, where two people have no variant in common; `shared` counts those of each pair."""
+    apart = to_host((shared <= 0).sum(axis=0))
+    if apart.any():
+        worst = int(apart.argmax())
+        raise DataError(
+            f"stage {stage}: {people[worst]!r} shares no called variant that varies with {apart[worst]} of {len(people)} people, so their "
+            "relationship is unknown. Remove people with a low call rate first (sample_qc), or use more variants."
+        )
 
 
 def _item(values: tuple[Any, ...], index: int) -> Any:

@@ -21,8 +21,8 @@ QUALITY = ("call_rate", "alt_frequency", "minor_allele_frequency", "hwe_p_value"
 class VariantQc(Whole, name="variant_qc", version=1):
     """Measure every variant and keep those of good quality.
 
-    Adds call_rate, alt_frequency, minor_allele_frequency and hwe_p_value. A variant that nobody is called for has no frequency and is
-    dropped by min_maf. Counts say how many fell at each filter, in the order call rate, frequency, Hardy-Weinberg.
+    Adds call_rate, alt_frequency, minor_allele_frequency and hwe_p_value. A variant that nobody is called for has no frequency; any
+    min_call_rate or min_maf above 0 drops it. Counts say how many fell at each filter, in the order call rate, frequency, Hardy-Weinberg.
 
     Example:
         {use: variant_qc, from: cohort, as: passed, min_call_rate: 0.98, min_maf: 0.01, min_hwe_p: 1e-6}
@@ -64,7 +64,7 @@ class VariantQc(Whole, name="variant_qc", version=1):
         measured = measured.with_columns(pl.when(tested).then(p_value).alias("hwe_p_value"))
         fell = {
             "low_call_rate": pl.col("call_rate").fill_null(0) < self.min_call_rate,
-            "low_maf": (pl.col("minor_allele_frequency").fill_null(-1) < self.min_maf),
+            "low_maf": pl.col("minor_allele_frequency").fill_null(0) < self.min_maf,
             "out_of_hardy_weinberg": pl.col("hwe_p_value").fill_null(1) < self.min_hwe_p,
         }
         keep, lost = pl.repeat(True, measured.height, eager=True), {"variants_in": measured.height}

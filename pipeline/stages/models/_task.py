@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import polars as pl
 
 from pipeline.backend import Backend, to_host, xgboost_device
 from pipeline.columns import AXES, AXIS_IDS
+from pipeline.errors import DataError
 from pipeline.kernels.metrics import accuracy, auc, log_loss, r2, rmse
 from pipeline.part import Part
 
@@ -68,9 +69,15 @@ class Task:
         return {**own, **{name: self.p[name] for name in same}, "colsample_bytree": self.p["colsample"], "nthread": self.threads, **classes}
 
     def matrix(self, part: Part) -> np.ndarray[Any, Any]:
-        """Features of a part's rows, float32 [rows, features], NaN where missing."""
+        """Features of a part's rows, float32 [rows, features], NaN where missing. Raises DataError for an infinite one."""
         empty = np.empty((part.frame.height, 0), np.float32)
         columns: np.ndarray[Any, Any] = part.frame.select(pl.col(self.columns).cast(pl.Float32)).to_numpy() if self.columns else empty
+        infinite = np.isinf(columns).any(axis=0)
+        if infinite.any():
+            raise DataError(
+                f"stage {self.stage}: feature {self.columns[int(infinite.argmax())]!r} has infinite values (a division by zero?), or some "
+                "beyond the 32 bits of XGBoost's numbers. Make them null, or leave it out by exclude."
+            )
         arrays = [to_host(part.arrays[name]) for name in self.arrays]
         matrix: np.ndarray[Any, Any] = np.hstack([columns, *arrays], dtype=np.float32) if arrays else columns
         return matrix
@@ -105,30 +112,42 @@ class Rows:
 
     @staticmethod
     def of(task: Task, part: Part) -> Rows:
-        """The rows of a part; the matrix of all features is made at once where it is small."""
+        """The rows of a part; the matrix of all features is made here where it is small, piece by piece to need its memory once."""
+        rows = Rows(task, part, task.labels(part.frame), task.split(part.frame), None)
         width = len(task.columns) + sum(part.arrays[name].shape[1] for name in task.arrays)
-        small = 4 * width * part.frame.height <= MATRIX_BYTES
-        return Rows(task, part, task.labels(part.frame), task.split(part.frame), task.matrix(part) if small else None)
+        if 4 * width * part.frame.height > MATRIX_BYTES:
+            return rows
+        features = np.empty((part.frame.height, width), np.float32)
+        for at in rows._slices():
+            features[at] = task.matrix(rows._piece(at))
+        return replace(rows, features=features)
 
     def batches(self, split: str | None) -> Iterator[tuple[Any, Any]]:
         """Features and labels of one split's rows that have a label (of all rows for None), a fixed number of source rows at a time."""
-        for start in range(0, max(len(self.labels), 1), BATCH_ROWS):
-            at = slice(start, start + BATCH_ROWS)
+        for at in self._slices():
             features = self.features[at] if self.features is not None else self.task.matrix(self._piece(at))
             if split is None:
                 yield features, self.labels[at]
                 continue
-            wanted = self.of_split(split)[at]
+            wanted = self.of_split(split, at)
             if wanted.any():
                 yield features[wanted], self.labels[at][wanted]
 
-    def of_split(self, split: str) -> np.ndarray[Any, Any]:
-        """Which rows are of a split and have a label."""
-        chosen: np.ndarray[Any, Any] = (self.split == SPLITS.index(split)) & ~np.isnan(self.labels)
-        return chosen
+    def of_split(self, split: str, at: slice = slice(None)) -> np.ndarray[Any, Any]:
+        """Which rows (of those at `at`) are of a split and have a label."""
+        return chosen_rows(self.labels[at], self.split[at], split)
+
+    def _slices(self) -> list[slice]:
+        return [slice(start, start + BATCH_ROWS) for start in range(0, max(len(self.labels), 1), BATCH_ROWS)]
 
     def _piece(self, at: slice) -> Part:
         return Part(self.part.frame[at], {name: array[at] for name, array in self.part.arrays.items()})
+
+
+def chosen_rows(labels: np.ndarray[Any, Any], codes: np.ndarray[Any, Any], split: str) -> np.ndarray[Any, Any]:
+    """Which rows are of a split and have a label, from their labels and split codes."""
+    chosen: np.ndarray[Any, Any] = (codes == SPLITS.index(split)) & ~np.isnan(labels)
+    return chosen
 
 
 def class_weights(task: Task, labels: Any) -> Callable[[Any], Any]:
@@ -148,12 +167,8 @@ def _same_weight(_labels: Any) -> None:
     """No weights: every row weighs the same."""
 
 
-def measured(task: Task, labels: Any, predicted: Any) -> dict[str, float | None]:
-    """The metrics that fit the objective, over the rows with a target; null where there is none to measure."""
-    known = ~np.isnan(labels)
-    truth, score = labels[known], predicted[known]
-    if len(truth) == 0:
-        return {"rows": 0}
+def measured(task: Task, truth: Any, score: Any) -> dict[str, float | None]:
+    """The metrics that fit the objective, of rows that have a label (one row at least); null for one that such rows cannot have."""
     if task.p["objective"] == "regression":
         found = {"rmse": rmse(truth, score), "r2": r2(truth, score)}
     elif task.p["objective"] == "binary":

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.backend import import_xgboost
+from pipeline.backend import import_xgboost, to_device, to_host, xgboost_device
 from pipeline.errors import DataError
-from pipeline.part import Part, concat_parts
+from pipeline.part import Part, concat_parts, take
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._task import SPLITS, Rows, Task, class_weights, measured
+from pipeline.stages.models._task import SPLITS, Rows, Task, chosen_rows, class_weights, measured
 from pipeline.table import Table
 
 
@@ -58,50 +58,63 @@ def train_task(task: Task, described: Sequence[dict[str, Any]], counts: tuple[in
     """Train on parts (the first of `values`), with axes and fitted states behind them."""
     parts, axes = values[: counts[0]], [part.frame for part in values[counts[0] : sum(counts)]]
     states = [part.frame for part in values[sum(counts) :]]
-    rows = Rows.of(task, in_key_order(concat_parts(parts), task.p["key"]))
+    rows = Rows.of(task, in_key_order(task, concat_parts(parts)))
     check_target(task, rows.part.frame, rows.labels, rows.split)
     booster = _booster(task, rows, task.names(axes))
-    return finished(task, booster, rows, predict(task, booster, rows), (axes, described, states))
+    return finished(task, booster, rows, predict(booster, rows), (axes, described, states))
 
 
-def in_key_order(whole: Part, key: str) -> Part:
-    """The rows in the order of the key; as they are where they have it already."""
-    if whole.frame[key].is_sorted():
-        return whole
-    order = whole.frame[key].arg_sort()
-    return Part(whole.frame[order], {name: array[order.to_numpy()] for name, array in whole.arrays.items()})
+def in_key_order(task: Task, whole: Part) -> Part:
+    """The rows in the order of the key; as they are where they have it already. Raises DataError where a key comes twice."""
+    name = task.p["key"]
+    if not whole.frame[name].is_sorted():
+        order = whole.frame[name].arg_sort()
+        whole = Part(whole.frame[order], {array: take(values, order.to_numpy()) for array, values in whole.arrays.items()})
+    keys = whole.frame[name]
+    again = keys.slice(1).eq_missing(keys.head(-1)).arg_max()
+    if again is not None and keys[again] == keys[again + 1]:
+        raise DataError(f"stage {task.stage}: the key {name!r} has the value {keys[again]!r} twice. It must name each row once.")
+    return whole
 
 
 def check_target(task: Task, rows: pl.DataFrame, labels: Any, split: Any) -> None:
     """Raise DataError where the training rows' target cannot be learned."""
-    target, known = task.p["target"], ~np.isnan(labels)
-    seen = labels[(split == SPLITS.index("train")) & known]
-    if len(seen) == 0:
-        raise DataError(f"stage {task.stage}: no training row has a {target!r}. Is the split column right, and the target not all missing?")
-    values = np.unique(seen)
-    if task.p["objective"] == "binary" and not set(values.tolist()) <= {0.0, 1.0}:
-        raise DataError(f"stage {task.stage}: {target!r} is not binary, it has values {values[:5].tolist()}; 0 and 1 are needed")
-    if len(values) == 1:
-        raise DataError(f"stage {task.stage}: {target!r} is {values[0]:g} in every training row; there is nothing to learn")
-    if task.p["early_stopping_rounds"] and not ((split == SPLITS.index("validation")) & known).any():
-        raise DataError(f"stage {task.stage}: early stopping needs validation rows with a {target!r}, and there are none")
+    target, stage, known = task.p["target"], f"stage {task.stage}", labels[~np.isnan(labels)]
     odd = sorted({*rows[target].drop_nulls().cast(pl.String).unique().to_list()} - {*task.classes}) if task.classes else []
     if odd:
-        raise DataError(f"stage {task.stage}: {target!r} has the value {odd[0]!r}, which classes does not list: {task.classes}")
+        raise DataError(f"{stage}: {target!r} has the value {odd[0]!r}, which classes does not list: {task.classes}")
+    if np.isinf(known).any():
+        raise DataError(f"{stage}: {target!r} has infinite values (a division by zero?). Make them null, and they are predicted only.")
+    values = np.unique(known)
+    if task.p["objective"] == "binary" and not set(values.tolist()) <= {0.0, 1.0}:
+        raise DataError(f"{stage}: {target!r} is not binary, it has values {values[:5].tolist()}; 0 and 1 are needed")
+    seen = np.unique(labels[chosen_rows(labels, split, "train")])
+    if len(seen) == 0:
+        raise DataError(f"{stage}: no training row has a {target!r}. Is the split column right, and the target not all missing?")
+    if len(seen) == 1:
+        value = task.classes[int(seen[0])] if task.classes else f"{seen[0]:g}"
+        raise DataError(f"{stage}: {target!r} is {value} in every training row; there is nothing to learn")
+    if task.p["early_stopping_rounds"] and not chosen_rows(labels, split, "validation").any():
+        raise DataError(f"{stage}: early stopping needs validation rows with a {target!r}, and there are none")
 
 
 def _booster(task: Task, rows: Rows, names: list[str]) -> Any:
     xgb = import_xgboost()
-    stop, weigh = task.p["early_stopping_rounds"], class_weights(task, rows.labels[rows.of_split("train")])
+    weigh = class_weights(task, rows.labels[rows.of_split("train")])
     about = {"feature_names": names, "feature_types": task.types(names)}
     options = {"max_bin": task.p["max_bin"], "enable_categorical": True, "nthread": task.threads}
     train = xgb.QuantileDMatrix(_data_iter(xgb, partial(rows.batches, "train"), weigh, about), **options)
     watched = []
-    if stop:
-        watched = [
-            (xgb.QuantileDMatrix(_data_iter(xgb, partial(rows.batches, "validation"), weigh, about), ref=train, **options), "validation")
-        ]
-    return xgb.train(task.parameters(), train, task.p["rounds"], evals=watched, early_stopping_rounds=stop, verbose_eval=False)
+    if task.p["early_stopping_rounds"]:
+        validation = _data_iter(xgb, partial(rows.batches, "validation"), weigh, about)
+        watched = [(xgb.QuantileDMatrix(validation, ref=train, **options), "validation")]
+    return xgb.train(task.parameters(), train, task.p["rounds"], evals=watched, callbacks=stopping(task), verbose_eval=False)
+
+
+def stopping(task: Task) -> list[Any]:
+    """XGBoost's early stopping where it is asked for; the booster is cut after its best round, so that it predicts what is published."""
+    rounds = task.p["early_stopping_rounds"]
+    return [import_xgboost().callback.EarlyStopping(rounds=rounds, save_best=True)] if rounds else []
 
 
 def _data_iter(xgb: Any, batches: Callable[[], Iterator[tuple[Any, Any]]], weigh: Callable[[Any], Any], about: dict[str, Any]) -> Any:
@@ -109,22 +122,28 @@ def _data_iter(xgb: Any, batches: Callable[[], Iterator[tuple[Any, Any]]], weigh
     state = {"at": batches()}
 
     def advance(_self: Any, input_data: Any) -> bool:
+        """Hand over the next batch; False where there is none."""
         for features, labels in state["at"]:
             input_data(data=features, label=labels, weight=weigh(labels), **about)
             return True
         return False
 
     def reset(_self: Any) -> None:
+        """Begin again."""
         state["at"] = batches()
 
     return type("Batches", (xgb.DataIter,), {"next": advance, "reset": reset})()
 
 
-def predict(task: Task, booster: Any, rows: Rows) -> np.ndarray[Any, Any]:
-    """Predictions of all rows, float32 [rows] or [rows, classes], by the trees up to the best round."""
-    best = (0, booster.best_iteration + 1) if task.p["early_stopping_rounds"] else (0, 0)
-    pieces = [booster.inplace_predict(features, iteration_range=best, validate_features=False) for features, _ in rows.batches(None)]
-    return np.concatenate(pieces)
+def predict(booster: Any, rows: Rows) -> np.ndarray[Any, Any]:
+    """Predictions of all rows, float32 [rows] or [rows, classes].
+
+    Booster and features are brought to one device: a saved model does not say where it ran, and host arrays would miss the GPU.
+    """
+    backend = rows.task.backend
+    booster.set_param({"device": xgboost_device(backend)})
+    batches = (to_device(features, backend) for features, _ in rows.batches(None))
+    return np.concatenate([to_host(booster.inplace_predict(features, validate_features=False)) for features in batches])
 
 
 def finished(task: Task, booster: Any, rows: Rows, predicted: Any, about: tuple[Any, Any, Any]) -> Trained:
@@ -133,10 +152,11 @@ def finished(task: Task, booster: Any, rows: Rows, predicted: Any, about: tuple[
     names, kept = task.names(axes), [name for name in (task.p["key"], task.p["split"], task.p["target"]) if name]
     columns = [f"prediction_{value}" for value in task.classes] or ["prediction"]
     values = np.atleast_2d(predicted.T)
-    predictions = rows.part.frame.select(kept).hstack([pl.Series(c, np.ascontiguousarray(v)) for c, v in zip(columns, values, strict=True)])
-    members = {name: rows.split == code for code, name in enumerate(SPLITS) if (rows.split == code).any()}
-    metrics = {name: measured(task, rows.labels[member], predicted[member]) for name, member in members.items()}
-    trees = booster.best_iteration + 1 if task.p["early_stopping_rounds"] else task.p["rounds"]
+    predictions = rows.part.frame[kept].hstack([pl.Series(c, np.ascontiguousarray(v)) for c, v in zip(columns, values, strict=True)])
+    sizes = {f"rows_{name}": int((rows.split == code).sum()) for code, name in enumerate(SPLITS)}
+    members = {name: rows.of_split(name) for name in SPLITS}
+    metrics = {name: measured(task, rows.labels[of], predicted[of]) for name, of in members.items() if of.any()}
+    trees = booster.num_boosted_rounds()
     fitted = [{**what, "state": state.to_dict(as_series=False)} for what, state in zip(described, states, strict=True)]
     text = {
         "model": f"{task.stage}.ubj", **{name: task.p[name] for name in ("objective", "target", "key")}, "classes": task.classes,
@@ -144,7 +164,7 @@ def finished(task: Task, booster: Any, rows: Rows, predicted: Any, about: tuple[
         "parameters": task.parameters(), "fitted": fitted,
     }  # fmt: skip
     description = (json.dumps(text, indent=1, default=str) + "\n").encode()
-    counts = {"features": len(names), "trees_used": trees, **{f"rows_{name}": int(member.sum()) for name, member in members.items()}}
+    counts = {"features": len(names), "trees_used": trees, **{name: size for name, size in sizes.items() if size}}
     return Trained(Part(predictions), Part(_importance(booster, names)), bytes(booster.save_raw("ubj")), description, metrics, counts)
 
 

@@ -8,12 +8,15 @@ from typing import Literal
 import polars as pl
 from pydantic import Field
 
+from pipeline.backend import need_xgboost
 from pipeline.part import Schema
 from pipeline.stage import ColumnName, Context, Outcome, StageError, Whole, need_columns
 from pipeline.stages.models._task import Task
 from pipeline.stages.models._training import train_here
 from pipeline.stages.models._training_dask import train_over_workers
 from pipeline.table import Table
+
+FORBIDDEN = ("[", "]", "<")  # in a feature's name, by XGBoost
 
 
 class Xgboost(Whole, name="xgboost", version=1):
@@ -53,32 +56,60 @@ class Xgboost(Whole, name="xgboost", version=1):
     )
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
-        """Predictions and importance. Raises StageError for a feature that is text, or a split that cannot be used."""
+        """Predictions and importance.
+
+        Raises StageError for a feature, target, split or classes that cannot be used; PlaceError where xgboost is not installed.
+        """
         schema = schemas["rows"]
+        need_xgboost(several_workers=self.workers == "all")
         named = (self.target, self.key, *((self.split,) if self.split else ()), *self.features, *self.exclude, *self.categorical)
         need_columns(schema, named)
-        for name in self.feature_columns(schema):
-            dtype = schema.columns[name]
-            if not (dtype.is_numeric() or dtype == pl.Boolean):
-                raise StageError(f"feature {name!r} is {dtype}: XGBoost takes numbers. Use categorify for it, or name it in exclude.")
+        self._check_features(schema)
+        if self.split and schema.columns[self.split] != pl.String:
+            raise StageError(f"split {self.split!r} is {schema.columns[self.split]}: it must say train, validation or test (see split)")
         if self.early_stopping_rounds and not self.split:
             raise StageError("early_stopping_rounds needs a split column with validation rows")
         self._check_target(schema.columns[self.target])
-        if not self.feature_columns(schema) and not schema.arrays:
-            raise StageError("there is no feature column left: the table has only key, target, split and excluded columns")
         return self._schemas(schema)
 
+    def _check_features(self, schema: Schema) -> None:
+        features = self.feature_columns(schema)
+        for name in features:
+            if not _is_number(schema.columns[name]):
+                raise StageError(
+                    f"feature {name!r} is {schema.columns[name]}: XGBoost takes numbers. Use categorify for it, or name it in exclude."
+                )
+            if any(sign in name for sign in FORBIDDEN):
+                raise StageError(f"feature {name!r}: XGBoost takes no name with {' '.join(FORBIDDEN)}. Rename it.")
+        for name in self.features:
+            if name in (self.target, self.key, self.split) or self.features.count(name) > 1:
+                raise StageError(f"features names {name!r}, which is the target, the key or the split, or is named twice")
+        for name in self.categorical:
+            dtype = schema.columns[name]
+            if name not in features or not (dtype.is_integer() or dtype == pl.Boolean):
+                raise StageError(f"categorical names {name!r} ({dtype}), and takes features that hold whole numbers (see categorify)")
+        if "calls" in schema.arrays:
+            raise StageError("the table has packed genotype calls, which are no features. Use genotype_features to make dosages of them.")
+        if not features and not schema.arrays:
+            raise StageError("there is no feature column left: the table has only key, target, split and excluded columns")
+
     def _check_target(self, dtype: pl.DataType) -> None:
-        if self.objective != "multiclass" and not (dtype.is_numeric() or dtype == pl.Boolean):
+        if self.objective != "multiclass" and not _is_number(dtype):
             raise StageError(f"target {self.target!r} is {dtype}; a {self.objective} objective needs numbers")
+        if self.objective == "multiclass" and dtype.is_float():
+            raise StageError(f"target {self.target!r} is {dtype}; classes are text or whole numbers. Cast it.")
         if (self.objective == "multiclass") != bool(self.classes):
             raise StageError("classes: the values of a multi-class target, at least 3, and of no other; 'binary' has 0 and 1")
-        if self.classes and len({*self.classes}) < max(3, len(self.classes)):
+        if self.classes and len({*map(str, self.classes)}) < max(3, len(self.classes)):
             raise StageError(f"classes: {list(self.classes)} must be three values or more, each once")
+        if self.class_weight == "balanced" and self.objective == "regression":
+            raise StageError("class_weight: balanced is for classes, and a regression has none. Leave it out.")
 
     def _schemas(self, schema: Schema) -> dict[str, Schema]:
         names = [f"prediction_{value}" for value in self.classes] or ["prediction"]
         kept = {name: schema.columns[name] for name in (self.key, self.split, self.target) if name}
+        if taken := [name for name in names if name in kept]:
+            raise StageError(f"column {taken[0]!r} has the name of a column of the predictions. Rename it before.")
         importance = {"feature": pl.String(), "gain": pl.Float64(), "weight": pl.Float64(), "cover": pl.Float64()}
         return {"": Schema(pl.Schema({**kept, **dict.fromkeys(names, pl.Float32())})), "importance": Schema(pl.Schema(importance))}
 
@@ -100,3 +131,7 @@ class Xgboost(Whole, name="xgboost", version=1):
         spread = self.workers == "all" and session.workers > 1 and len(rows.blocks) > 1
         train = train_over_workers if spread else train_here
         return train(task, rows, axes, list(zip(fitted, states, strict=True)), context)
+
+
+def _is_number(dtype: pl.DataType) -> bool:
+    return dtype.is_numeric() or dtype == pl.Boolean

@@ -165,12 +165,20 @@ class Aggregate(Keyed, name="aggregate", version=1):
                 value = computed.value(schema)
             except (ExpressionError, StageError) as error:
                 raise type(error)(f"compute.{name}: {error}") from error
-            found.append(value.alias(f"value:{name}"))
+            if self._value_names[name] == f"value:{name}":
+                found.append(value.alias(f"value:{name}"))
             if computed.order_by is not None:
                 if computed.order_by not in schema:
                     raise StageError(f"compute.{name}.order_by: no column {computed.order_by!r}.{near(computed.order_by, schema)}")
                 found.append(pl.when(value.is_not_null()).then(pl.col(computed.order_by)).otherwise(None).alias(f"order:{name}"))
         return found
+
+    @property
+    def _value_names(self) -> dict[str, str]:
+        """The column of values that each result reads: results of the same values share one, but for first and last, which change theirs."""
+        first: dict[tuple[Any, ...], str] = {}
+        keys = {name: (c.of, c.where, c.function in NUMERIC, name if c.ordered else "") for name, c in self.compute.items()}
+        return {name: f"value:{first.setdefault(key, name)}" for name, key in keys.items()}
 
     def _grouped(self, rows: pl.LazyFrame, *, merging: bool) -> pl.LazyFrame:
         steps: list[pl.Expr] = []
@@ -181,7 +189,7 @@ class Aggregate(Keyed, name="aggregate", version=1):
                 steps += self._picked(name, computed)
                 continue
             for step, merge in STEPS[computed.function].items():
-                source = pl.col(f"{step}:{name}" if merging else f"value:{name}")
+                source = pl.col(f"{step}:{name}" if merging else self._value_names[name])
                 steps.append(AGGREGATES[merge if merging and merge else step](source).alias(f"{step}:{name}"))
         return (rows.with_columns(picks) if picks else rows).group_by(*self.by).agg(steps)
 

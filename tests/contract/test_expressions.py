@@ -1,0 +1,36 @@
+"""What docs/expressions.md says of GPUs holds: what it does not mark translates for cuDF, and what it marks does not."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from pipeline.backend import refusals
+from pipeline.expression import FUNCTIONS, check_value, finite
+from tests.expression_page import EXAMPLES, Example, frame_of, on_cpu_only
+
+pytestmark = pytest.mark.contract
+
+SCHEMA = pl.Schema({"i": pl.Int64(), "t": pl.String(), "u": pl.String(), "s": pl.Datetime("us")})
+CPU_ONLY = ["greatest(t, u)", "left(t, i)", "right(t, i)", "substr(t, i, 2)", "lpad(t, i, '0')", "strpos(t, u)", "regexp_like(t, 'a', 'i')"]
+CPU_ONLY += ["cast(t as decimal(10, 2))", "cast(s as varchar)", "s - interval '1 hour'"]
+
+
+def refused(text: str, frame: pl.DataFrame) -> list[str]:
+    value, dtype = check_value(text, frame.schema)
+    return refusals(frame.lazy().with_columns(finite(value, dtype).alias("answer")))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.expression} of {example.columns}")
+def test_an_example_of_the_page__translates_where_it_says_so(example: Example) -> None:
+    assert bool(refused(example.expression, frame_of(example.columns))) == on_cpu_only(example)
+
+
+@pytest.mark.parametrize("text", CPU_ONLY)
+def test_a_form_that_the_page_marks__is_refused(text: str) -> None:
+    assert refused(text, SCHEMA.to_frame().clear(1))
+
+
+def test_the_page__has_an_example_of_every_function_that_a_gpu_runs() -> None:
+    shown = {example.function for example in EXAMPLES if example.function and not on_cpu_only(example)}
+    assert shown == {name for name, function in FUNCTIONS.items() if function.gpu}

@@ -1,0 +1,85 @@
+"""The GPU tests cannot run without a GPU, but their bodies can: on the CPU, after cuDF's translator has seen every query."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.conftest import ON_CPU
+from tests.stage_examples import assert_alike
+
+pytestmark = pytest.mark.contract
+
+ROOT = Path(__file__).parents[2]
+# The whole of the shipped jobs on the CPU is what other tests run; one of them, in the parts it has, shows that the body works.
+BODIES = "not (test_jobs and genomics) and not parts_1 and not parts_2 and not parts_7"
+
+
+def pytest_run(*arguments: str, on_cpu: bool) -> subprocess.CompletedProcess[str]:
+    """A pytest of tests/gpu on a machine whose GPUs, if it has some, do not show."""
+    environment = {name: value for name, value in os.environ.items() if name != ON_CPU} | {"CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", "-q", "tests/gpu", *arguments]
+    chosen = environment | ({ON_CPU: "1"} if on_cpu else {})
+    return subprocess.run(command, cwd=ROOT, env=chosen, capture_output=True, text=True, check=False)
+
+
+def test_every_body__works_on_the_cpu() -> None:
+    pytest.importorskip("xgboost")
+    run = pytest_run("-k", BODIES, on_cpu=True)
+    assert run.returncode == 0, run.stdout[-4000:]
+    passed = re.search(r"^(\d+) passed, (\d+) deselected in", run.stdout, re.MULTILINE)
+    assert passed, f"some were skipped: {run.stdout[-1000:]}"
+    assert int(passed[1]) > 300
+
+
+def test_without_a_gpu__all_are_skipped_with_the_reason() -> None:
+    run = pytest_run(on_cpu=False)
+    assert run.returncode == 0, run.stdout[-4000:]
+    assert re.search(r"^\d+ skipped in", run.stdout, re.MULTILINE)
+    assert "needs a GPU; make test-gpu runs it on one" in run.stdout
+
+
+@pytest.mark.parametrize("on_cpu", [False, True])
+def test_where_a_gpu_is_required__none_is_an_error(on_cpu: bool) -> None:
+    run = pytest_run("--require-gpu", "--collect-only", on_cpu=on_cpu)
+    assert run.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "--require-gpu: this machine shows no GPU" in run.stderr
+
+
+ROWS = pl.DataFrame({"id": [1, 2, 3], "x": [1.0, 2.0, None], "score": [0.1, 0.5, 0.9]})
+
+
+def test_rows_in_another_order__are_alike_unless_order_counts() -> None:
+    assert_alike(ROWS.reverse(), ROWS)
+    with pytest.raises(AssertionError, match="value mismatch"):
+        assert_alike(ROWS.reverse(), ROWS, ordered=True)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ROWS.with_columns(x=pl.col("x") * (1 + 1e-9)),
+        ROWS.with_columns(x=pl.col("x").fill_null(3.0)),
+        ROWS.with_columns(id=pl.col("id") + (pl.col("id") == 3)),
+        ROWS.head(2),
+        ROWS.with_columns(pl.col("id").cast(pl.Int32)),
+        ROWS.with_columns(score=pl.lit(0.5) - pl.col("score")),
+    ],
+    ids=["float", "null", "integer", "rows", "type", "prediction"],
+)
+def test_what_differs__is_not_alike(other: pl.DataFrame) -> None:
+    with pytest.raises(AssertionError, match=r"mismatch|schemas differ|answers differ|are different"):
+        assert_alike(other, ROWS, modelled=("score",))
+
+
+def test_tolerances__are_those_of_the_column() -> None:
+    assert_alike(ROWS.with_columns(x=pl.col("x") * (1 + 1e-10)), ROWS, {"x": 1e-9})
+    noise = pl.Series(np.array([1e-3, -1e-3, 1e-3]))
+    assert_alike(ROWS.with_columns(score=pl.col("score") + noise), ROWS, modelled=("score",))

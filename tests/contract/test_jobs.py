@@ -1,0 +1,111 @@
+"""A job is planned for a GPU on a machine that has none: the shipped ones pass, and what cuDF cannot run is refused with its line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import pipeline.backend
+from pipeline.api import load
+from pipeline.backend import choose_backend, engine
+from pipeline.errors import InputError, JobError, PlaceError
+from pipeline.loader import load as load_job
+from pipeline.plan import make_plan
+from pipeline.run import main
+
+pytestmark = pytest.mark.contract
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted((ROOT / "jobs").glob("*.yaml"))
+AWAY = "tcp://192.0.2.1:8786"  # nobody answers there, and planning asks nobody
+JOB = """
+job: angles
+backend: gpu
+cluster: {cluster}
+results: {folder}/results
+inputs:
+  points: {{format: csv, path: {folder}/{file}}}
+stages:
+  - use: derive
+    from: points
+    as: turned
+    columns: {{angle: "{expression}"}}
+outputs:
+  turned: {{from: turned}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(pipeline.backend, "_visible_gpus", list)
+
+
+def job_file(folder: Path, expression: str = "x + y", cluster: str = AWAY, *, zipped: bool = False) -> str:
+    """A job of one derive over a small CSV."""
+    text = b"x,y\n1.0,2.0\n"
+    file = "points.csv.gz" if zipped else "points.csv"
+    (folder / file).write_bytes(gzip.compress(text) if zipped else text)
+    job = folder / "job.yaml"
+    job.write_text(JOB.format(folder=folder, expression=expression, cluster=cluster, file=file), encoding="utf-8")
+    return str(job)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_job__is_planned_for_a_gpu_as_for_a_cpu(path: Path) -> None:
+    pytest.importorskip("xgboost")
+    job = load_job(str(path), {})
+    on_gpu, on_cpu = make_plan(job, "gpu"), make_plan(job, "cpu")
+    assert on_gpu.backend == "gpu"
+    assert on_gpu.tables == on_cpu.tables
+
+
+def test_a_job_for_workers_elsewhere__is_planned_without_a_gpu(tmp_path: Path) -> None:
+    plan = load(job_file(tmp_path)).plan()
+    assert plan.backend == "gpu"
+    assert plan.tables["turned"].columns["angle"] == pl.Float64
+
+
+def test_a_job_for_this_machine__is_refused_without_a_gpu(tmp_path: Path) -> None:
+    with pytest.raises(PlaceError, match=r"backend gpu: this machine shows no NVIDIA GPU\. Use backend: cpu, or cluster"):
+        load(job_file(tmp_path, cluster="local")).plan()
+
+
+def test_an_expression_that_cudf_cannot_run__is_refused_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = job_file(tmp_path, "atan2(x, y)")
+    with pytest.raises(JobError, match=r"job\.yaml:9:\d+: stages\.turned.*cuDF cannot run this stage's query.*Use backend: cpu"):
+        load(path).plan()
+    assert main([path, "--check"]) == 2
+    shown = capsys.readouterr().err
+    assert "cuDF cannot run" in shown
+    assert "Traceback" not in shown
+
+
+def test_an_input_that_cudf_cannot_read__is_refused_with_its_line(tmp_path: Path) -> None:
+    path = job_file(tmp_path, zipped=True)
+    with pytest.raises(InputError, match=r"job\.yaml:7:\d+: inputs\.points: backend gpu: cuDF cannot read this.*compressed.*Convert it"):
+        load(path).plan()
+    assert load(path, backend="cpu", cluster="local").plan().backend == "cpu"
+
+
+def test_auto__takes_the_cpu_where_no_gpu_shows_and_the_gpu_where_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose_backend("auto") == "cpu"
+    monkeypatch.setattr(pipeline.backend, "_visible_gpus", lambda: ["0"])
+    assert choose_backend("auto") == "gpu"
+    assert choose_backend("auto", workers_elsewhere=True) == "cpu"
+    assert choose_backend("gpu") == "gpu"
+
+
+def test_the_engine_of_a_gpu_task__raises_and_uses_the_workers_own_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
+    import rmm
+
+    here: Any = object()
+    monkeypatch.setattr(rmm.mr, "get_current_device_resource", lambda: here)
+    made = engine("gpu")
+    assert made.memory_resource is here
+    assert made.config == {"executor": "in-memory", "raise_on_fail": True}
+    assert engine("cpu") == "streaming"

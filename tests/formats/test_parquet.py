@@ -1,0 +1,203 @@
+"""The parquet format: parts, statistics of footers, genotype calls there and back, and files that are wrong."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from polars.testing import assert_frame_equal
+
+from pipeline.errors import InputError
+from pipeline.formats.parquet import ParquetInput, ParquetOutput
+from pipeline.node import Node, evaluate
+from pipeline.part import Part, concat_parts
+from tests.stages.genomics.cohorts import Cohort, small_cohort
+
+
+def reader(path: Path | list[Path], **given: Any) -> ParquetInput:
+    return ParquetInput.model_validate({"path": [str(one) for one in path] if isinstance(path, list) else str(path), **given})
+
+
+def parts_of(table: ParquetInput) -> list[Part]:
+    """Every part, read as a task reads it."""
+    return [evaluate(Node("read", "t", source=source), "cpu") for source in table.sources(2)]
+
+
+def read(table: ParquetInput) -> Part:
+    whole = concat_parts(parts_of(table))
+    assert whole.frame.schema == table.table_schema().columns
+    assert whole.frame.height == table.rows()
+    return whole
+
+
+def numbered(path: Path, low: int, high: int, group: int = 5) -> Path:
+    frame = pl.DataFrame({"k": range(low, high), "t": [f"r{i}" for i in range(low, high)]}, schema={"k": pl.Int64, "t": pl.String})
+    frame.write_parquet(path, row_group_size=group)
+    return path
+
+
+def write_cohort(cohort: Cohort, folder: Path, files: int) -> None:
+    """The cohort with its calls, in so many files; rows of its people are known by a second column too."""
+    height = cohort.rows.frame.height
+    for number in range(files):
+        rows = slice(height * number // files, height * (number + 1) // files)
+        part = Part(cohort.rows.frame[rows], {"calls": cohort.rows.arrays["calls"][rows]})
+        ParquetOutput(calls=True).write(part, {"calls": cohort.people}, str(folder / f"{number}.parquet"))
+
+
+@pytest.mark.parametrize("parts", [None, 1, 2, 7, 40])
+def test_parquet_input__parts_keep_the_rows_and_their_order(tmp_path: Path, parts: int | None) -> None:
+    numbered(tmp_path / "a.parquet", 0, 23)
+    numbered(tmp_path / "b.parquet", 23, 30)
+    numbered(tmp_path / "c.parquet", 30, 30)
+    table = reader(tmp_path, parts=parts)
+    assert read(table).frame.rows() == [(i, f"r{i}") for i in range(30)]
+    if parts in {1, 2, 7}:
+        assert len(table.sources(2)) == parts
+
+
+def test_parquet_input__reads_a_file_with_no_rows_and_one_with_no_row_groups(tmp_path: Path) -> None:
+    numbered(tmp_path / "a.parquet", 0, 0)
+    pq.ParquetWriter(tmp_path / "b.parquet", pa.schema([("k", pa.int64()), ("t", pa.string())])).close()
+    for name in ("a", "b"):
+        for parts in (None, 1, 7):
+            table = reader(tmp_path / f"{name}.parquet", parts=parts)
+            assert read(table).frame.height == 0
+            assert [source.interval("k") for source in table.sources(2)] == [None]
+
+
+def test_parquet_input__nan_is_null(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {"x": [1.0, float("nan"), None], "y": pl.Series([float("nan"), 2, float("inf")], dtype=pl.Float32), "k": [1, 2, 3]}
+    )
+    frame.write_parquet(tmp_path / "x.parquet")
+    expected = frame.with_columns(pl.Series("x", [1.0, None, None]), pl.Series("y", [None, 2.0, float("inf")], dtype=pl.Float32))
+    assert_frame_equal(read(reader(tmp_path / "x.parquet")).frame, expected)
+
+
+def test_parquet_input__intervals_are_exact_or_none(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"k": [5, -2, 9, 30, 31, 40], "d": [date(2020, 1, 1) + timedelta(i) for i in range(6)]}).with_columns(
+        x=pl.col("k").cast(pl.Float64),
+        t=pl.col("k").cast(pl.String),
+        gaps=pl.when(pl.col("k") != 9).then("k"),
+        small=pl.col("k").cast(pl.Int8),
+        ok=pl.col("k") > 5,
+    )
+    frame.write_parquet(tmp_path / "x.parquet", row_group_size=3)
+    first, second = reader(tmp_path / "x.parquet", parts=2).sources(2)
+    assert [source.interval("k") for source in (first, second)] == [(-2, 9), (30, 40)]
+    assert second.interval("small") == (30, 40)
+    assert first.interval("d") == (date(2020, 1, 1), date(2020, 1, 3))
+    assert (first.interval("gaps"), second.interval("gaps")) == (None, (30, 40))
+    for column in ("x", "t", "ok", "nowhere"):
+        assert first.interval(column) is None
+
+
+def test_parquet_input__has_no_interval_where_the_writer_left_none(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [1, 2]}), tmp_path / "x.parquet", write_statistics=False)
+    assert reader(tmp_path / "x.parquet").sources(1)[0].interval("k") is None
+
+
+def test_parquet_input__sees_that_a_file_was_written_again(tmp_path: Path) -> None:
+    path = numbered(tmp_path / "x.parquet", 0, 3)
+    assert reader(path).rows() == 3
+    assert read(reader(numbered(path, 0, 11), parts=2)).frame["k"].to_list() == list(range(11))
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (pl.DataFrame({"k": [1.5], "t": ["x"]}), r"b\.parquet: its columns differ from those of .*a\.parquet: .*'k', Float64.*'k', Int64"),
+        (pl.DataFrame({"k": [1], "t": ["x"], "more": [2]}), r"b\.parquet: its columns differ .*'more', Int64.* Give files of one schema"),
+        (pl.DataFrame({"t": ["x"], "k": [1]}), r"b\.parquet: its columns differ from those of .*a\.parquet: the order"),
+    ],
+)
+def test_parquet_input__refuses_files_of_different_columns(tmp_path: Path, other: pl.DataFrame, message: str) -> None:
+    numbered(tmp_path / "a.parquet", 0, 3)
+    other.write_parquet(tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=message):
+        reader(tmp_path).table_schema()
+
+
+def test_parquet_input__refuses_torn_empty_and_foreign_files(tmp_path: Path) -> None:
+    whole = numbered(tmp_path / "a.parquet", 0, 300).read_bytes()
+    for what in (whole[:-20], whole[: len(whole) // 2], b"k,t\n1,x\n" * 9):
+        (tmp_path / "b.parquet").write_bytes(what)
+        with pytest.raises(InputError, match=r"b\.parquet: not a whole Parquet file .* Was its writing interrupted\?"):
+            reader(tmp_path).table_schema()
+    (tmp_path / "b.parquet").write_bytes(b"")
+    with pytest.raises(InputError, match=r"b\.parquet: the file is empty"):
+        reader(tmp_path).table_schema()
+
+
+@pytest.mark.parametrize("compression", ["zstd", "snappy", "lz4", "uncompressed"])
+def test_parquet_output__is_read_back_as_it_was(tmp_path: Path, compression: str) -> None:
+    frame = pl.DataFrame({"t": ["a", None], "x": [0.1, None], "d": [date(2020, 1, 1), None], "i": pl.Series([1, None], dtype=pl.Int8)})
+    ParquetOutput.model_validate({"compression": compression}).write(Part(frame), {}, str(tmp_path / "x.parquet"))
+    assert_frame_equal(read(reader(tmp_path / "x.parquet")).frame, frame, check_exact=True)
+
+
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("parts", [None, 1, 2, 7])
+def test_parquet__a_genotype_table_comes_back_whole(tmp_path: Path, files: int, parts: int | None) -> None:
+    cohort = small_cohort()
+    people = cohort.people.with_columns(sex=pl.Series([1, 2, None] * 13 + [1, 2], dtype=pl.Int8), é=pl.lit("ü"))
+    write_cohort(Cohort(cohort.rows, people), tmp_path, files)
+    table = reader(tmp_path, parts=parts)
+    assert table.table_schema().arrays == {"calls": people.schema}
+    assert table.axes()["calls"].equals(people)
+    whole = read(table)
+    assert whole.frame.equals(cohort.rows.frame)
+    np.testing.assert_array_equal(whole.arrays["calls"], cohort.rows.arrays["calls"])
+    if parts:
+        assert len(table.sources(2)) == parts
+
+
+def test_parquet__the_calls_are_one_binary_column_of_two_bits_a_call(tmp_path: Path) -> None:
+    cohort = small_cohort()
+    write_cohort(cohort, tmp_path, 1)
+    column = pq.read_table(tmp_path / "0.parquet").column("calls").combine_chunks()
+    assert column.type == pa.binary(11)
+    assert column[7].as_py() == cohort.rows.arrays["calls"][7].tobytes()
+
+
+def test_parquet__a_genotype_table_of_no_variants_comes_back(tmp_path: Path) -> None:
+    cohort = small_cohort()
+    none = Cohort(Part(cohort.rows.frame[:0], {"calls": cohort.rows.arrays["calls"][:0]}), cohort.people)
+    write_cohort(none, tmp_path, 1)
+    whole = read(reader(tmp_path))
+    assert whole.frame.schema == cohort.rows.frame.schema
+    assert whole.arrays["calls"].shape == (0, 11)
+    assert reader(tmp_path).axes()["calls"].equals(cohort.people)
+
+
+def test_parquet__an_empty_file_among_others_of_a_genotype_table_changes_nothing(tmp_path: Path) -> None:
+    cohort = small_cohort()
+    write_cohort(cohort, tmp_path, 2)
+    none = Part(cohort.rows.frame[:0], {"calls": cohort.rows.arrays["calls"][:0]})
+    ParquetOutput(calls=True).write(none, {"calls": cohort.people}, str(tmp_path / "00.parquet"))
+    for parts in (None, 2, 7):
+        np.testing.assert_array_equal(read(reader(tmp_path, parts=parts)).arrays["calls"], cohort.rows.arrays["calls"])
+
+
+def test_parquet__without_calls_a_genotype_table_is_its_variants_rows(tmp_path: Path) -> None:
+    cohort = small_cohort()
+    ParquetOutput().write(cohort.rows, {"calls": cohort.people}, str(tmp_path / "x.parquet"))
+    table = reader(tmp_path / "x.parquet")
+    assert table.table_schema().arrays == {}
+    assert read(table).frame.equals(cohort.rows.frame)
+
+
+def test_parquet_input__refuses_calls_of_different_samples(tmp_path: Path) -> None:
+    cohort = small_cohort()
+    write_cohort(cohort, tmp_path, 1)
+    others = cohort.people.reverse()
+    ParquetOutput(calls=True).write(cohort.rows, {"calls": others}, str(tmp_path / "1.parquet"))
+    with pytest.raises(InputError, match=r"1\.parquet: the files' calls are of different samples; read them as tables of their own"):
+        reader(tmp_path).table_schema()

@@ -1,0 +1,129 @@
+"""The plink format: a fileset to a genotype table, in any parts, with its people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pipeline.columns import VOCABULARY
+from pipeline.errors import InputError
+from pipeline.formats.plink import PlinkInput
+from pipeline.formats.plink_files import write_plink
+from pipeline.node import Node, evaluate
+from pipeline.part import Part, concat_parts
+from tests.kernels.plink_files import DATA, needs_data, read_bed
+from tests.stages.genomics.cohorts import small_cohort
+
+VARIANT = ("chromosome", "base_pair_location", "variant_id", "ref", "alt", "centimorgan")
+PERSON = ("sample_id", "family_id", "father_id", "mother_id", "sex", "phenotype")
+
+
+def reader(path: Path | list[str], **given: Any) -> PlinkInput:
+    return PlinkInput.model_validate({"path": path if isinstance(path, list) else str(path), **given})
+
+
+def parts_of(table: PlinkInput) -> list[Part]:
+    """Every part, read as a task reads it."""
+    return [evaluate(Node("read", "cohort", source=source), "cpu") for source in table.sources(2)]
+
+
+def read(table: PlinkInput) -> Part:
+    whole = concat_parts(parts_of(table))
+    assert whole.frame.schema == table.table_schema().columns
+    assert whole.frame.height == table.rows()
+    return whole
+
+
+def write_small(folder: Path, variants: int = 60) -> Path:
+    cohort = small_cohort()
+    write_plink(folder / "x", cohort.rows.frame[:variants], cohort.people, [cohort.rows.arrays["calls"][:variants]])
+    return folder / "x.bed"
+
+
+@needs_data
+def test_plink_input__hapmap3_is_the_bytes_of_its_bed() -> None:
+    table = reader(DATA / "hapmap3" / "data.bed", parts=7)
+    whole, (calls, people) = read(table), read_bed(DATA / "hapmap3" / "data")
+    np.testing.assert_array_equal(whole.arrays["calls"], calls)
+    lines = [line.split() for line in (DATA / "hapmap3" / "data.bim").read_text().splitlines()]
+    assert whole.frame["variant_id"].to_list() == [line[1] for line in lines]
+    assert whole.frame["alt"].to_list() == [line[4] for line in lines]
+    fam = [line.split() for line in (DATA / "hapmap3" / "data.fam").read_text().splitlines()]
+    axis = table.axes()["calls"]
+    assert axis.select("family_id", "sample_id").rows() == [(line[0], line[1]) for line in fam]
+    assert axis["sex"].to_list() == [int(line[4]) for line in fam]
+    assert axis.height == people
+
+
+@pytest.mark.parametrize("parts", [None, 1, 2, 7, 80])
+def test_plink_input__parts_keep_every_row_once_and_in_order(tmp_path: Path, parts: int | None) -> None:
+    cohort = small_cohort()
+    table = reader(write_small(tmp_path), parts=parts)
+    assert len(table.sources(2)) == (parts or 1)
+    whole = read(table)
+    assert whole.frame.drop("chromosome", "centimorgan").equals(cohort.rows.frame.drop("chromosome"))
+    np.testing.assert_array_equal(whole.arrays["calls"], cohort.rows.arrays["calls"])
+
+
+def test_plink_input__states_its_schema_with_the_people_of_the_fam(tmp_path: Path) -> None:
+    table = reader(write_small(tmp_path))
+    schema = table.table_schema()
+    assert list(schema.columns.items()) == [(name, VOCABULARY[name].dtype) for name in VARIANT]
+    assert dict(schema.arrays["calls"]) == {name: VOCABULARY[name].dtype for name in PERSON}
+    assert table.axes()["calls"].schema == schema.arrays["calls"]
+    assert table.axes()["calls"]["sample_id"].to_list() == small_cohort().people["sample_id"].to_list()
+
+
+def test_plink_input__a_folder_stands_for_the_one_bed_in_it(tmp_path: Path) -> None:
+    write_small(tmp_path)
+    assert reader(tmp_path).rows() == 60
+
+
+def test_plink_input__sees_that_a_fileset_was_written_again(tmp_path: Path) -> None:
+    assert reader(write_small(tmp_path)).rows() == 60
+    assert read(reader(write_small(tmp_path, 13))).frame.height == 13
+
+
+def test_plink_input__sees_that_the_people_alone_were_written_again(tmp_path: Path) -> None:
+    bed = write_small(tmp_path)
+    assert reader(bed).axes()["calls"]["sex"].null_count() == 41
+    fam = bed.with_suffix(".fam")
+    rows = [line.split() for line in fam.read_text().splitlines()]
+    fam.write_text("".join(" ".join([*row[:4], "2", *row[5:]]) + "\n" for row in rows))
+    assert reader(bed).axes()["calls"]["sex"].to_list() == [2] * 41
+
+
+def test_plink_input__refuses_two_filesets_and_files_that_do_not_belong_together(tmp_path: Path) -> None:
+    bed = write_small(tmp_path)
+    with pytest.raises(InputError, match=r"x\.bed: one \.bed is one input; name .* as inputs of their own"):
+        reader([str(bed), str(bed)]).table_schema()
+    bim = bed.with_suffix(".bim")
+    bim.write_text("".join(bim.read_text().splitlines(keepends=True)[:50]))
+    with pytest.raises(InputError, match=r"x\.bed: has 663 bytes where 553 are expected for 50 variants and 41 people"):
+        reader(bed).table_schema()
+    bim.unlink()
+    with pytest.raises(InputError, match=r"x\.bim: no such file; a plink input is three files"):
+        reader(bed).table_schema()
+
+
+def test_plink_input__refuses_a_path_that_is_no_bed_and_one_that_is_not_there(tmp_path: Path) -> None:
+    bed = write_small(tmp_path)
+    with pytest.raises(InputError, match=r"x\.bim: the path of a plink input names the \.bed"):
+        reader(bed.with_suffix(".bim")).table_schema()
+    with pytest.raises(InputError, match=r"y\.bed: no such file\. Did you mean 'x\.bed'"):
+        reader(tmp_path / "y.bed").table_schema()
+    bed.write_bytes(b"")
+    with pytest.raises(InputError, match=r"x\.bed: the file is empty"):
+        reader(bed).table_schema()
+
+
+def test_plink_input__refuses_people_of_one_name(tmp_path: Path) -> None:
+    cohort = small_cohort()
+    people = pl.DataFrame({"sample_id": ["p0", *cohort.people["sample_id"][1:-1], "p0"]})
+    write_plink(tmp_path / "x", cohort.rows.frame, people, [cohort.rows.arrays["calls"]])
+    with pytest.raises(InputError, match=r"x\.fam: 1 sample id\(s\) .* such as p0"):
+        reader(tmp_path / "x.bed").table_schema()

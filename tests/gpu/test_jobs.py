@@ -1,0 +1,76 @@
+"""The shipped jobs on the GPU give what they give on the CPU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.api import Run, load, open_run
+from tests.stage_examples import EIGENVECTORS, IMPORTANCE, P_VALUES, assert_alike
+
+pytestmark = pytest.mark.gpu
+
+ROOT = Path(__file__).parents[2]
+SCAN = ("p_value", "neg_log_10_p_value", "beta", "standard_error", "statistic", "hwe_p_value")
+AXES = [f"pc{i}" for i in range(1, 11)]
+# The scan's covariates are the axes of ancestry, so it cannot agree better than they do.
+TOLERANCES = {**dict.fromkeys(SCAN, P_VALUES * 100), **dict.fromkeys(AXES, EIGENVECTORS)}
+MODELLED = ("prediction", *IMPORTANCE)
+PARTS = {"genomics": ["inputs.cohort.parts"], "loans": ["inputs.loans.parts", "inputs.performance.parts"]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the runs of this module are published."""
+    return tmp_path_factory.mktemp("jobs")
+
+
+@pytest.fixture(autouse=True)
+def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def run(folder: Path, job: str, backend: str, parts: int | None = None, **more: Any) -> Run:
+    """A run of a shipped job; the same one is not run twice."""
+    place = folder / f"{job}-{backend}-{parts}"
+    if not (place / "current.json").exists():
+        words = {name.replace(".", "__"): parts for name in PARTS[job]} if parts else {}
+        load(ROOT / "jobs" / f"{job}.yaml", backend=backend, results=str(place), **words, **more).run()
+    return open_run(place)
+
+
+@pytest.mark.parametrize("parts", [None, 1, 2, 7], ids=lambda parts: f"parts_{parts}")
+@pytest.mark.parametrize("job", PARTS)
+def test_a_shipped_job__gives_what_it_gives_on_the_cpu(job: str, parts: int | None, folder: Path, job_backend: str) -> None:
+    expected, found = run(folder, job, "cpu"), run(folder, job, job_backend, parts)
+    assert found.record["backend"] == job_backend
+    assert found.outputs == expected.outputs
+    for output in expected.outputs:
+        ours, theirs = found.table(output).to_polars(), expected.table(output).to_polars()
+        assert_alike(ours, theirs, TOLERANCES, modelled=MODELLED)
+    assert_metrics_alike(found.metrics, expected.metrics)
+
+
+def assert_metrics_alike(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Assert that rows are equal and every measure is within 0.01."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if isinstance(value, dict):
+            assert_metrics_alike(found[name], value)
+        elif name == "rows":
+            assert found[name] == value
+        else:
+            assert found[name] == pytest.approx(value, abs=0.01), name
+
+
+@pytest.mark.parametrize("job", PARTS)
+def test_the_record__names_the_gpu_and_the_versions(job: str, folder: Path, job_backend: str) -> None:
+    record = run(folder, job, job_backend).record
+    assert record["cluster"]["kind"] == ("cuda" if job_backend == "gpu" else "local")
+    assert bool(record["machine"]["gpus"]) == (job_backend == "gpu")
+    assert ("cudf-polars-cu13" in record["versions"]) or job_backend == "cpu"
+    described = json.loads((Path(run(folder, job, job_backend).path) / "run.json").read_text(encoding="utf-8"))
+    assert described["status"] == "done"

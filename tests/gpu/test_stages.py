@@ -1,0 +1,55 @@
+"""Every stage on the GPU gives what it gives on the CPU, from 1, 2 and 7 parts, and exchanged as between two workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import polars as pl
+import pytest
+
+from pipeline.backend import to_host
+from pipeline.kernels.metrics import auc
+from pipeline.part import Part
+from pipeline.session import Session
+from tests.gpu.conftest import library_of
+from tests.stage_examples import EXAMPLES, IDS
+
+pytestmark = pytest.mark.gpu
+
+
+@cache
+def oracle(number: int) -> dict[str, Part]:
+    """What the CPU gives for an example, in one part."""
+    return EXAMPLES[number].run(Session())
+
+
+def with_arrays(part: Part) -> pl.DataFrame:
+    """The frame with its arrays' columns beside its own."""
+    arrays = {name: to_host(array) for name, array in part.arrays.items()}
+    columns = [pl.Series(f"{name}:{i}", array[:, i]) for name, array in arrays.items() for i in range(array.shape[1])]
+    return part.frame.hstack([column.fill_nan(None) if column.dtype.is_float() else column for column in columns])
+
+
+@pytest.mark.parametrize(("parts", "workers"), [(1, 1), (2, 2), (7, 1), (7, 2)])
+@pytest.mark.parametrize("number", range(len(EXAMPLES)), ids=IDS)
+def test_a_stage__gives_what_the_cpu_gives(
+    number: int, parts: int, workers: int, session: Session, placed: Callable[[Part], Part], library: str
+) -> None:
+    example = EXAMPLES[number]
+    session.workers = workers
+    found = example.run(session, parts, placed)
+    example.check(
+        {name: with_arrays(part) for name, part in found.items()}, {name: with_arrays(part) for name, part in oracle(number).items()}
+    )
+    assert {library_of(array) for part in found.values() for array in part.arrays.values()} <= {library}
+
+
+def test_a_model__ranks_as_well_as_on_the_cpu(session: Session) -> None:
+    (example,) = [found for found in EXAMPLES if found.parameters.get("objective") == "binary"]
+    areas = []
+    for where in (Session(), session):
+        predicted = example.run(where)[""].frame
+        areas.append(auc(predicted["label"].to_numpy(), predicted["prediction"].to_numpy()))
+    assert min(areas) > 0.9
+    assert abs(areas[0] - areas[1]) < 0.01

@@ -1,0 +1,226 @@
+"""linear_gwas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import statsmodels.api as sm
+
+from pipeline.errors import DataError
+from pipeline.part import Part
+from pipeline.session import ClusterSession
+from pipeline.stage import StageError
+from pipeline.stages.genomics.linear_gwas import LinearGwas
+from tests.harness import plan_stage
+from tests.kernels.plink_files import assert_printed, needs_data, read_columns
+from tests.stages.genomics.cohorts import (
+    COVARIATES,
+    HAPMAP3,
+    Cohort,
+    Found,
+    assert_found_equal,
+    hapmap3,
+    hapmap3_sheet,
+    run,
+    same_for_any_parts,
+    small_cohort,
+    small_sheet,
+)
+
+TEXT = ("chromosome", "effect_allele", "other_allele", "variant_id", "trait", "test", "reason")
+COLUMNS = (
+    "chromosome", "base_pair_location", "effect_allele", "other_allele", "beta", "standard_error", "effect_allele_frequency", "p_value",
+    "neg_log_10_p_value", "variant_id", "n", "trait", "statistic", "test", "reason",
+)  # fmt: skip
+
+
+def gwas(traits: tuple[str, ...] = ("height",), covariates: tuple[str, ...] = ("age", "sex"), **given: Any) -> LinearGwas:
+    return LinearGwas.model_validate({"traits": traits, "covariates": covariates, **given})
+
+
+def small(sheet: pl.DataFrame, **given: Any) -> Found:
+    return run(gwas(**given), {"genotypes": small_cohort(), "samples": sheet})[""]
+
+
+def assert_plink(found: pl.DataFrame, file: str) -> None:
+    """Every printed number of PLINK's table, which has the autosomes alone and names in A1 the allele that it counted."""
+    table = read_columns(HAPMAP3 / file)
+    rows = found.filter(pl.col("variant_id").is_in(table["ID"].tolist()))
+    assert rows["variant_id"].to_list() == table["ID"].tolist()
+    assert rows["base_pair_location"].to_list() == table["POS"].astype(int).tolist()
+    assert rows["effect_allele"].to_list() == table["ALT"].tolist()
+    assert rows["other_allele"].to_list() == table["REF"].tolist()
+    flipped = table["A1"] != table["ALT"]
+    assert 0 < flipped.sum() < len(flipped)
+    sign, frequency = np.where(flipped, -1, 1), rows["effect_allele_frequency"].to_numpy()
+    np.testing.assert_array_equal(rows["n"], table["OBS_CT"].astype(int))
+    assert_printed(np.where(flipped, 1 - frequency, frequency), table["A1_FREQ"], 1e-9)
+    assert_printed(sign * rows["beta"].to_numpy(), table["BETA"], 5e-7)
+    assert_printed(rows["standard_error"], table["SE"], 5e-7)
+    assert_printed(sign * rows["statistic"].to_numpy(), table["T_STAT"], 5e-6)
+    ours, theirs = ("p_value", "P") if "P" in table else ("neg_log_10_p_value", "LOG10_P")
+    assert_printed(rows[ours], table[theirs], 5e-6)
+
+
+@needs_data
+def test_linear_gwas__of_two_traits_in_one_pass_is_what_plink_printed_for_each() -> None:
+    sheet = hapmap3_sheet().sample(fraction=1, shuffle=True, seed=5)
+    found = run(gwas(("y_lin", "y_null"), COVARIATES), {"genotypes": hapmap3(), "samples": sheet}, 3)[""]
+    assert found.frame["trait"].to_list() == ["y_lin", "y_null"] * 14389
+    assert found.counts == {"people_y_lin": 937, "people_y_null": 957}
+    for trait in ("y_lin", "y_null"):
+        assert_plink(found.frame.filter(trait=trait), f"glm_linear_cov12.{trait}.glm.linear")
+
+
+@needs_data
+def test_linear_gwas__p_values_below_what_a_double_holds_are_plinks() -> None:
+    found = run(gwas(("y_strong",), COVARIATES), {"genotypes": hapmap3(), "samples": hapmap3_sheet()}, 2)[""].frame
+    assert_plink(found, "glm_linear_strong_log10.y_strong.glm.linear")
+    best = found.sort("neg_log_10_p_value", descending=True, nulls_last=True).row(0, named=True)
+    assert (best["variant_id"], best["p_value"], round(best["neg_log_10_p_value"], 1)) == ("rs1611699", 0.0, 1073.2)
+
+
+@pytest.mark.parametrize("given", [{}, {"missing": "mean"}, {"covariates": ()}])
+def test_linear_gwas__is_the_same_in_any_parts_and_processes(given: dict[str, Any], workers: ClusterSession) -> None:
+    data: dict[str, Cohort | pl.DataFrame] = {"genotypes": small_cohort(), "samples": small_sheet()}
+    found = same_for_any_parts(gwas(("height", "score"), **given), data, workers)[""]
+    dtypes = {
+        name: pl.String() if name in TEXT else pl.Int64() if name in {"base_pair_location", "n"} else pl.Float64() for name in COLUMNS
+    }
+    assert list(found.frame.schema.items()) == list(dtypes.items())
+    assert found.frame["variant_id"].to_list() == [name for name in small_cohort().rows.frame["variant_id"] for _ in range(2)]
+    # p0 has no row in the sheet, and p3 no height.
+    assert found.counts == {"people_height": 39, "people_score": 40}
+    assert set(found.frame["test"]) == {"linear"}
+
+
+@pytest.mark.parametrize("missing", ["complete_case", "mean"])
+def test_linear_gwas__equals_least_squares_of_the_joined_sheet(missing: str) -> None:
+    cohort = small_cohort()
+    found = small(small_sheet(), missing=missing).frame
+    joined = cohort.people.join(small_sheet(), on="sample_id", how="left", maintain_order="left")
+    values = joined.select("height", "age", "sex").cast(pl.Float64).to_numpy()
+    for row, codes in list(zip(found.iter_rows(named=True), cohort.codes, strict=True))[::7]:
+        used = ~np.isnan(values).any(axis=1)
+        genotype = np.where(codes == 3, np.nan, codes.astype(float))
+        called = used & (codes != 3)
+        assert row["effect_allele_frequency"] == pytest.approx(genotype[called].mean() / 2, rel=1e-12)
+        if missing == "mean":
+            genotype = np.where(codes == 3, genotype[called].mean(), genotype)
+        else:
+            used = called
+        fit = sm.OLS(values[used, 0], np.column_stack([genotype, np.ones(len(codes)), values[:, 1:]])[used]).fit()
+        assert row["n"] == fit.nobs
+        expected = [fit.params[0], fit.bse[0], fit.tvalues[0], fit.pvalues[0], -np.log10(fit.pvalues[0])]
+        names = ("beta", "standard_error", "statistic", "p_value", "neg_log_10_p_value")
+        np.testing.assert_allclose([row[name] for name in names], expected, rtol=1e-8)
+
+
+def test_linear_gwas__does_not_care_for_the_sheets_order_or_strangers() -> None:
+    sheet = small_sheet()
+    plain = sheet.filter(pl.col("sample_id").str.starts_with("p")).sort("sample_id")
+    for other in (plain, sheet.reverse(), sheet.sort("age")):
+        assert_found_equal({"": small(other)}, {"": small(sheet)}, "another order")
+
+
+def test_linear_gwas__reads_a_boolean_trait_and_whole_numbers() -> None:
+    sheet = small_sheet().with_columns(ill=pl.col("age") > 52, ill_int=(pl.col("age") > 52).cast(pl.Int8))
+    found = small(sheet, traits=("ill", "ill_int")).frame
+    assert found.filter(trait="ill").drop("trait").equals(found.filter(trait="ill_int").drop("trait"))
+
+
+def test_linear_gwas__says_why_a_variant_has_no_result() -> None:
+    found = small(small_sheet()).frame
+    assert found.filter(pl.col("variant_id") == "rs57")["reason"].to_list() == ["no variation among the called samples"]
+    assert found.filter(pl.col("variant_id") == "rs59")["reason"].to_list() == ["too few called samples"]
+    without = pl.col("reason").is_not_null()
+    numbers = ("beta", "standard_error", "statistic", "p_value", "neg_log_10_p_value")
+    assert found.filter(without).select(numbers).null_count().row(0) == (2,) * 5
+    assert found.filter(~without).select(numbers).null_count().row(0) == (0,) * 5
+    assert not found.select(pl.any_horizontal(pl.selectors.float().is_nan().any())).item()
+
+
+def constant(sheet: pl.DataFrame, column: str, value: float | None) -> pl.DataFrame:
+    return sheet.with_columns(pl.lit(value, pl.Float64).alias(column))
+
+
+@pytest.mark.parametrize(
+    ("sheet", "message"),
+    [
+        (
+            pl.concat([small_sheet(), small_sheet()[3:5]]),
+            r"stage tested: the samples table names 2 people twice, such as '\w+'. Give one row per person",
+        ),
+        (
+            small_sheet().with_columns(sample_id="FAM_" + pl.col("sample_id")),
+            r"stage tested: no sample_id of the samples table \(\['FAM_.*\) is in the genotype table \(\['p0', 'p1'\]\). Are the ids",
+        ),
+        (constant(small_sheet(), "height", 3.0), "Trait 'height' is constant: 3 for all 40 samples .* Leave it out"),
+        (constant(small_sheet(), "height", None), "Trait 'height' is missing for all 41 samples. Leave it out, or look at"),
+        (constant(small_sheet(), "height", float("nan")), "Trait 'height' is missing for all 41 samples"),
+        (constant(small_sheet(), "age", 3.0), "Covariate 'age' is constant: 3 for all 39 samples .* Leave it out"),
+        (constant(small_sheet(), "sex", None), "Covariate 'sex' is missing for all 41 samples"),
+        (
+            small_sheet().with_columns(sex=2 * pl.col("age") + 1),
+            "Covariate 'sex' is a linear combination of the intercept and age .* Leave one of them out",
+        ),
+        (small_sheet().with_columns(height=3 * pl.col("age")), "Trait 'height' is a linear combination of the covariates"),
+        (constant(small_sheet(), "age", float("inf")), "Covariate 'age' is infinite for 40 samples"),
+        (
+            small_sheet().filter(pl.col("sample_id").is_in(["p1", "p2", "p4", "p9"])),
+            "Only 4 of 41 samples have all of height, age, sex; 5 are needed",
+        ),
+    ],
+)
+def test_linear_gwas__refuses_a_sheet_that_does_not_fit(sheet: pl.DataFrame, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        small(sheet)
+
+
+def test_linear_gwas__names_the_stage_where_a_task_finds_the_trait_constant(workers: ClusterSession) -> None:
+    data: dict[str, Cohort | pl.DataFrame] = {"genotypes": small_cohort(), "samples": constant(small_sheet(), "height", 3.0)}
+    with pytest.raises(DataError, match=r"^stage tested: Trait 'height' is constant: 3 for all 40 samples"):
+        run(gwas(), data, 2, workers)
+
+
+def test_linear_gwas__takes_constants_that_belong_to_people_who_are_not_in_the_cohort() -> None:
+    sheet = small_sheet()
+    stranger = ~pl.col("sample_id").str.starts_with("p")
+    with pytest.raises(DataError, match="Trait 'height' is constant: 1 for all 40"):
+        small(sheet.with_columns(height=pl.when(stranger).then("height").otherwise(1.0)))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"traits": ("hieght",)}, "no column 'hieght'.* Did you mean 'height'"),
+        ({"covariates": ("age", "sexx")}, "no column 'sexx'.* Did you mean 'sex'"),
+        ({"traits": ("sample_id",)}, "column 'sample_id' is String, and numbers are needed"),
+        ({"traits": ("age",)}, "'age' is both a trait and a covariate; leave one of them out"),
+        ({"traits": ("height", "height")}, "traits: height, height names a column twice"),
+        ({"covariates": ("age", "age")}, "covariates: age, age names a column twice"),
+    ],
+)
+def test_linear_gwas__refuses_at_plan_time(given: dict[str, Any], message: str) -> None:
+    tables: dict[str, pl.DataFrame | Part] = {"genotypes": small_cohort().rows, "samples": small_sheet()}
+    with pytest.raises(StageError, match=message):
+        plan_stage(gwas(**given), tables, {"calls": small_cohort().people})
+
+
+def test_linear_gwas__refuses_a_genotype_table_without_calls_and_a_sheet_without_ids() -> None:
+    with pytest.raises(StageError, match="the table given as 'genotypes' has no calls"):
+        plan_stage(gwas(), {"genotypes": small_sheet(), "samples": small_sheet()})
+    tables: dict[str, pl.DataFrame | Part] = {"genotypes": small_cohort().rows, "samples": small_sheet().rename({"sample_id": "IID"})}
+    with pytest.raises(StageError, match="the table given as 'samples' has no column 'sample_id'"):
+        plan_stage(gwas(), tables, {"calls": small_cohort().people})
+
+
+def test_linear_gwas__of_no_variants_has_no_rows() -> None:
+    cohort = small_cohort()
+    none = Cohort(Part(cohort.rows.frame[:0], {"calls": cohort.rows.arrays["calls"][:0]}), cohort.people)
+    found = run(gwas(), {"genotypes": none, "samples": small_sheet()})[""].frame
+    assert found.columns == list(COLUMNS)
+    assert found.height == 0
