@@ -19,7 +19,7 @@ from pipeline.errors import DataError, PipelineError, RefusedError, RunError, ne
 from pipeline.execute import Executed, execute
 from pipeline.job import Job
 from pipeline.loader import load as load_job
-from pipeline.manifest import RunView, read_current
+from pipeline.manifest import RunView, current_run, read_current
 from pipeline.plan import Plan, make_plan
 from pipeline.publish import Results, RunFolder, refuse_output_inside_input
 from pipeline.record import RunRecord
@@ -178,7 +178,8 @@ def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display) -> R
 
 def _note_failure(record: RunRecord, folder: RunFolder, display: Display, error: BaseException) -> None:
     """Write how the run ended to run.json, and what became of the results to the error's notes."""
-    if folder.current == folder.id:
+    current = current_run(record.plan.job.results)
+    if current == folder.id:
         error.add_note(f"The new result was in place already: {folder.path}")
         return
     known = isinstance(error, PipelineError) or not isinstance(error, Exception)
@@ -186,7 +187,7 @@ def _note_failure(record: RunRecord, folder: RunFolder, display: Display, error:
     record.end("failed" if isinstance(error, Exception) else "interrupted", text or "interrupted")
     folder.write_json("run.json", record.document())
     display.finished({"status": record.status, "run": record.run, "error": record.error})
-    kept = "the former result is unchanged" if folder.current else "no result was published"
+    kept = "the former result is unchanged" if current else "no result was published"
     error.add_note(f"{folder.path}/run.json has the record of this run; {kept}.")
 
 

@@ -34,7 +34,8 @@ def limit_threads(threads: int | None = None) -> dict[str, str]:
     """
     # XGBoost's threads wait for one another many times a second. Spinning, they stand still whenever something else takes a core: training
     # beside a second busy process took 43 s instead of 6, and waiting asleep costs a twentieth where all cores are free.
-    wanted = {"POLARS_MAX_THREADS": str(threads or cores()), "OMP_WAIT_POLICY": "PASSIVE", **dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")}
+    blas = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    wanted = {"POLARS_MAX_THREADS": str(threads or cores()), "OMP_WAIT_POLICY": "PASSIVE", **blas}
     return {name: os.environ.setdefault(name, value) for name, value in wanted.items()}
 
 

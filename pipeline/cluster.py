@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,20 @@ def open_cluster(spec: ClusterSpec, backend: Backend) -> Iterator[Cluster]:
         client.close()
         if kind != "scheduler":
             opened.close()
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Keep SIGINT for afterwards. Threads and worker processes begun here never see one: on Ctrl-C this process ends them in order."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # its own start, at the first worker's, would let interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _need_gpus(client: Any) -> None:
@@ -153,13 +169,15 @@ def _local(spec: ClusterSpec, backend: Backend) -> Any:
         return LocalCluster(processes=False, n_workers=1, threads_per_worker=threads, **common)
     threads = spec.threads or max(1, cores() // spec.workers)
     environment = {**limit_threads(), "POLARS_MAX_THREADS": str(threads)}
-    return LocalCluster(processes=True, n_workers=spec.workers, threads_per_worker=threads, host=HOST, env=environment, **common)
+    with _interrupts_held():
+        return LocalCluster(processes=True, n_workers=spec.workers, threads_per_worker=threads, host=HOST, env=environment, **common)
 
 
 def _cuda(spec: ClusterSpec, _backend: Backend) -> Any:
     from dask_cuda import LocalCUDACluster
 
-    return LocalCUDACluster(**cuda_options(spec, gpu_count()))
+    with _interrupts_held():
+        return LocalCUDACluster(**cuda_options(spec, gpu_count()))
 
 
 def cuda_options(spec: ClusterSpec, gpus: int) -> dict[str, Any]:

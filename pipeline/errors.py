@@ -69,13 +69,9 @@ class DataError(RunError):
     """The data contradicts the job in a way that only reading it could show."""
 
 
-def at_stage(error: PipelineError, stage: str) -> PipelineError:
-    """What showed while a stage ran, with the stage's name before it; errors of files and those that name one already as they are."""
-    if not isinstance(error, RunError) or str(error).startswith("stage "):
-        return error
-    named = type(error)(f"stage {stage}: {error}")
-    named.__cause__ = error
-    return named
+def lacks_stage(error: PipelineError) -> bool:
+    """Whether an error showed while running and does not say in which stage; errors of files and of jobs have a place of their own."""
+    return isinstance(error, RunError) and not str(error).startswith("stage ")
 
 
 def near(name: str, known: Iterable[str]) -> str:

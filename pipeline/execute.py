@@ -6,12 +6,9 @@ held (computed once) where several read it and reading it twice would cost more;
 
 from __future__ import annotations
 
-import secrets
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -19,7 +16,6 @@ import polars as pl
 from pipeline.cluster import Cluster
 from pipeline.columns import AXES
 from pipeline.errors import DataError, PipelineError, RunError
-from pipeline.format import OutputFormat
 from pipeline.job import Output
 from pipeline.manifest import Entry
 from pipeline.node import count_rows
@@ -27,9 +23,10 @@ from pipeline.part import Part, Schema, hidden
 from pipeline.plan import Plan, PlannedStage
 from pipeline.publish import RunFolder, attempt_name
 from pipeline.record import Account, Progress
-from pipeline.session import describe
+from pipeline.session import key_prefix
 from pipeline.stage import Context
 from pipeline.table import Table
+from pipeline.writing import WriteTask
 
 POLL_S = 0.1
 
@@ -188,37 +185,6 @@ class Execution:
         return self.accounts.setdefault(table, Account(table, "table"))
 
 
-@dataclass(frozen=True)
-class WriteTask:
-    """Writes one part under a name that is this attempt's own: Dask may run a task twice, and the manifest decides what counts."""
-
-    writer: OutputFormat
-    path: str
-    expected: Schema | None
-    arrays: tuple[str, ...]
-
-    def __call__(self, part: Part, *axes: Part) -> dict[str, Any]:
-        """Path, rows and bytes of the file written. Raises RunError where the part is not what the plan said it would be."""
-        if self.expected is not None and part.frame.schema != self.expected.columns:
-            raise RunError(f"{self.path}: the plan said {self.expected}, and the run gave {Schema(part.frame.schema)}. Please report this.")
-        path = f"{self.path.removesuffix(self.writer.suffix)}{secrets.token_hex(2)}{self.writer.suffix}"
-        labels = {name: axis.frame for name, axis in zip(self.arrays, axes, strict=True)}
-        if "://" not in path:
-            self.writer.write(part, labels, path)
-        else:
-            self._upload(part, labels, path)
-        return {"path": path, **describe(part)}
-
-    def _upload(self, part: Part, labels: Mapping[str, pl.DataFrame], path: str) -> None:
-        import fsspec
-
-        with tempfile.TemporaryDirectory() as folder:
-            local = Path(folder) / "part"
-            self.writer.write(part, labels, str(local))
-            with fsspec.open(path, "wb") as target:
-                target.write(local.read_bytes())
-
-
 def execute(plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None]) -> Executed:
     """Run a plan on a cluster; the outputs' files are in the run's folder afterwards, and nothing is published yet."""
     return Execution(plan, cluster, folder, tell).run()
@@ -230,7 +196,7 @@ def scheduler_state(stages: list[str], dask_scheduler: Any) -> dict[str, tuple[i
 
     found = {}
     for stage in stages:
-        prefix = dask_scheduler.task_prefixes.get(key_split(f"{stage}-{'0' * 32}"))
+        prefix = dask_scheduler.task_prefixes.get(key_split(f"{key_prefix(stage)}-{'0' * 32}"))
         if prefix is None:
             found[stage] = (0, 1, 0.0)
             continue

@@ -91,6 +91,14 @@ def current_id(store: Store) -> str | None:
     return name
 
 
+def current_run(place: str) -> str | None:
+    """The id of the current run of a results folder or URL; None where there is none, or a damaged one."""
+    try:
+        return current_id(open_store(place))
+    except OSError:
+        return None
+
+
 def checked_name(name: str) -> str:
     """The name, where it stays inside the run folder and is not the manifest's; raises ValueError."""
     if name == MANIFEST or "\\" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import polars as pl
 
 from pipeline.backend import Backend, collect, to_device
-from pipeline.errors import PipelineError, RunError, at_stage
+from pipeline.errors import PipelineError, RunError, lacks_stage
 from pipeline.part import ROW, Part, added_counts, concat_parts
 
 
@@ -193,6 +193,8 @@ def _call(node: Node, *values: Any) -> Any:
     try:
         return node.function(*values, *node.small)
     except PipelineError as error:
-        raise at_stage(error, node.stage)
+        if lacks_stage(error):
+            raise type(error)(f"stage {node.stage}: {error}") from error
+        raise
     except (pl.exceptions.PolarsError, ValueError) as error:
         raise RunError(f"stage {node.stage}: {type(error).__name__}: {error}") from error

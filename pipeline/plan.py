@@ -175,7 +175,7 @@ class Planner:
     def _problem(self, spec: StageSpec, key: str, text: str) -> None:
         key = key or _blamed(spec, text)
         where = f"stages.{spec.name}" + (f".{key}" if key else "")
-        self.problems.append(Problem(self._where(spec.where(key)), where, text.removeprefix(f"{key}: ")))
+        self.problems.append(Problem(self._where(spec.where(key.split(".")[0])), where, text.removeprefix(f"{key}: ")))
 
     def _where(self, place: Place) -> str:
         return str(place.within(self.job.path))
@@ -221,8 +221,8 @@ def _digest(value: Any) -> str:
 
 def _blamed(spec: StageSpec, text: str) -> str:
     """The parameter that a message speaks of: the one it begins with, else the only one that holds a name which it quotes; '' for none."""
-    first = re.match(r"\w+(?=[.:])", text)
-    if first and first[0] in spec.places:
+    first = re.match(r"[\w.]+(?=: )", text)
+    if first and first[0].split(".")[0] in spec.places:
         return first[0]
     values = {key: json.dumps(value, ensure_ascii=False) for key, value in spec.stage.model_dump(mode="json").items() if key in spec.places}
     for name in re.findall(r"'([^']+)'", text):

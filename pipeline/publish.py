@@ -140,14 +140,6 @@ class RunFolder:
         self.abandon()
         self._remove([f"runs/{self.id}/{RECORD}", f"runs/{self.id}"])
 
-    @property
-    def current(self) -> str | None:
-        """The id of the current run: this one once it is published, the former one before; None where there is none, or a damaged one."""
-        try:
-            return current_id(self._store)
-        except OSError:
-            return None
-
     def _sealed(self, listed: dict[str, Entry]) -> tuple[Entry, ...]:
         with ThreadPoolExecutor(HASH_THREADS) as pool:
             return tuple(pool.map(self._seal, sorted(listed.values(), key=lambda entry: entry.path)))

@@ -91,7 +91,7 @@ class RunRecord:
         accounts = {name: _account(account) for name, account in self.accounts.items()}
         for stage in self.plan.stages:
             if stage.spec.name in accounts:
-                read = [accounts[table]["rows"] for table in stage.spec.inputs.values() if table in accounts]
+                read = [accounts.get(table, {}).get("rows") for table in stage.spec.inputs.values()]
                 accounts[stage.spec.name]["rows_in"] = read[0] if len(read) == 1 else read
         return {
             "run": self.run,

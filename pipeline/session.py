@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipeline.backend import Backend, collect_spread, spread_engine
-from pipeline.errors import PipelineError, RunError, at_stage
+from pipeline.errors import PipelineError, RunError, lacks_stage
 from pipeline.node import Node, evaluate, extract, fill, lazy_of
 from pipeline.part import Part, added_counts
 
@@ -56,7 +56,7 @@ class ClusterSession(Session):
 
         self.submitted[stage] += 1
         with span(stage):
-            return self.client.submit(run_task, stage, function, *arguments, key=f"{stage}-{uuid.uuid4().hex}", pure=False)
+            return self.client.submit(run_task, stage, function, *arguments, key=f"{key_prefix(stage)}-{uuid.uuid4().hex}", pure=False)
 
     def is_one_query(self, blocks: Sequence[Node]) -> bool:
         """On one worker always; on several GPUs where only scans and queries lie below, which cuDF's own engine spreads over them."""
@@ -88,6 +88,11 @@ class ClusterSession(Session):
         return isinstance(value, Future)
 
 
+def key_prefix(stage: str) -> str:
+    """What the keys of a stage's tasks begin with: Dask would take top-10 and top-20 for one, top."""
+    return stage.replace("-", "_")
+
+
 def describe(*parts: Part) -> dict[str, Any]:
     """Rows, bytes and number of parts of a computed table, and what was counted on the way to it."""
     rows, size = sum(part.frame.height for part in parts), sum(part.nbytes for part in parts)
@@ -99,6 +104,8 @@ def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except PipelineError as error:
-        raise at_stage(error, stage)
+        if lacks_stage(error):
+            raise type(error)(f"stage {stage}: {error}") from error
+        raise
     except Exception as error:
         raise RunError(f"stage {stage}: {type(error).__name__}: {error}") from error

@@ -1,10 +1,24 @@
-"""A small genomics job with its files, for tests that run whole jobs: 60 variants, 64 people, a second or less."""
+"""A small genomics job with its files, and the command line on it, for tests that run whole jobs: 60 variants, 64 people, 0.2 s a run."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from pipeline import backend
+from pipeline.run import main
 
 VARIANTS, PEOPLE = 60, 64
 JOB = """\
@@ -28,6 +42,15 @@ outputs:
 """
 
 
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: its exit code, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
 def write_small_job(folder: Path) -> Path:
     """Write job.yaml, cohort.vcf and sheet.csv; returns the job's path. Its own paths are relative to the folder."""
     random = np.random.default_rng(20261121)
@@ -46,8 +69,73 @@ def write_small_job(folder: Path) -> Path:
     return folder / "job.yaml"
 
 
-def replace_in(path: Path, old: str, new: str, count: int = 1) -> None:
-    """Replace a text that must be there in a file."""
+def published_job(folder: Path) -> Path:
+    """A folder with the small job, its files and a published result."""
+    write_small_job(folder)
+    with inside(folder):
+        assert run_main("job.yaml", "--quiet").code == 0
+    return folder
+
+
+def copied(published: Path, folder: Path) -> Path:
+    """A copy of such a folder, links kept, to be spoiled."""
+    shutil.copytree(published, folder, symlinks=True, dirs_exist_ok=True)
+    return folder
+
+
+@contextlib.contextmanager
+def inside(folder: Path) -> Iterator[None]:
+    """Work in a folder, as a user does: messages then have short paths."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def run_main(*arguments: str) -> Ended:
+    """The command line in this process; what it changes of the process is put back."""
+    out, err = io.StringIO(), io.StringIO()
+    before = signal.getsignal(signal.SIGTERM), sys.excepthook, backend.lean_imports
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(list(arguments))
+    except SystemExit as stop:
+        code = int(str(stop.code))
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        sys.excepthook, backend.lean_imports = before[1:]
+    return Ended(code, out.getvalue(), err.getvalue())
+
+
+def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    """The command line as a process of its own."""
+    command = [sys.executable, "-m", "pipeline.run", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def run_process(*arguments: str, **options: Any) -> Ended:
+    """The same, waited for."""
+    process = start(*arguments, **options)
+    out, err = process.communicate(timeout=60)
+    return Ended(process.returncode, out, err)
+
+
+def current_run(results: Path) -> Path:
+    """The folder of the current run."""
+    return (results / "current").resolve()
+
+
+def last_record(results: Path) -> dict[str, Any]:
+    """run.json of the newest run."""
+    newest = max((results / "runs").iterdir())
+    record: dict[str, Any] = json.loads((newest / "run.json").read_text())
+    return record
+
+
+def replace_in(path: Path, old: str, new: str) -> None:
+    """Replace a text that must be there in a file, once."""
     text = path.read_text()
-    assert old in text, old
-    path.write_text(text.replace(old, new, count))
+    assert old in text, f"{path}: no {old!r}"
+    path.write_text(text.replace(old, new, 1))

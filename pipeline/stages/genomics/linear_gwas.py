@@ -120,6 +120,8 @@ def aligned_sheet(stage: str, people: pl.DataFrame, sheet: pl.DataFrame) -> pl.D
     twice = sheet.filter(pl.col("sample_id").is_duplicated())["sample_id"].unique(maintain_order=True).to_list()
     if twice:
         raise DataError(f"stage {stage}: the samples table names {len(twice)} people twice, such as {twice[0]!r}. Give one row per person.")
+    if sheet.is_empty():
+        raise DataError(f"stage {stage}: the samples table has no rows. Did the stages before it match or keep nobody?")
     aligned = people.select("sample_id").join(sheet, on="sample_id", how="left", maintain_order="left")
     if people.join(sheet, on="sample_id", how="semi").height == 0:
         ours, theirs = people["sample_id"].head(2).to_list(), sheet["sample_id"].head(2).to_list()

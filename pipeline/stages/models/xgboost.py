@@ -24,7 +24,8 @@ class Xgboost(Whole, name="xgboost", version=1):
 
     Gives predictions (key, split, target and `prediction`: a value, or the probability of a binary target; one column prediction_CLASS a
     class for several), NAME.importance, the model as models/NAME.ubj with models/NAME.json beside it (features in order, classes, and the
-    fitted state of the stages before, which scoring needs), and metrics per split. Null is missing; rows with no target are predicted only.
+    fitted state of the stages before, which scoring needs), and metrics per split. With early stopping the model ends with its best
+    round. Null is missing; rows with no target are predicted only.
     Training does not depend on how the rows are divided: one task takes them in the order of the key.
 
     Example:

@@ -175,7 +175,7 @@ class Aggregate(Keyed, name="aggregate", version=1):
 
     @property
     def _value_names(self) -> dict[str, str]:
-        """The column of values that each result reads: results of the same values share one, but for first and last, which change theirs."""
+        """The column that each result reads: those of the same values share one, but for first and last, which change theirs."""
         first: dict[tuple[Any, ...], str] = {}
         keys = {name: (c.of, c.where, c.function in NUMERIC, name if c.ordered else "") for name, c in self.compute.items()}
         return {name: f"value:{first.setdefault(key, name)}" for name, key in keys.items()}
