@@ -161,13 +161,14 @@ def test_spilling__brings_parts_back_whole(tmp_path: Path) -> None:
     from distributed import Client, LocalCluster
 
     register_with_dask()
-    options = {"memory_limit": "1GB", "local_directory": str(tmp_path), "host": "127.0.0.1"}
+    options = {"memory_limit": "600MB", "local_directory": str(tmp_path), "host": "127.0.0.1"}
     options |= {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
     with LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster, Client(cluster) as client:
+        client.run(register_with_dask)  # without the sizes of parts a worker does not know what to spill, and hangs
         session = ClusterSession(client, "cpu", 1, 1)
-        table = Table.of(session, "t", [Part(pl.DataFrame({"i": [i]})) for i in range(50)]).map(_large).hold()
+        table = Table.of(session, "t", [Part(pl.DataFrame({"i": [i]})) for i in range(30)]).map(_large).hold()
         total = table.reduce(_sum, sum).result(timeout=90)
-    assert total == sum(i * 3_000_000 for i in range(50))
+    assert total == sum(i * 3_000_000 for i in range(30))
 
 
 def _large(rows: pl.LazyFrame) -> pl.LazyFrame:
