@@ -73,7 +73,7 @@ def open_cluster(spec: ClusterSpec, backend: Backend) -> Iterator[Cluster]:
     opened = {"local": _local, "cuda": _cuda, "scheduler": _scheduler}[kind](spec, backend)
     client = _client(opened, spec)
     try:
-        client.register_plugin(_worker_plugin())
+        _register(client)
         threads = list(client.nthreads().values())
         if backend == "gpu" and kind == "scheduler":
             _need_gpus(client)
@@ -115,10 +115,15 @@ def _dashboard(client: Any, spec: ClusterSpec, kind: str) -> str | None:
     return str(client.dashboard_link) if kind == "scheduler" else f"http://{HOST}:{port}/status"
 
 
-def _worker_plugin() -> Any:
+def _register(client: Any) -> None:
+    """Give every worker, those that join later too, the plugin. Raises PlaceError where this project is not installed on them."""
     from distributed import WorkerPlugin
 
-    return type("Registered", (_Registered, WorkerPlugin), {})()
+    try:
+        client.register_plugin(type("Registered", (_Registered, WorkerPlugin), {})())
+    except Exception as error:
+        what = "Install the same version of this project on the machines of its workers, and start them again."
+        raise PlaceError(f"cluster: the workers of {client.scheduler.address} cannot run this project's code ({error}). {what}") from error
 
 
 def check_cluster(spec: ClusterSpec, kind: str) -> None:

@@ -75,7 +75,9 @@ class Execution:
     def _input(self, name: str) -> Table:
         reader, schema = self.plan.job.inputs[name].reader, self.plan.inputs[name]
         if self.cluster.kind == "scheduler":  # its workers may have been started in another folder
-            reader = reader.model_copy(update={"path": tuple(path if "://" in path else str(Path(path).absolute()) for path in reader.path)})
+            reader = reader.model_copy(
+                update={"path": tuple(path if "://" in path else str(Path(path).absolute()) for path in reader.path)}
+            )
         axes = {array: Table.of(self.session, name, [Part(frame)], schema=Schema(frame.schema)) for array, frame in reader.axes().items()}
         sources = reader.sources(self.cluster.workers * self.cluster.threads)
         self.accounts[name] = Account(name, reader.name, rows=self.plan.rows[name], parts=len(sources))

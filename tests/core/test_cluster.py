@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import psutil
 import pytest
 from polars.testing import assert_frame_equal
 
@@ -20,6 +19,8 @@ from pipeline.cluster import check_cluster, kind_of, open_cluster
 from pipeline.errors import PlaceError
 from pipeline.job import ClusterSpec
 from tests.small import current_run, inside, last_record, published_job, run_main
+
+psutil: Any = pytest.importorskip("psutil")
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,9 @@ def test_scheduler__a_failed_run_leaves_nothing_on_it(folder: Path, scheduler: t
 
     address, _ = scheduler
     with inside(folder):
-        run = run_main("job.yaml", "--quiet", "--out", "failed", "--cluster", address, "--set", "stages.people.how=inner", *unmatched(folder))
+        run = run_main(
+            "job.yaml", "--quiet", "--out", "failed", "--cluster", address, "--set", "stages.people.how=inner", *unmatched(folder)
+        )
     assert (run.code, "the samples table has no rows" in run.err) == (1, True)
     with Client(address) as client:
         deadline = time.monotonic() + 10
@@ -131,7 +134,9 @@ def test_local__listens_on_this_machine_alone_and_closes(workers: int | None, da
         client = cluster.client
     assert client.status == "closed"
     assert listening() <= before
-    assert not [child for child in psutil.Process().children(recursive=True) if child not in threads and "spawn_main" in " ".join(child.cmdline())]
+    assert not [
+        child for child in psutil.Process().children(recursive=True) if child not in threads and "spawn_main" in " ".join(child.cmdline())
+    ]
 
 
 def test_open_cluster__closes_when_the_run_fails() -> None:
@@ -163,7 +168,8 @@ def test_open_cluster__names_a_scheduler_without_workers(monkeypatch: pytest.Mon
     from distributed import LocalCluster
 
     monkeypatch.setattr("pipeline.cluster.CONNECT_TIMEOUT_S", 1)
-    with LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None, protocol="tcp") as empty:
+    options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
+    with LocalCluster(n_workers=0, **options) as empty:
         spec = ClusterSpec(kind="scheduler", address=empty.scheduler_address)
         with pytest.raises(PlaceError, match=r"has no worker\. Start one with: dask worker tcp://127\.0\.0\.1"), open_cluster(spec, "cpu"):
             raise AssertionError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,6 @@ from pipeline.part import Part
 
 SPLITS = ("train", "validation", "test")
 BATCH_ROWS = 131_072  # rows handed over at once; fixed, so that the model does not depend on how the rows are divided
-MATRIX_BYTES = 256 << 20  # features up to this size are converted once, not once a pass
 OBJECTIVES = {
     "regression": ("reg:squarederror", "rmse"),
     "binary": ("binary:logistic", "logloss"),
@@ -69,18 +68,26 @@ class Task:
         return {**own, **{name: self.p[name] for name in same}, "colsample_bytree": self.p["colsample"], "nthread": self.threads, **classes}
 
     def matrix(self, part: Part) -> np.ndarray[Any, Any]:
-        """Features of a part's rows, float32 [rows, features], NaN where missing. Raises DataError for an infinite one."""
+        """Features of a part's rows, float32 [rows, features], NaN where missing."""
         empty = np.empty((part.frame.height, 0), np.float32)
         columns: np.ndarray[Any, Any] = part.frame.select(pl.col(self.columns).cast(pl.Float32)).to_numpy() if self.columns else empty
-        infinite = np.isinf(columns).any(axis=0)
-        if infinite.any():
-            raise DataError(
-                f"stage {self.stage}: feature {self.columns[int(infinite.argmax())]!r} has infinite values (a division by zero?), or some "
-                "beyond the 32 bits of XGBoost's numbers. Make them null, or leave it out by exclude."
-            )
         arrays = [to_host(part.arrays[name]) for name in self.arrays]
         matrix: np.ndarray[Any, Any] = np.hstack([columns, *arrays], dtype=np.float32) if arrays else columns
         return matrix
+
+    def features(self, part: Part) -> Any:
+        """Features of a part's rows to train on: the matrix, or where there are no arrays the frame, which XGBoost bins faster."""
+        return self.matrix(part) if self.arrays else part.frame.select(pl.col(self.columns).cast(pl.Float32))
+
+    def check_finite(self, frame: pl.DataFrame) -> None:
+        """Raise DataError for a feature with a value that XGBoost's 32 bits cannot hold."""
+        largest = frame.select(pl.col(name).cast(pl.Float64).abs().max() for name in self.columns).row(0)
+        for name, value in zip(self.columns, largest, strict=True):
+            if value is not None and value > np.finfo(np.float32).max:
+                raise DataError(
+                    f"stage {self.stage}: feature {name!r} has infinite values (a division by zero?), or some beyond the 32 bits of "
+                    "XGBoost's numbers. Make them null, or leave it out by exclude."
+                )
 
     def labels(self, rows: pl.DataFrame) -> np.ndarray[Any, Any]:
         """The target, float64 [rows], class numbers for several classes, NaN where missing."""
@@ -102,36 +109,29 @@ class Task:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows to train on and to predict: their part, labels float64 [rows] (NaN: none), splits int8 [rows], and the features where small."""
+    """Rows to train on and to predict: their part, labels float64 [rows] (NaN: none) and splits int8 [rows]."""
 
     task: Task
     part: Part
     labels: np.ndarray[Any, Any]
     split: np.ndarray[Any, Any]
-    features: np.ndarray[Any, Any] | None
 
     @staticmethod
     def of(task: Task, part: Part) -> Rows:
-        """The rows of a part; the matrix of all features is made here where it is small, piece by piece to need its memory once."""
-        rows = Rows(task, part, task.labels(part.frame), task.split(part.frame), None)
-        width = len(task.columns) + sum(part.arrays[name].shape[1] for name in task.arrays)
-        if 4 * width * part.frame.height > MATRIX_BYTES:
-            return rows
-        features = np.empty((part.frame.height, width), np.float32)
-        for at in rows._slices():
-            features[at] = task.matrix(rows._piece(at))
-        return replace(rows, features=features)
+        """The rows of a part. Raises DataError for an infinite feature."""
+        task.check_finite(part.frame)
+        return Rows(task, part, task.labels(part.frame), task.split(part.frame))
 
-    def batches(self, split: str | None) -> Iterator[tuple[Any, Any]]:
-        """Features and labels of one split's rows that have a label (of all rows for None), a fixed number of source rows at a time."""
+    def batches(self, split: str) -> Iterator[tuple[Any, Any]]:
+        """Features and labels of one split's rows that have a label, a fixed number of source rows at a time."""
         for at in self._slices():
-            features = self.features[at] if self.features is not None else self.task.matrix(self._piece(at))
-            if split is None:
-                yield features, self.labels[at]
-                continue
-            wanted = self.of_split(split, at)
-            if wanted.any():
-                yield features[wanted], self.labels[at][wanted]
+            wanted = np.flatnonzero(self.of_split(split, at))
+            if len(wanted):
+                yield self.task.features(self._piece(at, wanted)), self.labels[at][wanted]
+
+    def matrices(self) -> Iterator[np.ndarray[Any, Any]]:
+        """Features of all rows in order, a fixed number of rows at a time."""
+        return (self.task.matrix(self._piece(at)) for at in self._slices())
 
     def of_split(self, split: str, at: slice = slice(None)) -> np.ndarray[Any, Any]:
         """Which rows (of those at `at`) are of a split and have a label."""
@@ -140,8 +140,8 @@ class Rows:
     def _slices(self) -> list[slice]:
         return [slice(start, start + BATCH_ROWS) for start in range(0, max(len(self.labels), 1), BATCH_ROWS)]
 
-    def _piece(self, at: slice) -> Part:
-        return Part(self.part.frame[at], {name: array[at] for name, array in self.part.arrays.items()})
+    def _piece(self, at: slice, wanted: Any = slice(None)) -> Part:
+        return Part(self.part.frame[at][wanted], {name: array[at][wanted] for name, array in self.part.arrays.items()})
 
 
 def chosen_rows(labels: np.ndarray[Any, Any], codes: np.ndarray[Any, Any], split: str) -> np.ndarray[Any, Any]:

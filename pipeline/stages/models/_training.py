@@ -142,7 +142,7 @@ def predict(booster: Any, rows: Rows) -> np.ndarray[Any, Any]:
     """
     backend = rows.task.backend
     booster.set_param({"device": xgboost_device(backend)})
-    batches = (to_device(features, backend) for features, _ in rows.batches(None))
+    batches = (to_device(features, backend) for features in rows.matrices())
     return np.concatenate([to_host(booster.inplace_predict(features, validate_features=False)) for features in batches])
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from pipeline.backend import import_xgboost
 from pipeline.errors import PipelineError, RunError
-from pipeline.part import Part, concat_parts
+from pipeline.part import Part, concat_parts, take
 from pipeline.session import ClusterSession, run_task
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._task import Rows, Task, chosen_rows, class_weights
@@ -120,10 +120,12 @@ def _count(task: Task, rows: pl.DataFrame, split: str) -> int:
 
 def _block(task: Task, part: Part, split: str, weigh: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
     """Features, labels and weights of a part's rows of one split, of which there are some."""
-    batches = list(Rows.of(task, part).batches(split))
-    features, labels = (np.concatenate(pieces) if len(pieces) > 1 else pieces[0] for pieces in zip(*batches, strict=True))
+    rows = Rows.of(task, part)
+    wanted = np.flatnonzero(rows.of_split(split))
+    chosen = Part(part.frame[wanted], {name: take(array, wanted) for name, array in part.arrays.items()})
+    labels = rows.labels[wanted]
     given = weigh(labels)
-    return features, labels, np.ones(len(labels)) if given is None else given
+    return task.matrix(chosen), labels, np.ones(len(labels)) if given is None else given
 
 
 def _loaded(model: bytes) -> Any:
@@ -142,5 +144,5 @@ def _finished(task: Task, described: Sequence[dict[str, Any]], counts: tuple[int
     parts, axes = values[: counts[0]], [part.frame for part in values[counts[0] : sum(counts)]]
     states = [part.frame for part in values[sum(counts) :]]
     whole = in_key_order(task, concat_parts(parts))
-    rows = Rows(task, Part(whole.frame), task.labels(whole.frame), task.split(whole.frame), None)
+    rows = Rows(task, Part(whole.frame), task.labels(whole.frame), task.split(whole.frame))
     return finished(task, _loaded(model), rows, whole.arrays["predicted"], (axes, described, states))
