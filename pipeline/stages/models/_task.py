@@ -81,6 +81,8 @@ class Task:
 
     def check_finite(self, frame: pl.DataFrame) -> None:
         """Raise DataError for a feature with a value that XGBoost's 32 bits cannot hold."""
+        if not self.columns:
+            return
         largest = frame.select(pl.col(name).cast(pl.Float64).abs().max() for name in self.columns).row(0)
         for name, value in zip(self.columns, largest, strict=True):
             if value is not None and value > np.finfo(np.float32).max:
