@@ -24,6 +24,7 @@ from pipeline.plan import Plan, make_plan
 from pipeline.publish import Results, RunFolder, refuse_output_inside_input
 from pipeline.record import RunRecord
 from pipeline.report import write_report
+from pipeline.store import open_store
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Run:
         return Path(self.path) / "report.html"
 
     def _json(self, name: str) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads((Path(self.path) / name).read_text(encoding="utf-8"))
+        document: dict[str, Any] = json.loads(open_store(self.path).read(name))
         return document
 
     def _repr_html_(self) -> str:
@@ -115,12 +116,8 @@ class Result:
 
     def to_lazy(self) -> pl.LazyFrame:
         """As a lazy Polars query over the output's files."""
-        suffix = Path(self.paths[0]).suffix
-        if suffix == ".parquet":
-            return pl.scan_parquet(list(self.paths))
-        if suffix == ".csv":
-            return pl.scan_csv(list(self.paths))
-        raise RunError(f"output {self.name!r} is written as {suffix}; read its files: {', '.join(self.paths[:3])}")
+        files: list[Any] = [_bytes_of(path) if "://" in path else path for path in self.paths]
+        return pl.scan_csv(files) if self._is_text() else pl.scan_parquet(files)
 
     def to_polars(self) -> pl.DataFrame:
         """As a Polars frame."""
@@ -138,7 +135,21 @@ class Result:
         """As a Dask DataFrame, one partition a file."""
         import dask.dataframe as dd
 
+        if self._is_text():
+            return dd.read_csv(list(self.paths), blocksize=None)
         return dd.read_parquet(list(self.paths), blocksize=None, split_row_groups=False)
+
+    def _is_text(self) -> bool:
+        """Whether the files are CSV, and not Parquet. Raises RunError for another format."""
+        suffix = Path(self.paths[0]).suffix
+        if suffix not in {".csv", ".parquet"}:
+            raise RunError(f"output {self.name!r} is written as {suffix}; read its files: {', '.join(self.paths[:3])}")
+        return suffix == ".csv"
+
+
+def _bytes_of(url: str) -> bytes:
+    folder, _, name = url.rpartition("/")
+    return open_store(folder).read(name)
 
 
 def load(path: str | Path, **overrides: Any) -> LoadedJob:

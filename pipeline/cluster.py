@@ -24,6 +24,7 @@ from pipeline.session import ClusterSession
 
 HOST = "127.0.0.1"
 CONNECT_TIMEOUT_S = 10
+QUIET = logging.CRITICAL  # what fails comes to the user as one message; Dask would print it too, with its traceback
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def kind_of(spec: ClusterSpec, backend: Backend) -> str:
 def open_cluster(spec: ClusterSpec, backend: Backend) -> Iterator[Cluster]:
     """The cluster, closed at the end if this process opened it. Raises PlaceError where it cannot be had."""
     register_with_dask()
-    logging.getLogger("distributed").setLevel(logging.ERROR)
+    logging.getLogger("distributed").setLevel(QUIET)
     kind = kind_of(spec, backend)
     check_cluster(spec, kind)
     opened = {"local": _local, "cuda": _cuda, "scheduler": _scheduler}[kind](spec, backend)
@@ -164,7 +165,7 @@ def _local(spec: ClusterSpec, backend: Backend) -> Any:
     from distributed import LocalCluster
 
     # With no address given Dask would listen on every interface, dashboard or not.
-    common: dict[str, Any] = {"dashboard_address": f"{HOST}:0", "worker_dashboard_address": f"{HOST}:0", "silence_logs": logging.ERROR}
+    common: dict[str, Any] = {"dashboard_address": f"{HOST}:0", "worker_dashboard_address": f"{HOST}:0", "silence_logs": QUIET}
     common["scheduler_kwargs"] = {"dashboard": spec.dashboard}
     if spec.memory_limit:
         common["memory_limit"] = spec.memory_limit

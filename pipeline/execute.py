@@ -61,6 +61,9 @@ class Execution:
         for output in self.plan.job.outputs.values():
             self._output(output)
         self.tables.clear()
+        if self.cluster.kind == "local" and self.cluster.workers == 1:
+            for stage in self.plan.stages:
+                stage.spec.stage.prepare()
         for number, (table, future) in enumerate(self.session.accounts):
             self.waiting["describe", table or "", number] = future
         try:

@@ -85,9 +85,10 @@ class _Loader:
         inputs = [self._input(name, node) for name, node in self._named("inputs", needed=True)]
         stages = [self._stage(index, node) for index, node in self._stage_nodes()]
         outputs = [self._output(name, node) for name, node in self._named("outputs")]
-        self._unique_names()
+        unique = self._unique_names()
         check_tables(self.readings, self._table_names(), self.problems)
-        check_cycles(self.readings, self.problems)
+        if unique:  # a name given twice makes circles that are none
+            check_cycles(self.readings, self.problems)
         self.problems.check()
         parts = {
             "inputs": {entry.name: entry for entry in inputs if entry},
@@ -208,18 +209,21 @@ class _Loader:
         stages = self.root.child("stages")
         return names | {name for _, node in (stages.children() if stages else ()) if (name := stage_name(node))}
 
-    def _unique_names(self) -> None:
+    def _unique_names(self) -> bool:
+        """Whether every name is given once; those that are not are problems."""
         inputs = self.root.child("inputs")
         first = {name: (place, "input") for name, place in inputs.keys.items()} if inputs is not None else {}
-        stages = self.root.child("stages")
+        stages, unique = self.root.child("stages"), True
         for _, node in stages.children() if stages is not None else ():
             name = stage_name(node)
             if name is None:
                 continue
             place = (node.child("as") or node.child("use") or node).place
             if name in first:
+                unique = False
                 where = f"the {first[name][1]} at {first[name][0].within(self.problems.path)}"
                 self.problems.add(
                     place, f"stages.{name}", f"the name {name!r} is that of {where} already: give this stage another with `as`"
                 )
             first.setdefault(name, (place, "stage"))
+        return unique

@@ -20,11 +20,14 @@ import polars as pl
 from pipeline.backend import Backend, refusals
 from pipeline.columns import AXES
 from pipeline.errors import InputError, JobError, PipelineError, Problem, near
+from pipeline.expression import ExpressionError
 from pipeline.job import Input, Job, Output, StageSpec
 from pipeline.part import Schema
 from pipeline.session import Session
 from pipeline.stage import Context
 from pipeline.yaml_tree import Place
+
+CONDITIONS = ("where", "fit_where")  # parameters that are one SQL condition
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,8 @@ class Planner:
             self._problem(spec, "", _column_message(str(error), reads))
             return None
         except (PipelineError, ValueError, pl.exceptions.PolarsError) as error:
-            self._problem(spec, "", str(error).split("\n\nResolved plan")[0])
+            conditions = [key for key in CONDITIONS if key in spec.places and isinstance(error, ExpressionError)]
+            self._problem(spec, conditions[0] if conditions else "", str(error).split("\n\nResolved plan")[0])
             return None
         gives = {f"{spec.name}.{name}" if name else spec.name: schema for name, schema in given.items()}
         for name, schema in gives.items():

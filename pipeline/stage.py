@@ -78,6 +78,9 @@ class Stage(BaseModel):
     def check_input(self, role: str, schema: Schema) -> None:
         """Raise StageError for what an empty frame cannot show (ranges, types that Polars lets pass); once a role, by the plan."""
 
+    def prepare(self) -> None:
+        """Load what the stage's tasks will want; called where tasks run in this process, while the first of them do."""
+
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """The stage's work, lazily: verbs on the tables of its roles."""
         raise NotImplementedError(f"{type(self).__name__} has no run")

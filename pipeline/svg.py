@@ -69,8 +69,10 @@ class Panel:
             self.marks.append(f'<path class="dots {style}" transform="scale(.5)" d="{path}"/>')
 
     def line(self, x: Any, y: Any, style: str) -> None:
-        """A line through the points in their order."""
-        self._shape([*zip(self.x(x).tolist(), self.y(y).tolist(), strict=True)], f"line {style}")
+        """A line through the points in their order; those in a row at one place are one."""
+        places = np.column_stack([self.x(x), self.y(y)])
+        moved = np.append(True, (places[1:] != places[:-1]).any(axis=1))
+        self._shape([(across, up) for across, up in places[moved].tolist()], f"line {style}")
 
     def area(self, x: Any, low: Any, high: Any, style: str) -> None:
         """The area between two lines over the same x."""

@@ -160,7 +160,7 @@ class ParquetInput(InputFormat):
         groups = [piece for file in files for piece in _row_groups(file)]
         sizes = [sum(int(footer(piece.path).row_group(group).total_byte_size) for group, _ in piece.groups()) for piece in groups]
         total = sum(sizes)
-        wanted = self.parts or max(min(2 * parallel, total // PART_BYTES_LEAST + 1), total // PART_BYTES_MOST + 1)
+        wanted = self.parts or max(min(parallel, total // PART_BYTES_LEAST + 1), total // PART_BYTES_MOST + 1)
         calls = self._samples(files) is not None
         if self.parts and wanted > len(groups):
             groups = [cut for piece in groups for cut in _cut(piece, -(-wanted // len(groups)))]

@@ -17,6 +17,7 @@ from pipeline.kernels.metrics import accuracy, auc, log_loss, r2, rmse
 from pipeline.part import Part
 
 SPLITS = ("train", "validation", "test")
+HELD_BYTES = 256 << 20  # features up to this size are converted once, not once a pass
 BATCH_ROWS = 131_072  # rows handed over at once; fixed, so that the model does not depend on how the rows are divided
 OBJECTIVES = {
     "regression": ("reg:squarederror", "rmse"),
@@ -130,6 +131,12 @@ class Rows:
             wanted = np.flatnonzero(self.of_split(split, at))
             if len(wanted):
                 yield self.task.features(self._piece(at, wanted)), self.labels[at][wanted]
+
+    def passes(self, split: str) -> Callable[[], Iterator[tuple[Any, Any]]]:
+        """The batches of one split as often as they are asked for (XGBoost goes over them several times): held where they are small."""
+        if 4 * len(self.task.columns) * len(self.labels) > HELD_BYTES or self.task.arrays:
+            return partial(self.batches, split)
+        return list(self.batches(split)).__iter__
 
     def matrices(self) -> Iterator[np.ndarray[Any, Any]]:
         """Features of all rows in order, a fixed number of rows at a time."""

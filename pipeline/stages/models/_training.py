@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -103,10 +102,10 @@ def _booster(task: Task, rows: Rows, names: list[str]) -> Any:
     weigh = class_weights(task, rows.labels[rows.of_split("train")])
     about = {"feature_names": names, "feature_types": task.types(names)}
     options = {"max_bin": task.p["max_bin"], "enable_categorical": True, "nthread": task.threads}
-    train = xgb.QuantileDMatrix(_data_iter(xgb, partial(rows.batches, "train"), weigh, about), **options)
+    train = xgb.QuantileDMatrix(_data_iter(xgb, rows.passes("train"), weigh, about), **options)
     watched = []
     if task.p["early_stopping_rounds"]:
-        validation = _data_iter(xgb, partial(rows.batches, "validation"), weigh, about)
+        validation = _data_iter(xgb, rows.passes("validation"), weigh, about)
         watched = [(xgb.QuantileDMatrix(validation, ref=train, **options), "validation")]
     return xgb.train(task.parameters(), train, task.p["rounds"], evals=watched, callbacks=stopping(task), verbose_eval=False)
 

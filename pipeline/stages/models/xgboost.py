@@ -8,7 +8,7 @@ from typing import Literal
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend import need_xgboost
+from pipeline.backend import import_xgboost, need_xgboost
 from pipeline.part import Schema
 from pipeline.stage import ColumnName, Context, Outcome, StageError, Whole, need_columns
 from pipeline.stages.models._task import Task
@@ -113,6 +113,10 @@ class Xgboost(Whole, name="xgboost", version=1):
             raise StageError(f"column {taken[0]!r} has the name of a column of the predictions. Rename it before.")
         importance = {"feature": pl.String(), "gain": pl.Float64(), "weight": pl.Float64(), "cover": pl.Float64()}
         return {"": Schema(pl.Schema({**kept, **dict.fromkeys(names, pl.Float32())})), "importance": Schema(pl.Schema(importance))}
+
+    def prepare(self) -> None:
+        """Import XGBoost."""
+        import_xgboost()
 
     def feature_columns(self, schema: Schema) -> list[str]:
         """Columns of the frame that are features, in order."""
