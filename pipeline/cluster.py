@@ -16,6 +16,8 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
+import dask
+
 from pipeline.backend import Backend, cores, gpu_count, limit_threads
 from pipeline.errors import PlaceError
 from pipeline.job import ClusterSpec
@@ -23,6 +25,8 @@ from pipeline.part import register_with_dask
 from pipeline.session import ClusterSession
 
 HOST = "127.0.0.1"
+# In our own process Dask would look around a hundred times a second, and XGBoost's threads stand still meanwhile.
+CALM = {"distributed.worker.profile.interval": "200ms", "distributed.admin.tick.interval": "200ms"}
 CONNECT_TIMEOUT_S = 10
 QUIET = logging.CRITICAL  # what fails comes to the user as one message; Dask would print it too, with its traceback
 
@@ -172,7 +176,8 @@ def _local(spec: ClusterSpec, backend: Backend) -> Any:
     if spec.workers is None or spec.workers == 1:
         # One GPU takes one task at a time: several would share its memory with nothing between them.
         threads = spec.threads or (1 if backend == "gpu" else cores())
-        return LocalCluster(processes=False, n_workers=1, threads_per_worker=threads, **common)
+        with dask.config.set(CALM):
+            return LocalCluster(processes=False, n_workers=1, threads_per_worker=threads, **common)
     threads = spec.threads or max(1, cores() // spec.workers)
     environment = {**limit_threads(), "POLARS_MAX_THREADS": str(threads)}
     with _interrupts_held():

@@ -29,7 +29,7 @@ from pipeline.stage import Context
 from pipeline.table import Table
 from pipeline.writing import WriteTask
 
-POLL_S = 0.1
+POLL_S = 0.2
 
 
 @dataclass

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -134,9 +135,7 @@ def torn_parquet(folder: Path) -> None:
 
 PARQUET = ("--set", "inputs.sheet={format: parquet, path: sheet.parquet}")
 LETTERS = "abcdefgh"
-BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-    f"{c}: &{c} [{','.join(['*' + p] * 9)}]\n" for p, c in zip(LETTERS, LETTERS[1:], strict=False)
-)
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(f"{c}: &{c} [{','.join(['*' + p] * 9)}]\n" for p, c in pairwise(LETTERS))
 
 REFUSED: dict[str, tuple[Spoil, str]] = {
     "unknown key": (
@@ -204,7 +203,7 @@ REFUSED: dict[str, tuple[Spoil, str]] = {
     ),
     "truncated bgzip": (
         zipped(lambda _: (ROOT / "data" / "genomics" / "cohort.vcf.gz").read_bytes()[:-40]),
-        r"job\.yaml:5:11: inputs\.cohort: cohort\.vcf\.gz: looks truncated: the block that ends every bgzip file is missing\. Copy or download",
+        r"job\.yaml:5:11: inputs\.cohort: cohort\.vcf\.gz: looks truncated: the block that ends every bgzip file is missing\. Copy",
     ),
     "trait that is text": (
         job("[ldl]", "[population]"),
@@ -257,7 +256,7 @@ FAILED: dict[str, tuple[Spoil, str]] = {
     ),
     "ids that match no sample of a sheet read alone": (
         both(sheet(lambda row: [f"x{row[0]}", *row[1:]]), job("samples: older}", "samples: sheet}"), job("[decades]", "[age]")),
-        r"job\.yaml:14:5: stages\.gwas: no sample_id of the samples table \(\['xs00', 'xs01'\]\) is in the genotype table \(\['s00', 's01'\]\)",
+        r"job\.yaml:14:5: stages\.gwas: no sample_id of the samples table \(\['xs00', .*\]\) is in the genotype table",
     ),
     "ids that match no sample of a left join": (
         sheet(lambda row: [f"x{row[0]}", *row[1:]]),

@@ -370,7 +370,7 @@ def test_open_run__refuses_a_place_that_cannot_be_written(tmp_path: Path, monkey
     (tmp_path / "file").write_text("not a folder")
     remedy = r"Make it writable, or choose another place with --out\."
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(PlaceError, match=rf"{place}: results cannot be written there: .*{remedy}"):
+        with pytest.raises(PlaceError, match=rf"{place}: results cannot be written there .*{remedy}"):
             Results(str(place)).open_run()
     (tmp_path / "out" / "current").mkdir(parents=True)
     with pytest.raises(PlaceError, match="current is a folder where a link belongs"):
@@ -384,7 +384,7 @@ def test_open_run__refuses_a_place_that_cannot_be_written(tmp_path: Path, monkey
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "mkdir", read_only)
-    with pytest.raises(PlaceError, match=rf"results cannot be written there: .*Permission denied.*{remedy}"):
+    with pytest.raises(PlaceError, match=rf"results cannot be written there .*Permission denied.*{remedy}"):
         Results(str(tmp_path / "closed")).open_run()
 
 

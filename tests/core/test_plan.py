@@ -1,4 +1,4 @@
-"""Planning: what is refused before anything starts, with its line; schemas that are those of the run; headers alone are read; fingerprints."""
+"""Planning: what is refused and with which line, schemas that are those of the run, headers alone that are read, fingerprints."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_schemas__of_every_table_are_those_of_the_run(small: Path) -> None:
         (("{use: filter, from: left, as: some, where: text > 1}",), r"job\.yaml:6:48: stages\.some\.where: .*"),
         (("{use: derive, from: left, as: some, columns: {m: sum(x)}}",), r"job\.yaml:6:50: stages\.some\.columns\.m: .*sum"),
         (
-            ("{use: xgboost, from: left, as: model, key: id, target: y, objective: binary, split: flag}",),
+            ("{use: xgboost, from: left, as: model, key: id, target: y, objective: binary, split: flag, exclude: [text]}",),
             r"job\.yaml:6:\d+: stages\.model\.split: .*'flag'",
         ),
         (
@@ -123,7 +123,7 @@ def test_plan__tells_every_problem_and_none_that_only_follows(tables: Path) -> N
         "{use: select, from: right, as: second, columns: [zz]}",
         "{use: filter, from: left, as: sound, where: x > 1}",
     )
-    with pytest.raises(JobError) as refused:
+    with pytest.raises(JobError, match="nothing") as refused:
         planned(tables, *stages)
     assert [problem.key for problem in refused.value.problems] == ["stages.wrong.where", "stages.second.columns"]
 
