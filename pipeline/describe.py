@@ -12,12 +12,12 @@ from pydantic_core import PydanticUndefined
 
 from pipeline.errors import JobError, near
 from pipeline.format import format_files
-from pipeline.job_schema import described, format_side, job_schema
+from pipeline.jobfile.job_schema import described, format_side, job_schema
+from pipeline.jobfile.type_words import branches, schema_of, type_words
 from pipeline.registry import stage_class, stage_files, stage_summary
 from pipeline.stage import Stage
-from pipeline.type_words import branches, schema_of, type_words
 
-__all__ = ["describe_stage", "job_schema", "list_stages"]
+__all__ = ["describe_stage", "job_schema", "list_stages", "stage_reference"]
 
 WIDTH = 110
 EXAMPLE = re.compile(r"^Examples?:[ \t]*\n?", re.MULTILINE)
@@ -50,6 +50,19 @@ def describe_stage(name: str) -> str:
     if name in format_files():
         return "\n\n".join([name, *_format(name)])
     raise JobError(f"there is no stage or format {name!r}.{near(name, [*stage_files(), *format_files()])}")
+
+
+def stage_reference() -> str:
+    """docs/stages.md: what `describe_stage` says of every stage, group by group."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, module in sorted(stage_files().items()):
+        groups[module.split(".")[-2]].append(name)
+    lines = ["# Stages", "", "Made from the code by `make schema`. The same is printed by `python -m pipeline.run --describe STAGE`.", ""]
+    for group in sorted(groups):
+        lines += [f"## {group}", ""]
+        for name in groups[group]:
+            lines += [f"### {name}", "", "```text", describe_stage(name).rstrip(), "```", ""]
+    return "\n".join(lines)
 
 
 def _format(name: str) -> list[str]:

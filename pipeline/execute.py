@@ -193,9 +193,14 @@ class Execution:
         return self.accounts.setdefault(table, Account(table, "table"))
 
 
-def execute(plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None]) -> Executed:
-    """Run a plan on a cluster; the outputs' files are in the run's folder afterwards, and nothing is published yet."""
-    return Execution(plan, cluster, folder, tell).run()
+def execute(plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None], accounts: dict[str, Account]) -> Executed:
+    """Run a plan on a cluster; the outputs' files are in the run's folder afterwards, and nothing is published yet.
+
+    `accounts` fills as the run goes, so that the record of a run that fails says how far it came.
+    """
+    execution = Execution(plan, cluster, folder, tell)
+    execution.accounts = accounts
+    return execution.run()
 
 
 def scheduler_state(stages: list[str], dask_scheduler: Any) -> dict[str, tuple[int, int, float]]:

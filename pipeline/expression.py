@@ -1,6 +1,6 @@
 """The SQL expressions of filter and derive: Polars' own parser, our checks, one meaning on CPU and GPU.
 
-Polars parses the text, which `sqltext` has read before. Its tree is checked node by node, and changed where Polars would answer
+Polars parses the text, which `sql.text` has read before. Its tree is checked node by node, and changed where Polars would answer
 otherwise than docs/expressions.md says: a division by zero, a logarithm of 0 and the like are null; lengths, date parts and whole
 numbers in arithmetic are Int64. Kinds of nodes that are not named here are refused: nothing that looks at other rows gets through,
 and nothing that a later Polars learns.
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from pipeline.errors import near
-from pipeline.sqltext import FUNCTIONS, OF_OTHER_ROWS, ExpressionError, Function, checked_text
-from pipeline.sqltree import (
+from pipeline.sql.text import FUNCTIONS, OF_OTHER_ROWS, ExpressionError, Function, checked_text
+from pipeline.sql.tree import (
     Node,
     call,
     cast,

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator
 
 from pipeline.format import InputFormat, OutputFormat
+from pipeline.jobfile.yaml_tree import Place
 from pipeline.stage import ColumnNames, Stage
-from pipeline.yaml_tree import Place
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$", title="name of letters, digits, _ and -")]
 TableName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)?$", title="table name, NAME or NAME.part")]

@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from pipeline.environment import fill_environment, masked
 from pipeline.errors import JobError, near
 from pipeline.format import InputFormat, OutputFormat, format_class, format_files
 from pipeline.job import Input, Job, JobSettings, Output, OutputKeys, StageSpec
-from pipeline.links import Reading, check_cycles, check_tables, read_roles
-from pipeline.override import apply_overrides, stage_name
+from pipeline.jobfile.environment import fill_environment, masked
+from pipeline.jobfile.links import Reading, check_cycles, check_tables, read_roles
+from pipeline.jobfile.override import apply_overrides, stage_name
+from pipeline.jobfile.wording import Subject, check_name, check_numbers, report
+from pipeline.jobfile.yaml_text import MAX_BYTES, read_yaml
+from pipeline.jobfile.yaml_tree import Node, Problems, found_text
 from pipeline.registry import stage_class
-from pipeline.wording import Subject, check_name, check_numbers, report
-from pipeline.yaml_text import MAX_BYTES, read_yaml
-from pipeline.yaml_tree import Node, Problems, found_text
 
 SECTIONS = ("inputs", "stages", "outputs")
 OUTPUT_KEYS = ("from", "sort_by", "columns", "format")

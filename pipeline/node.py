@@ -92,6 +92,7 @@ def extract(node: Node, is_future: Callable[[Any], bool]) -> tuple[Node, list[An
     found: list[Any] = []
 
     def change(value: Any) -> Any:
+        """A slot for a future; other values as they are."""
         if not is_future(value):
             return value
         if all(value is not known for known in found):

@@ -22,10 +22,10 @@ from pipeline.columns import AXES
 from pipeline.errors import InputError, JobError, PipelineError, Problem, near
 from pipeline.expression import ExpressionError
 from pipeline.job import Input, Job, Output, StageSpec
+from pipeline.jobfile.yaml_tree import Place
 from pipeline.part import Schema
 from pipeline.session import Session
 from pipeline.stage import Context
-from pipeline.yaml_tree import Place
 
 CONDITIONS = ("where", "fit_where")  # parameters that are one SQL condition
 

@@ -12,9 +12,9 @@ import polars as pl
 
 from pipeline.columns import VOCABULARY
 from pipeline.execute import Executed
-from pipeline.findings import sections
 from pipeline.manifest import Entry
-from pipeline.page import Grid, Note, Section, Tally, bytes_text, number_text, seconds_text
+from pipeline.page.findings import sections
+from pipeline.page.pieces import Grid, Note, Section, Tally, bytes_text, number_text, seconds_text
 from pipeline.record import RunRecord
 
 WORDS = {

@@ -16,9 +16,9 @@ from ruamel.yaml import YAML
 
 from pipeline.errors import JobError
 from pipeline.job import Job
+from pipeline.jobfile.yaml_text import read_yaml, scalar
+from pipeline.jobfile.yaml_tree import Problems
 from pipeline.loader import load, load_text
-from pipeline.yaml_text import read_yaml, scalar
-from pipeline.yaml_tree import Problems
 
 ROOT = Path(__file__).parents[1]
 JOB = """\
@@ -388,7 +388,7 @@ def test_record__never_has_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_masked__shows_the_variable_and_hides_the_value() -> None:
-    from pipeline.environment import fill_environment, masked
+    from pipeline.jobfile.environment import fill_environment, masked
 
     text = (
         "{storage_options: {key: a, client: {id: 5}}, password: '${P}', token: 'Bearer ${P}', secretKey: '${P:-x}', keys: [a], on: '${P}'}"

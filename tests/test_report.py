@@ -16,16 +16,16 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from pipeline import findings, plots
 from pipeline.execute import Executed
-from pipeline.findings_scan import leads
 from pipeline.kernels.p_values import genomic_inflation
 from pipeline.manifest import Entry
-from pipeline.page import bytes_text, number_text, p_text, seconds_text
+from pipeline.page import findings, plots
+from pipeline.page.findings_scan import leads
+from pipeline.page.pieces import bytes_text, number_text, p_text, seconds_text
+from pipeline.page.svg import Panel, ticks
 from pipeline.plan import Plan
 from pipeline.record import Account, RunRecord
 from pipeline.report import write_report
-from pipeline.svg import Panel, ticks
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pipeline.job_schema import job_schema
+from pipeline.describe import stage_reference
+from pipeline.jobfile.job_schema import job_schema
 
 ROOT = Path(__file__).parent.parent
 
@@ -13,3 +14,8 @@ ROOT = Path(__file__).parent.parent
 def test_schema__is_the_one_in_the_repository() -> None:
     stored = json.loads((ROOT / "jobs" / "schema.json").read_text(encoding="utf-8"))
     assert stored == json.loads(json.dumps(job_schema())), "jobs/schema.json is out of date: make schema"
+
+
+def test_stage_reference__is_the_one_in_the_repository() -> None:
+    stored = (ROOT / "docs" / "stages.md").read_text(encoding="utf-8")
+    assert stored == stage_reference(), "docs/stages.md is out of date: make schema"

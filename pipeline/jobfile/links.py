@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from pipeline.errors import near
+from pipeline.jobfile.wording import check_table_name
+from pipeline.jobfile.yaml_tree import Node, Place, Problems, found_text
 from pipeline.stage import Stage
-from pipeline.wording import check_table_name
-from pipeline.yaml_tree import Node, Place, Problems, found_text
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.sqltext import ExpressionError
+from pipeline.sql.text import ExpressionError
 
 Node = Any
 """A node of a tree, {kind: body}, as Polars writes it."""

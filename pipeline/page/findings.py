@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from pipeline import plots
-from pipeline.findings_scan import CHROMOSOME, POSITION, associations
 from pipeline.kernels.metrics import accuracy, auc, r2, rmse
-from pipeline.page import Figure, Grid, Note, Section, headline, number_text
+from pipeline.page import plots
+from pipeline.page.findings_scan import CHROMOSOME, POSITION, associations
+from pipeline.page.pieces import Figure, Grid, Note, Section, headline, number_text
 
 MOST_FEATURES = 20
 SPLIT_STYLES = {"train": "s6", "validation": "s3", "test": "s0"}

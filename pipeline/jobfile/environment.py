@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.yaml_text import scalar
-from pipeline.yaml_tree import Node, Problems, found_text
+from pipeline.jobfile.yaml_text import scalar
+from pipeline.jobfile.yaml_tree import Node, Problems, found_text
 
 REFERENCE = re.compile(r"\$\$\{|\$\{(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^}]*)?\})?")
 SECRET = re.compile(

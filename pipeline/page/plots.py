@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.backend import special_module
-from pipeline.svg import Panel, Tick, span_of, ticks
+from pipeline.page.svg import Panel, Tick, span_of, ticks
 
 Floats = NDArray[np.float64]
 

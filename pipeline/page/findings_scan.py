@@ -6,9 +6,9 @@ from bisect import bisect
 
 import polars as pl
 
-from pipeline import plots
 from pipeline.kernels.p_values import genomic_inflation
-from pipeline.page import Figure, Grid, Note, Section, headline, number_text, p_text
+from pipeline.page import plots
+from pipeline.page.pieces import Figure, Grid, Note, Section, headline, number_text, p_text
 
 LOCUS_BP = 500_000
 MOST_HITS, MOST_TRAITS = 20, 4

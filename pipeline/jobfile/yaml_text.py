@@ -14,7 +14,7 @@ from typing import Any
 from ruamel.yaml import YAML, events
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from pipeline.yaml_tree import Node, Place, Problems, found_text
+from pipeline.jobfile.yaml_tree import Node, Place, Problems, found_text
 
 MAX_BYTES = 256_000
 MAX_NODES = 50_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.environment import MASK, is_secret
 from pipeline.errors import near
 from pipeline.job import cluster_keys
-from pipeline.yaml_text import read_yaml
-from pipeline.yaml_tree import Node, Place, Problems, found_text, node_of
+from pipeline.jobfile.environment import MASK, is_secret
+from pipeline.jobfile.yaml_text import read_yaml
+from pipeline.jobfile.yaml_tree import Node, Place, Problems, found_text, node_of
 
 SHOWN = 120
 MAX_PARTS = 20

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from pipeline.environment import MASK, is_secret
 from pipeline.errors import near
 from pipeline.job import Name, TableName
-from pipeline.type_words import below, branches, schema_of, type_words
-from pipeline.yaml_tree import Node, Place, Problems, found_text
+from pipeline.jobfile.environment import MASK, is_secret
+from pipeline.jobfile.type_words import below, branches, schema_of, type_words
+from pipeline.jobfile.yaml_tree import Node, Place, Problems, found_text
 
 # Pydantic's name of a wrong type -> what was expected.
 EXPECTED = {

@@ -1,0 +1,1 @@
+"""What a report page shows: findings in the outputs, and their figures."""
