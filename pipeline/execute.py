@@ -54,19 +54,8 @@ class Execution:
 
     def run(self) -> Executed:
         """Submit, wait, and give what came out. Raises a task's first error, as RunError or DataError, and cancels the others."""
-        for name in self.plan.inputs:
-            self._keep(name, self._input(name), self.plan.inputs[name])
-        for stage in self.plan.stages:
-            self._stage(stage)
-        for output in self.plan.job.outputs.values():
-            self._output(output)
-        self.tables.clear()
-        if self.cluster.kind == "local" and self.cluster.workers == 1:
-            for stage in self.plan.stages:
-                stage.spec.stage.prepare()
-        for number, (table, future) in enumerate(self.session.accounts):
-            self.waiting["describe", table or "", number] = future
         try:
+            self._submit()
             results = self._wait()
         except BaseException:
             self.cluster.client.cancel(list(self.waiting.values()), force=True)
@@ -74,6 +63,20 @@ class Execution:
         finally:
             self.session.close()
         return self._collected(results)
+
+    def _submit(self) -> None:
+        for name in self.plan.inputs:
+            self._keep(name, self._input(name), self.plan.inputs[name])
+        for stage in self.plan.stages:
+            self._stage(stage)
+        for output in self.plan.job.outputs.values():
+            self._output(output)
+        self.tables.clear()
+        for number, (table, future) in enumerate(self.session.accounts):
+            self.waiting["describe", table or "", number] = future
+        if self.cluster.kind == "local" and self.cluster.workers == 1:
+            for stage in self.plan.stages:
+                stage.spec.stage.prepare()
 
     def _input(self, name: str) -> Table:
         reader, schema = self.plan.job.inputs[name].reader, self.plan.inputs[name]
@@ -114,7 +117,7 @@ class Execution:
                 self._keep(f"{name}.{AXES[array]}", axis, Schema(schema.arrays[array]))
 
     def _output(self, output: Output) -> None:
-        table = self.tables[output.table].named(self.tables[output.table].stage)
+        table = self.tables[output.table]
         if output.sort_by:
             table = table.gather().map(_sorted, list(output.sort_by))
         if output.columns:

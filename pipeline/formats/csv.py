@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import polars as pl
 from pydantic import Field
@@ -134,8 +134,3 @@ class CsvOutput(OutputFormat):
     def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
         """Write one part's frame; arrays have no place in text and are left out."""
         part.frame.write_csv(path, separator=self.separator, null_value=self.null_value)
-
-
-def dtype_named(name: Any) -> pl.DataType:
-    """The type that a job file means by a name such as int64."""
-    return DTYPES[str(name)]
