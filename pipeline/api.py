@@ -174,7 +174,6 @@ def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display) -> R
     try:
         display.started(folder.id, plan.job.results, cluster.dashboard, [stage.spec.name for stage in plan.stages])
         executed = execute(plan, cluster, folder, display.progress, record.accounts)
-        record.accounts = executed.accounts
         view = _publish(record, executed, folder)
         display.finished(_summary(record, executed, view))
     except BaseException as error:

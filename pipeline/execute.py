@@ -34,12 +34,11 @@ POLL_S = 0.2
 
 @dataclass
 class Executed:
-    """What a run gave: the files written, model files, metrics per stage, and an account per table."""
+    """What a run gave: the files written, model files, and metrics per stage."""
 
     entries: list[Entry] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
-    accounts: dict[str, Account] = field(default_factory=dict)
 
 
 class Execution:
@@ -158,7 +157,7 @@ class Execution:
         return Progress({stage: (done, done + left) for stage, (done, left, _) in seen.items()}, {name: v[2] for name, v in seen.items()})
 
     def _collected(self, results: Mapping[tuple[str, str, int], Any]) -> Executed:
-        done, written = Executed(accounts=self.accounts), dict[str, list[dict[str, Any]]]()
+        done, written = Executed(), dict[str, list[dict[str, Any]]]()
         for (what, name, number), value in results.items():
             if what == "describe":
                 self._add(name, value)

@@ -37,7 +37,6 @@ class PlannedStage:
     spec: StageSpec
     reads: Mapping[str, Schema]
     gives: Mapping[str, Schema]
-    fingerprint: str
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ class Planner:
             ]
         )
         self.fingerprints[spec.name] = mark
-        return PlannedStage(spec, reads, gives, mark)
+        return PlannedStage(spec, reads, gives)
 
     def _output(self, output: Output) -> None:
         if output.table not in self.tables:
