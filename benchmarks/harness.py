@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,10 +67,17 @@ def compare(work: str, ours: Sequence[str], peer: str, theirs: Sequence[str], ru
     return row
 
 
-def write_result(name: str, rows: Sequence[dict[str, Any]]) -> Path:
-    """Write benchmarks/results/NAME-TIME.json and print its place."""
+def write_result(name: str, rows: Sequence[dict[str, Any]], about: Mapping[str, Any] | None = None) -> Path:
+    """Write benchmarks/results/NAME-TIME.json, with what else is to be known `about` it, and print its place."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    document = {"benchmark": name, "time": stamp, "machine": {**machine(), "cpu": cpu_name()}, "versions": versions(), "rows": list(rows)}
+    document = {
+        "benchmark": name,
+        "time": stamp,
+        "machine": {**machine(), "cpu": cpu_name()},
+        "versions": versions(),
+        **(about or {}),
+        "rows": list(rows),
+    }
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}-{stamp}.json"
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

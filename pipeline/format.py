@@ -77,6 +77,10 @@ class InputFormat(BaseModel):
         """The number of rows where the files say it without being read."""
         return None
 
+    def genome_build(self) -> str | None:
+        """The genome build of the positions, as formats/builds.py names it: by the job (an input's key `build`), else by the header."""
+        return None
+
 
 class OutputFormat(BaseModel):
     """How to write a table's parts, one file each."""

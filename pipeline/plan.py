@@ -23,6 +23,7 @@ from pipeline.errors import InputError, JobError, PipelineError, Problem, near
 from pipeline.expression import ExpressionError
 from pipeline.job import Input, Job, Output, StageSpec
 from pipeline.jobfile.yaml_tree import Place
+from pipeline.lineage import Lineage
 from pipeline.part import Schema
 from pipeline.session import Session
 from pipeline.stage import Context
@@ -89,6 +90,7 @@ class Planner:
         self.tables: dict[str, Schema] = {}
         self.rows: dict[str, int | None] = {}
         self.fingerprints: dict[str, str] = {}
+        self.lineage = Lineage()
 
     def plan(self) -> Plan:
         """The plan. Raises InputError where an input file is at fault, JobError with every problem of the job."""
@@ -113,6 +115,7 @@ class Planner:
             self._add(entry.name, entry.reader.table_schema())
             self.rows[entry.name] = entry.reader.rows()
             self.fingerprints[entry.name] = _identity(entry)
+            self.lineage.add_input(entry.name, entry.reader.genome_build())
             if self.backend == "gpu" and not self.tables[entry.name].arrays:
                 _need_scan(entry)
         except InputError as error:
@@ -125,6 +128,8 @@ class Planner:
                 self._problem(spec, "from", f"there is no table {missing[0]!r}.{near(missing[0], self.tables)}")
             return None
         reads = {role: self.tables[table] for role, table in spec.inputs.items()}
+        if conflict := self.lineage.add_stage(spec.name, spec.inputs):
+            self._problem(spec, "from", conflict)
         try:
             given = spec.stage.plan(reads, Context(spec.name, self.job.seed, self.session))
         except pl.exceptions.ColumnNotFoundError as error:
@@ -137,16 +142,9 @@ class Planner:
         gives = {f"{spec.name}.{name}" if name else spec.name: schema for name, schema in given.items()}
         for name, schema in gives.items():
             self._add(name, schema)
-        mark = _digest(
-            [
-                spec.use,
-                spec.stage.version,
-                self.job.seed,
-                spec.stage.model_dump(mode="json"),
-                {r: self._mark(t) for r, t in spec.inputs.items()},
-            ]
-        )
-        self.fingerprints[spec.name] = mark
+        marks = {role: self._mark(table) for role, table in spec.inputs.items()}
+        parameters = spec.stage.model_dump(mode="json")
+        self.fingerprints[spec.name] = _digest([spec.use, spec.stage.version, self.job.seed, parameters, marks])
         return PlannedStage(spec, reads, gives)
 
     def _output(self, output: Output) -> None:

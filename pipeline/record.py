@@ -19,6 +19,7 @@ LIBRARIES = (
     "polars",
     "numpy",
     "scipy",
+    "numba",
     "pyarrow",
     "xgboost-cpu",
     "xgboost",
