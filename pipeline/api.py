@@ -17,6 +17,7 @@ from pipeline.cluster import Cluster, check_cluster, kind_of, open_cluster
 from pipeline.display import Display, Quiet
 from pipeline.errors import DataError, PipelineError, RefusedError, RunError, near
 from pipeline.execute import Executed, execute
+from pipeline.imports import check_imports
 from pipeline.job import Job
 from pipeline.loader import load as load_job
 from pipeline.manifest import RunView, current_run, read_current
@@ -42,6 +43,7 @@ class LoadedJob:
         backend = choose_backend(self.job.backend, workers_elsewhere=elsewhere)
         check_cluster(self.job.cluster, kind_of(self.job.cluster, backend))
         refuse_output_inside_input(self.job.results, [path for entry in self.job.inputs.values() for path in entry.reader.path])
+        check_imports(self.job)
         return make_plan(self.job, backend)
 
     def run(self, display: Display | None = None) -> Run:

@@ -26,8 +26,15 @@ VOCABULARY: dict[str, Column] = {
     "call_rate": Column(pl.Float64(), "share", "Share of calls that are not missing."),
     "alt_frequency": Column(pl.Float64(), "share", "Frequency of ALT among the called alleles."),
     "minor_allele_frequency": Column(pl.Float64(), "share", "The smaller of the two alleles' frequencies."),
-    "hwe_p_value": Column(pl.Float64(), "", "Exact Hardy-Weinberg p-value; null outside the autosomes."),
-    "heterozygosity": Column(pl.Float64(), "share", "Share of a person's called genotypes that are heterozygous."),
+    "hwe_p_value": Column(pl.Float64(), "", "Exact Hardy-Weinberg p-value; null where it is not tested, as on Y and MT."),
+    "heterozygosity": Column(pl.Float64(), "share", "Share of a person's calls on autosomes that are heterozygous."),
+    "inbreeding": Column(pl.Float64(), "", "F by moments: 1 - heterozygous calls over those expected from the allele frequencies."),
+    "sample_id_1": Column(pl.String(), "", "The person of a pair who comes later in the genotype table."),
+    "sample_id_2": Column(pl.String(), "", "The person of a pair who comes first in the genotype table."),
+    "variants_shared": Column(pl.Int64(), "variants", "Variants that both of a pair have calls for."),
+    "hethet": Column(pl.Float64(), "share", "Share of a pair's shared variants where both are heterozygous."),
+    "ibs0": Column(pl.Float64(), "share", "Share of a pair's shared variants where they are homozygous for opposite alleles."),
+    "kinship": Column(pl.Float64(), "", "KING-robust kinship: 0.5 the same person, 0.25 parent or sibling, 0 unrelated or less."),
     "sample_id": Column(pl.String(), "", "A person's identifier, unique in a genotype table."),
     "family_id": Column(pl.String(), "", "Family identifier of a PLINK .fam file."),
     "father_id": Column(pl.String(), "", "Father's identifier of a PLINK .fam file."),
@@ -36,16 +43,32 @@ VOCABULARY: dict[str, Column] = {
     "phenotype": Column(pl.Float64(), "", "Sixth column of a PLINK .fam file."),
     "effect_allele": Column(pl.String(), "", "The allele that beta is for: ALT (GWAS-SSF)."),
     "other_allele": Column(pl.String(), "", "The other allele: REF (GWAS-SSF)."),
-    "beta": Column(pl.Float64(), "units of the trait per allele", "Effect of one more effect allele (GWAS-SSF)."),
+    "beta": Column(pl.Float64(), "units of the trait per allele", "Effect of one more effect allele, log odds if binary (GWAS-SSF)."),
     "standard_error": Column(pl.Float64(), "units of the trait per allele", "Standard error of beta (GWAS-SSF)."),
     "effect_allele_frequency": Column(pl.Float64(), "share", "Frequency of the effect allele among the people used (GWAS-SSF)."),
     "p_value": Column(pl.Float64(), "", "Two-sided p-value; 0 where it is below what a double holds (GWAS-SSF)."),
     "neg_log_10_p_value": Column(pl.Float64(), "", "-log10 of the p-value, right where p_value has underflowed (GWAS-SSF)."),
     "n": Column(pl.Int64(), "people", "People used (GWAS-SSF)."),
     "trait": Column(pl.String(), "", "The trait tested."),
-    "statistic": Column(pl.Float64(), "", "The test's statistic: t for a linear model."),
-    "test": Column(pl.String(), "", "Which test a row carries: linear."),
+    "statistic": Column(pl.Float64(), "", "The test's statistic: t for a linear model, z for a logistic one."),
+    "test": Column(pl.String(), "", "Which test a row carries: linear, score, wald or firth, and the coding where it is not additive."),
     "reason": Column(pl.String(), "", "Why a row has no result; null where it has one."),
+    "score_sum": Column(pl.Float64(), "", "Sum of weight x effect alleles; null where no variant counts."),
+    "score_average": Column(pl.Float64(), "", "score_sum over the alleles that count; null where no variant counts."),
+    "variants_used": Column(pl.Int64(), "variants", "Variants that count in a person's score or place."),
+    "start": Column(pl.Int64(), "base pairs", "First position of a gene or other feature, from 1."),
+    "end": Column(pl.Int64(), "base pairs", "Last position of a gene or other feature, itself included."),
+    "strand": Column(pl.String(), "", "+ or -; null where a feature has none."),
+    "feature": Column(pl.String(), "", "What a line of GTF or GFF3 describes: gene, transcript, exon."),
+    "gene_id": Column(pl.String(), "", "The annotation's identifier of a gene, such as ENSG00000178591.6."),
+    "gene_name": Column(pl.String(), "", "A gene's symbol; of a variant the genes that it lies in, joined by commas, null for none."),
+    "gene_type": Column(pl.String(), "", "The annotation's biotype, such as protein_coding."),
+    "nearest_gene": Column(pl.String(), "", "The gene nearest to a variant; the genes that it lies in, where it lies in any."),
+    "gene_distance": Column(pl.Int64(), "base pairs", "From a variant to the nearest gene's nearer end; 0 inside it."),
+    "members": Column(pl.Int64(), "variants", "Other variants of a clump."),
+    "member_ids": Column(pl.String(), "", "Their variant ids with commas between them, in order of position; empty where there are none."),
+    "index_variant_id": Column(pl.String(), "", "The strongest variant of a clump."),
+    "r2": Column(pl.Float64(), "", "Squared correlation of two variants; null where one does not vary."),
     "split": Column(pl.String(), "", "train, validation or test."),
     "prediction": Column(pl.Float32(), "", "A model's prediction: a value, or the probability of a binary target."),
 }
@@ -62,3 +85,27 @@ def autosome_number(column: str = "chromosome") -> pl.Expr:
     """The autosome's number 1 to 22 (Int64), with or without a leading 'chr'; null for every other chromosome."""
     name = pl.col(column).str.to_lowercase().str.strip_prefix("chr")
     return pl.when(name.is_in(AUTOSOMES)).then(name).otherwise(None).cast(pl.Int64)
+
+
+_KINDS = {"x": ("x", "23"), "y": ("y", "24"), "par": ("xy", "par1", "par2", "25"), "mt": ("mt", "m", "26")}
+
+
+def chromosome_kind(column: str = "chromosome") -> pl.Expr:
+    """How a chromosome is inherited (String): autosome, x, y, mt, par (pseudoautosomal, as X and Y share it); null for every other name.
+
+    Names are read with or without a leading 'chr', in any case, and as PLINK's codes 23 to 26.
+    """
+    name = pl.col(column).str.to_lowercase().str.strip_prefix("chr")
+    kinds = {code: kind for kind, codes in _KINDS.items() for code in codes} | dict.fromkeys(AUTOSOMES, "autosome")
+    return name.replace_strict(list(kinds), list(kinds.values()), default=None, return_dtype=pl.String)
+
+
+_ONE_NAME = {"23": "X", "x": "X", "24": "Y", "y": "Y", "25": "X", "xy": "X", "par1": "X", "par2": "X", "26": "MT", "m": "MT", "mt": "MT"}
+
+
+def chromosome_key(column: str = "chromosome") -> pl.Expr:
+    """One name of a chromosome (String), to compare positions by: chr1, 01 and 1 are 1; 23, chrX and the pseudoautosomal XY, PAR1 and PAR2,
+    which are counted along X, are X; M, chrM and 26 are MT. Other names lose only a leading 'chr'.
+    """
+    bare = pl.col(column).cast(pl.String).str.replace("(?i)^chr", "").str.replace("^0+([1-9])", "$1")
+    return bare.str.to_lowercase().replace_strict(list(_ONE_NAME), list(_ONE_NAME.values()), default=bare, return_dtype=pl.String)

@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import partial
 from typing import Any
-
-import polars as pl
 
 from pipeline.cluster import Cluster
 from pipeline.columns import AXES
 from pipeline.errors import DataError, PipelineError, RunError
+from pipeline.format import InputFormat
+from pipeline.imports import Imports, Kept, submit_import
 from pipeline.job import Output
 from pipeline.manifest import Entry
 from pipeline.node import count_rows
-from pipeline.part import Part, Schema, hidden
+from pipeline.part import Part, Schema
 from pipeline.plan import Plan, PlannedStage
-from pipeline.publish import RunFolder, attempt_name
+from pipeline.publish import RunFolder
 from pipeline.record import Account, Progress
 from pipeline.session import key_prefix
 from pipeline.stage import Context
 from pipeline.table import Table
-from pipeline.writing import WriteTask
+from pipeline.writing import submit_output
 
 POLL_S = 0.2
 
@@ -50,10 +50,12 @@ class Execution:
         self.tables: dict[str, Table] = {}
         self.waiting: dict[tuple[str, str, int], Any] = {}  # (what, name, number) -> future
         self.accounts: dict[str, Account] = {}
+        self.kept: dict[str, Kept] = {}  # inputs that are read from their imports
 
     def run(self) -> Executed:
         """Submit, wait, and give what came out. Raises a task's first error, as RunError or DataError, and cancels the others."""
         try:
+            self._import()
             self._submit()
             results = self._wait()
         except BaseException:
@@ -62,6 +64,19 @@ class Execution:
         finally:
             self.session.close()
         return self._collected(results)
+
+    def _import(self) -> None:
+        """Make the imports that the job wants and that are not there yet, one after the other."""
+        for name, entry in self.plan.job.inputs.items():
+            if entry.reader.keeps_import():
+                self.kept[name] = Imports(self.plan.job.results).of(entry.reader, partial(self._convert, name))
+
+    def _convert(self, name: str, folder: str) -> list[Any]:
+        self.accounts[name] = Account(name, self.plan.job.inputs[name].reader.name)
+        for number, future in enumerate(submit_import(self.session, name, self._reader(name), self.plan.inputs[name], folder)):
+            self.waiting["import", name, number] = future
+        written, self.waiting = list(self._wait().values()), {}
+        return written
 
     def _submit(self) -> None:
         for name in self.plan.inputs:
@@ -77,16 +92,19 @@ class Execution:
             for stage in self.plan.stages:
                 stage.spec.stage.prepare()
 
+    def _reader(self, name: str) -> InputFormat:
+        reader = self.plan.job.inputs[name].reader  # workers of a running cluster may have been started in another folder
+        return reader.absolute() if self.cluster.kind == "scheduler" else reader
+
     def _input(self, name: str) -> Table:
-        reader, schema = self.plan.job.inputs[name].reader, self.plan.inputs[name]
-        if self.cluster.kind == "scheduler":  # its workers may have been started in another folder
-            reader = reader.model_copy(
-                update={"path": tuple(path if "://" in path else str(Path(path).absolute()) for path in reader.path)}
-            )
+        reader, schema, kept = self._reader(name), self.plan.inputs[name], self.kept.get(name)
+        use, rows, counts = reader.name, self.plan.rows[name], dict[str, int]()
+        if kept:
+            reader, rows, counts = kept.reader(reader.parts), kept.rows, dict(kept.counts)
         axes = {array: Table.of(self.session, name, [Part(frame)], schema=Schema(frame.schema)) for array, frame in reader.axes().items()}
         sources = reader.sources(self.cluster.workers * self.cluster.threads)
-        self.accounts[name] = Account(name, reader.name, rows=self.plan.rows[name], parts=len(sources))
-        if self.plan.rows[name] is None and not schema.arrays:
+        self.accounts[name] = Account(name, use, rows=rows, parts=len(sources), counts=counts)
+        if rows is None and not schema.arrays:
             self.waiting["rows", name, 0] = self.session.submit(count_rows, name, sources, stage=name)
         return Table.of(self.session, name, sources, schema=schema, axes=axes)
 
@@ -116,17 +134,9 @@ class Execution:
                 self._keep(f"{name}.{AXES[array]}", axis, Schema(schema.arrays[array]))
 
     def _output(self, output: Output) -> None:
-        table = self.tables[output.table]
-        if output.sort_by:
-            table = table.gather().map(_sorted, list(output.sort_by))
-        if output.columns:
-            table = table.map(_selected, list(output.columns))
         expected = self.plan.tables[output.table] if not output.columns else None
-        axes = [table.axes[array].value() for array in table.axes]
-        for number, part in enumerate(table.futures()):
-            path = self.folder.file(f"{output.name}/" + attempt_name(f"part-{number:05d}", output.writer.suffix))
-            task = WriteTask(output.writer, path, expected, tuple(table.axes))
-            self.waiting["write", output.name, number] = self.session.submit(task, part, *axes, stage=table.stage)
+        for number, future in enumerate(submit_output(self.tables[output.table], output, expected, self.folder.file)):
+            self.waiting["write", output.name, number] = future
 
     def _wait(self) -> dict[tuple[str, str, int], Any]:
         futures = dict(self.waiting)
@@ -171,8 +181,8 @@ class Execution:
                 done.files[name] = value
             else:
                 written.setdefault(name, []).append(value)
-                if value["rows"] or number == 0:
-                    done.entries.append(Entry(value["path"].removeprefix(self.folder.path).lstrip("/"), value["rows"]))
+                kept = [(path, rows) for path, rows in value["files"] if rows != 0 or number == 0]
+                done.entries += [Entry(path.removeprefix(self.folder.path).lstrip("/"), rows) for path, rows in kept]
         for output, pieces in written.items():
             account = self._account(self.plan.job.outputs[output].table)
             if account.bytes is None:
@@ -226,15 +236,6 @@ def _pause(futures: Iterable[Any]) -> None:
 
     with suppress(TimeoutError):
         wait(list(futures), timeout=POLL_S)
-
-
-def _sorted(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
-    names = [name.removeprefix("-") for name in by]
-    return rows.sort(names, descending=[name.startswith("-") for name in by], nulls_last=True, maintain_order=True)
-
-
-def _selected(rows: pl.LazyFrame, columns: list[str]) -> pl.LazyFrame:
-    return rows.select(*columns, *hidden(rows))
 
 
 def _cause(key: tuple[str, str, int], future: Any) -> PipelineError:

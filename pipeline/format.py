@@ -1,5 +1,7 @@
 """What a file format is: an `InputFormat` that says what its files hold before reading them, an `OutputFormat` that writes a part.
 
+A `JoinedOutput` is an output of one file (or set of files) from all parts.
+
 One file under formats/ a format, named like it, with a class of either kind or both. A file's schema comes from its footer or header.
 """
 
@@ -8,11 +10,14 @@ from __future__ import annotations
 import glob
 import importlib
 import re
-from collections.abc import Mapping, Sequence
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar, Self, TypeVar
 
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -73,6 +78,14 @@ class InputFormat(BaseModel):
         """One source a part; `parallel` is how many tasks can run at once."""
         raise NotImplementedError(f"{type(self).__name__} has no sources")
 
+    def absolute(self) -> Self:
+        """The same reader with absolute paths."""
+        return self.model_copy(update={"path": tuple(path if "://" in path else str(Path(path).absolute()) for path in self.path)})
+
+    def keeps_import(self) -> bool:
+        """Whether the job wants the table kept as Parquet and read from there (pipeline/imports.py)."""
+        return False
+
     def rows(self) -> int | None:
         """The number of rows where the files say it without being read."""
         return None
@@ -89,9 +102,55 @@ class OutputFormat(BaseModel):
     name: ClassVar[str] = ""
     suffix: ClassVar[str] = ""
 
+    def check(self, schema: Schema, columns: Sequence[str]) -> None:
+        """Raise JobError, at plan time, for a table of which these columns, and its arrays, cannot be written so."""
+
     def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
         """Write one part to a local path that does not exist yet."""
         raise NotImplementedError(f"{type(self).__name__} has no write")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one part gave for the final files: files `path.MEMBER`, and the rows of each; members of one name make one final file."""
+
+    path: str
+    rows: Mapping[str, int]
+
+    def file(self, member: str) -> str:
+        """The path of a member's file."""
+        return f"{self.path}.{member}"
+
+    def files(self) -> list[str]:
+        """The paths of all members' files."""
+        return [self.file(member) for member in self.rows]
+
+
+class JoinedOutput(OutputFormat):
+    """How to write a table as one file, or one set of files, whatever its parts: pieces of each part, then all of them put together."""
+
+    def write_piece(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> Mapping[str, int]:
+        """Write a part's pieces, local files `path.MEMBER` that do not exist yet; the rows of each member."""
+        raise NotImplementedError(f"{type(self).__name__} has no write_piece")
+
+    def join(self, pieces: Sequence[Piece], axes: Mapping[str, pl.DataFrame], stem: str) -> Mapping[str, int | None]:
+        """Write the final files, each named `stem` and an ending, from the pieces in order; the rows of each by its ending.
+
+        It may run twice at once: files are written by `join_files`, or are as small as one write. Rows are None for what is no table.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no join")
+
+
+def join_files(path: str, pieces: Iterable[str], before: bytes = b"", after: bytes = b"") -> None:
+    """Write a file of what stands before, of the pieces in order, block by block, and of what stands after; it appears whole."""
+    whole = f"{path}.{secrets.token_hex(4)}"
+    with Path(whole).open("wb") as target:
+        target.write(before)
+        for piece in pieces:
+            with Path(piece).open("rb") as source:
+                shutil.copyfileobj(source, target, 1 << 20)
+        target.write(after)
+    Path(whole).replace(path)
 
 
 F = TypeVar("F", InputFormat, OutputFormat)
@@ -102,7 +161,7 @@ def format_files() -> dict[str, str]:
     """Format name to module; third parties add theirs by the entry point pipeline.formats."""
     own: dict[str, str] = {}
     for file in (Path(__file__).parent / "formats").glob("[a-z]*.py"):
-        if re.search(r"\((In|Out)putFormat\)", file.read_text(encoding="utf-8")):  # others help several formats
+        if re.search(r"\((InputFormat|OutputFormat|JoinedOutput)\)", file.read_text(encoding="utf-8")):  # others help several formats
             own[file.stem] = f"pipeline.formats.{file.stem}"
     for entry in entry_points(group="pipeline.formats"):
         if entry.name in own:

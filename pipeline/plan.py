@@ -159,6 +159,10 @@ class Planner:
                 if column not in columns:
                     text = f"table {output.table!r} has no column {column!r}.{near(column, columns)}"
                     self.problems.append(Problem(self._where(output.where(key)), f"outputs.{output.name}.{key}", text))
+        try:
+            output.writer.check(self.tables[output.table], output.columns or columns)
+        except JobError as error:
+            self.problems.append(Problem(self._where(output.where("format")), f"outputs.{output.name}.format", str(error)))
 
     def _failed(self, table: str) -> bool:
         """Whether a table is missing only because what should give it was refused: one problem is said once."""

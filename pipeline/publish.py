@@ -4,6 +4,7 @@
     PLACE/current.json           the same; alone where there are no links (URLs)
     PLACE/runs/ID/               a folder that no other run uses; its manifest.json, written last, makes it complete
     PLACE/checkpoints/           reserved for the tables of stages; nothing here touches it
+    PLACE/imports/               inputs kept as Parquet (imports.py); nothing here touches it
     PLACE/lock                   one writer at a time; a dead writer's lock is free (on a URL there is no lock)
 
 A run that dies at any moment leaves the former result as it was.
@@ -30,7 +31,7 @@ from pipeline.store import LocalStore, Store, open_store
 
 RECORD = "run.json"
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
-OWN_NAMES = ("runs", "current", "current.json", "checkpoints", "lock")
+OWN_NAMES = ("runs", "current", "current.json", "checkpoints", "imports", "lock")
 HASH_THREADS = 4
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 import polars as pl
 
@@ -20,16 +21,24 @@ from pipeline.record import RunRecord
 WORDS = {
     "variants_in": "variants read", "variants_out": "variants kept", "people_in": "people read", "people_out": "people kept",
     "low_call_rate": "call rate too low", "low_maf": "allele too rare", "out_of_hardy_weinberg": "out of Hardy-Weinberg equilibrium",
+    "extreme_inbreeding": "inbreeding beyond its limit", "duplicate_variants": "at the place and with the alleles of another",
+    "in_linkage": "in linkage with one that is kept", "related": "related to someone who is kept",
+    "not_varying": "without variation", "unplaced": "without a place",
+    "related_pairs": "pairs above the limit", "pairs_without_kinship": "pairs without a kinship",
     "records": "records", "multi_allelic": "with several ALT alleles", "monomorphic": "without an ALT allele",
     "symbolic": "symbolic alleles", "without_gt": "without genotypes", "half_missing_calls": "half-missing calls (taken as missing)",
-    "haploid_calls": "haploid calls",
+    "haploid_calls": "haploid calls", "without_ds": "without dosages",
     "matched": "rows with a partner", "multiplied": "more rows by several partners", "lost": "rows without a partner",
     "variants_used": "variants used", "people": "people", "features": "features", "trees_used": "trees used",
+    "unmatched": "without a partner", "weights_unmatched": "weights without a variant", "other_alleles": "with other alleles",
 }  # fmt: skip
 """Plain words for the names of counts."""
 
-NEVER_LEFT_OUT = ("lost", "multiplied", "low_call_rate", "low_maf", "out_of_hardy_weinberg")
+NEVER_LEFT_OUT = ("lost", "multiplied", "low_call_rate", "low_maf", "out_of_hardy_weinberg", "in_linkage", "related")
 """Counts that are shown where they are 0, too."""
+
+ASIDE = ("duplicate_variants", "related_pairs", "pairs_without_kinship")
+"""Counts of what was noticed and kept: no step of a funnel."""
 
 
 def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
@@ -40,9 +49,7 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
     metrics = _metrics(executed.metrics)
     if metrics:
         shown.append(metrics)
-    counts = _counts(record)
-    if counts.blocks:
-        shown.append(counts)
+    shown += (section for section in _counts(record) if section.blocks)
     shown += [_stages(document), _outputs(executed.entries)]
     highlights = [(seconds_text(document["seconds"]), "wall time"), *(entry for section in shown for entry in section.highlights)]
     job = record.plan.job
@@ -80,13 +87,14 @@ def _by_output(entries: list[Entry]) -> dict[str, list[Entry]]:
 
 
 def _opened(entries: list[Entry], folder: str, notes: list[str]) -> dict[str, pl.LazyFrame]:
-    """Every output written as Parquet or CSV, to be read; what cannot be read gets a note."""
+    """Every output written as Parquet, CSV or GWAS-SSF, to be read; what cannot be read gets a note."""
     opened = {}
     for name, files in _by_output(entries).items():
-        paths = sorted(f"{folder.rstrip('/')}/{entry.path}" for entry in files)
-        if {PurePosixPath(path).suffix for path in paths} <= {".parquet", ".csv"}:
+        tables = [entry.path for entry in files if not entry.path.endswith(".gz-meta.yaml")]
+        paths = sorted(f"{folder.rstrip('/')}/{path}" for path in tables)
+        if paths and all(path.endswith((".parquet", ".csv", ".tsv.gz")) for path in paths):
             try:
-                opened[name] = pl.concat([_read(path) for path in paths])
+                opened[name] = pl.concat([_read(path, name) for path in paths])
                 opened[name].collect_schema()
             except (OSError, pl.exceptions.PolarsError) as error:
                 notes.append(f"output {name} could not be read for this page: {error}")
@@ -94,7 +102,7 @@ def _opened(entries: list[Entry], folder: str, notes: list[str]) -> dict[str, pl
     return opened
 
 
-def _read(path: str) -> pl.LazyFrame:
+def _read(path: str, output: str) -> pl.LazyFrame:
     source: Any = path
     if "://" in path:
         import fsspec
@@ -105,7 +113,12 @@ def _read(path: str) -> pl.LazyFrame:
         return pl.scan_parquet(source)
     # A table's types are known by its columns' names where they are in the vocabulary; chromosome 1 is text.
     known = {name: column.dtype for name, column in VOCABULARY.items()}
-    return pl.scan_csv(source, schema_overrides=known, infer_schema_length=None)
+    if path.endswith(".csv"):
+        return pl.scan_csv(source, schema_overrides=known, infer_schema_length=None)
+    rows = pl.scan_csv(source, separator="\t", null_values="#NA", schema_overrides=known, quote_char=None, infer_schema_length=None)
+    trait = unquote(PurePosixPath(path).name.removesuffix(".tsv.gz").removeprefix(output).removeprefix("."))
+    named = [pl.coalesce("rsid", "variant_id").alias("variant_id")] if "rsid" in rows.collect_schema().names() else []
+    return rows.with_columns(*named, *([pl.lit(trait).alias("trait")] if trait else []))
 
 
 def _metrics(metrics: Mapping[str, Any]) -> Section | None:
@@ -127,26 +140,28 @@ def _metric(value: Any) -> str:
     return number_text(value) if value is None or isinstance(value, int | float | str) else json.dumps(value, default=str)
 
 
-def _counts(record: RunRecord) -> Section:
-    """What the stages counted: a funnel where something went in and came out, else a table."""
-    section = Section("Counts")
+def _counts(record: RunRecord) -> tuple[Section, Section]:
+    """What the stages counted: funnels where something went in and came out, in the order of the stages, and tables of the rest."""
+    funnels, others = Section("Quality control"), Section("Counts")
     for name, account in record.accounts.items():
         counts = {what: count for what, count in account.counts.items() if count or what in NEVER_LEFT_OUT}
         title = f"{name} ({account.use})" if account.use != name else name
-        unit = next((what.removesuffix("_in") for what in counts if what.endswith("_in")), None)
-        plain = [(_words(what), number_text(count)) for what, count in counts.items()]
-        if plain:
-            section.blocks.append(Tally(title, (_funnel(counts, unit) if unit else []) or plain))
-    return section
+        unit = next((what.removesuffix("_in") for what in account.counts if what.endswith("_in")), None)
+        steps = _funnel(counts, unit) if unit else []
+        plain = [(_words(what), number_text(count)) for what, count in counts.items() if not steps or what in ASIDE]
+        if steps or plain:
+            (funnels if steps else others).blocks.append(Tally(title, [*steps, *plain]))
+    return funnels, others
 
 
-def _funnel(counts: Mapping[str, int], unit: str) -> list[tuple[str, str, float, float]]:
+def _funnel(counts: Mapping[str, int], unit: str) -> list[tuple[str, str] | tuple[str, str, float, float]]:
     """The steps from what went in to what came out; none where the counts between do not add up to the difference."""
-    start, end = counts[f"{unit}_in"], counts.get(f"{unit}_out", 0)
-    fell = {what: count for what, count in counts.items() if what not in (f"{unit}_in", f"{unit}_out")}
+    start, end = counts.get(f"{unit}_in", 0), counts.get(f"{unit}_out", 0)
+    fell = {what: count for what, count in counts.items() if what not in (f"{unit}_in", f"{unit}_out", *ASIDE)}
     if start <= 0 or start - sum(fell.values()) != end:
         return []
-    steps, left = [(_words(f"{unit}_in"), number_text(start), 1.0, 0.0)], start
+    steps, left = list[tuple[str, str] | tuple[str, str, float, float]](), start
+    steps.append((_words(f"{unit}_in"), number_text(start), 1.0, 0.0))
     for what, count in fell.items():
         left -= count
         steps.append((_words(what), f"−{count:,}", left / start, count / start))
@@ -155,7 +170,7 @@ def _funnel(counts: Mapping[str, int], unit: str) -> list[tuple[str, str, float,
 
 def _words(name: str) -> str:
     unit, _, of = name.partition("_")
-    rest = f"{unit}, {of}" if unit in ("people", "rows") and of else name.replace("_", " ")
+    rest = f"{unit}, {of}" if unit in ("people", "rows", "tested", "kept") and of else name.replace("_", " ")
     return WORDS.get(name, rest)
 
 

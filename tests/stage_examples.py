@@ -191,11 +191,39 @@ def cohort() -> tuple[Part, pl.DataFrame, pl.DataFrame]:
 
 GENOTYPES, PEOPLE_FRAME, SHEET = cohort()
 AXES = {"calls": PEOPLE_FRAME}
+SEXED = {"calls": PEOPLE_FRAME.with_columns(sex=pl.Series(np.arange(PEOPLE) % 3, dtype=pl.Int8))}
 SCAN = {"p_value": P_VALUES, "neg_log_10_p_value": P_VALUES, "beta": P_VALUES, "standard_error": P_VALUES, "statistic": P_VALUES}
 SCANNED: Tables = {"genotypes": GENOTYPES, "samples": SHEET}
 CHOSEN_VARIANTS: Tables = {"genotypes": GENOTYPES, "variants": GENOTYPES.frame.filter(pl.col("base_pair_location") % 7 == 0)}
+LOADINGS = GENOTYPES.frame.with_columns(
+    alt_frequency=pl.Series(np.linspace(0.1, 0.9, VARIANTS)),
+    pc1=pl.Series(np.sin(np.arange(VARIANTS))),
+    pc2=pl.Series(np.cos(np.arange(VARIANTS))),
+)
+SCORED: Tables = {
+    "genotypes": GENOTYPES,
+    "weights": LOADINGS[::2].select("variant_id", effect_allele=pl.when(pl.col("pc1") > 0).then("alt").otherwise("ref"), weight="pc2"),
+}
+REFITTED = dict.fromkeys(SCAN, 1e-7)
+DIAGNOSED: Tables = {"genotypes": GENOTYPES, "samples": SHEET.with_columns(ill=pl.col("ldl") > 1, tall=(pl.col("height") > 0) + 1)}
+BINARY = {"traits": ["ill", "tall"], "covariates": ["age"]}
 COVARIATES = {"traits": ["ldl", "height"], "covariates": ["age", "sex"]}
+GENES = pl.DataFrame({"chromosome": ["chr1", "1", "chrX"], "start": [5, 11, 2], "end": [8, 20, 4], "gene_name": ["A", "B", "C"]})
+HITS = GENOTYPES.frame.select(
+    "chromosome", "base_pair_location", "variant_id", effect_allele="alt", other_allele="ref", trait=pl.lit("ldl"),
+    p_value=pl.col("base_pair_location").cast(pl.Float64) % 13 / 20 + 0.001,
+)  # fmt: skip
 GENOMICS = [
+    StageExample("ld_prune", {"window_variants": 10, "step": 3, "r2": 0.05}, {"genotypes": GENOTYPES}, AXES, ordered=True),
+    StageExample("ld_prune", {"window_kb": 0.02, "r2": 0.02}, {"genotypes": GENOTYPES}, AXES, ordered=True),
+    StageExample(
+        "clump",
+        {"p1": 0.3, "p2": 0.6, "r2": 0.02, "kb": 0.02},
+        {"associations": HITS, "genotypes": GENOTYPES},
+        AXES,
+        {"r2": P_VALUES},
+        ordered=True,
+    ),
     StageExample("sample_qc", {"min_call_rate": 0.95}, {"genotypes": GENOTYPES}, AXES),
     StageExample(
         "variant_qc",
@@ -204,6 +232,8 @@ GENOMICS = [
         AXES,
         {"hwe_p_value": P_VALUES},
     ),
+    StageExample("variant_qc", {"hwe": "midp"}, {"genotypes": GENOTYPES}, SEXED, {"hwe_p_value": P_VALUES}),
+    StageExample("relatedness", {"max_kinship": 0.1, "min_kinship": -0.5}, {"genotypes": GENOTYPES}, AXES),
     StageExample(
         "principal_components",
         {"components": 2},
@@ -211,9 +241,23 @@ GENOMICS = [
         AXES,
         {"pc1": EIGENVECTORS, "pc2": EIGENVECTORS, "eigenvalue": P_VALUES},
     ),
+    StageExample(
+        "principal_components",
+        {"components": 2, "method": "randomized"},
+        {"genotypes": GENOTYPES},
+        AXES,
+        {"pc1": EIGENVECTORS, "pc2": EIGENVECTORS, "eigenvalue": P_VALUES, "residual": EIGENVECTORS},
+    ),
+    StageExample("project_components", {}, {"genotypes": GENOTYPES, "loadings": LOADINGS}, AXES, {"pc1": P_VALUES, "pc2": P_VALUES}),
+    StageExample("polygenic_score", {}, SCORED, AXES, {"score_sum": P_VALUES, "score_average": P_VALUES}),
+    StageExample("polygenic_score", {"missing": "ignore"}, SCORED, AXES, {"score_sum": P_VALUES, "score_average": P_VALUES}),
     StageExample("linear_gwas", COVARIATES, SCANNED, AXES, SCAN),
     StageExample("linear_gwas", {**COVARIATES, "missing": "mean"}, SCANNED, AXES, SCAN),
+    StageExample("linear_gwas", {**COVARIATES, "coding": "recessive", "max_p": 0.5, "sex": "sex"}, SCANNED, AXES, SCAN),
+    StageExample("logistic_gwas", {**BINARY, "screen": 0.5}, DIAGNOSED, AXES, REFITTED),
+    StageExample("logistic_gwas", {**BINARY, "method": "wald", "screen": 1, "max_p": 0.9}, DIAGNOSED, AXES, REFITTED),
     StageExample("genotype_features", {}, CHOSEN_VARIANTS, AXES),
+    StageExample("annotate_genes", {"max_distance": 3}, {"variants": GENOTYPES, "genes": GENES}, AXES, ordered=True),
 ]
 
 

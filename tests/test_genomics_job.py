@@ -64,7 +64,7 @@ def test_genomics_job__writes_what_it_says(run: Run) -> None:
     variants, samples, ancestry = table(run, "variants"), table(run, "samples"), table(run, "ancestry")
     measures = ["call_rate", "alt_frequency", "minor_allele_frequency", "hwe_p_value"]
     assert variants.columns == ["chromosome", "base_pair_location", "variant_id", "ref", "alt", *measures]
-    assert samples.columns == ["sample_id", "call_rate", "heterozygosity", "kept"]
+    assert samples.columns == ["sample_id", "call_rate", "heterozygosity", "inbreeding", "kept"]
     assert ancestry.columns == ["sample_id", *PCS, "population", "sex", "age", "ldl", "disease"]
     associations = table(run, "associations")
     assert associations.columns == [*SSF, "trait", "statistic", "test", "reason"]

@@ -8,6 +8,7 @@ each can be read alone.
 from __future__ import annotations
 
 import gzip
+import mmap
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,14 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
+from isal import igzip, igzip_lib, isal_zlib
+
 from pipeline.errors import InputError
 
 CHUNK_BYTES = 4 << 20
 EOF_BLOCK = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
 TRUNCATED = "looks truncated: {}. Copy or download it again (the writer may also have been stopped before it was done)"
 _GZIP_HEADER = 12  # ID1 ID2 CM FLG MTIME(4) XFL OS XLEN(2)
-_SUBFIELD_ROOM = 512  # other extra fields may stand before BC; real writers use 6 bytes
+_BC_ROOM, _SUBFIELD_ROOM = 6, 512  # real writers give the extra field BC alone; others may stand before it
 
+_IsalError = cast("type[Exception]", igzip_lib.IsalError)
 Kind = Literal["plain", "gzip", "bgzf"]
 
 
@@ -30,8 +34,8 @@ Kind = Literal["plain", "gzip", "bgzf"]
 class TextRange:
     """The bytes [start, end) of a file: of its text where plain, of its compressed bytes (whole BGZF blocks) where bgzf, all where gzip.
 
-    `before` is where the byte or the block before `start` begins, -1 at the start of the file: its last byte tells whether a line begins
-    at `start`.
+    `before` is where the byte or the block before `start` begins, -1 where a line begins at `start`: its last byte tells whether one does.
+    `skip` bytes of text, of a bgzf file, are left out before the first line.
     """
 
     path: str
@@ -39,6 +43,7 @@ class TextRange:
     start: int
     end: int
     before: int = -1
+    skip: int = 0
 
 
 @contextmanager
@@ -52,7 +57,7 @@ def reading(path: str | Path) -> Iterator[None]:
         ) from error
     except EOFError as error:
         raise InputError(f"{path}: {TRUNCATED.format('the gzip data stop in the middle')}") from error
-    except (gzip.BadGzipFile, zlib.error) as error:
+    except (gzip.BadGzipFile, zlib.error, _IsalError) as error:
         raise InputError(f"{path}: the compressed data are damaged ({error}); copy or download it again") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
@@ -90,18 +95,19 @@ def _block_size(head: bytes) -> int | None:
     return None
 
 
-def _blocks(path: str, file_bytes: int) -> Iterator[tuple[int, int]]:
-    """Offset and text bytes of every BGZF block of a file, from its headers and trailers alone."""
-    with Path(path).open("rb", buffering=0) as file:
-        at, head = 0, file.read(_GZIP_HEADER + _SUBFIELD_ROOM)
-        while at < file_bytes:
-            size = _block_size(head)
+def blocks(path: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+    """Offset and text bytes of every BGZF block that begins in [start, end) of a file, from its headers and trailers alone.
+
+    InputError where no block begins at `start`, or they do not lead from one to the next.
+    """
+    with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        at, file_bytes = start, len(view)
+        while at < (file_bytes if end is None else min(end, file_bytes)):
+            size = _block_size(view[at : at + _GZIP_HEADER + _BC_ROOM]) or _block_size(view[at : at + _GZIP_HEADER + _SUBFIELD_ROOM])
             if size is None or at + size > file_bytes:
                 raise InputError(f"{path}: {_bad_block(at, size, file_bytes)}")
-            file.seek(at + size - 4)
-            tail = file.read(4 + _GZIP_HEADER + _SUBFIELD_ROOM)
-            yield at, int.from_bytes(tail[:4], "little")
-            at, head = at + size, tail[4:]
+            yield at, int.from_bytes(view[at + size - 4 : at + size], "little")
+            at += size
 
 
 def _bad_block(at: int, size: int | None, file_bytes: int) -> str:
@@ -124,16 +130,27 @@ def plan_ranges(path: str | Path, target_bytes: int) -> list[TextRange]:
     if kind == "plain":
         cuts = range(0, file_bytes, target_bytes)
         return [TextRange(name, kind, at, min(at + target_bytes, file_bytes), at - 1) for at in cuts]
-    starts, text_bytes, last_with_text = [(0, -1)], 0, -1
+    return cut_blocks(name, target_bytes)
+
+
+def cut_blocks(path: str, target_bytes: int, first: int = 0, end: int | None = None, skip: int = 0) -> list[TextRange]:
+    """Ranges of about `target_bytes` of text of the blocks that begin in [first, end) of a bgzip file; the first leaves out `skip` bytes.
+
+    A line begins after these. InputError as `blocks` gives it.
+    """
+    starts, text_bytes, last_with_text, stop = [(first, -1)], 0, -1, first
     with reading(path):
-        for at, size in _blocks(name, file_bytes):
+        for at, size in blocks(path, first, end):
             if text_bytes >= target_bytes and size:
                 starts.append((at, last_with_text))
                 text_bytes = 0
             text_bytes += size
             last_with_text = at if size else last_with_text
-    ends = [start for start, _ in starts[1:]] + [file_bytes]
-    return [TextRange(name, kind, start, end, before) for (start, before), end in zip(starts, ends, strict=True)]
+            stop = at + 1
+    stop = Path(path).stat().st_size if end is None else stop
+    ends = [start for start, _ in starts[1:]] + [stop]
+    ranges = zip(starts, ends, strict=True)
+    return [TextRange(path, "bgzf", start, stop, before, skip if start == first else 0) for (start, before), stop in ranges]
 
 
 def text_size(path: str | Path) -> int:
@@ -142,31 +159,22 @@ def text_size(path: str | Path) -> int:
     if file_kind(path) != "bgzf":
         return file_bytes
     with reading(path):
-        return sum(size for _, size in _blocks(str(path), file_bytes))
+        return sum(size for _, size in blocks(str(path)))
 
 
 def open_text(path: str | Path, kind: Kind) -> BinaryIO:
     """The text of a file from its beginning, inflated where it is gzip or bgzip."""
-    return Path(path).open("rb") if kind == "plain" else cast("BinaryIO", gzip.open(path, "rb"))
+    return Path(path).open("rb") if kind == "plain" else cast("BinaryIO", igzip.open(path, "rb"))
 
 
 def read_lines(part: TextRange) -> Iterator[bytes]:
-    """The lines that begin in a range, in chunks of whole lines of about 4 MiB; lines that begin with # are left out.
+    """The lines that begin in a range, in chunks of whole lines of about 4 MiB.
 
     Each chunk ends with a line end, but for the last of a file that has none. Memory is a few chunks, or a few times the longest line.
     InputError where the data are cut or damaged.
     """
     with reading(part.path):
-        for chunk in _chunks(part):
-            kept = _without_comments(chunk)
-            if kept:
-                yield kept
-
-
-def _without_comments(chunk: bytes) -> bytes:
-    if not chunk.startswith(b"#") and b"\n#" not in chunk:
-        return chunk
-    return b"".join(line for line in chunk.splitlines(keepends=True) if not line.startswith(b"#"))
+        yield from _chunks(part)
 
 
 def _chunks(part: TextRange) -> Iterator[bytes]:
@@ -188,11 +196,9 @@ def _chunks(part: TextRange) -> Iterator[bytes]:
             pending.append(text)
             size += len(text)
         # Joining only where a line ended keeps a line that is longer than a chunk from being copied again with every piece of it.
-        if size >= CHUNK_BYTES and b"\n" in text:
-            joined = b"".join(pending)
-            cut = joined.rfind(b"\n") + 1
-            yield joined[:cut]
-            pending, size = ([joined[cut:]], len(joined) - cut) if cut < len(joined) else ([], 0)
+        if size >= CHUNK_BYTES and (cut := text.rfind(b"\n") + 1):
+            yield b"".join([*pending[:-1], text[:cut]])
+            pending, size = ([text[cut:]], len(text) - cut) if cut < len(text) else ([], 0)
     if pending:
         yield b"".join(pending)
 
@@ -216,23 +222,29 @@ def _pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
 
 def _bgzf_pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
     with Path(part.path).open("rb", buffering=1 << 20) as file:
-        at = part.start if part.before < 0 else part.before
-        while True:
-            file.seek(at)
-            head = file.read(_GZIP_HEADER + _SUBFIELD_ROOM)
-            if not head:
-                return
-            size = _block_size(head)
-            if size is None:
-                raise InputError(f"{part.path}: {_bad_block(at, size, 0)}")
-            file.seek(at)
-            block = file.read(size)
-            if len(block) < size:
-                raise InputError(f"{part.path}: {_bad_block(at, size, at + len(block))}")
-            text = zlib.decompress(block, wbits=31, bufsize=1 << 16)
+        at, skip = part.start if part.before < 0 else part.before, part.skip
+        file.seek(at)
+        while block := _read_block(file, part.path, at):
+            text = isal_zlib.decompress(block, wbits=31, bufsize=1 << 16)
             if at < part.start:
                 yield text[-1:], True
                 at = part.start
+                file.seek(at)
             else:
-                yield text, at < part.end
-                at += size
+                yield text[skip:] if skip else text, at < part.end
+                at, skip = at + len(block), 0
+
+
+def _read_block(file: BinaryIO, path: str, at: int) -> bytes:
+    """The BGZF block that begins where the file stands, `at`; nothing at the end of the file."""
+    head = file.read(_GZIP_HEADER)
+    if not head:
+        return head
+    head += file.read(int.from_bytes(head[10:12], "little"))
+    size = _block_size(head)
+    if size is None:
+        raise InputError(f"{path}: {_bad_block(at, size, 0)}")
+    block = head + file.read(size - len(head))
+    if len(block) < size:
+        raise InputError(f"{path}: {_bad_block(at, size, at + len(block))}")
+    return block

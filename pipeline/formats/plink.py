@@ -1,4 +1,4 @@
-"""PLINK binary genotypes: .bed, .bim and .fam; `path` names the .bed."""
+"""PLINK binary genotypes: .bed, .bim and .fam; `path` names the .bed. Written as one fileset, whatever the parts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,21 @@ from pathlib import Path
 
 import polars as pl
 
-from pipeline.errors import InputError
-from pipeline.format import InputFormat
-from pipeline.formats.plink_files import bed_shape_check, bim_and_fam, read_bed, read_bim, read_fam
+from pipeline.backend import to_host
+from pipeline.errors import InputError, JobError
+from pipeline.format import InputFormat, JoinedOutput, Piece, join_files
+from pipeline.formats.builds import Build, build_field
+from pipeline.formats.plink_files import (
+    BED_MAGIC,
+    bed_rows,
+    bed_shape_check,
+    bim_and_fam,
+    bim_rows,
+    fam_rows,
+    read_bed,
+    read_bim,
+    read_fam,
+)
 from pipeline.part import Part, Schema
 
 PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20
@@ -52,6 +64,12 @@ class PlinkInput(InputFormat):
     name = "plink"
     suffixes = (".bed",)
 
+    build: Build = build_field()
+
+    def genome_build(self) -> str | None:
+        """As the job says; the files say nothing of it."""
+        return self.build
+
     def _bed(self) -> tuple[str, tuple[int, ...]]:
         files = self.files()
         if len(files) > 1:
@@ -79,3 +97,34 @@ class PlinkInput(InputFormat):
         parts = self.parts or max(min(2 * parallel, size // PART_BYTES_LEAST + 1), size // PART_BYTES_MOST + 1)
         bounds = [variants.height * i // parts for i in range(parts + 1)]
         return [PlinkSource(bed, changed, low, high - low) for low, high in pairwise(bounds)]
+
+
+VARIANT = ("chromosome", "base_pair_location", "variant_id", "ref", "alt")
+
+
+class PlinkOutput(JoinedOutput):
+    """One PLINK fileset of a genotype table's calls: NAME.bed, NAME.bim (A1 is ALT) and NAME.fam."""
+
+    name = "plink"
+
+    def check(self, schema: Schema, columns: Sequence[str]) -> None:
+        """Raise JobError for a table without calls, or without the columns of a .bim."""
+        if "calls" not in schema.arrays:
+            why = "it has dosages; read it with field: calls" if "alt_dosages" in schema.arrays else "calls come from a genotype input"
+            raise JobError(f"a plink fileset holds hard calls, and this table has none ({why})")
+        if missing := [name for name in VARIANT if name not in columns]:
+            raise JobError(f"a plink fileset needs the column {missing[0]!r}, which is not written here. Needed: {', '.join(VARIANT)}")
+
+    def write_piece(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> Mapping[str, int]:
+        """The part's rows of the .bed and of the .bim."""
+        rows, samples = part.frame.height, axes["calls"].height
+        Path(f"{path}.bed").write_bytes(bed_rows(to_host(part.arrays["calls"]), samples))
+        Path(f"{path}.bim").write_bytes(bim_rows(part.frame))
+        return {"bed": rows, "bim": rows}
+
+    def join(self, pieces: Sequence[Piece], axes: Mapping[str, pl.DataFrame], stem: str) -> Mapping[str, int | None]:
+        """The fileset; the rows stand at the .bed."""
+        join_files(f"{stem}.bed", [piece.file("bed") for piece in pieces], before=BED_MAGIC)
+        join_files(f"{stem}.bim", [piece.file("bim") for piece in pieces])
+        join_files(f"{stem}.fam", [], before=fam_rows(axes["calls"]))
+        return {".bed": sum(piece.rows["bed"] for piece in pieces), ".bim": None, ".fam": None}

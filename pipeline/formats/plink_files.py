@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.errors import InputError
+from pipeline.errors import DataError, InputError
 from pipeline.formats.bgzf import reading
 from pipeline.kernels.genotypes import packed_width
 
@@ -42,13 +42,6 @@ def _from_bed(raw: NDArray[np.uint8]) -> None:
         slab ^= _HIGH
 
 
-def _to_bed(calls: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Bytes of our calls to bytes of .bed."""
-    turned: NDArray[np.uint8] = calls ^ _HIGH
-    turned ^= (turned >> np.uint8(1)) & _LOW
-    return turned
-
-
 def bim_and_fam(bed: str | Path) -> tuple[Path, Path]:
     """The .bim and .fam beside a .bed; InputError where the path is no .bed or one of the three is missing."""
     path = Path(bed)
@@ -61,45 +54,54 @@ def bim_and_fam(bed: str | Path) -> tuple[Path, Path]:
     return files[1], files[2]
 
 
-def _read_columns(path: str | Path, names: tuple[str, ...]) -> pl.DataFrame:
-    """A headerless table of text columns separated by any whitespace; InputError where a line has another number of fields."""
+def read_columns(path: str | Path, names: tuple[str, ...], skip: int = 0) -> pl.DataFrame:
+    """The text columns, separated by any whitespace, of a table whose header of `skip` lines is left out.
+
+    InputError where it has no lines, or where a line has another number of fields.
+    """
     with reading(path):
         text = Path(path).read_bytes()
+    for _ in range(skip):
+        text = text[text.find(b"\n") + 1 :] if b"\n" in text else b""
     if b" " in text or b"\t\t" in text or b"\r" in text or b"\n\t" in text or text.startswith(b"\t"):
         text = re.sub(rb"[ \t\r]+", b"\t", re.sub(rb"^[ \t]+|[ \t\r]+$", b"", text, flags=re.MULTILINE))
     if b"\n\n" in text or text.startswith(b"\n"):
         text = re.sub(rb"\n+", b"\n", text).lstrip(b"\n")
     if not text:
-        raise InputError(f"{path}: the file is empty; it must have a line for each {'variant' if names is _BIM else 'person'}")
+        raise InputError(f"{path}: the file is empty; it must have a line for each {'variant' if 'alt' in names else 'person'}")
     schema = dict.fromkeys(names, pl.String())
     try:
         frame = pl.read_csv(text, separator="\t", has_header=False, schema=schema, quote_char=None)
     except pl.exceptions.PolarsError as error:
-        raise _field_count_error(path, text, names) or InputError(f"{path}: cannot be read as text ({error})") from error
+        raise _field_count_error(path, text, names, skip) or InputError(f"{path}: cannot be read as text ({error})") from error
     # Polars fills a line that is too short with nulls.
     if frame[names[-1]].has_nulls():
-        raise _field_count_error(path, text, names) or InputError(f"{path}: a line ends with an empty field; write what it should hold")
+        raise _field_count_error(path, text, names, skip) or InputError(
+            f"{path}: a line ends with an empty field; write what it should hold"
+        )
     return frame
 
 
-def _field_count_error(path: str | Path, text: bytes, names: tuple[str, ...]) -> InputError | None:
-    for number, line in enumerate(text.split(b"\n"), start=1):
+def _field_count_error(path: str | Path, text: bytes, names: tuple[str, ...], skip: int) -> InputError | None:
+    for number, line in enumerate(text.split(b"\n"), start=1 + skip):
         fields = line.count(b"\t") + 1
         if line and fields != len(names):
             return InputError(f"{path}: line {number} has {fields} fields where {len(names)} are expected: {', '.join(names)}")
     return None
 
 
-def _numbers(path: str | Path, frame: pl.DataFrame, column: str, dtype: pl.DataType, unknown: tuple[str, ...] = ()) -> pl.Series:
+def numbers(
+    path: str | Path, frame: pl.DataFrame, column: str, dtype: pl.DataType, unknown: tuple[str, ...] = (), skip: int = 0
+) -> pl.Series:
     """A text column as numbers, null where it says `unknown`; InputError with the line of the first text that is no number."""
     text = frame[column]
     known = text.set(text.is_in(unknown), None) if unknown else text
-    numbers = known.cast(dtype, strict=False)
-    bad = (numbers.is_null() & known.is_not_null()).arg_true()
+    values = known.cast(dtype, strict=False)
+    bad = (values.is_null() & known.is_not_null()).arg_true()
     if len(bad):
         remedy = f"write one of {', '.join(unknown)} where it is unknown" if unknown else "correct it"
-        raise InputError(f"{path}: line {bad[0] + 1}: {column} must be a number, found {text[bad[0]]!r}; {remedy}")
-    return numbers
+        raise InputError(f"{path}: line {bad[0] + skip + 1}: {column} must be a number, found {text[bad[0]]!r}; {remedy}")
+    return values
 
 
 def read_bim(path: str | Path) -> pl.DataFrame:
@@ -108,11 +110,11 @@ def read_bim(path: str | Path) -> pl.DataFrame:
     Codes 23 to 26 read X, Y, XY, MT, other names stay. An id '.' is built as chromosome:position:ref:alt.
     InputError where a line has not six fields or a position is no number.
     """
-    text = _read_columns(path, _BIM)
+    text = read_columns(path, _BIM)
     frame = text.with_columns(
         pl.col("chromosome").replace(CHROMOSOME_CODES),
-        _numbers(path, text, "base_pair_location", pl.Int64()),
-        _numbers(path, text, "centimorgan", pl.Float64()),
+        numbers(path, text, "base_pair_location", pl.Int64()),
+        numbers(path, text, "centimorgan", pl.Float64()),
     )
     built = pl.format("{}:{}:{}:{}", "chromosome", "base_pair_location", "ref", "alt")
     name = pl.col("variant_id")
@@ -126,19 +128,24 @@ def read_fam(path: str | Path) -> pl.DataFrame:
     The phenotype is Float64, null for -9 and NA; other values stay as they are.
     InputError where a line has not six fields, a phenotype is no number, or an IID stands more than once.
     """
-    text = _read_columns(path, _FAM)
-    twice = text["sample_id"].filter(text["sample_id"].is_duplicated()).unique(maintain_order=True).to_list()
-    if twice:
-        raise InputError(
-            f"{path}: {len(twice)} sample id(s) (IID, column 2) stand more than once, such as {', '.join(twice[:3])}; people are known by "
-            "this id alone, so make them unique (plink2 --update-ids)"
-        )
+    text = read_columns(path, _FAM)
+    refuse_same_ids(path, text)
     sex = pl.col("sex").cast(pl.Int8(), strict=False)
     frame = text.with_columns(
         pl.when(sex.is_in([1, 2])).then(sex).alias("sex"),
-        _numbers(path, text, "phenotype", pl.Float64(), unknown=("-9", "NA", "nan", "NaN")),
+        numbers(path, text, "phenotype", pl.Float64(), unknown=("-9", "NA", "nan", "NaN")),
     )
     return frame.select("sample_id", "family_id", "father_id", "mother_id", "sex", "phenotype")
+
+
+def refuse_same_ids(path: str | Path, people: pl.DataFrame) -> None:
+    """InputError where a sample_id stands more than once."""
+    twice = people["sample_id"].filter(people["sample_id"].is_duplicated()).unique(maintain_order=True).to_list()
+    if twice:
+        raise InputError(
+            f"{path}: {len(twice)} sample id(s) (IID) stand more than once, such as {', '.join(twice[:3])}; people are known by "
+            "this id alone, so make them unique (plink2 --update-ids)"
+        )
 
 
 def bed_shape_check(bed: str | Path, n_variants: int, n_samples: int) -> None:
@@ -179,27 +186,47 @@ def _clear_padding(rows: NDArray[np.uint8], n_samples: int) -> None:
         rows[:, -1] &= (1 << 2 * (n_samples % 4)) - 1
 
 
-def write_plink(prefix: str | Path, variants: pl.DataFrame, samples: pl.DataFrame, calls: Iterable[NDArray[np.uint8]]) -> None:
-    """Write PREFIX.bed, .bim and .fam: variants as read_bim gives them and samples as read_fam does (only sample_id must be there).
+def bed_rows(calls: NDArray[np.uint8], n_samples: int) -> bytes:
+    """Packed calls `uint8[variants, ceil(n_samples / 4)]` as the bytes of a .bed that follow BED_MAGIC."""
+    rows: NDArray[np.uint8] = calls ^ _HIGH
+    rows ^= (rows >> np.uint8(1)) & _LOW
+    _clear_padding(rows, n_samples)
+    return rows.tobytes()
 
-    `calls` are blocks of packed calls, whose rows are the variants in turn; ValueError where they are not as many.
+
+def bim_rows(variants: pl.DataFrame) -> bytes:
+    """Lines of a .bim, of variants as read_bim gives them; a genetic position that is not there is 0."""
+    return _lines(variants, _BIM, {"centimorgan": "0"})
+
+
+def fam_rows(samples: pl.DataFrame) -> bytes:
+    """Lines of a .fam, of samples as read_fam gives them (only sample_id must be there); what is unknown is 0, a phenotype -9."""
+    unknown = {"family_id": "0", "father_id": "0", "mother_id": "0", "sex": "0", "phenotype": "-9"}
+    return _lines(samples, _FAM, unknown)
+
+
+def write_plink(prefix: str | Path, variants: pl.DataFrame, samples: pl.DataFrame, calls: Iterable[NDArray[np.uint8]]) -> None:
+    """Write PREFIX.bed, .bim and .fam; `calls` are blocks of packed calls, whose rows are the variants in turn.
+
+    ValueError where they are not as many.
     """
-    written, n_samples = 0, len(samples)
+    written = 0
     with Path(f"{prefix}.bed").open("wb") as file:
         file.write(BED_MAGIC)
         for block in calls:
-            rows = _to_bed(block)
-            _clear_padding(rows, n_samples)
-            file.write(rows.tobytes())
+            file.write(bed_rows(block, len(samples)))
             written += len(block)
     if written != len(variants):
         raise ValueError(f"{written} rows of calls were given for {len(variants)} variants")
-    _write_columns(f"{prefix}.bim", variants, _BIM, {"centimorgan": "0"})
-    people = samples.with_columns(pl.col("sex").fill_null(0)) if "sex" in samples.columns else samples
-    _write_columns(f"{prefix}.fam", people, _FAM, {"family_id": "0", "father_id": "0", "mother_id": "0", "sex": "0", "phenotype": "-9"})
+    Path(f"{prefix}.bim").write_bytes(bim_rows(variants))
+    Path(f"{prefix}.fam").write_bytes(fam_rows(samples))
 
 
-def _write_columns(path: str, frame: pl.DataFrame, names: tuple[str, ...], unknown: dict[str, str]) -> None:
+def _lines(frame: pl.DataFrame, names: tuple[str, ...], unknown: dict[str, str]) -> bytes:
     columns = [pl.col(name).cast(pl.String()) if name in frame.columns else pl.lit(unknown[name]).alias(name) for name in names]
     text = frame.select(columns).with_columns(pl.col(name).fill_null(value) for name, value in unknown.items())
-    text.write_csv(path, separator="\t", include_header=False, quote_style="never")
+    for name in names:
+        wrong = text[name].str.contains(r"\s").arg_true()
+        if len(wrong):
+            raise DataError(f"{name} {text[name][wrong[0]]!r} holds a space, which separates the fields of PLINK's files; rename it before")
+    return text.write_csv(separator="\t", include_header=False, quote_style="never").encode()

@@ -1,44 +1,63 @@
-"""VCF, plain, gzipped or bgzipped: the hard calls of all samples, read in parallel and in bounded memory."""
+"""VCF, plain, gzipped or bgzipped: hard calls or dosages of all samples, read in parallel, by region where there is an index."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
-import numpy as np
 import polars as pl
+from pydantic import AfterValidator, BeforeValidator
+from pydantic import Field as Key
 
-from pipeline.columns import VOCABULARY
 from pipeline.errors import InputError
 from pipeline.format import InputFormat
 from pipeline.formats.bgzf import TextRange, plan_ranges, read_lines, text_size
-from pipeline.formats.vcf_text import VcfHeader, parse_records, read_header
-from pipeline.kernels.genotypes import packed_width
-from pipeline.part import Part, Schema, added_counts
+from pipeline.formats.builds import Build, build_field
+from pipeline.formats.tabix import read_index
+from pipeline.formats.vcf_header import VcfHeader, read_header
+from pipeline.formats.vcf_region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
+from pipeline.formats.vcf_text import VARIANT_COLUMNS, Field, concat_records, parse_records
+from pipeline.part import Part, Schema
 
-VARIANT = pl.Schema({name: VOCABULARY[name].dtype for name in ("chromosome", "base_pair_location", "variant_id", "ref", "alt")})
+ARRAYS = {"calls": "calls", "dosages": "alt_dosages"}
+"""The array of the genotype table, by the field that is read."""
+
 SAMPLE = pl.Schema({"sample_id": pl.String()})
-TEXT_BYTES_LEAST, TEXT_BYTES_MOST = 16 << 20, 512 << 20  # text of one part; its calls take a sixteenth of that
+TEXT_BYTES_LEAST, TEXT_BYTES_MOST = 32 << 20, 512 << 20  # text of one part; its calls take a sixteenth of that
+TEXT_RATIO = 20  # about what genotypes shrink to in bgzip
+DOSAGES_SHARE = 4  # of that text for dosages, which take about as much as theirs does
+
+
+def _listed(value: Any) -> Any:
+    """One region as a list of one; a contig may be written as a number."""
+    values = value if isinstance(value, list | tuple) else (value,)
+    return tuple(str(item) if isinstance(item, int) and not isinstance(item, bool) else item for item in values)
+
+
+def _checked(regions: tuple[str, ...]) -> tuple[str, ...]:
+    for region in regions:
+        region_of(region)
+    return regions
 
 
 @dataclass(frozen=True)
 class VcfSource:
-    """A range of a VCF's lines."""
+    """Ranges of a VCF's lines; of each the records of one region, where one is given."""
 
-    part: TextRange
+    ranges: tuple[tuple[TextRange, Region | None], ...]
     header: VcfHeader
+    field: Field = "calls"
     cheap: bool = False
 
     def load(self) -> Part:
-        """Variants and packed calls; text is held a few megabytes at a time."""
-        frames, calls, counts = [VARIANT.to_frame()], [np.zeros((0, packed_width(len(self.header.samples))), np.uint8)], [dict[str, int]()]
-        for lines in read_lines(self.part):
-            records = parse_records(lines, self.header)
-            frames.append(records.variants)
-            calls.append(records.calls)
-            counts.append(asdict(records.counts))
-        return Part(pl.concat(frames).rechunk(), {"calls": np.concatenate(calls)}, added_counts(counts))
+        """Variants and packed calls, or dosages; text is held a few megabytes at a time."""
+        chunks = ((lines, region) for part, region in self.ranges for lines in read_lines(part))
+        records = concat_records(
+            [parse_records(lines, self.header, self.field, region) for lines, region in chunks], self.header, self.field
+        )
+        return Part(records.variants, {ARRAYS[self.field]: records.array}, asdict(records.counts))
 
     def interval(self, column: str) -> None:
         """Text has no statistics."""
@@ -50,30 +69,79 @@ class VcfInput(InputFormat):
     name = "vcf"
     suffixes = (".vcf", ".vcf.gz", ".vcf.bgz")
 
-    def _header(self) -> VcfHeader:
+    field: Field = Key(
+        "calls", description="calls: hard calls of GT. dosages: ALT dosages of DS; a record without DS is missing throughout."
+    )
+    regions: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_checked)] = Key(
+        (), description="Records whose POS lies in these (20:1000000-2000000, chrX), read by the file's .tbi or .csi index."
+    )
+    build: Build = build_field()
+    imported: bool = Key(
+        False,
+        alias="import",
+        description="Keep the table as Parquet in the results folder: made once, and found again by the content of the files.",
+    )
+
+    def _headers(self) -> list[VcfHeader]:
         headers = [read_header(file) for file in self.files()]
-        for header in headers[1:]:
+        for header in headers:
             if header.samples != headers[0].samples:
                 raise InputError(
                     f"{header.path}: its samples are not those of {headers[0].path}, in their order; read it as an input of its own"
                 )
-        return headers[0]
+            if self.field == "dosages" and "DS" not in header.formats:
+                listed = ", ".join(header.formats) or "none"
+                raise InputError(f"{header.path}: its header has no FORMAT field DS (it has: {listed}); read hard calls with field: calls")
+        return headers
 
     def table_schema(self) -> Schema:
-        """The columns of a variant, and the samples of the header."""
-        self._header()
-        return Schema(VARIANT, {"calls": SAMPLE})
+        """The columns of a variant, and the samples of the header; regions and their indexes are checked."""
+        headers = self._headers()
+        if self.regions:
+            self._regions(headers)
+        return Schema(pl.Schema(VARIANT_COLUMNS), {ARRAYS[self.field]: SAMPLE})
 
     def axes(self) -> Mapping[str, pl.DataFrame]:
         """The samples of the header line."""
-        return {"calls": pl.DataFrame({"sample_id": list(self._header().samples)}, schema=SAMPLE)}
+        return {ARRAYS[self.field]: pl.DataFrame({"sample_id": list(self._headers()[0].samples)}, schema=SAMPLE)}
+
+    def keeps_import(self) -> bool:
+        """As the job says."""
+        return self.imported
+
+    def genome_build(self) -> str | None:
+        """The build as the job states it, else the one that the headers tell of; None where they tell of none, or of several."""
+        found = {header.build for header in self._headers()}
+        return self.build or (found.pop() if len(found) == 1 else None)
+
+    def _regions(self, headers: Sequence[VcfHeader]) -> list[Region]:
+        """The regions, in the files' order, merged."""
+        for header in headers:
+            check_indexable(header.path)
+        return regions_of(self.regions, [name for header in headers for name in contigs_of(header, read_index(header.path))])
 
     def sources(self, parallel: int) -> Sequence[VcfSource]:
         """Ranges of whole lines, a few per task that can run at once."""
-        files = self.files()
-        size = sum(Path(file).stat().st_size for file in files)
-        text = size if files[0].endswith(".vcf") else 20 * size
-        target = min(max(text // (2 * parallel), TEXT_BYTES_LEAST), TEXT_BYTES_MOST)
+        headers = self._headers()
+        size = sum(Path(header.path).stat().st_size for header in headers)
+        text = size if headers[0].path.endswith(".vcf") else TEXT_RATIO * size
+        target = min(max(text // (4 * parallel), TEXT_BYTES_LEAST), TEXT_BYTES_MOST // (DOSAGES_SHARE if self.field == "dosages" else 1))
+        if self.regions:
+            return self._region_sources(headers, target)
         if self.parts:
-            target = -(-sum(text_size(file) for file in files) // self.parts)
-        return [VcfSource(part, read_header(file)) for file in files for part in plan_ranges(file, target)]
+            target = -(-sum(text_size(header.path) for header in headers) // self.parts)
+        return [VcfSource(((part, None),), header, self.field) for header in headers for part in plan_ranges(header.path, target)]
+
+    def _region_sources(self, headers: Sequence[VcfHeader], target: int) -> list[VcfSource]:
+        """Ranges that the indexes name, by contig and position; small ones share a source. `parts` has no say in them."""
+        regions, sources = self._regions(headers), list[VcfSource]()
+        for header in headers:
+            index, bunch = read_index(header.path), list[tuple[TextRange, Region | None]]()
+            for region in regions:
+                for part in plan_region(header.path, index, region, target):
+                    if sum(known.end - known.start for known, _ in (*bunch, (part, region))) > target // TEXT_RATIO and bunch:
+                        sources.append(VcfSource(tuple(bunch), header, self.field))
+                        bunch = []
+                    bunch.append((part, region))
+            sources += [VcfSource(tuple(bunch), header, self.field)] if bunch else []
+        return sources or [VcfSource((), headers[0], self.field)]

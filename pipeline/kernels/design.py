@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.backend import array_module
 from pipeline.errors import DataError
-from pipeline.kernels.genotypes import MISSING, Array, pack
+from pipeline.kernels.genotypes import MISSING, Array, pack, unpack
 
 _CONSTANT = 1e-10
 _COLLINEAR = 1e-8
@@ -62,6 +63,13 @@ class Design:
             full[complete] = values
         mask = pack((complete * MISSING).astype(xp.uint8)[None, :])[0]
         return cls(len(traits), used, mask, spread[0], spread[1], columns[1])
+
+    def values(self) -> Array:
+        """Intercept (orthonormal), basis and residuals, `float64[n_samples + 1, k + t]`: a row of zeros ends short lists of samples."""
+        xp = array_module(self.basis)
+        used = unpack(self.mask[None, :], self.n_samples)[0] == MISSING
+        values = xp.concatenate([used[:, None] / math.sqrt(self.used), self.basis, self.residuals], axis=1)
+        return xp.concatenate([values, xp.zeros((1, values.shape[1]))])
 
     def beside(self, array: Array) -> Design:
         """This design where `array` lives: in CuPy arrays on its GPU, or as it is."""

@@ -65,15 +65,15 @@ def _pack_codes(xp: Any, codes: Array) -> Array:
     return (words | words >> 6 | words >> 12 | words >> 18).astype(xp.uint8)
 
 
-def unpack(packed: Array, n_samples: int, dtype: Any = np.int8, missing: float = MISSING) -> Array:
-    """Allele counts `dtype[v, n_samples]` of packed calls, `missing` where there is no call.
+def unpack(packed: Array, n_samples: int, dtype: Any = np.int8, missing: float = MISSING, codes: tuple[float, float] = (1, 2)) -> Array:
+    """Allele counts `dtype[v, n_samples]` of packed calls, `missing` where there is no call; `codes` for one and two copies of ALT.
 
     The answer may be a view whose rows are padded to a multiple of four samples. It is as large as it looks: give blocks of variants.
     Raises ValueError where the width does not fit the number of samples.
     """
     xp = array_module(packed)
     _check_width(packed, n_samples)
-    values = np.array([0, 1, 2, missing], dtype)
+    values = np.array([0, *codes, missing], dtype)
     table = values[np.arange(256)[:, None] >> np.array([0, 2, 4, 6]) & 3]
     # "clip" (a byte is never out of 256 rows) spares NumPy a buffered copy; CuPy's take has no modes.
     four = np.take(table, packed, axis=0, mode="clip") if xp is np else xp.take(xp.asarray(table), packed, axis=0)
@@ -87,8 +87,35 @@ def _check_width(packed: Array, n_samples: int) -> None:
         )
 
 
-def call_counts(packed: Array, n_samples: int) -> Array:
+def flat_calls(packed: Array, n_samples: int) -> Array:
+    """The packed calls one after another, `uint8[v * width]`, as compiled kernels take them. Raises ValueError where the width is wrong."""
+    _check_width(packed, n_samples)
+    return np.ascontiguousarray(packed).reshape(-1)
+
+
+def call_counts(packed: Array, n_samples: int, among: Array | None = None) -> Array:
     """Samples per variant that are homozygous REF, heterozygous, homozygous ALT, missing: `int64[v, 4]`, by counting bits.
+
+    `among` (`bool[n_samples]`) picks the samples that are counted.
+    """
+    xp = array_module(packed)
+    counted = n_samples
+    if among is not None:
+        picked = xp.asarray(among)
+        packed, counted = packed & pack((MISSING * picked.astype(xp.uint8))[None, :]), int(picked.sum())
+    if xp is np:
+        from pipeline.kernels.compiled.counts import variant_counts
+
+        counts = np.empty((len(packed), 4), np.int64)
+        variant_counts(flat_calls(packed, n_samples), packed.shape[1], counts)
+    else:
+        counts = call_counts_by_words(packed, n_samples)
+    counts[:, 0] = counted - counts[:, 1] - counts[:, 2] - counts[:, 3]
+    return counts
+
+
+def call_counts_by_words(packed: Array, n_samples: int) -> Array:
+    """As `call_counts` but the first column: what runs on a GPU, and the oracle of the compiled version.
 
     Sums run in float32, exact to 2^24 samples.
     """
@@ -106,12 +133,25 @@ def call_counts(packed: Array, n_samples: int) -> Array:
         for column, bits in enumerate((low ^ both, high ^ both, both), start=1):
             # A product with ones is the quickest sum of a row of small numbers.
             counts[rows, column] = xp.bitwise_count(bits).astype(xp.float32) @ ones
-    counts[:, 0] = n_samples - counts[:, 1:].sum(axis=1)
     return counts
 
 
 def sample_counts(packed: Array, n_samples: int) -> Array:
     """Variants per sample that are homozygous REF, heterozygous, homozygous ALT, missing: `int64[n_samples, 4]`."""
+    if array_module(packed) is np:
+        from pipeline.kernels.compiled import counts as compiled
+
+        counts = np.zeros((4 * packed.shape[1], 4), np.int64)
+        compiled.sample_counts(flat_calls(packed, n_samples), packed.shape[1], counts)
+    else:
+        counts = sample_counts_by_fields(packed, n_samples)
+    counts = counts[:n_samples]
+    counts[:, 0] = len(packed) - counts[:, 1] - counts[:, 2] - counts[:, 3]
+    return counts
+
+
+def sample_counts_by_fields(packed: Array, n_samples: int) -> Array:
+    """As `sample_counts` but the first column, `int64[4 * width, 4]`: what runs on a GPU, and the oracle of the compiled version."""
     xp = array_module(packed)
     _check_width(packed, n_samples)
     totals = xp.zeros((4, packed.shape[1], 4), xp.int64)
@@ -121,9 +161,7 @@ def sample_counts(packed: Array, n_samples: int) -> Array:
         both = low & high
         for column, bits in enumerate((low ^ both, high ^ both, both), start=1):
             totals[..., column] += _field_sums(xp, bits)
-    counts = totals.transpose(1, 0, 2).reshape(-1, 4)[:n_samples]
-    counts[:, 0] = len(packed) - counts[:, 1:].sum(axis=1)
-    return counts
+    return totals.transpose(1, 0, 2).reshape(-1, 4)
 
 
 def _field_sums(xp: Any, bits: Array) -> Array:
@@ -133,6 +171,19 @@ def _field_sums(xp: Any, bits: Array) -> Array:
     threes = rows.reshape(85, 3, -1).sum(axis=1, dtype=xp.uint8)
     fifteens = [fields.reshape(17, 5, -1).sum(axis=1, dtype=xp.uint8) for fields in (threes & 0x33, threes >> 2 & 0x33)]
     return xp.stack([(fields >> shift & 0x0F).sum(axis=0, dtype=xp.uint8) for shift in (0, 4) for fields in fifteens])
+
+
+def missing_sums(packed: Array, n_samples: int, weights: Array) -> Array:
+    """Sum per sample, `float64[n_samples]`, of the weights (`float64[v]`) of the variants it has no call for."""
+    xp = array_module(packed)
+    if xp is np:
+        from pipeline.kernels.compiled.counts import add_missing
+
+        sums = np.zeros(4 * packed.shape[1])
+        add_missing(flat_calls(packed, n_samples), packed.shape[1], weights, sums)
+        return sums[:n_samples]
+    variant, sample = missing_calls(packed, n_samples)
+    return xp.bincount(sample, weights[variant], n_samples)
 
 
 def take_samples(packed: Array, n_samples: int, index: Array) -> Array:
@@ -145,6 +196,20 @@ def take_samples(packed: Array, n_samples: int, index: Array) -> Array:
     index = xp.asarray(index, xp.int64)
     if len(index) and not 0 <= int(index.min()) <= int(index.max()) < n_samples:
         raise ValueError(f"Sample indices run from 0 to {n_samples - 1}; found {int(index.min())} to {int(index.max())}.")
+    if xp is not np:
+        return take_samples_by_bytes(packed, index)
+    from pipeline.kernels.compiled.counts import take_runs
+
+    starts = np.flatnonzero(np.diff(index, prepend=-2) != 1)
+    runs = np.stack([index[starts], np.diff(starts, append=len(index))], axis=1)
+    taken = np.empty((len(packed), packed_width(len(index))), np.uint8)
+    take_runs(flat_calls(packed, n_samples), packed.shape[1], runs, taken)
+    return taken
+
+
+def take_samples_by_bytes(packed: Array, index: Array) -> Array:
+    """As `take_samples`, of samples that are there: what runs on a GPU, and the oracle of the compiled version."""
+    xp = array_module(packed)
     taken = xp.empty((len(packed), packed_width(len(index))), xp.uint8)
     byte, shift = index >> 2, (2 * (index & 3)).astype(xp.uint8)
     for rows in variant_blocks(len(packed), 4 * len(index), 1 << 20 if xp is np else BLOCK_BYTES):

@@ -30,9 +30,31 @@ def hwe_exact(hom_ref: Array, het: Array, hom_alt: Array, midp: bool = False) ->
     the number of people. Raises ValueError for a negative count.
     """
     xp = array_module(hom_ref, het, hom_alt)
-    counts = xp.stack([xp.asarray(column).astype(xp.int64) for column in (hom_ref, het, hom_alt)])
+    counts = checked_counts(hom_ref, het, hom_alt)
+    if xp is not np:
+        return hwe_by_logarithms(counts, midp)
+    from pipeline.kernels.compiled.hardy_weinberg import exact
+
+    p_values = np.empty(len(counts))
+    exact(counts, midp, p_values)
+    beyond = p_values < 0
+    p_values[beyond] = hwe_by_logarithms(counts[beyond], midp)
+    return p_values
+
+
+def checked_counts(*columns: Array) -> Array:
+    """Counts side by side, `int64[v, columns]`. Raises ValueError for a negative one."""
+    xp = array_module(*columns)
+    counts = xp.stack([xp.asarray(column).astype(xp.int64) for column in columns], axis=1)
     if counts.size and int(counts.min()) < 0:
         raise ValueError(f"Counts of genotypes cannot be negative; found {int(counts.min())}.")
+    return counts
+
+
+def hwe_by_logarithms(counts: Array, midp: bool = False) -> Array:
+    """As `hwe_exact`, from `int64[v, 3]`: what runs on a GPU, where the compiled walk leaves a table, and as its oracle."""
+    xp = array_module(counts)
+    counts = counts.T
     people = counts.sum(axis=0)
     minor = counts[1] + 2 * xp.minimum(counts[0], counts[2])
     size = int(people.max()) + 1 if people.size else 0
@@ -44,12 +66,12 @@ def hwe_exact(hom_ref: Array, het: Array, hom_alt: Array, midp: bool = False) ->
     distinct = xp.empty(len(first))
     for block in variant_blocks(len(first), 8, _CACHE_BYTES if xp is np else BLOCK_BYTES):
         rows = first[block]
-        distinct[block] = _p_values(_Distribution(people[rows], minor[rows], log_factorial), counts[1][rows], midp)
+        distinct[block] = _p_values(Distribution(people[rows], minor[rows], log_factorial), counts[1][rows], midp)
     return xp.where(people > 0, distinct[inverse], xp.nan)
 
 
 @dataclass(frozen=True)
-class _Distribution:
+class Distribution:
     """Heterozygotes among `people` with `minor` copies of an allele (`int64[v]` each); factorials of up to max(people) as logarithms."""
 
     people: Array
@@ -103,7 +125,7 @@ class _Distribution:
         total = xp.empty(len(het))
         for direction in (True, False):
             rows = xp.flatnonzero(up == direction)
-            total[rows] = _Distribution(self.people[rows], self.minor[rows], self.log_factorial).chain(het[rows], direction)
+            total[rows] = Distribution(self.people[rows], self.minor[rows], self.log_factorial).chain(het[rows], direction)
         return total
 
 
@@ -127,7 +149,7 @@ def _step_down(state: list[Array]) -> Array:
     return ratio
 
 
-def _p_values(distribution: _Distribution, het: Array, midp: bool) -> Array:
+def _p_values(distribution: Distribution, het: Array, midp: bool) -> Array:
     """Both tails over the whole, each in units of the observed probability."""
     xp = array_module(het)
     mode, observed = distribution.mode(), distribution.log_weight(het)
@@ -137,7 +159,7 @@ def _p_values(distribution: _Distribution, het: Array, midp: bool) -> Array:
     start, step = xp.where(right, mode - 2, mode), xp.where(right, -2, 2)
     limit = xp.where(right, (start - (distribution.minor & 1)) // 2, (distribution.minor - start) // 2) + 1
     start = xp.where(limit > 0, start, het)  # nothing on the other side: any count that is possible
-    reached = _first(limit, lambda place: distribution.log_weight(start + step * place) <= observed + tolerance)
+    reached = first_place(limit, lambda place: distribution.log_weight(start + step * place) <= observed + tolerance)
     exists = reached < limit
     far = xp.where(exists, start + step * reached, het)
     gap = distribution.log_weight(far) - observed
@@ -150,7 +172,7 @@ def _p_values(distribution: _Distribution, het: Array, midp: bool) -> Array:
     return xp.minimum(1.0, tails * xp.exp(observed - distribution.log_weight(mode)) / whole)
 
 
-def _first(limit: Array, holds: Callable[[Array], Array]) -> Array:
+def first_place(limit: Array, holds: Callable[[Array], Array]) -> Array:
     """The first place 0 .. limit - 1 of each variant from which `holds` is true, `limit` where there is none; by halving."""
     xp = array_module(limit)
     low, high = xp.zeros_like(limit), limit.copy()

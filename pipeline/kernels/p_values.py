@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pipeline.backend import array_module, special_module
+import numpy as np
+
+from pipeline.backend import array_module, special_module, to_host
 from pipeline.kernels.genotypes import Array
 
 MEDIAN_CHI_SQUARE = 0.454936423119572
@@ -38,6 +40,40 @@ def t_test_p_values(t: Array, df: Array) -> tuple[Array, Array]:
     neg_log_10[tiny] = _neg_log_10_tail(square[tiny], freedom[tiny])
     neg_log_10[xp.isinf(t)] = xp.inf
     return xp.where(valid, p_value, xp.nan), xp.where(valid, neg_log_10, xp.nan)
+
+
+def z_test_p_values(z: Array) -> tuple[Array, Array]:
+    """Two-sided p-value and -log10 of it for a standard normal statistic; NaN for NaN. -log10 p has no limit; an infinite z has p = 0."""
+    xp = array_module(z)
+    special, size = special_module(z), abs(z)
+    p_value = special.erfc(size * math.sqrt(0.5))
+    # The stand-in keeps log_ndtr from what it does not take; its square is still a float.
+    logarithm = -(math.log(2) + special.log_ndtr(-xp.minimum(size, 1e150))) / math.log(10)
+    neg_log_10 = xp.where(p_value > _TINY_P, 0.0 - xp.log10(xp.maximum(p_value, _TINY_P)), logarithm)
+    return p_value, xp.where(xp.isinf(z), xp.inf, neg_log_10)
+
+
+def significant(t: Array, df: Array, max_p: float) -> tuple[Array, Array, Array, Array]:
+    """Row, column (`int64[r]`), p-value and -log10 of it (`float64[r]`) of the t statistics `float64[v, s]` with p <= `max_p`, row by row.
+
+    `df: int64[v]`. With `max_p` 1 all, those that are NaN too.
+    """
+    xp = array_module(t, df)
+    if max_p >= 1:
+        row, column = xp.repeat(xp.arange(len(t)), t.shape[1]), xp.tile(xp.arange(t.shape[1]), len(t))
+        return row, column, *t_test_p_values(t.ravel(), df[row])
+    row, column = xp.nonzero(abs(t) >= _least_t(df, max_p)[:, None])
+    p_value, neg_log_10 = t_test_p_values(t[row, column], df[row])
+    keep = p_value <= max_p
+    return row[keep], column[keep], p_value[keep], neg_log_10[keep]
+
+
+def _least_t(df: Array, max_p: float) -> Array:
+    """A |t| a little below the one whose two-sided p-value is `max_p` (or 1e-250, where that is smaller), for each of `df`."""
+    xp = array_module(df)
+    values, places = xp.unique(df, return_inverse=True)
+    freedom = np.maximum(to_host(values), 1)
+    return xp.asarray(np.minimum(-special_module(freedom).stdtrit(freedom, max(max_p, 1e-250) / 2), 1e100) * (1 - 1e-7))[places]
 
 
 def _neg_log_10_tail(square: Array, df: Array) -> Array:

@@ -2,96 +2,118 @@
 
 As PLINK and GCTA do (Yang et al. 2011, Am J Hum Genet 88:76-82): calls less 2f over sqrt(2f(1 - f)), 0 where missing, and each pair's sum
 divided by the number of variants that both have.
+
+On a processor whole blocks of variants of more than 1,000 samples are multiplied in float32 and added in float64. What float32 rounds
+differs from variant to variant and averages out: eigenvalues were within 3e-8 (relative) of those of float64 for 50,000 variants of 2,500
+samples, within 2e-7 for 6,000 of 41, and where the blocks begin, so the number of parts, changes them by less than that.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.backend import array_module
 from pipeline.errors import DataError
-from pipeline.kernels.genotypes import BLOCK_BYTES, Array, alt_frequency, call_counts, missing_calls, unpack, variant_blocks
+from pipeline.kernels.genotypes import BLOCK_BYTES, Array, missing_calls, variant_blocks
+from pipeline.kernels.standardized import decoded, single_rows, standard_values
 
-_PAIRS_PER_PRODUCT = 64
-"""Products in a matrix product that take about as long as one scattered addition."""
+_BLOCK, _BLOCKS = 1024, 4
+"""Variants of a block that is multiplied in float32, and blocks of one product."""
+_FEW = 11
+"""A variant that less than one in so many miss is scattered pair by pair; a matrix product takes as long for one that more miss."""
+_SMALL = 1_000
+"""Samples up to which all eigenvalues are found, and of a larger matrix the leading ones by Lanczos' method."""
+_SEED = 20_110_107
 
 
-def grm_sums(packed: Array, n_samples: int) -> tuple[Array, Array]:
-    """Of a block of variants: sums of products of standardized calls, and variants that both samples have, `float64[n, n]` each.
+class GrmSums(NamedTuple):
+    """Sums over variants, of which the upper triangles count; those of two sets of variants add up."""
 
-    Blocks add up with +. A variant that nobody has, or that does not vary, adds nothing to either.
-    """
+    products: Array
+    """`float64[n, n]`: of standardized calls."""
+    both_missing: Array
+    """`int32[n, n]`: variants that both samples have not; on the diagonal those that one has not."""
+    variants: int
+    """How many variants."""
+
+    def plus(self, other: GrmSums) -> GrmSums:
+        """The sums over both sets of variants."""
+        return GrmSums(self.products + other.products, self.both_missing + other.both_missing, self.variants + other.variants)
+
+
+def grm_sums(packed: Array, n_samples: int, frequency: Array, earlier: GrmSums | None = None) -> GrmSums:
+    """The sums over a block of variants that vary, of ALT frequency `float64[v]`, added to those of `earlier` ones (left as they are)."""
     xp = array_module(packed)
-    sums, counts = xp.zeros((n_samples, n_samples)), xp.zeros((n_samples, n_samples))
-    for rows in variant_blocks(len(packed), 8 * 4 * packed.shape[1], BLOCK_BYTES):
-        calls = packed[rows]
-        states = call_counts(calls, n_samples)
-        frequency = alt_frequency(states)
-        varies = (frequency > 0) & (frequency < 1)
-        if not bool(varies.all()):
-            calls, states, frequency = calls[varies], states[varies], frequency[varies]
-        standard = _standardized(calls, n_samples, frequency)
-        sums += standard.T @ standard
-        counts += len(calls)
-        _subtract_missing(counts, calls, n_samples, states[:, 3])
-    return sums, counts
+    shape = n_samples, n_samples
+    products = xp.zeros(shape) if earlier is None else earlier.products.copy()
+    both = xp.zeros(shape, xp.int32) if earlier is None else earlier.both_missing.copy()
+    values = standard_values(frequency)
+    whole = single_rows(packed, n_samples, _BLOCK)
+    if whole:
+        _add_in_single(products, packed[:whole], n_samples, values[:whole].astype(np.float32))
+    for rows in variant_blocks(len(packed) - whole, 8 * n_samples, BLOCK_BYTES):
+        standard = decoded(packed[whole:][rows], n_samples, values[whole:][rows])
+        products += standard.T @ standard
+    _add_missing(both, packed, n_samples)
+    return GrmSums(products, both, len(packed) + (0 if earlier is None else earlier.variants))
 
 
-def _standardized(calls: Array, n_samples: int, frequency: Array) -> Array:
-    """(call - 2f) / sqrt(2f(1 - f)), 0 where missing: `float64[v, n]`."""
-    xp = array_module(calls)
-    standard = unpack(calls, n_samples, xp.float64, missing=0)
-    standard -= 2 * frequency[:, None]
-    standard /= xp.sqrt(2 * frequency * (1 - frequency))[:, None]
-    standard[missing_calls(calls, n_samples)] = 0
-    return standard
+def _add_in_single(products: Array, packed: Array, n_samples: int, values: Array) -> None:
+    """Adds the products of whole blocks, in place, to the upper triangle."""
+    from pipeline.kernels.compiled.standardize import add_triangle
+
+    several = np.empty((n_samples, n_samples), np.float32)
+    for rows in variant_blocks(len(packed), 1, _BLOCK * _BLOCKS):
+        standard = decoded(packed[rows], n_samples, values[rows])
+        # A product of a matrix and its own transpose: NumPy has half of it computed (SYRK), without the interpreter's lock.
+        np.matmul(standard.T, standard, out=several)
+        add_triangle(products, several)
 
 
-def _subtract_missing(counts: Array, calls: Array, n_samples: int, missing: Array) -> None:
-    """Takes from the counts of pairs, in place, the variants that one or both have not: missing of i + of j - of both."""
-    xp = array_module(calls)
-    if not bool(missing.any()):
-        return
-    some = calls[missing > 0]
-    variant, sample = missing_calls(some, n_samples)
-    alone = xp.bincount(sample, minlength=n_samples)
-    counts -= alone[:, None] + alone[None, :]
-    pairs = int((missing**2).sum())
-    if pairs > min(len(some) * n_samples**2 // _PAIRS_PER_PRODUCT, BLOCK_BYTES // 16):
+def _add_missing(both: Array, packed: Array, n_samples: int) -> None:
+    """Adds, in place, the variants that both of a pair have not."""
+    xp = array_module(packed)
+    if xp is np:
+        from pipeline.kernels.compiled.standardize import add_missing_pairs
+
+        missing = np.bitwise_count(packed & packed >> 1 & 0x55).sum(axis=1, dtype=np.int64)
+        many = missing * _FEW > n_samples
+        add_missing_pairs(packed[~many] if many.any() else packed, both)
+        packed = packed[many]
+    for rows in variant_blocks(len(packed), 4 * n_samples, BLOCK_BYTES):
         # Sums of 0 and 1 are exact in float32 below 2^24, which no block reaches.
-        indicator = xp.zeros((len(some), n_samples), xp.float32)
-        indicator[variant, sample] = 1
-        counts += indicator.T @ indicator
-        return
-    first, second = _pairs(variant, missing[missing > 0])
-    xp.add.at(counts.reshape(-1), sample[first] * n_samples + sample[second], 1.0)
+        indicator = xp.zeros((rows.stop - rows.start, n_samples), xp.float32)
+        indicator[missing_calls(packed[rows], n_samples)] = 1
+        both += (indicator.T @ indicator).astype(xp.int32)
 
 
-def _pairs(variant: Array, missing: Array) -> tuple[Array, Array]:
-    """Places of all ordered pairs of missing calls of one variant, itself too; `variant` is sorted, `missing` the calls of each."""
-    xp = array_module(variant)
-    each = missing[variant]
-    starts = (xp.cumsum(missing) - missing)[variant]
-    ends = xp.cumsum(each)
-    # CuPy's repeat takes no array of numbers: the place of a pair is found among the running totals.
-    pair = xp.arange(int(ends[-1]))
-    first = xp.searchsorted(ends, pair, side="right")
-    return first, starts[first] + pair - (ends - each)[first]
+def shared_variants(sums: GrmSums) -> Array:
+    """The number of variants that both of each pair of samples have, `int64[n, n]`."""
+    xp = array_module(sums.products)
+    both = xp.triu(sums.both_missing).astype(xp.int64)
+    alone = both.diagonal().copy()
+    return sums.variants - alone[:, None] - alone[None, :] + both + xp.triu(both, 1).T
 
 
-def grm(sums: Array, counts: Array) -> Array:
-    """Relationships `float64[n, n]`: sums over counts. Raises DataError where two samples have no variant in common."""
-    if not bool((counts > 0).all()):
-        first, second = (int(place[0]) for place in array_module(counts).nonzero(counts <= 0))
+def grm(sums: GrmSums, shared: Array) -> Array:
+    """Relationships `float64[n, n]`: sums over `shared_variants`. Raises DataError where two samples have no variant in common."""
+    xp = array_module(shared)
+    if not bool((shared > 0).all()):
+        first, second = (int(place[0]) for place in xp.nonzero(shared <= 0))
         raise DataError(
             f"Samples {first} and {second} (from 0) share no called variant that varies, so their relationship is unknown. "
             "Remove samples with a low call rate first, or use more variants."
         )
-    return sums / counts
+    relationships = xp.triu(sums.products)
+    relationships += xp.triu(relationships, 1).T
+    relationships /= shared
+    return relationships
 
 
 def principal_components(relationships: Array, components: int) -> tuple[Array, Array]:
-    """The largest eigenvalues `float64[k]`, descending, and their unit eigenvectors `float64[n, k]`, of an exact solver.
+    """The largest eigenvalues `float64[k]`, descending, and their unit eigenvectors `float64[n, k]`, to the last digits of a double.
 
     The component of largest magnitude of a vector is positive. Raises DataError for more components than samples and for values that are
     not finite.
@@ -102,12 +124,48 @@ def principal_components(relationships: Array, components: int) -> tuple[Array, 
         raise DataError(f"{components} principal components were asked of {n} samples: ask for 1 to {n}.")
     if not bool(xp.isfinite(relationships).all()):
         raise DataError("The relationship matrix has values that are not finite; remove samples and variants with no calls first.")
-    if xp is np:
-        from scipy.linalg import eigh
-
-        values, vectors = eigh(relationships, subset_by_index=(n - components, n - 1))
+    if xp is not np:
+        values, vectors = xp.linalg.eigh(relationships)
+    elif n > max(_SMALL, 8 * components):
+        values, vectors = _leading(relationships, components)
     else:
-        values, vectors = (found[..., -components:] for found in xp.linalg.eigh(relationships))
-    values, vectors = values[::-1], vectors[:, ::-1]
-    largest = vectors[xp.argmax(abs(vectors), axis=0), xp.arange(components)]
-    return values, vectors * xp.where(largest < 0, -1.0, 1.0)
+        values, vectors = _all(relationships, components)
+    return values[-components:][::-1], signed(vectors[:, -components:][:, ::-1])
+
+
+def _all(relationships: Array, components: int) -> tuple[Array, Array]:
+    """By reduction to tridiagonal form, ascending."""
+    from scipy.linalg import eigh
+
+    n = len(relationships)
+    values, vectors = eigh(relationships, subset_by_index=(n - components, n - 1))
+    return values, vectors
+
+
+def _leading(relationships: Array, components: int) -> tuple[Array, Array]:
+    """By Lanczos' method (ARPACK, to the precision of a double), ascending; by `_all` where it does not converge."""
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+    n = len(relationships)
+    # A start of ones would not do: the rows of the matrix add up to nearly nothing.
+    start = np.random.default_rng(_SEED).standard_normal(n)
+    try:
+        values, vectors = eigsh(relationships, components, which="LA", v0=start, ncv=min(n, max(40, 3 * components)))
+    except ArpackNoConvergence:
+        return _all(relationships, components)
+    order = np.argsort(values)
+    return values[order], vectors[:, order]
+
+
+def signed(vectors: Array) -> Array:
+    """The columns of `float64[n, k]`, each with the sign that makes its component of largest magnitude positive."""
+    xp = array_module(vectors)
+    largest = vectors[xp.argmax(abs(vectors), axis=0), xp.arange(vectors.shape[1])]
+    return vectors * xp.where(largest < 0, -1.0, 1.0)
+
+
+def residuals(products: Array, vectors: Array, values: Array) -> Array:
+    """|Gv - value v| / value, `float64[k]`, of eigenpairs and their `products`, Gv; a value near 0 counts as 1e-6 of the first."""
+    xp = array_module(products)
+    size = xp.maximum(values, 1e-6 * values[0])
+    return xp.linalg.norm(products - vectors * values, axis=0) / xp.where(size > 0, size, 1)

@@ -115,6 +115,11 @@ class Panel:
         parts.append(f'<text class="label" {turned} text-anchor="middle">{escape(labels[1])}</text>')
         return "".join([*parts, *self.marks, "</svg>"])
 
+    def bare(self, about: str) -> str:
+        """The marks alone, without axes, to stand below a figure whose x axis they share."""
+        size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}"'
+        return "".join([f'<svg {size} role="img" aria-label="{escape(about)}">', *self.marks, "</svg>"])
+
     def _shape(self, points: Iterable[tuple[int, int]], style: str, end: str = "") -> None:
         """A path through half-pixel points; those that repeat the one before are left out."""
         path, before = [], None

@@ -12,12 +12,12 @@ import pytest
 
 from pipeline.backend import UntranslatableError, collect, refusals
 from pipeline.errors import PipelineError
-from pipeline.execute import _selected, _sorted
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
 from pipeline.node import Source
 from pipeline.registry import stage_class, stage_files
 from pipeline.session import Session
+from pipeline.writing import _selected, _sorted
 from tests.harness import cut, run_parts
 from tests.stage_examples import EXAMPLES, FRAME, IDS, StageExample
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from polars.testing import assert_frame_equal
+from pydantic import ValidationError
 
 from pipeline.errors import InputError
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
@@ -199,5 +200,57 @@ def test_parquet_input__refuses_calls_of_different_samples(tmp_path: Path) -> No
     write_cohort(cohort, tmp_path, 1)
     others = cohort.people.reverse()
     ParquetOutput(calls=True).write(cohort.rows, {"calls": others}, str(tmp_path / "1.parquet"))
-    with pytest.raises(InputError, match=r"1\.parquet: the files' calls are of different samples; read them as tables of their own"):
+    with pytest.raises(InputError, match=r"1\.parquet: the files' genotypes are of different samples; read them as tables of their own"):
         reader(tmp_path).table_schema()
+
+
+def dosage_rows(variants: int = 41, samples: int = 7) -> tuple[Part, pl.DataFrame]:
+    """A genotype table of dosages, a tenth of them missing, and its samples."""
+    random = np.random.default_rng(5)
+    dosages = random.uniform(0, 2, (variants, samples)).astype(np.float32)
+    dosages[random.random(dosages.shape) < 0.1] = np.nan
+    frame = pl.DataFrame({"variant_id": [f"v{i}" for i in range(variants)], "alt_frequency": random.random(variants)})
+    return Part(frame, {"alt_dosages": dosages}), pl.DataFrame({"sample_id": [f"s{i}" for i in range(samples)]})
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7])
+@pytest.mark.parametrize("compression", ["auto", "uncompressed"])
+def test_parquet_output__dosages_come_back_with_their_samples(tmp_path: Path, parts: int, compression: str) -> None:
+    rows, samples = dosage_rows()
+    ParquetOutput.model_validate({"calls": True, "compression": compression}).write(
+        rows, {"alt_dosages": samples}, str(tmp_path / "d.parquet")
+    )
+    table = reader(tmp_path / "d.parquet", parts=parts)
+    assert dict(table.table_schema().arrays) == {"alt_dosages": samples.schema}
+    assert table.axes()["alt_dosages"].equals(samples)
+    assert len(table.sources(2)) == parts
+    again = read(table)
+    assert again.frame.equals(rows.frame)
+    np.testing.assert_array_equal(again.arrays["alt_dosages"], rows.arrays["alt_dosages"])
+    assert again.arrays["alt_dosages"].dtype == np.float32
+
+
+def test_parquet_output__leaves_dosages_out_where_calls_is_false(tmp_path: Path) -> None:
+    rows, samples = dosage_rows()
+    ParquetOutput().write(rows, {"alt_dosages": samples}, str(tmp_path / "d.parquet"))
+    assert pl.read_parquet(tmp_path / "d.parquet").equals(rows.frame)
+    assert not reader(tmp_path / "d.parquet").table_schema().arrays
+
+
+def test_parquet_output__genotypes_are_cut_into_row_groups_of_equal_size(tmp_path: Path) -> None:
+    calls = np.zeros((20_001, 625), np.uint8)
+    samples = pl.DataFrame({"sample_id": [f"s{i}" for i in range(2500)]})
+    part = Part(pl.DataFrame({"variant_id": [str(i) for i in range(len(calls))]}), {"calls": calls})
+    ParquetOutput(calls=True).write(part, {"calls": samples}, str(tmp_path / "c.parquet"))
+    meta = pq.read_metadata(tmp_path / "c.parquet")
+    assert [meta.row_group(group).num_rows for group in range(meta.num_row_groups)] == [6667, 6667, 6667]
+    assert {meta.row_group(0).column(0).compression, meta.row_group(0).column(1).compression} == {"ZSTD", "LZ4"}
+
+
+def test_parquet_input__takes_the_build_that_the_job_states(tmp_path: Path) -> None:
+    numbered(tmp_path / "a.parquet", 0, 3)
+    assert reader(tmp_path / "a.parquet").genome_build() is None
+    assert reader(tmp_path / "a.parquet", build="hg19").genome_build() == "GRCh37"
+    assert reader(tmp_path / "a.parquet", build=38).genome_build() == "GRCh38"
+    with pytest.raises(ValidationError, match=r"'hg17' is no genome build that is known here: NCBI36 \(hg18, b36\); GRCh37"):
+        reader(tmp_path / "a.parquet", build="hg17")

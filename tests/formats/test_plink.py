@@ -10,12 +10,13 @@ import polars as pl
 import pytest
 
 from pipeline.columns import VOCABULARY
-from pipeline.errors import InputError
-from pipeline.formats.plink import PlinkInput
+from pipeline.errors import InputError, JobError
+from pipeline.formats.plink import PlinkInput, PlinkOutput
 from pipeline.formats.plink_files import write_plink
 from pipeline.node import Node, evaluate
-from pipeline.part import Part, concat_parts
+from pipeline.part import Part, Schema, concat_parts
 from tests.kernels.plink_files import DATA, needs_data, read_bed
+from tests.outputs import write_output
 from tests.stages.genomics.cohorts import small_cohort
 
 VARIANT = ("chromosome", "base_pair_location", "variant_id", "ref", "alt", "centimorgan")
@@ -127,3 +128,52 @@ def test_plink_input__refuses_people_of_one_name(tmp_path: Path) -> None:
     write_plink(tmp_path / "x", cohort.rows.frame, people, [cohort.rows.arrays["calls"]])
     with pytest.raises(InputError, match=r"x\.fam: 1 sample id\(s\) .* such as p0"):
         reader(tmp_path / "x.bed").table_schema()
+
+
+@needs_data
+@pytest.mark.parametrize("parts", [1, 2, 7])
+def test_plink_output__hapmap3_is_the_same_fileset_whatever_the_parts(tmp_path: Path, parts: int) -> None:
+    table = reader(DATA / "hapmap3" / "data.bed", parts=3)
+    (written,) = write_output(PlinkOutput(), read(table), table.axes(), parts, tmp_path)
+    assert written["files"] == [(f"{tmp_path}/out/out.bed", 14_389), (f"{tmp_path}/out/out.bim", None), (f"{tmp_path}/out/out.fam", None)]
+    assert (written["rows"], written["parts"]) == (14_389, parts)
+    assert (tmp_path / "out" / "out.bed").read_bytes() == (DATA / "hapmap3" / "data.bed").read_bytes()
+    again = reader(tmp_path / "out" / "out.bed")
+    assert read(again).frame.equals(read(table).frame)
+    assert again.axes()["calls"].equals(table.axes()["calls"])
+
+
+def test_plink_output__writes_to_a_url_as_to_a_folder(tmp_path: Path) -> None:
+    import fsspec
+
+    cohort = small_cohort()
+    write_output(PlinkOutput(), cohort.rows, {"calls": cohort.people}, 2, tmp_path)
+    write_output(PlinkOutput(), cohort.rows, {"calls": cohort.people}, 3, "memory://plink-output")
+    there = fsspec.filesystem("memory")
+    for ending in ("bed", "bim", "fam"):
+        assert there.cat(f"/plink-output/out/out.{ending}") == (tmp_path / "out" / f"out.{ending}").read_bytes()
+
+
+def test_plink_output__is_written_twice_without_harm(tmp_path: Path) -> None:
+    cohort = small_cohort()
+    for _ in range(2):
+        write_output(PlinkOutput(), cohort.rows, {"calls": cohort.people}, 2, tmp_path)
+    assert read(reader(tmp_path / "out" / "out.bed")).frame.height == cohort.rows.frame.height
+
+
+def test_plink_output__keeps_a_table_without_rows(tmp_path: Path) -> None:
+    cohort = small_cohort()
+    empty = Part(cohort.rows.frame[:0], {"calls": cohort.rows.arrays["calls"][:0]})
+    write_output(PlinkOutput(), empty, {"calls": cohort.people}, 2, tmp_path)
+    assert (tmp_path / "out" / "out.bed").read_bytes() == bytes.fromhex("6c1b01")
+
+
+def test_plink_output__refuses_a_table_without_calls_or_without_a_column_of_the_bim() -> None:
+    columns = {name: VOCABULARY[name].dtype for name in VARIANT}
+    people = pl.Schema({"sample_id": pl.String()})
+    with pytest.raises(JobError, match=r"holds hard calls, and this table has none \(it has dosages; read it with field: calls\)"):
+        PlinkOutput().check(Schema(pl.Schema(columns), {"alt_dosages": people}), list(columns))
+    with pytest.raises(JobError, match=r"this table has none \(calls come from a genotype input\)"):
+        PlinkOutput().check(Schema(pl.Schema(columns)), list(columns))
+    with pytest.raises(JobError, match="needs the column 'ref', which is not written here"):
+        PlinkOutput().check(Schema(pl.Schema(columns), {"calls": people}), ["chromosome", "base_pair_location", "variant_id", "alt"])

@@ -13,9 +13,12 @@ from cyvcf2 import VCF
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
-from pipeline.formats import bgzf
+from pipeline.formats import bgzf, vcf_text
 from pipeline.formats.bgzf import plan_ranges, read_lines
-from pipeline.formats.vcf_text import VARIANT_COLUMNS, VcfCounts, VcfHeader, VcfRecords, parse_records, read_header
+from pipeline.formats.vcf_calls import PackedRecords, pack_records
+from pipeline.formats.vcf_header import VcfHeader, read_header
+from pipeline.formats.vcf_records import TAIL, Records
+from pipeline.formats.vcf_text import VARIANT_COLUMNS, VcfCounts, VcfRecords, parse_records
 
 DATA = Path(__file__).parents[2] / ".." / "shared" / "data" / "kg_chr20"
 TextFile = Callable[[str, bytes], Path]
@@ -36,7 +39,7 @@ def read_whole(path: Path, target_bytes: int = 1 << 30) -> VcfRecords:
     header = read_header(path)
     parts = [parse_records(chunk, header) for part in plan_ranges(path, target_bytes) for chunk in read_lines(part)]
     counts = sum((part.counts for part in parts), VcfCounts())
-    return VcfRecords(pl.concat([part.variants for part in parts]), np.concatenate([part.calls for part in parts]), counts)
+    return VcfRecords(pl.concat([part.variants for part in parts]), np.concatenate([part.array for part in parts]), counts)
 
 
 def codes(packed: NDArray[np.uint8], n_samples: int) -> NDArray[np.uint8]:
@@ -59,7 +62,7 @@ def oracle(path: Path) -> tuple[list[tuple[str, int, str, str, str]], NDArray[np
     return rows, np.array(calls, np.uint8)
 
 
-def vcf_text(records: list[bytes], n_samples: int) -> bytes:
+def file_text(records: list[bytes], n_samples: int) -> bytes:
     names = b"\t".join(b"s%d" % i for i in range(n_samples))
     columns = b"\t".join((b"#CHROM", b"POS", b"ID", b"REF", b"ALT", b"QUAL", b"FILTER", b"INFO", b"FORMAT", names))
     return META + columns + b"\n" + b"".join(record + b"\n" for record in records)
@@ -107,25 +110,62 @@ def test_parse_records__reads_chr20_as_htslib_does(name: str) -> None:
         pytest.skip(f"{DATA} is not there")
     found, (rows, calls) = read_whole(DATA / name, 5_000_000), oracle(DATA / name)
     assert found.variants.rows() == rows
-    np.testing.assert_array_equal(codes(found.calls, calls.shape[1]), calls)
+    np.testing.assert_array_equal(codes(found.array, calls.shape[1]), calls)
     assert found.counts == VcfCounts(records=24990)
 
 
 @pytest.mark.parametrize("kind", ["plain", "gzip", "bgzip"])
 @pytest.mark.parametrize("n_samples", [1, 4, 7])
 def test_parse_records__reads_odd_records_as_htslib_does(text_file: TextFile, kind: str, n_samples: int) -> None:
-    path = text_file(f"odd.{kind}.vcf", vcf_text(odd_records(n_samples, 300, n_samples), n_samples))
+    path = text_file(f"odd.{kind}.vcf", file_text(odd_records(n_samples, 300, n_samples), n_samples))
     found, (rows, calls) = read_whole(path), oracle(path)
     assert found.variants.rows() == rows
     assert found.variants.schema == pl.Schema(VARIANT_COLUMNS)
-    np.testing.assert_array_equal(codes(found.calls, n_samples), calls)
-    assert not (found.calls[:, -1] >> (2 * (n_samples % 4 or 4))).any() or n_samples % 4 == 0
-    assert min(asdict(found.counts).values()) > 0
+    np.testing.assert_array_equal(codes(found.array, n_samples), calls)
+    assert not (found.array[:, -1] >> (2 * (n_samples % 4 or 4))).any() or n_samples % 4 == 0
+    assert {name for name, count in asdict(found.counts).items() if not count} == {"without_ds"}
+
+
+@pytest.mark.parametrize("n_samples", [1, 3, 4, 5, 31, 33, 130])
+def test_parse_records__compiled_and_plain_code_read_the_same(n_samples: int) -> None:
+    lines = [*odd_records(n_samples, 60, n_samples), *(record(*gt).rstrip() for gt in ([b"./."] * n_samples, [b"1|0"] * n_samples))]
+    header = VcfHeader("x.vcf", tuple(f"s{i}" for i in range(n_samples)), ())
+    found = parse_records(b"\n".join(lines), header)
+    fields = [line.split(b"\t", TAIL) for line in lines]
+    n_alts = np.array([0 if alt == b"." else alt.count(b",") + 1 for *_, alt in (line[:5] for line in fields)])
+    plain = pack_records(Records("x.vcf", header.samples, fields, n_alts))
+    np.testing.assert_array_equal(found.array, plain.calls)
+    assert found.counts.half_missing_calls == plain.half_missing
+    assert (found.counts.haploid_calls, found.counts.without_gt) == (plain.haploid, plain.without_gt)
+
+
+def test_parse_records__leaves_only_odd_records_to_plain_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def plain(records: Records) -> PackedRecords:
+        seen.append(len(records.fields))
+        return pack_records(records)
+
+    monkeypatch.setattr(vcf_text, "pack_records", plain)
+    lines = record(b"0/1", b"1|1") + record(b"0/1:3", b"2", alt=b"C,G", keys=b"GT:DP") + record(b".", b"0/.") + record(b"/0/1", b"1/1")
+    assert codes(parse_records(lines, HEADER).array, 2).tolist() == [[1, 2], [1, 0], [0, 2], [3, 3], [1, 2]]
+    assert seen == [1]
+
+
+def test_parse_records__passes_over_comments_and_blank_lines() -> None:
+    lines = b"#a comment\n\n" + record(b"0/1", b"1/1") + b"\r\n#another\n" + record(b"1/1", b"0/0")[:-1]
+    assert codes(parse_records(lines, HEADER).array, 2).tolist() == [[1, 2], [2, 0]]
+
+
+def test_parse_records__takes_names_that_are_not_ascii() -> None:
+    for name, read in (("ä".encode(), "ä"), (b"\xff", "\ufffd")):
+        found = parse_records(record(b"0/1", b"1/1").replace(b"rs1", name), HEADER)
+        assert found.variants["variant_id"].to_list() == [read]
 
 
 @pytest.mark.parametrize("kind", ["plain", "bgzip"])
 def test_parse_records__gives_the_same_rows_for_any_ranges(text_file: TextFile, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    text = vcf_text(odd_records(5, 400, 3), 5)
+    text = file_text(odd_records(5, 400, 3), 5)
     path = text_file(f"odd.{kind}.vcf", text)
     whole = read_whole(path)
     for ranges, chunk_bytes in ((1, 2000), (2, 1 << 20), (7, 900)):
@@ -134,17 +174,17 @@ def test_parse_records__gives_the_same_rows_for_any_ranges(text_file: TextFile, 
         assert len(plan_ranges(path, target)) == ranges if kind == "plain" else len(plan_ranges(path, target)) in (ranges, ranges - 1)
         found = read_whole(path, target)
         assert found.variants.equals(whole.variants)
-        np.testing.assert_array_equal(found.calls, whole.calls)
+        np.testing.assert_array_equal(found.array, whole.array)
         assert found.counts == whole.counts
 
 
 def test_parse_records__reads_windows_line_ends_and_no_final_newline(text_file: TextFile) -> None:
-    text = vcf_text(odd_records(5, 60, 5), 5)
+    text = file_text(odd_records(5, 60, 5), 5)
     whole = read_whole(text_file("unix.vcf", text))
     for name, other in (("windows", text.replace(b"\n", b"\r\n")), ("open", text[:-1]), ("both", text.replace(b"\n", b"\r\n")[:-2])):
         found = read_whole(text_file(f"{name}.vcf", other))
         assert found.variants.equals(whole.variants)
-        np.testing.assert_array_equal(found.calls, whole.calls)
+        np.testing.assert_array_equal(found.array, whole.array)
 
 
 def test_parse_records__splits_a_multi_allelic_record() -> None:
@@ -152,7 +192,7 @@ def test_parse_records__splits_a_multi_allelic_record() -> None:
     found = parse_records(record(b"0/1", b"1/2", b"2|2", b"3/1", b"./.", b"2", alt=b"C,G,<DEL>"), header)
     assert found.variants["alt"].to_list() == ["C", "G", "<DEL>"]
     assert found.variants["variant_id"].to_list() == ["rs1:C", "rs1:G", "rs1:<DEL>"]
-    assert codes(found.calls, 6).tolist() == [[1, 1, 0, 1, 3, 0], [0, 1, 2, 0, 3, 2], [0, 0, 0, 1, 3, 0]]
+    assert codes(found.array, 6).tolist() == [[1, 1, 0, 1, 3, 0], [0, 1, 2, 0, 3, 2], [0, 0, 0, 1, 3, 0]]
     assert found.counts == VcfCounts(records=1, multi_allelic=1, symbolic=1, haploid_calls=1)
 
 
@@ -166,7 +206,7 @@ def test_parse_records__counts_what_it_met() -> None:
     )
     found = parse_records(lines, HEADER)
     assert found.counts == VcfCounts(5, monomorphic=1, symbolic=1, without_gt=1, half_missing_calls=2, haploid_calls=2)
-    assert codes(found.calls, 2).tolist() == [[3, 3], [0, 3], [3, 3], [2, 0]]
+    assert codes(found.array, 2).tolist() == [[3, 3], [0, 3], [3, 3], [2, 0]]
 
 
 @pytest.mark.parametrize("alt", [b"<DEL>", b"C,<DUP:TANDEM>", b"*", b"C,*", b"]20:5]A", b"A[20:5[", b".A", b"A.", b"C,A."])
@@ -178,12 +218,12 @@ def test_parse_records__counts_symbolic_alleles(alt: bytes) -> None:
 def test_parse_records__of_nothing_is_an_empty_table() -> None:
     found = parse_records(b"", HEADER)
     assert found.variants.schema == pl.Schema(VARIANT_COLUMNS)
-    assert (len(found.variants), found.calls.shape, found.counts) == (0, (0, 1), VcfCounts())
+    assert (len(found.variants), found.array.shape, found.counts) == (0, (0, 1), VcfCounts())
 
 
 def test_parse_records__takes_an_odd_byte_in_info() -> None:
     found = parse_records(record(b"0/1", b"1/1").replace(b"\t.\t.\t.\t", b"\t.\t.\tNOTE=caf\xe9\t"), HEADER)
-    assert codes(found.calls, 2).tolist() == [[1, 2]]
+    assert codes(found.array, 2).tolist() == [[1, 2]]
 
 
 @pytest.mark.parametrize(
@@ -220,16 +260,16 @@ def test_parse_records__refuses(line: bytes, message: str) -> None:
 
 
 def test_parse_records__reads_the_separator_that_version_4_4_allows_in_front() -> None:
-    assert codes(parse_records(record(b"/0/1", b"|1|1"), HEADER).calls, 2).tolist() == [[1, 2]]
+    assert codes(parse_records(record(b"/0/1", b"|1|1"), HEADER).array, 2).tolist() == [[1, 2]]
 
 
 @pytest.mark.parametrize("kind", ["plain", "gzip", "bgzip"])
 def test_read_header__gives_samples_and_contigs_and_pickles(text_file: TextFile, kind: str) -> None:
-    path = text_file(f"a.{kind}.vcf", vcf_text([], 3).replace(b"\n", b"\r\n"))
+    path = text_file(f"a.{kind}.vcf", file_text([], 3).replace(b"\n", b"\r\n"))
     header = read_header(path)
     assert (header.samples, header.contigs, header.path) == (("s0", "s1", "s2"), ("20", "chrX"), str(path))
     assert pickle.loads(pickle.dumps(header)) == header
-    assert [chunk for part in plan_ranges(path, 100) for chunk in read_lines(part)] == []
+    assert read_whole(path, 100).variants.is_empty()
 
 
 @pytest.mark.parametrize(
@@ -240,11 +280,11 @@ def test_read_header__gives_samples_and_contigs_and_pickles(text_file: TextFile,
         (b"BCF\x02\x02", "not a VCF: this is a BCF .* bcftools view -Oz"),
         (META, "there is no #CHROM line"),
         (META + record(b"0/0"), "there is no #CHROM line"),
-        (vcf_text([], 1).replace(b"\tFORMAT\ts0", b""), "has no sample columns"),
-        (vcf_text([], 1).replace(b"\ts0", b""), "has no sample columns"),
-        (vcf_text([], 2).replace(b"s1", b"s0"), r"1 sample id\(s\) stand more than once, such as s0; rename"),
-        (vcf_text([], 2).replace(b"\tPOS", b" POS"), "must begin with the columns #CHROM POS ID .* separated by tabs"),
-        (vcf_text([], 1).replace(b"s0", b"\xff"), "a sample id in the #CHROM line is not UTF-8"),
+        (file_text([], 1).replace(b"\tFORMAT\ts0", b""), "has no sample columns"),
+        (file_text([], 1).replace(b"\ts0", b""), "has no sample columns"),
+        (file_text([], 2).replace(b"s1", b"s0"), r"1 sample id\(s\) stand more than once, such as s0; rename"),
+        (file_text([], 2).replace(b"\tPOS", b" POS"), "must begin with the columns #CHROM POS ID .* separated by tabs"),
+        (file_text([], 1).replace(b"s0", b"\xff"), "a sample id in the #CHROM line is not UTF-8"),
     ],
 )
 def test_read_header__refuses(text_file: TextFile, text: bytes, message: str) -> None:
@@ -255,7 +295,7 @@ def test_read_header__refuses(text_file: TextFile, text: bytes, message: str) ->
 def test_read_header__refuses_missing_and_truncated_files(text_file: TextFile, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.vcf: there is no such file"):
         read_header(tmp_path / "absent.vcf")
-    text = vcf_text(odd_records(3, 50, 1), 3)
+    text = file_text(odd_records(3, 50, 1), 3)
     for kind, message in (("gzip", "the gzip data stop"), ("bgzip", "the block that ends every bgzip file is missing")):
         path = text_file(f"cut.{kind}.vcf.gz", text)
         path.write_bytes(path.read_bytes()[:180])

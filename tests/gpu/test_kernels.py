@@ -15,8 +15,29 @@ import pytest
 import pipeline.kernels
 from pipeline.backend import Backend, array_module, special_module, to_device, to_host
 from pipeline.errors import DataError
-from pipeline.kernels import genotypes, hardy_weinberg, linear_regression, p_values, relationship
+from pipeline.kernels import (
+    genotypes,
+    hardy_weinberg,
+    hardy_weinberg_x,
+    kinship,
+    linear_products,
+    linear_regression,
+    linkage,
+    linkage_pruning,
+    logistic_score,
+    logistic_terms,
+    p_values,
+    randomized_pca,
+    relationship,
+    scores,
+    standardized,
+    variant_quality,
+)
 from pipeline.kernels.design import Design, missingness_groups
+from pipeline.kernels.genotype_block import GenotypeBlock
+from pipeline.kernels.logistic_design import LogisticDesign, binary_trait
+from pipeline.kernels.logistic_regression import refit
+from pipeline.kernels.logistic_scan import associate_binary
 from tests.gpu.conftest import library_of
 from tests.stage_examples import GENOTYPES, PEOPLE
 
@@ -25,20 +46,42 @@ pytestmark = pytest.mark.gpu
 RNG = np.random.default_rng(20261121)
 CALLS = GENOTYPES.arrays["calls"]
 COUNTS = genotypes.call_counts(CALLS, PEOPLE)
+COUNTS_X = np.concatenate([COUNTS[:, :3], COUNTS[:, [0, 2]]], axis=1)
 DOSAGES = genotypes.unpack(CALLS, PEOPLE)
 COVARIATES = RNG.normal(size=(PEOPLE, 3))
 TRAITS = RNG.normal(size=(PEOPLE, 2)) + DOSAGES[3][:, None].clip(0)
 TRAITS[7] = np.nan
 DESIGN = Design.build(COVARIATES, TRAITS)
-SUMS = relationship.grm_sums(CALLS, PEOPLE)
-RELATED = relationship.grm(*SUMS)
+CASES_AND_CONTROLS = np.where(np.isnan(TRAITS), np.nan, TRAITS > 0.5) + 1
+BINARY = LogisticDesign.build(COVARIATES, CASES_AND_CONTROLS)
+SQUARES = RNG.normal(size=(6, 7, 7))
+FREQUENCY = genotypes.alt_frequency(COUNTS)
+VARIES = (FREQUENCY > 0) & (FREQUENCY < 1)
+VARYING, FREQUENCY = CALLS[VARIES], FREQUENCY[VARIES]
+VALUES = standardized.standard_values(FREQUENCY)
+SUMS = relationship.grm_sums(VARYING, PEOPLE, FREQUENCY)
+SHARED = relationship.shared_variants(SUMS)
+RELATED = relationship.grm(SUMS, SHARED)
+VECTORS = RNG.normal(size=(PEOPLE, 3))
+WEIGHTS, SWAPPED = RNG.normal(size=len(CALLS)), np.arange(len(CALLS)) % 3 == 0
+ALT_DOSAGES = np.where(DOSAGES == 3, np.nan, DOSAGES * 0.9).astype(np.float32)
 T = np.array([[0.0, 0.3, -0.9], [2.0, -7.5, 40.0], [400.0, -1e5, np.inf], [np.nan, 1e-9, 1.0]])
 DF = np.array([[4.0], [30.0], [1000.0], [2500.0]])
 P = np.concatenate([RNG.uniform(1e-12, 1, 500), [np.nan]])
 BIG = RNG.multinomial(20_000, [0.3, 0.5, 0.2], 40)
 ODD = np.array([[0, 0, 0], [5, 0, 0], [0, 7, 0], [1, 0, 1], [50, 3, 47], [0, 1, 999]])
-HOST_ONLY = {"auc", "log_loss", "accuracy", "rmse", "r2", "fnv1a"}  # of predictions and of keys, which lie on the host
-PLAIN = {"packed_width", "variant_blocks"}  # numbers to numbers
+HOST_ONLY = {
+    "auc",
+    "log_loss",
+    "accuracy",
+    "rmse",
+    "r2",
+    "fnv1a",
+    "flat_calls",
+    "pair_members",
+    "unrelated",
+}  # of predictions and of keys, which lie on the host
+PLAIN = {"first_place", "krylov_start", "packed_width", "variant_blocks"}  # numbers to numbers
 
 
 class Case(NamedTuple):
@@ -54,14 +97,97 @@ def built(covariates: Any, traits: Any) -> Design:
 
 
 def associated(calls: Any, missing: Any) -> Any:
-    return linear_regression.associate(calls, PEOPLE, DESIGN, missing)
+    return linear_regression.associate(GenotypeBlock(calls, None, PEOPLE, (1.0, 1.0)), DESIGN, missing)
+
+
+def associated_dosages(dosages: Any, missing: Any) -> Any:
+    return linear_regression.associate_plain(GenotypeBlock(None, dosages, PEOPLE), DESIGN, missing)
+
+
+def products(calls: Any) -> Any:
+    block = GenotypeBlock(calls, None, PEOPLE)
+    return linear_products.block_products(block, DESIGN.beside(calls), complete_case=True, regular_above=1e-9)
+
+
+def sexed(calls: Any, midp: bool) -> Any:
+    people = variant_quality.People(PEOPLE, None, (np.arange(PEOPLE) % 3).astype(np.int8))
+    rows = {"x": np.arange(5, 11), "y": np.array([2, 3]), "mt": np.array([40])}
+    return variant_quality.variant_quality(calls, people, rows, midp=midp)
+
+
+def associated_binary(calls: Any, method: Any) -> Any:
+    return associate_binary(GenotypeBlock(calls, None, PEOPLE), BINARY, 1, method, 0.5)
+
+
+def score_tested(calls: Any) -> Any:
+    return logistic_score.score_test(GenotypeBlock(calls, None, PEOPLE), BINARY.beside(calls), 0)
+
+
+def score_tested_dosages(dosages: Any) -> Any:
+    return logistic_score.score_test_plain(GenotypeBlock(None, dosages, PEOPLE), BINARY.beside(dosages), 0)
+
+
+def refitted(dosages: Any, method: Any) -> Any:
+    return refit(dosages.astype(float)[:, BINARY.beside(dosages).people], BINARY.beside(dosages).null(0), method)
+
+
+def newton_terms(dosages: Any) -> Any:
+    null = BINARY.beside(dosages).null(0)
+    genotypes, points = dosages.astype(float)[:, BINARY.beside(dosages).people], dosages[:, :5] * 0.1
+    return logistic_terms.gradient_and_information(genotypes * null.signs, genotypes * 0 + 1, null, points, firth=True)
+
+
+def penalized(missed: Any, *others: Any) -> Any:
+    return logistic_terms.penalize_plain(missed.copy(), *others)
 
 
 def hwe(counts: Any, midp: bool) -> Any:
     return hardy_weinberg.hwe_exact(counts[:, 0], counts[:, 1], counts[:, 2], midp)
 
 
+def summed(calls: Any, frequency: Any) -> Any:
+    sums = relationship.grm_sums(calls, PEOPLE, frequency)
+    xp = array_module(calls)
+    return xp.triu(sums.products), xp.triu(sums.both_missing), sums.variants
+
+
+def shared(products: Any, both: Any) -> Any:
+    return relationship.shared_variants(relationship.GrmSums(products, both, len(VARYING)))
+
+
+def related(products: Any, both: Any, counts: Any) -> Any:
+    return relationship.grm(relationship.GrmSums(products, both, len(VARYING)), counts)
+
+
+def stepped(product: Any) -> Any:
+    return randomized_pca.krylov_step(randomized_pca.krylov_start(PEOPLE, 3, 1), product).products
+
+
+def ritz(calls: Any, frequency: Any) -> Any:
+    state = randomized_pca.krylov_start(PEOPLE, 2, 1)
+    for _ in range(10):
+        product = randomized_pca.relationship_product(calls, PEOPLE, frequency, state.bases[-1])
+        state = randomized_pca.krylov_step(state, product)
+    return randomized_pca.ritz_pairs(state, 2)[:2]
+
+
+def pruned(calls: Any, rule: linkage_pruning.PruneRule) -> Any:
+    haploid = np.arange(PEOPLE) % 3 == 0
+    found = linkage_pruning.prune(calls, np.arange(len(calls)) * 10, linkage.Samples(PEOPLE, haploid), rule)
+    return array_module(calls).asarray(found.removed)
+
+
+def haploid_calls(calls: Any) -> Any:
+    return linkage.without_haploid_heterozygotes(calls, linkage.Samples(PEOPLE, np.arange(PEOPLE) % 3 == 0))
+
+
 CASES = {
+    "paired_calls": Case(linkage.paired_calls, (CALLS, PEOPLE, 3)),
+    "r_squared": Case(linkage.r_squared, (CALLS, PEOPLE, 3), 1e-9),
+    "haplotype_r_squared": Case(linkage.haplotype_r_squared, (CALLS, PEOPLE, 3), 1e-9),
+    "without_haploid_heterozygotes": Case(haploid_calls, (CALLS,)),
+    "prune": Case(pruned, (CALLS, linkage_pruning.PruneRule(10, 3, 0.02, by_position=False))),
+    "prune by position": Case(pruned, (CALLS, linkage_pruning.PruneRule(150, 1, 0.02, by_position=True))),
     "pack": Case(genotypes.pack, (DOSAGES,)),
     "pack nothing": Case(genotypes.pack, (DOSAGES[:0],)),
     "unpack": Case(genotypes.unpack, (CALLS, PEOPLE)),
@@ -70,6 +196,11 @@ CASES = {
     "call_counts of nothing": Case(genotypes.call_counts, (CALLS[:0], PEOPLE)),
     "sample_counts": Case(genotypes.sample_counts, (np.tile(CALLS, (9, 1)), PEOPLE)),
     "take_samples": Case(genotypes.take_samples, (CALLS, PEOPLE, np.array([5, 0, 5, 41]))),
+    "take_samples_by_bytes": Case(genotypes.take_samples_by_bytes, (CALLS, np.array([5, 0, 5, 41]))),
+    "call_counts among some": Case(genotypes.call_counts, (CALLS, PEOPLE, np.arange(PEOPLE) % 3 == 1)),
+    "call_counts_by_words": Case(genotypes.call_counts_by_words, (CALLS, PEOPLE)),
+    "sample_counts_by_fields": Case(genotypes.sample_counts_by_fields, (CALLS, PEOPLE)),
+    "missing_sums": Case(genotypes.missing_sums, (CALLS, PEOPLE, RNG.normal(size=len(CALLS)))),
     "missing_calls": Case(genotypes.missing_calls, (CALLS, PEOPLE)),
     "alt_frequency": Case(genotypes.alt_frequency, (COUNTS,)),
     "minor_allele_frequency": Case(genotypes.minor_allele_frequency, (COUNTS,)),
@@ -79,16 +210,64 @@ CASES = {
     "hwe_exact of odd counts": Case(hwe, (ODD, False), 1e-9),
     "hwe_exact mid-p": Case(hwe, (COUNTS, True), 1e-9),
     "hwe_exact of nothing": Case(hwe, (COUNTS[:0], False)),
+    "hwe_by_logarithms": Case(hardy_weinberg.hwe_by_logarithms, (COUNTS[:, :3],), 1e-9),
+    "checked_counts": Case(hardy_weinberg.checked_counts, (COUNTS[:, 0], COUNTS[:, 1])),
+    "hwe_x_exact": Case(hardy_weinberg_x.hwe_x_exact, (COUNTS_X, False), 1e-9),
+    "hwe_x_exact mid-p": Case(hardy_weinberg_x.hwe_x_exact, (COUNTS_X, True), 1e-9),
+    "hwe_x_exact of nothing": Case(hardy_weinberg_x.hwe_x_exact, (COUNTS_X[:0], False)),
+    "hwe_x_by_logarithms": Case(hardy_weinberg_x.hwe_x_by_logarithms, (COUNTS_X,), 1e-9),
+    "variant_quality": Case(sexed, (CALLS, False), 1e-9),
+    "variant_quality mid-p": Case(sexed, (CALLS, True), 1e-9),
+    "pair_counts": Case(kinship.pair_counts, (CALLS, PEOPLE)),
+    "pair_counts_by_products": Case(kinship.pair_counts_by_products, (CALLS, PEOPLE)),
+    "kinship": Case(kinship.kinship, (kinship.pair_counts(CALLS, PEOPLE),)),
     "Design": Case(built, (COVARIATES, TRAITS), 1e-10),
     "missingness_groups": Case(missingness_groups, (TRAITS,)),
     "associate": Case(associated, (CALLS, "complete_case"), 1e-9),
     "associate with means": Case(associated, (CALLS, "mean"), 1e-9),
     "associate with nothing": Case(associated, (CALLS[:0], "complete_case")),
+    "associate_plain of dosages": Case(
+        associated_dosages, (np.where(DOSAGES == 3, np.nan, DOSAGES * 0.9).astype(np.float32), "mean"), 1e-9
+    ),
+    "LogisticDesign": Case(LogisticDesign.build, (COVARIATES, CASES_AND_CONTROLS), 1e-9),
+    "binary_trait": Case(binary_trait, ("ill", CASES_AND_CONTROLS[:, 0])),
+    "associate_binary": Case(associated_binary, (CALLS, "firth_fallback"), 1e-7),
+    "associate_binary by Wald": Case(associated_binary, (CALLS, "wald"), 1e-7),
+    "associate_binary with nothing": Case(associated_binary, (CALLS[:0], "firth")),
+    "score_test": Case(score_tested, (CALLS,), 1e-9),
+    "score_test_plain of dosages": Case(score_tested_dosages, (np.where(DOSAGES == 3, np.nan, DOSAGES * 0.9).astype(np.float32),), 1e-9),
+    "refit": Case(refitted, (DOSAGES, "firth_fallback"), 1e-7),
+    "gradient_and_information": Case(newton_terms, (DOSAGES,), 1e-9),
+    "terms_plain": Case(logistic_terms.terms_plain, (*SQUARES[:3], SQUARES[3, 0])),
+    "penalize_plain": Case(penalized, (*SQUARES[:5], SQUARES[5, 0])),
+    "solve": Case(logistic_terms.solve, (SQUARES @ SQUARES.transpose(0, 2, 1), SQUARES), 1e-7),
+    "solve_plain": Case(logistic_terms.solve_plain, (SQUARES @ SQUARES.transpose(0, 2, 1), SQUARES), 1e-7),
+    "z_test_p_values": Case(p_values.z_test_p_values, (T,), 1e-9),
+    "block_products": Case(products, (CALLS,), 1e-9),
+    "significant": Case(p_values.significant, (T[:, :2], DF[:, 0].astype(int), 0.5), 1e-9),
     "t_test_p_values": Case(p_values.t_test_p_values, (T, DF), 1e-9),
     "genomic_inflation": Case(p_values.genomic_inflation, (P,), 1e-9),
-    "grm_sums": Case(relationship.grm_sums, (CALLS, PEOPLE)),
-    "grm_sums with most missing": Case(relationship.grm_sums, (CALLS | np.uint8(0b11), PEOPLE)),
-    "grm": Case(relationship.grm, SUMS),
+    "grm_sums": Case(summed, (VARYING, FREQUENCY)),
+    "grm_sums with most missing": Case(summed, (VARYING | np.uint8(0b11), FREQUENCY)),
+    "shared_variants": Case(shared, SUMS[:2]),
+    "grm": Case(related, (*SUMS[:2], SHARED)),
+    "signed": Case(relationship.signed, (VECTORS,)),
+    "residuals": Case(relationship.residuals, (RELATED @ VECTORS, VECTORS, np.array([3.0, 1.0, 0.0]))),
+    "relationship_product": Case(randomized_pca.relationship_product, (VARYING, PEOPLE, FREQUENCY, VECTORS), 1e-10),
+    "krylov_step": Case(stepped, (RELATED @ RNG.normal(size=(PEOPLE, 9)),)),
+    "ritz_pairs": Case(ritz, (VARYING, FREQUENCY), 1e-8),
+    "standard_values": Case(standardized.standard_values, (FREQUENCY,)),
+    "decoded": Case(standardized.decoded, (VARYING, PEOPLE, VALUES)),
+    "decoded_plainly": Case(standardized.decoded_plainly, (VARYING, PEOPLE, VALUES)),
+    "value_sums": Case(standardized.value_sums, (VARYING, PEOPLE, VALUES), 1e-10),
+    "value_sums_plainly": Case(standardized.value_sums_plainly, (VARYING, PEOPLE, VALUES), 1e-10),
+    "sample_products": Case(standardized.sample_products, (VARYING, PEOPLE, VALUES, RNG.normal(size=(len(VARYING), 2))), 1e-10),
+    "variant_products": Case(standardized.variant_products, (VARYING, PEOPLE, VALUES, VECTORS), 1e-10),
+    "single_rows": Case(standardized.single_rows, (VARYING, PEOPLE, 4)),
+    "call_scores": Case(scores.call_scores, (CALLS, PEOPLE, WEIGHTS, SWAPPED, True), 1e-10),
+    "call_scores without imputing": Case(scores.call_scores, (CALLS, PEOPLE, WEIGHTS, SWAPPED, False), 1e-10),
+    "dosage_scores": Case(scores.dosage_scores, (ALT_DOSAGES, WEIGHTS, SWAPPED, True), 1e-10),
+    "dosage_scores without imputing": Case(scores.dosage_scores, (ALT_DOSAGES, WEIGHTS, SWAPPED, False), 1e-10),
     "principal_components": Case(relationship.principal_components, (RELATED, 2), 1e-8),
 }
 
@@ -129,14 +308,14 @@ def test_every_kernel__has_a_case() -> None:
             for name, value in vars(module).items()
             if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
         }
-    assert names == {name.split()[0] for name in CASES} - {"Design"} | HOST_ONLY | PLAIN
+    assert names == {name.split()[0] for name in CASES} - {"Design", "LogisticDesign"} | HOST_ONLY | PLAIN
 
 
 def test_calls_that_cannot_be__are_refused_there_too(device: Backend) -> None:
     with pytest.raises(ValueError, match="A call is 0, 1, 2 ALT alleles, or 3 or -1 where it is missing; found 4"):
         genotypes.pack(to_device(np.array([[0, 4]], np.int8), device))
     with pytest.raises(DataError, match="share no called variant that varies"):
-        relationship.grm(to_device(SUMS[0], device), to_device(SUMS[1] * 0, device))
+        related(to_device(SUMS[0], device), to_device(SUMS[1], device), to_device(SHARED * 0, device))
 
 
 def test_the_library__is_that_of_the_data(device: Backend, library: str) -> None:

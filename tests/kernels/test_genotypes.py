@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -7,18 +9,22 @@ from numpy.typing import NDArray
 from pipeline.kernels.genotypes import (
     alt_frequency,
     call_counts,
+    call_counts_by_words,
     call_rate,
     minor_allele_frequency,
     missing_calls,
+    missing_sums,
     pack,
     sample_counts,
+    sample_counts_by_fields,
     take_samples,
+    take_samples_by_bytes,
     unpack,
     variant_blocks,
 )
 from tests.kernels.plink_files import DATA, REFERENCE, assert_printed, needs_data, read_bed, read_columns
 
-SIZES = [(0, 5), (1, 1), (3, 4), (256, 7), (700, 33), (511, 130)]
+SIZES = [(0, 5), (1, 1), (3, 4), (14, 32), (256, 7), (700, 33), (511, 130), (300, 517)]
 
 
 def random_calls(n_variants: int, n_samples: int) -> NDArray[np.int8]:
@@ -75,6 +81,39 @@ def test_sample_counts__hold_more_variants_of_one_state_than_a_byte_counts() -> 
 
 
 @pytest.mark.parametrize(("n_variants", "n_samples"), SIZES)
+def test_compiled_kernels__give_what_the_plain_ones_do(n_variants: int, n_samples: int) -> None:
+    calls = random_calls(n_variants, n_samples)
+    index = np.flatnonzero(np.random.default_rng(2).random(n_samples) < 0.8)
+    for packed in (pack(calls), pack(np.full_like(calls, 3)), pack(np.zeros_like(calls))):
+        assert np.array_equal(call_counts(packed, n_samples)[:, 1:], call_counts_by_words(packed, n_samples)[:, 1:])
+        plain = sample_counts_by_fields(packed, n_samples)[:n_samples, 1:]
+        assert np.array_equal(sample_counts(packed, n_samples)[:, 1:], plain)
+        assert np.array_equal(take_samples(packed, n_samples, index), take_samples_by_bytes(packed, index))
+
+
+def test_counts__take_calls_that_cannot_be_written_and_rows_that_are_not_next_to_each_other() -> None:
+    calls = random_calls(60, 45)
+    packed = pack(calls)
+    packed.flags.writeable = False
+    assert np.array_equal(call_counts(packed[::2], 45)[:, 3], (calls[::2] == 3).sum(axis=1))
+    assert np.array_equal(sample_counts(packed[::-3], 45)[:, 2], (calls[::-3] == 2).sum(axis=0))
+
+
+@pytest.mark.parametrize(("n_variants", "n_samples"), SIZES)
+def test_call_counts__of_some_samples_are_those_of_their_calls(n_variants: int, n_samples: int) -> None:
+    calls = random_calls(n_variants, n_samples)
+    among = np.random.default_rng(3).random(n_samples) < 0.4
+    assert np.array_equal(call_counts(pack(calls), n_samples, among), call_counts(pack(calls[:, among]), int(among.sum())))
+
+
+@pytest.mark.parametrize(("n_variants", "n_samples"), SIZES)
+def test_missing_sums__add_the_weights_of_missing_calls(n_variants: int, n_samples: int) -> None:
+    calls = random_calls(n_variants, n_samples)
+    weights = np.random.default_rng(4).normal(size=n_variants)
+    np.testing.assert_allclose(missing_sums(pack(calls), n_samples, weights), weights @ (calls == 3), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_variants", "n_samples"), SIZES)
 def test_take_samples__orders_and_repeats_as_the_index_says(n_variants: int, n_samples: int) -> None:
     calls = random_calls(n_variants, n_samples)
     index = np.random.default_rng(1).integers(0, n_samples, 2 * n_samples + 1)
@@ -120,4 +159,16 @@ def test_counts__are_those_that_plink_printed_for_hapmap3() -> None:
     alleles = read_columns(REFERENCE / "hapmap3" / "qc.acount")
     assert np.array_equal((counts @ [0, 1, 2, 0])[diploid], alleles["ALT_CTS"][diploid].astype(int))
     assert_printed(alt_frequency(counts)[diploid], read_columns(REFERENCE / "hapmap3" / "qc.afreq")["ALT_FREQS"][diploid], 1e-9)
+    assert np.array_equal(sample_counts(packed, n_samples)[:, 3], people["MISSING_CT"].astype(int))
+
+
+@needs_data
+@pytest.mark.parametrize(("folder", "prefix"), [("kgchr20", REFERENCE / "kgchr20" / "chr20"), ("regenie_example", None)])
+def test_counts__are_those_that_plink_printed(folder: str, prefix: Path | None) -> None:
+    packed, n_samples = read_bed(prefix or next((DATA / "regenie_example").glob("*.bed")))
+    counts = call_counts(packed, n_samples)
+    frequencies, variants, people = (read_columns(REFERENCE / folder / name) for name in ("qc.afreq", "qc.vmiss", "qc.smiss"))
+    assert_printed(alt_frequency(counts), frequencies["ALT_FREQS"], 1e-9)
+    assert np.array_equal(2 * (n_samples - counts[:, 3]), frequencies["OBS_CT"].astype(int))
+    assert np.array_equal(counts[:, 3], variants["MISSING_CT"].astype(int))
     assert np.array_equal(sample_counts(packed, n_samples)[:, 3], people["MISSING_CT"].astype(int))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
-from pipeline.kernels.hardy_weinberg import hwe_exact
+from pipeline.kernels.hardy_weinberg import hwe_by_logarithms, hwe_exact
 from tests.kernels.plink_files import REFERENCE, assert_printed, needs_data, read_columns
 
 
@@ -74,6 +74,18 @@ def test_hwe_exact__is_nan_where_nobody_is_called_and_empty_for_no_variants() ->
     zero = np.array([0, 5])
     np.testing.assert_allclose(hwe_exact(zero, zero * 0, zero), [np.nan, by_fractions(5, 0, 5, False)], rtol=1e-12)
     assert hwe_exact(zero[:0], zero[:0], zero[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("midp", [False, True])
+def test_hwe_exact__gives_what_logarithms_do(midp: bool) -> None:
+    rng = np.random.default_rng(6)
+    frequency = rng.beta(0.4, 0.9, 4_000)
+    shares = np.stack([(1 - frequency) ** 2, 2 * frequency * (1 - frequency), frequency**2], axis=1)
+    shares[::4] = rng.dirichlet([1, 1, 1], 1_000)
+    counts = np.stack([rng.multinomial(int(people), share) for people, share in zip(rng.integers(1, 3_000, 4_000), shares, strict=True)])
+    plain = hwe_by_logarithms(counts, midp)
+    assert plain.min() < 1e-200
+    np.testing.assert_allclose(hwe_exact(counts[:, 0], counts[:, 1], counts[:, 2], midp), plain, rtol=1e-10, atol=1e-320)
 
 
 def test_hwe_exact__refuses_negative_counts() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +12,21 @@ from numpy.typing import NDArray
 
 from pipeline.kernels import linear_regression
 from pipeline.kernels.design import Design
+from pipeline.kernels.genotype_block import CODES, HAPLOID, GenotypeBlock
 from pipeline.kernels.genotypes import pack
-from pipeline.kernels.linear_regression import COLLINEAR, COVARIATES, FINE, MONOMORPHIC, REASONS, TOO_FEW, Association, Missing, associate
+from pipeline.kernels.linear_regression import (
+    COLLINEAR,
+    COVARIATES,
+    FINE,
+    FLAT,
+    MONOMORPHIC,
+    REASONS,
+    TOO_FEW,
+    Association,
+    Missing,
+    associate,
+    associate_plain,
+)
 from pipeline.kernels.p_values import t_test_p_values
 from tests.kernels.plink_files import DATA, REFERENCE, assert_printed, chromosomes, floats, needs_data, read_bed, read_columns
 
@@ -31,6 +46,10 @@ def cohort() -> tuple[NDArray[np.int8], Floats, Floats]:
     return calls, covariates, traits
 
 
+def of_calls(calls: NDArray[Any], codes: tuple[float, float] = CODES["additive"]) -> GenotypeBlock:
+    return GenotypeBlock(pack(calls), None, calls.shape[1], codes)
+
+
 def by_statsmodels(calls: NDArray[np.int8], covariates: Floats, trait: Floats, missing: Missing) -> list[float]:
     """n, beta, standard error and t of one variant and one trait by ordinary least squares on the whole matrix."""
     used = ~np.isnan(trait) & ~np.isnan(covariates).any(axis=1)
@@ -45,8 +64,8 @@ def by_statsmodels(calls: NDArray[np.int8], covariates: Floats, trait: Floats, m
 @pytest.mark.parametrize("missing", ["complete_case", "mean"])
 def test_associate__equals_least_squares_on_every_variant_and_trait(missing: Missing) -> None:
     calls, covariates, traits = cohort()
-    found = associate(pack(calls), 137, Design.build(covariates, traits), missing)
-    fine = np.flatnonzero(found.reason == FINE)
+    found = associate(of_calls(calls), Design.build(covariates, traits), missing)
+    fine = np.flatnonzero((found.reason == FINE).all(axis=1))
     assert len(fine) >= 78
     for variant in fine:
         for trait in range(4):
@@ -59,21 +78,71 @@ def test_associate__equals_least_squares_on_every_variant_and_trait(missing: Mis
 
 def test_associate__several_traits_in_one_pass_equal_one_at_a_time() -> None:
     calls, covariates, traits = cohort()
-    together = associate(pack(calls), 137, Design.build(covariates, traits))
+    together = associate(of_calls(calls), Design.build(covariates, traits))
     for trait in range(4):
-        alone = associate(pack(calls), 137, Design.build(covariates, traits[:, [trait]]))
+        alone = associate(of_calls(calls), Design.build(covariates, traits[:, [trait]]))
         np.testing.assert_allclose(together.statistic[:, trait], alone.statistic[:, 0], rtol=1e-11)
         assert np.array_equal(together.n, alone.n)
 
 
-def test_associate__does_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_associate_plain__does_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     calls, covariates, traits = cohort()
     design = Design.build(covariates, traits)
-    whole = associate(pack(calls), 137, design)
+    whole = associate_plain(of_calls(calls), design)
     monkeypatch.setattr(linear_regression, "BLOCK_BYTES", 4 * 32 * 35 * 7)
-    parts = associate(pack(calls), 137, design)
-    np.testing.assert_allclose(parts.statistic, whole.statistic, rtol=1e-10)
-    assert np.array_equal(parts.reason, whole.reason)
+    assert_alike(associate_plain(of_calls(calls), design), whole)
+
+
+def assert_alike(found: Association, expected: Association) -> None:
+    for field in fields(Association):
+        ours, theirs = getattr(found, field.name), getattr(expected, field.name)
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        if ours.dtype.kind == "f":
+            np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-13)
+        else:
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("codes", [*CODES.values(), HAPLOID])
+@pytest.mark.parametrize("missing", ["complete_case", "mean"])
+@pytest.mark.parametrize(("people", "columns", "traits"), [(7, 0, 1), (31, 1, 2), (32, 3, 1), (33, 2, 5), (137, 3, 40), (263, 6, 2)])
+def test_associate__compiled_is_the_plain_version(
+    people: int, columns: int, traits: int, missing: Missing, codes: tuple[float, float]
+) -> None:
+    rng = np.random.default_rng(people)
+    calls = rng.binomial(2, rng.uniform(0, 1, (50, 1)), (50, people)).astype(np.int8)
+    calls[rng.random(calls.shape) < np.linspace(0, 0.7, 50)[:, None]] = 3
+    calls[7], calls[8], calls[9] = 3, 2, 0
+    values = rng.normal(size=(people, traits))
+    values[people // 2] = np.nan
+    design = Design.build(rng.normal(size=(people, columns)), values)
+    assert_alike(associate(of_calls(calls, codes), design, missing), associate_plain(of_calls(calls, codes), design, missing))
+
+
+@pytest.mark.parametrize("codes", [*CODES.values(), HAPLOID])
+@pytest.mark.parametrize("missing", ["complete_case", "mean"])
+def test_associate__of_dosages_that_are_calls_is_that_of_the_calls(missing: Missing, codes: tuple[float, float]) -> None:
+    calls, covariates, traits = cohort()
+    dosages = np.where(calls == 3, np.nan, calls).astype(np.float32)
+    design = Design.build(covariates, traits)
+    found = associate(GenotypeBlock(None, dosages, 137, codes), design, missing)
+    assert_alike(found, associate(of_calls(calls, codes), design, missing))
+
+
+def test_associate__of_dosages_equals_least_squares() -> None:
+    calls, covariates, traits = cohort()
+    dosages = np.where(calls == 3, np.nan, np.clip(calls + np.random.default_rng(2).normal(0, 0.2, calls.shape), 0, 2)).astype(np.float32)
+    dosages[0] = 0.7
+    found = associate(GenotypeBlock(None, dosages, 137), Design.build(covariates, traits))
+    assert found.reason[0].tolist() == [MONOMORPHIC] * 4
+    for variant in range(1, 80, 7):
+        used = ~np.isnan(dosages[variant]) & ~np.isnan(traits[:, 1])
+        columns = np.column_stack([dosages[variant], np.ones(137), covariates - covariates.mean(axis=0)])[used].astype(float)
+        fit = sm.OLS(traits[used, 1], columns).fit()
+        got = [array[variant, 1] for array in (found.beta, found.standard_error, found.statistic)]
+        np.testing.assert_allclose(got, [fit.params[0], fit.bse[0], fit.tvalues[0]], rtol=1e-8)
+        assert found.n[variant] == fit.nobs
+        assert found.effect_allele_frequency[variant] == pytest.approx(columns[:, 0].mean() / 2, rel=1e-12)
 
 
 def test_associate__turns_the_sign_with_the_alleles_even_where_alt_is_nearly_fixed() -> None:
@@ -82,7 +151,7 @@ def test_associate__turns_the_sign_with_the_alleles_even_where_alt_is_nearly_fix
     calls[0, :3] = [1, 2, 1]
     calls[0, 9] = 3
     design = Design.build(rng.normal(size=(5000, 2)), rng.normal(size=(5000, 1)))
-    rare, common = (associate(pack(codes), 5000, design) for codes in (calls, np.where(calls == 3, 3, 2 - calls).astype(np.int8)))
+    rare, common = (associate(of_calls(codes), design) for codes in (calls, np.where(calls == 3, 3, 2 - calls).astype(np.int8)))
     np.testing.assert_allclose(common.beta, -rare.beta, rtol=1e-12)
     np.testing.assert_allclose(common.standard_error, rare.standard_error, rtol=1e-12)
 
@@ -102,35 +171,36 @@ def test_associate__gives_a_reason_instead_of_a_number() -> None:
             np.where(np.arange(20) % 2, 3, 0),
         ]
     )
-    found = associate(pack(calls.astype(np.int8)), 20, Design.build(sex[:, None], rng.normal(size=(20, 2))))
-    assert found.reason.tolist() == [FINE, MONOMORPHIC, MONOMORPHIC, COLLINEAR, TOO_FEW, TOO_FEW, COVARIATES, MONOMORPHIC]
+    found = associate(of_calls(calls.astype(np.int8)), Design.build(sex[:, None], rng.normal(size=(20, 2))))
+    assert found.reason[:, 0].tolist() == [FINE, MONOMORPHIC, MONOMORPHIC, COLLINEAR, TOO_FEW, TOO_FEW, COVARIATES, MONOMORPHIC]
     for array in (found.beta, found.standard_error, found.statistic):
-        assert np.array_equal(np.isnan(array), np.repeat(found.reason[:, None] != FINE, 2, axis=1))
+        assert np.array_equal(np.isnan(array), found.reason != FINE)
     assert found.n.tolist() == [20, 20, 20, 20, 0, 3, 10, 10]
     assert np.isnan(found.effect_allele_frequency[4])
-    assert len(REASONS) == 1 + max(FINE, TOO_FEW, MONOMORPHIC, COLLINEAR, COVARIATES)
+    assert len(REASONS) == 1 + max(FINE, TOO_FEW, MONOMORPHIC, COLLINEAR, COVARIATES, FLAT)
 
 
 def test_associate__of_a_perfect_fit_is_finite_and_of_a_trait_that_does_not_vary_nan() -> None:
     calls = np.array([[0, 1, 2, 0, 1, 2, 1, 0, 2, 1], [0, 1, 2, 0, 1, 2, 1, 0, 3, 3]], np.int8)
     flat = np.array([0.0, 0, 0, 0, 0, 0, 0, 0, 5, 7])
-    found = associate(pack(calls), 10, Design.build(np.zeros((10, 0)), np.stack([3.0 * calls[0] + 1, flat], axis=1)))
+    found = associate(of_calls(calls), Design.build(np.zeros((10, 0)), np.stack([3.0 * calls[0] + 1, flat], axis=1)))
     np.testing.assert_allclose(found.beta[:, 0], 3)
     assert (found.statistic[:, 0] > 1e6).all()
     assert np.isfinite(found.statistic[:, 0]).all()
     assert np.isnan(found.statistic).tolist() == [[False, False], [False, True]]
+    assert found.reason.tolist() == [[FINE, FINE], [FINE, FLAT]]
 
 
 def test_associate__takes_no_variants() -> None:
     design = Design.build(np.zeros((9, 0)), np.random.default_rng(1).normal(size=(9, 2)))
-    found = associate(np.zeros((0, 3), np.uint8), 9, design)
+    found = associate(GenotypeBlock(np.zeros((0, 3), np.uint8), None, 9), design)
     assert found.beta.shape == (0, 2)
 
 
 def test_associate__refuses_a_design_of_other_samples() -> None:
     design = Design.build(np.zeros((9, 0)), np.random.default_rng(1).normal(size=(9, 1)))
     with pytest.raises(ValueError, match="The design is of 9 samples, the calls are of 8"):
-        associate(np.zeros((1, 2), np.uint8), 8, design)
+        associate(GenotypeBlock(np.zeros((1, 2), np.uint8), None, 8), design)
 
 
 def assert_plink(found: Association, path: Path) -> None:
@@ -166,7 +236,7 @@ def test_associate__is_what_plink_printed_for_hapmap3(file: str, trait: str, cov
     values = [floats(column) for column in list(read_columns(folder / "hm3.covar12").values())[2:]]
     matrix = np.stack(values, axis=1) if covariates else np.zeros((n_samples, 0))
     design = Design.build(matrix, floats(read_columns(folder / "hm3.pheno")[trait])[:, None])
-    assert_plink(associate(packed[autosomes], n_samples, design), folder / file)
+    assert_plink(associate(GenotypeBlock(packed[autosomes], None, n_samples), design), folder / file)
 
 
 @needs_data
@@ -176,4 +246,6 @@ def test_associate__is_what_plink_printed_for_the_regenie_example(trait: str) ->
     covariates = read_columns(DATA / "regenie_example" / "covariates.txt")
     matrix = np.stack([floats(covariates[name]) for name in ("V1", "V2", "V3")], axis=1)
     design = Design.build(matrix, floats(read_columns(DATA / "regenie_example" / "phenotype.txt")[trait])[:, None])
-    assert_plink(associate(packed, n_samples, design), REFERENCE / "regenie_example" / f"glm_linear.{trait}.glm.linear")
+    assert_plink(
+        associate(GenotypeBlock(packed, None, n_samples), design), REFERENCE / "regenie_example" / f"glm_linear.{trait}.glm.linear"
+    )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from pipeline.kernels.p_values import MEDIAN_CHI_SQUARE, genomic_inflation, t_test_p_values
+from pipeline.kernels.p_values import MEDIAN_CHI_SQUARE, genomic_inflation, significant, t_test_p_values, z_test_p_values
 from tests.kernels.plink_files import REFERENCE, floats, needs_data, read_columns
 
 
@@ -50,6 +50,24 @@ def test_t_test__passes_nan_on_and_takes_the_infinite() -> None:
     assert not np.signbit(neg_log_10[3])
 
 
+@pytest.mark.parametrize("max_p", [0.0, 1e-300, 1e-250, 1e-9, 0.01, 0.5, 1 - 1e-9])
+def test_significant__gives_the_rows_that_all_p_values_would(max_p: float) -> None:
+    df = np.array([1, 2, 7, 40, 940, 940, 100_000])
+    t = np.random.default_rng(7).normal(size=(7, 60)) * np.geomspace(1e-3, 300, 60)
+    t[:, 5] = np.nan
+    t[4, 7] = -stats.t.isf(0.005, 940)
+    p, neg_log_10 = t_test_p_values(t, df[:, None])
+    row, column = np.nonzero(p <= max_p)
+    for ours, theirs in zip(significant(t, df, max_p), (row, column, p[row, column], neg_log_10[row, column]), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_significant__of_all_keeps_what_is_nan() -> None:
+    row, column, p, neg_log_10 = significant(np.array([[1.0, np.nan], [2.0, 3.0]]), np.array([5, 0]), 1)
+    assert (row.tolist(), column.tolist()) == ([0, 0, 1, 1], [0, 1, 0, 1])
+    assert np.isnan(p).tolist() == np.isnan(neg_log_10).tolist() == [False, True, True, True]
+
+
 def test_inflation__is_the_median_chi_square_over_its_expectation() -> None:
     z = np.random.default_rng(2).normal(size=1001) * 1.3
     p = 2 * special.ndtr(-np.abs(z))
@@ -72,3 +90,19 @@ def test_t_test__is_what_plink_printed_down_to_1e_1073() -> None:
     assert printed.max() > 1073
     # t was printed to six digits: its own rounding moves -log10 p by up to |t| * t / df / ln 10 of it.
     np.testing.assert_allclose(neg_log_10, printed, rtol=1.2e-5, atol=5e-6)
+
+
+def test_z_test__equals_scipy_and_keeps_the_logarithm_of_what_underflows() -> None:
+    z = np.concatenate([np.geomspace(1e-8, 37, 400), -np.geomspace(1e-8, 37, 400)])
+    p, neg_log_10 = z_test_p_values(z)
+    np.testing.assert_allclose(p, stats.chi2.sf(z**2, 1), rtol=1e-11)
+    np.testing.assert_allclose(neg_log_10, -np.log10(p), rtol=1e-10, atol=1e-15)
+    far = np.array([38.0, 60, 1000, 1e8])
+    # The asymptotic series of the normal tail (Abramowitz & Stegun 26.2.12).
+    series = np.log(1 - 1 / far**2 + 3 / far**4 - 15 / far**6 + 105 / far**8)
+    expected = (far**2 / 2 + np.log(far * np.sqrt(np.pi / 2)) - series) / np.log(10)
+    np.testing.assert_allclose(z_test_p_values(-far)[1], expected, rtol=1e-12)
+    odd, logarithms = z_test_p_values(np.array([np.inf, np.nan, 0.0, 1e200]))
+    np.testing.assert_array_equal(odd, [0, np.nan, 1, 0])
+    np.testing.assert_array_equal(np.isnan(logarithms), [False, True, False, False])
+    assert (logarithms[0], logarithms[2]) == (np.inf, 0)

@@ -38,3 +38,22 @@ def _popcount(typing_context: Any, word: Any) -> Any:
 
 popcount: Any = intrinsic(_popcount)
 """Bits set in a `uint64`, as one instruction that vectorizes; for compiled kernels."""
+
+
+def _word_at(typing_context: Any, data: Any, place: Any) -> Any:
+    """How numba writes `word_at`: its signature, and one load that asks for no alignment."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: tuple[Any, Any]) -> Any:
+        """The load."""
+        start = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(start, [arguments[1]]), ir.IntType(64).as_pointer())
+        return builder.load(place, align=1)
+
+    return types.uint64(data, types.intp), generate
+
+
+word_at: Any = intrinsic(_word_at)
+"""The 8 bytes of a contiguous `uint8[bytes]` from a place on, as one `uint64`, the first byte lowest; for compiled kernels.
+
+Nothing checks that the place is at least 0 and 8 bytes before the end.
+"""

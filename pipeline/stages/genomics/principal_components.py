@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from importlib import import_module
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend import to_host
-from pipeline.columns import autosome_number
+from pipeline.backend import array_module, to_host
+from pipeline.columns import VOCABULARY, autosome_number
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import alt_frequency, call_counts
-from pipeline.kernels.relationship import grm, grm_sums, principal_components
-from pipeline.part import ROW, Part, Schema
+from pipeline.kernels.randomized_pca import Krylov, krylov_start, krylov_step, relationship_product, ritz_pairs
+from pipeline.kernels.relationship import GrmSums, grm, grm_sums, principal_components, residuals, shared_variants
+from pipeline.kernels.standardized import standard_values, variant_products
+from pipeline.part import Part, Schema, hidden, take
 from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
 from pipeline.table import Table
 
-MOST_PEOPLE = 20_000  # the matrix of so many takes 3.2 GB, and a task holds three
+MOST_PEOPLE = 20_000  # the sums of so many take 4.8 GB, and a thread holds two of them
+VARIANT = ("chromosome", "base_pair_location", "variant_id", "ref", "alt", "alt_frequency")
 
 
-class PrincipalComponents(Whole, name="principal_components", version=1):
+class _Solved(NamedTuple):
+    """The axes and eigenvalues as tables, the numbers of variants and people, and which method ran."""
+
+    axes: Part
+    eigenvalues: Part
+    counts: dict[str, int]
+    metrics: dict[str, Any]
+
+
+class PrincipalComponents(Whole, name="principal_components", version=2):
     """Give every person their place on the main axes of ancestry.
 
-    Exact: eigenvectors of the relationship matrix (2f and sqrt(2f(1-f)) standardized, divided by the variants that both of a pair have), as
-    PLINK's --pca. Autosomes alone unless told otherwise. A row per person: sample_id, pc1, pc2 ...; NAME.eigenvalues has the eigenvalues.
+    Calls are standardized by 2f and sqrt(2f(1-f)). `exact` takes the eigenvectors of the relationship matrix, where each pair's sum is
+    divided by the variants that both have (PLINK's --pca); it holds people x people numbers. `randomized` does not: a missing call counts
+    as its mean (PLINK's --pca approx), and axes that stand out are exact to rounding, while axes of noise, whose eigenvalues lie close
+    together, may be mixed. Autosomes alone unless told otherwise.
+
+    A row per person: sample_id, pc1, pc2 ... NAME.eigenvalues has each axis' eigenvalue and its residual, |Gv - value v| / value, 0 where
+    exact. NAME.loadings has a row per variant, with which project_components places other people; it costs nothing where nothing reads it.
 
     Example:
         {use: principal_components, from: passed, as: ancestry, components: 10}
@@ -34,30 +52,105 @@ class PrincipalComponents(Whole, name="principal_components", version=1):
     roles = ("genotypes",)
 
     components: int = Field(10, ge=1, le=1_000, description="Number of axes.")
+    method: Literal["exact", "randomized"] = Field("exact", description="The whole relationship matrix, or a few passes over the calls.")
+    passes: int = Field(10, ge=2, le=100, description="Passes over the calls of the randomized method.")
     all_chromosomes: bool = Field(False, description="Use the variants beyond the autosomes too.")
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
-        """sample_id and the axes; the eigenvalues."""
+        """sample_id and the axes; the eigenvalues; the loadings."""
         need_array(schemas["genotypes"], "calls", "genotypes")
-        need_columns(schemas["genotypes"], ("chromosome",), "genotypes")
+        need_columns(schemas["genotypes"], VARIANT[:-1], "genotypes")
         axes = {f"pc{i}": pl.Float64() for i in range(1, self.components + 1)}
-        eigenvalues = pl.Schema({"component": pl.Int64(), "eigenvalue": pl.Float64()})
-        return {"": Schema(pl.Schema({"sample_id": pl.String(), **axes})), "eigenvalues": Schema(eigenvalues)}
+        eigenvalues = {"component": pl.Int64(), "eigenvalue": pl.Float64(), "residual": pl.Float64()}
+        variant = {name: VOCABULARY[name].dtype for name in VARIANT}
+        people = {"sample_id": pl.String(), **axes}
+        return {
+            name: Schema(pl.Schema(columns))
+            for name, columns in (("", people), ("eigenvalues", eigenvalues), ("loadings", {**variant, **axes}))
+        }
+
+    def prepare(self) -> None:
+        """Load the compiled kernels, and SciPy's solvers."""
+        for name in ("pipeline.kernels.compiled.standardize", "scipy.linalg", "scipy.sparse.linalg"):
+            import_module(name)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """A sum over the parts, then one eigenvalue problem."""
-        genotypes = tables["genotypes"].named(context.name)
-        people, submit, name = genotypes.axes["calls"].value(), context.session.submit, context.name
-        used = genotypes if self.all_chromosomes else genotypes.map(_autosomes, writes=frozenset())
-        sums = used.reduce(_summed, _added, people)
-        solved = submit(self.solve, name, sums, people, stage=name)
-        first, second = (submit(_item, solved, index, stage=name) for index in (0, 1))
-        tables = {"": Table.of(context.session, name, [first]), "eigenvalues": Table.of(context.session, name, [second])}
-        return Outcome(tables, counts=submit(_item, solved, 2, stage=name))
+        """Sums over the parts and one eigenvalue problem, or passes over the parts."""
+        genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
+        people = genotypes.axes["calls"].value()
+        used = genotypes.map(self.needed, writes=frozenset()).map_parts(_varying, people).hold()
+        solved = (self.exact if self.method == "exact" else self.randomized)(used, people, context)
+        axes, eigenvalues, counts, metrics = (submit(_item, solved, place, stage=name) for place in range(4))
+        return Outcome(
+            {
+                "": Table.of(context.session, name, [axes]),
+                "eigenvalues": Table.of(context.session, name, [eigenvalues]),
+                "loadings": used.map_parts(_loadings, solved),
+            },
+            counts=counts,
+            metrics=metrics,
+        )
 
-    def solve(self, stage: str, sums: tuple[Any, Any, int], people: Part) -> tuple[Part, Part, dict[str, int]]:
-        """Axes, eigenvalues, and the number of variants used. Raises DataError where there are too few variants or people."""
-        if sums[2] == 0:
+    def needed(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The variants to use, and the columns that describe them."""
+        kept = rows if self.all_chromosomes else rows.filter(autosome_number().is_not_null())
+        return kept.select(*VARIANT[:-1], *hidden(rows))
+
+    def exact(self, used: Table, people: Any, context: Context) -> Any:
+        """A future of what the relationship matrix gives. As many sums grow side by side as tasks run at once, part by part."""
+        session, sums = context.session, list[Any]()
+        side_by_side = session.workers * session.threads
+        for number, part in enumerate(used.futures()):
+            earlier = sums.pop(0) if number >= side_by_side else None
+            sums.append(session.submit(_summed, part, people, earlier, stage=context.name))
+        return session.submit(self.solve, context.name, people, *sums, stage=context.name)
+
+    def solve(self, stage: str, people: Part, *sums: GrmSums) -> _Solved:
+        """The leading eigenvectors. Raises DataError where there are too few variants or people."""
+        total = sums[0]
+        for more in sums[1:]:
+            total = total.plus(more)
+        self._check(stage, total.variants, people)
+        shared = shared_variants(total)
+        _check_pairs(stage, shared, people.frame["sample_id"])
+        relationships = grm(total, shared)
+        values, vectors = principal_components(relationships, self.components)
+        found = values, vectors, residuals(relationships @ vectors, vectors, values)
+        return self._solved(people, found, total.variants)
+
+    def randomized(self, used: Table, people: Any, context: Context) -> Any:
+        """A future of what so many passes give. All passes are submitted at once; nothing is waited for."""
+        submit, name = context.session.submit, context.name
+        state = submit(self.start, people, context.seed, stage=name)
+        total: Any = None
+        for _ in range(self.passes):
+            total = used.reduce(_multiplied, _added, people, state)
+            state = submit(self.step, name, people, state, total, stage=name)
+        return submit(self.ritz, people, state, total, stage=name)
+
+    def start(self, people: Part, seed: int) -> Krylov:
+        """Random vectors, the same for the same seed."""
+        return krylov_start(people.frame.height, self.components, seed)
+
+    def step(self, stage: str, people: Part, state: Krylov, total: tuple[Any, int]) -> Krylov:
+        """The basis after one more pass. Raises DataError where there are too few variants or people, or somebody has no calls."""
+        product, variants = total
+        if not state.products:
+            self._check(stage, variants, people)
+            empty = to_host((product == 0).all(axis=1))
+            if empty.any():
+                who = people.frame["sample_id"][int(empty.argmax())]
+                raise DataError(
+                    f"stage {stage}: {who!r} has no called variant that varies. Remove people with a low call rate first (sample_qc)."
+                )
+        return krylov_step(state, product / variants)
+
+    def ritz(self, people: Part, state: Krylov, total: tuple[Any, int]) -> _Solved:
+        """The axes that the basis holds."""
+        return self._solved(people, ritz_pairs(state, self.components), total[1])
+
+    def _check(self, stage: str, variants: int, people: Part) -> None:
+        if variants == 0:
             raise DataError(
                 f"stage {stage}: no autosomal variant varies among these people; for other chromosomes set all_chromosomes: true"
             )
@@ -65,37 +158,56 @@ class PrincipalComponents(Whole, name="principal_components", version=1):
             raise DataError(
                 f"stage {stage}: {self.components} components of {people.frame.height} people; ask for at most as many as people"
             )
-        _check_pairs(stage, sums[1], people.frame["sample_id"])
-        values, vectors = principal_components(grm(sums[0], sums[1]), self.components)
-        values, vectors = to_host(values), to_host(vectors)
+
+    def _solved(self, people: Part, found: tuple[Any, Any, Any], variants: int) -> _Solved:
+        values, vectors, residual = (to_host(array) for array in found)
         axes = [pl.Series(f"pc{i + 1}", np.ascontiguousarray(vectors[:, i])) for i in range(self.components)]
-        eigenvalues = pl.DataFrame({"component": np.arange(1, self.components + 1), "eigenvalue": values})
-        return (
-            Part(people.frame.select("sample_id").hstack(axes)),
-            Part(eigenvalues),
-            {"variants_used": sums[2], "people": people.frame.height},
-        )
+        eigenvalues = {"component": np.arange(1, self.components + 1), "eigenvalue": values, "residual": residual}
+        metrics = {"method": self.method} | ({"passes": self.passes} if self.method == "randomized" else {})
+        counts = {"variants_used": variants, "people": people.frame.height}
+        return _Solved(Part(people.frame.select("sample_id").hstack(axes)), Part(pl.DataFrame(eigenvalues)), counts, metrics)
 
 
-def _autosomes(rows: pl.LazyFrame) -> pl.LazyFrame:
-    return rows.filter(autosome_number().is_not_null()).select(*([ROW] if ROW in rows.collect_schema() else []), "chromosome")
+def _varying(part: Part, people: Part) -> Part:
+    """The variants that vary, with their ALT frequency."""
+    calls = part.arrays["calls"]
+    frequency = to_host(alt_frequency(call_counts(calls, people.frame.height)))
+    rows = np.flatnonzero((frequency > 0) & (frequency < 1))
+    if len(rows) < len(frequency):
+        part = Part(part.frame[rows], {"calls": take(calls, rows)})
+    return Part(part.frame.with_columns(alt_frequency=pl.Series(frequency[rows])), {"calls": part.arrays["calls"]})
 
 
-def _summed(part: Part, people: Part) -> tuple[Any, Any, int]:
+def _frequency(part: Part) -> Any:
+    return array_module(part.arrays["calls"]).asarray(part.frame["alt_frequency"].to_numpy())
+
+
+def _summed(part: Part, people: Part, earlier: GrmSums | None) -> GrmSums:
     n = people.frame.height
     if n > MOST_PEOPLE:
-        raise DataError(f"exact principal components of {n:,} people would need {3 * 8 * n * n / 2**30:.0f} GiB; at most {MOST_PEOPLE:,}")
-    frequency = to_host(alt_frequency(call_counts(part.arrays["calls"], n)))
-    return *grm_sums(part.arrays["calls"], n), int(((frequency > 0) & (frequency < 1)).sum())
+        raise DataError(
+            f"exact principal components of {n:,} people would need {4 * 12 * n * n / 2**30:.0f} GiB; at most {MOST_PEOPLE:,}. "
+            "Use method: randomized."
+        )
+    return grm_sums(part.arrays["calls"], n, _frequency(part), earlier)
 
 
-def _added(sums: list[tuple[Any, Any, int]]) -> tuple[Any, Any, int]:
-    products, counts, used = sums[0][0].copy(), sums[0][1].copy(), sums[0][2]
-    for more in sums[1:]:
-        products += more[0]
-        counts += more[1]
-        used += more[2]
-    return products, counts, used
+def _multiplied(part: Part, people: Part, state: Krylov) -> tuple[Any, int]:
+    return relationship_product(part.arrays["calls"], people.frame.height, _frequency(part), state.bases[-1]), part.frame.height
+
+
+def _added(values: list[tuple[Any, int]]) -> tuple[Any, int]:
+    return sum((product for product, _ in values[1:]), start=values[0][0]), sum(variants for _, variants in values)
+
+
+def _loadings(part: Part, solved: _Solved) -> Part:
+    """Per variant what one standard deviation of its calls adds to each axis: Z u / (m value); null for an axis of no variance."""
+    axes, values = solved.axes.frame.drop("sample_id"), solved.eigenvalues.frame["eigenvalue"].to_numpy()
+    calls, frequency = part.arrays["calls"], _frequency(part)
+    products = variant_products(calls, axes.height, standard_values(frequency), array_module(calls).asarray(axes.to_numpy()))
+    loadings = to_host(products) / np.where(values > 1e-9 * values[0], values, np.nan) / solved.counts["variants_used"]
+    columns = [pl.Series(name, np.ascontiguousarray(loadings[:, i])).fill_nan(None) for i, name in enumerate(axes.columns)]
+    return Part(part.frame.select(VARIANT).hstack(columns))
 
 
 def _check_pairs(stage: str, shared: Any, people: pl.Series) -> None:

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Literal
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.backend import to_host
-from pipeline.columns import VOCABULARY, autosome_number
-from pipeline.kernels.genotypes import alt_frequency, call_counts, call_rate, minor_allele_frequency
-from pipeline.kernels.hardy_weinberg import hwe_exact
-from pipeline.part import Part, Schema
+from pipeline.columns import VOCABULARY
+from pipeline.kernels.variant_quality import People, variant_quality
+from pipeline.part import Part, Schema, take
 from pipeline.stage import Context, Outcome, Share, Whole, need_array, need_columns
+from pipeline.stages.genomics._people import check_sex, counted_people, special_rows
 from pipeline.table import Table
 
 QUALITY = ("call_rate", "alt_frequency", "minor_allele_frequency", "hwe_p_value")
 
 
-class VariantQc(Whole, name="variant_qc", version=1):
+class VariantQc(Whole, name="variant_qc", version=2):
     """Measure every variant and keep those of good quality.
 
     Adds call_rate, alt_frequency, minor_allele_frequency and hwe_p_value. A variant that nobody is called for has no frequency; any
     min_call_rate or min_maf above 0 drops it. Counts say how many fell at each filter, in the order call rate, frequency, Hardy-Weinberg.
+
+    Sex chromosomes are counted as PLINK 2 does. Where the people have a column sex (1 male, 2 female), a man has one allele on X, half of
+    each if he is called heterozygous there, and people of unknown sex two; X is tested by the women and the men together (Graffelman &
+    Weir 2016); on Y only men count. Without that column X and Y are counted like autosomes and not tested. XY and PAR are autosomal, MT
+    and other names are not tested. Frequencies and tests are of founders, call rates of everyone. The same variant twice is two variants:
+    drop_duplicates takes one away.
 
     Example:
         {use: variant_qc, from: cohort, as: passed, min_call_rate: 0.98, min_maf: 0.01, min_hwe_p: 1e-6}
@@ -32,18 +41,30 @@ class VariantQc(Whole, name="variant_qc", version=1):
 
     min_call_rate: Share = Field(0.0, description="Least share of people with a call.")
     min_maf: float = Field(0.0, ge=0, le=0.5, description="Least frequency of the rarer allele.")
-    min_hwe_p: Share = Field(0.0, description="Least exact Hardy-Weinberg p-value, two-sided, not mid-p.")
+    min_hwe_p: Share = Field(0.0, description="Least Hardy-Weinberg p-value, two-sided.")
+    hwe: Literal["exact", "midp"] = Field(
+        "exact", description="The exact test, or its mid-p, which counts outcomes as likely as the observed one half."
+    )
+    founders_only: bool = Field(
+        True,
+        description="Frequencies and tests without those who have a parent named (father_id, mother_id), as PLINK; false: of everyone.",
+    )
     all_chromosomes: bool = Field(
-        False, description="Test Hardy-Weinberg beyond the autosomes too (its p-value assumes two copies in everyone)."
+        False, description="Test Hardy-Weinberg on the chromosomes left out too (its p-value assumes two copies in everyone)."
     )
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """The genotype table with four more columns."""
         schema = schemas["genotypes"]
         axis = need_array(schema, "calls", "genotypes")
+        check_sex(axis)
         need_columns(schema, ("chromosome",), "genotypes")
         kept = {name: dtype for name, dtype in schema.columns.items() if name not in QUALITY}
         return {"": Schema(pl.Schema({**kept, **{name: VOCABULARY[name].dtype for name in QUALITY}}), {"calls": axis})}
+
+    def prepare(self) -> None:
+        """Load the compiled kernels."""
+        variant_quality(np.zeros((1, 1), np.uint8), People(1), {})
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One map over the parts."""
@@ -52,24 +73,26 @@ class VariantQc(Whole, name="variant_qc", version=1):
 
     def measure(self, part: Part, samples: Part) -> Part:
         """The variants of one part that pass, with their measures."""
-        counts = call_counts(part.arrays["calls"], samples.frame.height)
-        measures = {
-            "call_rate": call_rate(counts),
-            "alt_frequency": alt_frequency(counts),
-            "minor_allele_frequency": minor_allele_frequency(counts),
-        }
-        measured = part.frame.drop(QUALITY, strict=False).hstack([pl.Series(n, to_host(v)).fill_nan(None) for n, v in measures.items()])
-        tested = part.frame.select(autosome_number().is_not_null() | self.all_chromosomes).to_series()
-        p_value = pl.Series("hwe_p_value", to_host(hwe_exact(counts[:, 0], counts[:, 1], counts[:, 2]))).fill_nan(None)
-        measured = measured.with_columns(pl.when(tested).then(p_value).alias("hwe_p_value"))
+        people = counted_people(samples.frame, self.founders_only)
+        quality = self._quality(part, people)
         fell = {
-            "low_call_rate": pl.col("call_rate").fill_null(0) < self.min_call_rate,
-            "low_maf": pl.col("minor_allele_frequency").fill_null(0) < self.min_maf,
-            "out_of_hardy_weinberg": pl.col("hwe_p_value").fill_null(1) < self.min_hwe_p,
+            "low_call_rate": (quality["call_rate"], self.min_call_rate),
+            "low_maf": (quality["minor_allele_frequency"], self.min_maf),
+            "out_of_hardy_weinberg": (np.nan_to_num(quality["hwe_p_value"], nan=1.0), self.min_hwe_p),
         }
-        keep, lost = pl.repeat(True, measured.height, eager=True), {"variants_in": measured.height}
-        for name, condition in fell.items():
-            bad = measured.select(condition).to_series() & keep
+        keep, lost = np.ones(part.frame.height, np.bool_), {"variants_in": part.frame.height}
+        for name, (values, least) in fell.items():
+            bad = keep & (np.nan_to_num(values) < least)
             lost[name], keep = int(bad.sum()), keep & ~bad
-        indexed = part.with_frame(measured.with_row_index("__row__").filter(keep))
-        return Part(indexed.frame, indexed.arrays, {**lost, "variants_out": indexed.frame.height})
+        measured = part.frame.drop(QUALITY, strict=False).hstack([pl.Series(n, values, nan_to_null=True) for n, values in quality.items()])
+        counts = {**lost, "variants_out": int(keep.sum())}
+        if keep.all():
+            return Part(measured, part.arrays, counts)
+        rows = np.flatnonzero(keep)
+        return Part(measured.filter(keep), {name: take(array, rows) for name, array in part.arrays.items()}, counts)
+
+    def _quality(self, part: Part, people: People) -> dict[str, NDArray[Any]]:
+        """The measures by column, on the host."""
+        special = special_rows(part.frame)
+        quality = variant_quality(part.arrays["calls"], people, special, midp=self.hwe == "midp", everywhere=self.all_chromosomes)
+        return {name: to_host(getattr(quality, name)) for name in QUALITY}

@@ -8,14 +8,16 @@ import numpy as np
 import polars as pl
 import pytest
 import statsmodels.api as sm
+from scipy import stats
 
 from pipeline.errors import DataError
+from pipeline.kernels.p_values import genomic_inflation
 from pipeline.part import Part
 from pipeline.session import ClusterSession
 from pipeline.stage import StageError
 from pipeline.stages.genomics.linear_gwas import LinearGwas
 from tests.harness import plan_stage
-from tests.kernels.plink_files import assert_printed, needs_data, read_columns
+from tests.kernels.plink_files import assert_printed, floats, needs_data, read_columns
 from tests.stages.genomics.cohorts import (
     COVARIATES,
     HAPMAP3,
@@ -63,6 +65,9 @@ def assert_plink(found: pl.DataFrame, file: str) -> None:
     assert_printed(sign * rows["statistic"].to_numpy(), table["T_STAT"], 5e-6)
     ours, theirs = ("p_value", "P") if "P" in table else ("neg_log_10_p_value", "LOG10_P")
     assert_printed(rows[ours], table[theirs], 5e-6)
+    if ours == "p_value":
+        chi_square = stats.chi2.isf(floats(table[theirs]), 1)
+        assert genomic_inflation(rows[ours].to_numpy()) == pytest.approx(np.median(chi_square) / stats.chi2.median(1), rel=5e-6)
 
 
 @needs_data
@@ -104,6 +109,8 @@ def test_linear_gwas__equals_least_squares_of_the_joined_sheet(missing: str) -> 
     joined = cohort.people.join(small_sheet(), on="sample_id", how="left", maintain_order="left")
     values = joined.select("height", "age", "sex").cast(pl.Float64).to_numpy()
     for row, codes in list(zip(found.iter_rows(named=True), cohort.codes, strict=True))[::7]:
+        if row["chromosome"] in {"X", "MT"}:
+            continue
         used = ~np.isnan(values).any(axis=1)
         genotype = np.where(codes == 3, np.nan, codes.astype(float))
         called = used & (codes != 3)
@@ -133,7 +140,7 @@ def test_linear_gwas__reads_a_boolean_trait_and_whole_numbers() -> None:
 
 
 def test_linear_gwas__says_why_a_variant_has_no_result() -> None:
-    found = small(small_sheet()).frame
+    found = small(small_sheet()).frame.filter(pl.col("chromosome") != "X")
     assert found.filter(pl.col("variant_id") == "rs57")["reason"].to_list() == ["no variation among the called samples"]
     assert found.filter(pl.col("variant_id") == "rs59")["reason"].to_list() == ["too few called samples"]
     without = pl.col("reason").is_not_null()

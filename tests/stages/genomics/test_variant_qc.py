@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
 from pydantic import ValidationError
 
+from pipeline.errors import DataError
+from pipeline.part import Part, concat_parts
 from pipeline.session import ClusterSession
 from pipeline.stage import StageError
+from pipeline.stages.genomics.sample_qc import SampleQc
 from pipeline.stages.genomics.variant_qc import VariantQc
 from tests.harness import plan_stage
-from tests.kernels.plink_files import assert_printed, needs_data, read_columns
-from tests.stages.genomics.cohorts import AUTOSOMES, HAPMAP3, Found, hapmap3, run, same_for_any_parts, small_cohort
+from tests.kernels.plink_files import assert_printed, floats, needs_data, read_columns
+from tests.stages.genomics.cohorts import AUTOSOMES, HAPMAP3, Cohort, Found, hapmap3, run, same_for_any_parts, small_cohort
+from tests.stages.genomics.sexed import VARIANTS, sexed_cohort
 
 MEASURES = ["call_rate", "alt_frequency", "minor_allele_frequency", "hwe_p_value"]
 
 
-def qc(**given: float) -> VariantQc:
+def qc(**given: Any) -> VariantQc:
     return VariantQc.model_validate(given)
 
 
@@ -26,20 +32,81 @@ def small(**given: float) -> Found:
 
 
 @needs_data
-def test_variant_qc__is_what_plink_printed_for_hapmap3() -> None:
-    found = run(qc(), {"genotypes": hapmap3()}, 4)[""].frame
-    missing, frequencies, hardy = (read_columns(HAPMAP3 / name) for name in ("qc.vmiss", "qc.afreq", "qc.hardy"))
+@pytest.mark.parametrize(("hwe", "hardy", "column"), [("exact", "qc.hardy", "P"), ("midp", "qc_midp.hardy", "MIDP")])
+def test_variant_qc__is_what_plink_printed_for_hapmap3(hwe: str, hardy: str, column: str) -> None:
+    found = run(qc(hwe=hwe), {"genotypes": hapmap3()}, 4)[""].frame
+    missing, frequencies, counted = (read_columns(HAPMAP3 / name) for name in ("qc.vmiss", "qc.afreq", "qc.acount"))
     assert found["variant_id"].to_list() == missing["ID"].tolist() == frequencies["ID"].tolist()
-    np.testing.assert_allclose(found["call_rate"], 1 - missing["MISSING_CT"].astype(int) / 957, rtol=1e-15)
-    # Beyond the autosomes PLINK halves the calls of men.
-    diploid = found["chromosome"].is_in([*AUTOSOMES, "XY"]).to_numpy()
-    assert diploid.sum() == 14305
-    assert_printed(found["alt_frequency"].to_numpy()[diploid], frequencies["ALT_FREQS"][diploid], 1e-12)
+    np.testing.assert_allclose(found["call_rate"], 1 - missing["MISSING_CT"].astype(int) / missing["OBS_CT"].astype(int), rtol=1e-15)
     frequency = found["alt_frequency"].to_numpy()
+    assert_printed(frequency, frequencies["ALT_FREQS"], 1e-12)
+    np.testing.assert_allclose(frequency, floats(counted["ALT_CTS"]) / floats(counted["OBS_CT"]), rtol=1e-14)
     np.testing.assert_allclose(found["minor_allele_frequency"], np.minimum(frequency, 1 - frequency), rtol=1e-12)
-    autosomal, printed = found["chromosome"].is_in(AUTOSOMES), np.isin(hardy["CHROM"], AUTOSOMES)
-    assert_printed(found.filter(autosomal)["hwe_p_value"], hardy["P"][printed], 5e-6)
-    assert found.filter(~autosomal)["hwe_p_value"].null_count() == 75 + 39 + 9
+    for name, chromosomes in ((hardy, [*AUTOSOMES, "XY"]), (f"{hardy}.x", ["X"])):
+        printed, tested = read_columns(HAPMAP3 / name), found.filter(pl.col("chromosome").is_in(chromosomes))
+        assert tested["variant_id"].to_list() == printed["ID"].tolist()
+        assert_printed(tested["hwe_p_value"], printed[column], 5e-6)
+    assert found.filter(pl.col("hwe_p_value").is_null())["chromosome"].to_list() == ["MT"] * 9
+
+
+@needs_data
+def test_qc__keeps_the_people_and_variants_of_hapmap3_that_plink_keeps() -> None:
+    # plink2 --autosome --mind 0.01 --geno 0.005 --maf 0.05 --hwe 1e-4 --write-samples --write-snplist
+    cohort = hapmap3()
+    autosomal = cohort.rows.frame["chromosome"].is_in(AUTOSOMES).arg_true().to_numpy()
+    rows = Part(cohort.rows.frame[autosomal], {"calls": cohort.rows.arrays["calls"][autosomal]})
+    people = run(SampleQc(min_call_rate=0.99), {"genotypes": Cohort(rows, cohort.people)}, 2)[""]
+    kept = Cohort(people.part, people.axes["calls"])
+    found = run(qc(min_call_rate=0.995, min_maf=0.05, min_hwe_p=1e-4), {"genotypes": kept}, 3)[""]
+    assert kept.people["sample_id"].to_list() == [line.split()[1] for line in (HAPMAP3 / "filtered.id").read_text().splitlines()]
+    assert set(cohort.people["sample_id"]) - set(kept.people["sample_id"]) == {(HAPMAP3 / "filtered.mindrem.id").read_text().split()[1]}
+    assert found.frame["variant_id"].to_list() == (HAPMAP3 / "filtered.snplist").read_text().split()
+
+
+@pytest.mark.parametrize("families", [False, True])
+@pytest.mark.parametrize(("hwe", "place"), [("exact", 2), ("midp", 3)])
+def test_variant_qc__counts_sexes_and_founders_as_plink(families: bool, hwe: str, place: int) -> None:
+    found = run(qc(hwe=hwe), {"genotypes": sexed_cohort(families=families)}, 2)[""].frame
+    for row, variant in zip(found.iter_rows(named=True), VARIANTS, strict=True):
+        printed, (missing, possible) = variant[2 + families], variant[4]
+        assert row["call_rate"] == pytest.approx(1 - missing / possible, rel=1e-12)
+        assert row["alt_frequency"] == pytest.approx(float(printed[0]) / printed[1], rel=1e-12)
+        assert row["hwe_p_value"] == (None if printed[place] is None else pytest.approx(printed[place], rel=5e-6))
+
+
+def test_variant_qc__counts_everyone_where_told() -> None:
+    every = run(qc(founders_only=False), {"genotypes": sexed_cohort(families=True)})[""].frame
+    assert every.equals(run(qc(), {"genotypes": sexed_cohort()})[""].frame)
+
+
+def test_variant_qc__a_cohort_with_sexes_is_the_same_in_any_parts_and_processes(workers: ClusterSession) -> None:
+    found = same_for_any_parts(qc(min_hwe_p=0.02), {"genotypes": sexed_cohort(families=True)}, workers)[""]
+    assert found.frame["variant_id"].to_list() == ["v0", *(f"v{row}" for row in range(2, 9))]
+
+
+def test_variant_qc__without_a_man_has_no_frequency_on_y() -> None:
+    cohort = sexed_cohort()
+    women = Cohort(cohort.rows, cohort.people.with_columns(sex=pl.lit(2, pl.Int8)))
+    found = run(qc(), {"genotypes": women})[""].frame.filter(chromosome="Y")
+    assert found.select("call_rate", "alt_frequency", "hwe_p_value").rows() == [(None, None, None)] * 2
+
+
+def test_variant_qc__refuses_people_without_founders_and_sexes_that_are_none() -> None:
+    cohort = sexed_cohort(families=True)
+    children = Cohort(cohort.rows, cohort.people.with_columns(mother_id=pl.lit("I2")))
+    with pytest.raises(DataError, match=r"stage tested: everyone has a parent named .*; set founders_only: false"):
+        run(qc(), {"genotypes": children})
+    with pytest.raises(DataError, match=r"the sex of 'I0' is 3; it must be 1 \(male\), 2 \(female\), 0 or null"):
+        run(qc(), {"genotypes": Cohort(cohort.rows, cohort.people.with_columns(sex=pl.lit(3, pl.Int8)))})
+    with pytest.raises(StageError, match="the people's column 'sex' is String; it must be whole numbers"):
+        run(qc(), {"genotypes": Cohort(cohort.rows, cohort.people.with_columns(sex=pl.lit("male")))})
+
+
+def test_variant_qc__keeps_the_same_variant_twice() -> None:
+    cohort = sexed_cohort()
+    twice = Cohort(concat_parts([cohort.rows, cohort.rows]), cohort.people)
+    found = run(qc(), {"genotypes": twice}, 2)[""].frame
+    assert found[:9].equals(found[9:])
 
 
 @needs_data

@@ -1,0 +1,216 @@
+"""BGEN 1.1 to 1.3 genotype probabilities as ALT dosages or hard calls, read by the package bgen; by variants' ranges in parallel.
+
+A .bgi index beside the file is used where there is one; else every task finds its variants by their headers.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field
+
+from pipeline.columns import VOCABULARY
+from pipeline.errors import InputError, PlaceError
+from pipeline.format import InputFormat
+from pipeline.formats.builds import Build, build_field
+from pipeline.formats.plink_files import CHROMOSOME_CODES, read_columns, refuse_same_ids
+from pipeline.kernels.genotypes import MISSING, pack, packed_width
+from pipeline.part import Part, Schema
+
+VARIANT = pl.Schema({name: VOCABULARY[name].dtype for name in ("chromosome", "base_pair_location", "variant_id", "ref", "alt")})
+PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20  # of calls, or of dosages
+BLOCK_VARIANTS = 256  # whose dosages are held beside the packed calls
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    """The package's reader, one a task. InputError for what it says of the file."""
+    from bgen import BgenReader
+
+    try:
+        with BgenReader(path) as reader:
+            yield reader
+    except (ValueError, IndexError, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as BGEN ({error}); copy it again, or write it again with qctool or plink2") from error
+
+
+@lru_cache(maxsize=16)
+def _summary(path: str, samples: str | None, _changed: tuple[int, ...]) -> tuple[int, pl.DataFrame]:
+    """The number of variants, and the people, read once while the files are unchanged."""
+    with _opened(path) as reader:
+        header, inside = reader.header, reader.samples
+    beside = Path(path).with_suffix(".sample")
+    if samples is None and header.has_sample_ids:
+        people = pl.DataFrame({"sample_id": inside}, schema={"sample_id": pl.String()})
+        refuse_same_ids(path, people)
+    elif samples is not None or beside.is_file():
+        people = read_sample(samples or beside)
+    else:
+        raise InputError(f"{path}: holds no sample ids, and there is no {beside}; name the file that has them with samples:")
+    if people.height != header.nsamples:
+        raise InputError(f"{samples or beside}: has {people.height} people where {path} has {header.nsamples}; they do not belong together")
+    return header.nvariants, people
+
+
+def read_sample(path: str | Path) -> pl.DataFrame:
+    """People of an Oxford .sample file: sample_id (ID_2), family_id (ID_1), and sex (Int8, 1, 2, null) where it has that column.
+
+    InputError where its two header lines are missing, a line has another number of fields, or an ID_2 stands twice.
+    """
+    lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines() if Path(path).is_file() else []
+    names = lines[0].split() if lines else []
+    if len(lines) < 2 or len(names) < 2 or not lines[1].split()[:2] == ["0", "0"]:
+        raise InputError(f"{path}: is no .sample file, whose first two lines are 'ID_1 ID_2 missing ...' and '0 0 0 ...'")
+    text = read_columns(path, ("family_id", "sample_id", *names[2:]), skip=2)
+    people = text.select("sample_id", "family_id", *(name for name in ("sex",) if name in names))
+    refuse_same_ids(path, people)
+    if "sex" in people.columns:
+        codes = {"1": 1, "M": 1, "m": 1, "2": 2, "F": 2, "f": 2}
+        people = people.with_columns(pl.col("sex").replace_strict(codes, default=None, return_dtype=pl.Int8))
+    return people
+
+
+def check_index(path: str, variants: int) -> None:
+    """InputError where the .bgi beside a BGEN file is of another file."""
+    index = Path(f"{path}.bgi")
+    if not index.is_file():
+        return
+    try:
+        with closing(sqlite3.connect(f"{index.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            ((count, end),) = connection.execute("SELECT COUNT(*), MAX(file_start_position + size_in_bytes) FROM Variant")
+    except sqlite3.Error as error:
+        count, end = f"no variants that can be read ({error})", 0
+    if count != variants or end != Path(path).stat().st_size:
+        raise InputError(
+            f"{index}: is the index of another file: it lists {count} variants up to byte {end}, and {path} has {variants} in "
+            f"{Path(path).stat().st_size} bytes. Make it again (bgenix -g {path} -index -clobber), or remove it"
+        )
+
+
+@dataclass(frozen=True)
+class BgenSource:
+    """`count` variants of a file from `first` on; `threshold` is None for dosages."""
+
+    path: str
+    n_samples: int
+    first: int
+    count: int
+    ref_first: bool
+    threshold: float | None
+    cheap: bool = False
+
+    def load(self) -> Part:
+        """Their rows, and their dosages or packed calls; calls that no dosage is near enough for are missing, and counted."""
+        rows, uncertain = list[tuple[Any, ...]](), 0
+        kind, width = (np.float32, self.n_samples) if self.threshold is None else (np.uint8, packed_width(self.n_samples))
+        array = np.empty((self.count, width), kind)
+        with _opened(self.path) as reader:
+            for at in range(0, self.count, BLOCK_VARIANTS):
+                block = [reader[self.first + i] for i in range(at, min(at + BLOCK_VARIANTS, self.count))]
+                dosages = np.stack([self._dosages(variant) for variant in block])
+                rows += [self._row(variant) for variant in block]
+                if self.threshold is None:
+                    array[at : at + len(block)] = dosages
+                else:
+                    codes = hard_calls(dosages, self.threshold)
+                    uncertain += int(np.count_nonzero(codes == MISSING) - np.count_nonzero(np.isnan(dosages)))
+                    array[at : at + len(block)] = pack(codes)
+        frame = pl.DataFrame(rows, schema=VARIANT, orient="row")
+        name = "alt_dosages" if self.threshold is None else "calls"
+        return Part(frame, {name: array}, {"calls_past_threshold": uncertain} if uncertain else {})
+
+    def interval(self, column: str) -> None:
+        """No statistics are kept."""
+
+    def _dosages(self, variant: Any) -> NDArray[np.float32]:
+        """ALT dosages 0 to 2, NaN where missing; those of haploid people count twice, as PLINK has them."""
+        if len(variant.alleles) != 2:
+            where = f"variant {variant.rsid} at {variant.chrom}:{variant.pos}"
+            raise InputError(
+                f"{self.path}: {where} has {len(variant.alleles)} alleles, and only two can be read; split it or leave it out with qctool"
+            )
+        dosages: NDArray[np.float32] = variant.alt_dosage  # refuses a ploidy past 2
+        dosages = np.where(variant.ploidy == 1, 2 * dosages, dosages)
+        return dosages if self.ref_first else 2 - dosages
+
+    def _row(self, variant: Any) -> tuple[Any, ...]:
+        first, second = variant.alleles
+        ref, alt = (first, second) if self.ref_first else (second, first)
+        chromosome = variant.chrom.lstrip("0") or variant.chrom
+        chromosome = CHROMOSOME_CODES.get(chromosome, chromosome)
+        named = next((name for name in (variant.rsid, variant.varid) if name not in ("", ".")), None)
+        return chromosome, variant.pos, named or f"{chromosome}:{variant.pos}:{ref}:{alt}", ref, alt
+
+
+def hard_calls(dosages: NDArray[np.float32], threshold: float) -> NDArray[np.uint8]:
+    """Codes `uint8[v, n]`: the nearest of 0, 1, 2 where a dosage is within the threshold of it, else 3, missing (PLINK's rule)."""
+    nearest = np.rint(dosages)
+    near = np.abs(dosages - nearest) <= threshold  # NaN is not
+    return np.where(near, nearest, MISSING).astype(np.uint8)
+
+
+class BgenInput(InputFormat):
+    """Genotypes of one BGEN file of variants with two alleles; the people's ids are the file's, else those of the .sample beside it."""
+
+    name = "bgen"
+    suffixes = (".bgen",)
+
+    field: Literal["calls", "dosages"] = Field("dosages", description="dosages: ALT dosages as float32. calls: hard calls of two bits.")
+    hard_call_threshold: float = Field(
+        0.1, ge=0, lt=0.5, description="For field: calls; a dosage further than this from 0, 1 and 2 is a missing call (PLINK's rule)."
+    )
+    ref_first: bool = Field(True, description="Whether the first allele is REF, as the format recommends; PLINK's and regenie's ref-first.")
+    samples: str | None = Field(None, description="A .sample file with the people's ids; the ids in the file where it is not given.")
+    build: Build = build_field()
+
+    def _bgen(self) -> tuple[str, int, pl.DataFrame]:
+        files = self.files()
+        if len(files) > 1:
+            raise InputError(f"{files[1]}: one .bgen is one input; name {files[0]} and this one as inputs of their own")
+        beside = (files[0], self.samples or Path(files[0]).with_suffix(".sample"))
+        changed = tuple(Path(file).stat().st_mtime_ns for file in beside if Path(file).is_file())
+        return files[0], *_summary(files[0], self.samples, changed)
+
+    @property
+    def _array(self) -> str:
+        return "calls" if self.field == "calls" else "alt_dosages"
+
+    def table_schema(self) -> Schema:
+        """A variant's columns, and the people; an index is checked. PlaceError where the package bgen is not installed."""
+        if find_spec("bgen") is None:
+            raise PlaceError("bgen, which reads .bgen files, is not installed. Install it with: pip install '.[genotypes]'")
+        path, variants, people = self._bgen()
+        check_index(path, variants)
+        return Schema(VARIANT, {self._array: people.schema})
+
+    def axes(self) -> Mapping[str, pl.DataFrame]:
+        """The people."""
+        return {self._array: self._bgen()[2]}
+
+    def genome_build(self) -> str | None:
+        """As the job says; a BGEN file says nothing of it."""
+        return self.build
+
+    def rows(self) -> int | None:
+        """Variants by the header."""
+        return self._bgen()[1]
+
+    def sources(self, parallel: int) -> Sequence[BgenSource]:
+        """Ranges of variants, a few per task that can run at once."""
+        path, variants, people = self._bgen()
+        size = variants * (packed_width(people.height) if self.field == "calls" else 4 * people.height)
+        parts = self.parts or max(min(2 * parallel, size // PART_BYTES_LEAST + 1), size // PART_BYTES_MOST + 1)
+        bounds = [variants * i // parts for i in range(parts + 1)]
+        threshold = self.hard_call_threshold if self.field == "calls" else None
+        return [BgenSource(path, people.height, low, high - low, self.ref_first, threshold) for low, high in pairwise(bounds)]

@@ -1,0 +1,156 @@
+"""Gene annotation: GTF and GFF3, plain, gzip or bgzip, as rows of genes (or of other features) with their names and types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
+from pathlib import Path
+from threading import Lock
+from typing import Annotated
+
+import polars as pl
+from pydantic import BeforeValidator, Field
+
+from pipeline.columns import VOCABULARY
+from pipeline.errors import InputError
+from pipeline.format import InputFormat
+from pipeline.formats.bgzf import TextRange, file_kind, open_text, read_lines, reading
+from pipeline.formats.builds import Build, build_field, build_in_text
+from pipeline.part import Part, Schema
+
+COLUMNS = ("chromosome", "start", "end", "strand", "feature", "gene_id", "gene_name", "gene_type")
+GENES = pl.Schema({name: VOCABULARY[name].dtype for name in COLUMNS})
+_FIELDS = ("chromosome", "source", "feature", "start", "end", "score", "strand", "frame", "attributes")
+LINES = pl.Schema(dict.fromkeys(_FIELDS, pl.String()))
+_KEYS = {
+    "gene_id": ("gene_id", "ID"),
+    "gene_name": ("gene_name", "Name", "gene"),
+    "gene_type": ("gene_type", "gene_biotype", "biotype"),
+}
+"""The attributes that hold each column, the first that a line has: GENCODE's, Ensembl's and NCBI's, in GTF and in GFF3."""
+
+
+_ONE_AT_A_TIME = Lock()  # a run counts the rows of an input while it reads them: the second reader finds what the first has read
+
+
+@dataclass(frozen=True)
+class GtfSource:
+    """The features of some kinds in some files."""
+
+    paths: tuple[str, ...]
+    features: tuple[str, ...]
+    cheap: bool = False
+
+    def load(self) -> Part:
+        """Their rows, in the files' order. InputError for a wrong line, or where there are none."""
+        changed = tuple(Path(path).stat().st_mtime_ns for path in self.paths)
+        with _ONE_AT_A_TIME:
+            return Part(_read(self.paths, self.features, changed))
+
+    def interval(self, column: str) -> None:
+        """Text has no statistics."""
+
+
+@lru_cache(maxsize=4)
+def _read(paths: tuple[str, ...], features: tuple[str, ...], _changed: tuple[int, ...]) -> pl.DataFrame:
+    """The features of files, read once while these are unchanged, a few megabytes of text at a time."""
+    tables, seen = [], set[str]()
+    for path in paths:
+        wanted = [LINES.to_frame()]
+        for chunk in _chunks(path):
+            lines = _lines(path, chunk)
+            seen |= set(lines["feature"].unique())
+            wanted.append(lines.filter(pl.col("feature").is_in(features)))
+        tables.append(_genes(path, pl.concat(wanted)))
+    genes = pl.concat(tables)
+    if genes.height == 0:
+        found = f"they have: {', '.join(sorted(seen)[:12])}" if seen else "they have no lines at all"
+        raise InputError(f"{', '.join(paths[:3])}: no line's feature (column 3) is {' or '.join(features)}; {found}")
+    return genes
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    """Whole lines; the sequences of a GFF3 (##FASTA) end them."""
+    for chunk in read_lines(TextRange(path, file_kind(path), 0, Path(path).stat().st_size)):
+        lines = chunk.split(b"\n>", 1)[0] if not chunk.startswith(b">") else b""
+        if lines.strip():
+            yield lines
+        if len(lines) < len(chunk):
+            return
+
+
+def _lines(path: str, chunk: bytes) -> pl.DataFrame:
+    """Lines of nine fields, without comments; InputError, with the line, for another number of them."""
+    text = chunk
+    if b"\n\n" in text or b"\r" in text or b"\n#" in text or text.startswith((b"\n", b"#")):
+        text = b"\n".join(line for line in chunk.splitlines() if line and not _is_comment(line))
+    text = text if text.isascii() else text.decode(errors="replace").encode()
+    if not text:
+        return LINES.to_frame()
+    try:
+        lines = pl.read_csv(text, separator="\t", has_header=False, schema=LINES, quote_char=None)
+    except pl.exceptions.PolarsError as error:
+        raise _refused(path, text) from error
+    if lines["attributes"].has_nulls():  # Polars fills a line that is too short with nulls
+        raise _refused(path, text)
+    return lines
+
+
+def _refused(path: str, text: bytes) -> InputError:
+    bad = next((line for line in text.split(b"\n") if line.count(b"\t") != len(_FIELDS) - 1 or line.endswith(b"\t")), b"")
+    shown, fields = bad[:80].decode(errors="replace"), len([field for field in bad.split(b"\t") if field])
+    return InputError(f"{path}: the line that begins with {shown!r} has {fields} fields where GTF and GFF3 have nine, separated by tabs")
+
+
+def _genes(path: str, lines: pl.DataFrame) -> pl.DataFrame:
+    """The columns of genes; InputError, with the line, for positions that are no numbers, or end before they begin."""
+    rows = lines.with_columns(pl.col("start", "end").cast(pl.Int64, strict=False).name.prefix("number_"))
+    first, last = pl.col("number_start"), pl.col("number_end")
+    wrong = rows.filter(first.is_null() | last.is_null() | (first < 1) | (last < first))
+    if wrong.height:
+        shown = "\t".join(str(wrong[name][0]) for name in _FIELDS[:5])
+        raise InputError(f"{path}: the line that begins with {shown!r}: start and end must be numbers from 1, the end not before the start")
+    names = [pl.coalesce(_attribute(key) for key in keys).alias(name) for name, keys in _KEYS.items()]
+    strand = pl.when(pl.col("strand").is_in(["+", "-"])).then("strand").alias("strand")
+    return rows.select("chromosome", first.alias("start"), last.alias("end"), strand, "feature", *names)
+
+
+def _attribute(key: str) -> pl.Expr:
+    """The value of an attribute, as GTF (key "value"; or key value;) or as GFF3 (key=value;) writes it; Ensembl's ID=gene:X is X."""
+    value = pl.col("attributes").str.extract(rf'(?:^|;)\s*{key}(?:=|\s+"?)(?:gene:)?([^;"]*)', 1).str.strip_chars()
+    return pl.when(value != "").then(value)
+
+
+def _is_comment(line: bytes) -> bool:
+    return line.startswith(b"#")
+
+
+class GtfInput(InputFormat):
+    """Genes of GTF or GFF3 files, which may lie on different chromosomes; positions are from 1, the end included."""
+
+    name = "gtf"
+    suffixes = (".gtf", ".gtf.gz", ".gff3", ".gff3.gz", ".gff", ".gff.gz")
+
+    features: Annotated[
+        tuple[str, ...], Field(min_length=1), BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
+    ] = Field(("gene",), description="The features (column 3) to read; Ensembl's GFF3 names others beside gene, such as ncRNA_gene.")
+    build: Build = build_field()
+
+    def table_schema(self) -> Schema:
+        """The columns of genes; the files are looked at."""
+        for file in self.files():
+            file_kind(file)
+        return Schema(GENES)
+
+    def genome_build(self) -> str | None:
+        """As the job says, else as the comments at the head of the first file tell."""
+        path = self.files()[0]
+        with reading(path), open_text(path, file_kind(path)) as file:
+            head = [line.decode(errors="replace") for line in takewhile(_is_comment, file)]
+        return self.build or build_in_text("".join(head))
+
+    def sources(self, parallel: int) -> Sequence[GtfSource]:
+        """One part: an annotation is small."""
+        return [GtfSource(tuple(self.files()), self.features)]

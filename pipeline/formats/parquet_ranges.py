@@ -1,0 +1,79 @@
+"""Which row groups of which Parquet files make a part: footers, read once, and ranges of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import InputError
+
+
+def footer(path: str) -> Any:
+    """The footer of a Parquet file, read once while the file is unchanged. Raises InputError where the file is none, or torn."""
+    now = Path(path).stat()
+    return _footer(path, now.st_mtime_ns, now.st_size)
+
+
+@lru_cache(maxsize=4096)
+def _footer(path: str, _changed: int, _size: int) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path}: not a whole Parquet file ({error}). Was its writing interrupted?") from error
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """`rows` rows of one file from `offset` on."""
+
+    path: str
+    offset: int
+    rows: int
+
+    def groups(self) -> list[tuple[int, int]]:
+        """Number and first row of every row group that the range touches."""
+        meta, start, found = footer(self.path), 0, []
+        for group in range(meta.num_row_groups):
+            rows = meta.row_group(group).num_rows
+            if start < self.offset + self.rows and start + rows > self.offset:
+                found.append((group, start))
+            start += rows
+        return found
+
+
+def row_groups(path: str) -> list[RowRange]:
+    """A range a row group of a file; an empty one of a file without any."""
+    meta, offset, pieces = footer(path), 0, []
+    for group in range(meta.num_row_groups):
+        rows = meta.row_group(group).num_rows
+        pieces.append(RowRange(path, offset, rows))
+        offset += rows
+    return pieces or [RowRange(path, 0, 0)]
+
+
+def cut(piece: RowRange, parts: int) -> list[RowRange]:
+    """A range as at most so many, none of them empty."""
+    bounds = [piece.rows * i // parts for i in range(parts + 1)]
+    return [RowRange(piece.path, piece.offset + low, high - low) for low, high in pairwise(bounds) if high > low] or [piece]
+
+
+def bunches(groups: Sequence[RowRange], sizes: Sequence[int], wanted: int) -> list[list[RowRange]]:
+    """Neighbours in at most `wanted` bunches of about equal size; those of one file become one range."""
+    bunches: list[list[RowRange]] = [[] for _ in range(min(wanted, len(groups)))]
+    total, done = max(sum(sizes), 1), 0
+    for piece, size in zip(groups, sizes, strict=True):
+        bunch = bunches[min((done + size // 2) * len(bunches) // total, len(bunches) - 1)]
+        done += size
+        if bunch and bunch[-1].path == piece.path:
+            last = bunch.pop()
+            bunch.append(RowRange(piece.path, last.offset, last.rows + piece.rows))
+        else:
+            bunch.append(piece)
+    return [bunch for bunch in bunches if bunch]

@@ -1,0 +1,203 @@
+"""PLINK 2's genotypes: .pgen, .pvar and .psam; `path` names the .pgen. Read by pgenlib, PLINK 2's own library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field
+
+from pipeline.errors import InputError, PlaceError
+from pipeline.format import InputFormat
+from pipeline.formats.builds import Build, build_field
+from pipeline.formats.plink2_files import PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
+from pipeline.kernels.genotypes import packed_width
+from pipeline.part import Part, Schema
+
+PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20  # of calls, or of dosages
+BLOCK_BYTES = 1 << 18  # of calls of a byte each: stays in a core's cache
+
+
+@dataclass(frozen=True)
+class Fileset:
+    """What is known without the genotypes: the .pgen's header, its .pvar and its people."""
+
+    header: PgenHeader
+    pvar: Pvar
+    people: pl.DataFrame
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """The rows of the .pvar."""
+        return self.pvar.rows
+
+
+@lru_cache(maxsize=16)
+def _fileset(pgen: str, _changed: tuple[int, ...]) -> Fileset:
+    """The fileset, read once while its three files are unchanged."""
+    header, pvar, people = read_pgen_header(pgen), read_pvar(_beside(pgen, ".pvar")), read_psam(_beside(pgen, ".psam"))
+    for what, ending, found, expected in (
+        ("variants", ".pvar", pvar.variants, header.variants),
+        ("people", ".psam", people.height, header.samples),
+    ):
+        if found != expected:
+            raise InputError(f"{_beside(pgen, ending)}: has {found} {what} where {pgen} has {expected}; the files do not belong together")
+    return Fileset(header, pvar, people)
+
+
+def _beside(pgen: str, ending: str) -> Path:
+    """The .pvar or .psam of a .pgen; InputError where the path is no .pgen, or there is none."""
+    path = Path(pgen)
+    if path.suffix != ".pgen":
+        raise InputError(f"{pgen}: the path of a pgen input names the .pgen file (its .pvar and .psam lie beside it)")
+    file = path.with_suffix(ending)
+    if file.is_file():
+        return file
+    if Path(f"{file}.zst").is_file():
+        stem = path.with_suffix("")
+        raise InputError(f"{file}.zst: is compressed; write it as plain text with: plink2 --pfile {stem} vzs --make-just-pvar --out {stem}")
+    raise InputError(f"{file}: no such file; a pgen input is three files with one name, .pgen, .pvar and .psam")
+
+
+@dataclass(frozen=True)
+class PgenSource:
+    """`count` rows of a fileset from `first` on."""
+
+    pgen: str
+    changed: tuple[int, ...]
+    field: Literal["calls", "dosages"]
+    first: int
+    count: int
+    cheap: bool = False
+
+    def load(self) -> Part:
+        """Their rows, and their packed calls or dosages; variants with phase, and with dosages that are read as calls, are counted."""
+        files = _fileset(self.pgen, self.changed)
+        rows = files.rows.slice(self.first, self.count)
+        index, allele = rows["index"].to_numpy(), rows["allele"].to_numpy()
+        with _reader(self.pgen, files) as reader:
+            read = _read_calls if self.field == "calls" else _read_dosages
+            array = read(reader, index, allele, files.people.height)
+        found = np.unique(index)
+        counts = {"variants_with_phase": int(files.header.phase[found].sum())}
+        if self.field == "calls":
+            counts["variants_with_dosages"] = int(files.header.dosages[found].sum())
+        kept = {name: count for name, count in counts.items() if count}
+        return Part(rows.drop("index", "allele"), {"calls" if self.field == "calls" else "alt_dosages": array}, kept)
+
+    def interval(self, column: str) -> None:
+        """No statistics are kept."""
+
+
+@contextmanager
+def _reader(pgen: str, files: Fileset) -> Iterator[Any]:
+    """pgenlib's reader, one a task (it cannot be shared). InputError for what it says of the file."""
+    import pgenlib
+
+    alleles = np.full(files.header.variants, 2, np.uintp)
+    np.maximum.at(alleles, files.rows["index"].to_numpy(), files.rows["allele"].to_numpy() + 1)
+    offsets = np.concatenate([np.zeros(1, np.uintp), np.cumsum(alleles, dtype=np.uintp)]) if alleles.max(initial=2) > 2 else None
+    try:
+        with pgenlib.PgenReader(pgen.encode(), raw_sample_ct=files.header.samples, allele_idx_offsets=offsets) as reader:
+            yield reader
+    except RuntimeError as error:
+        text = str(error).strip("b'\"\\n ")
+        raise InputError(f"{pgen}: cannot be read ({text}); write it again with plink2 --make-pgen, or copy it again") from error
+
+
+def _is_range(index: NDArray[np.uint32], allele: NDArray[np.uint32]) -> bool:
+    """Whether rows are the first ALT alleles of variants that follow one another."""
+    return bool((allele == 1).all()) and int(index[-1]) - int(index[0]) + 1 == len(index)
+
+
+def _read_calls(reader: Any, index: NDArray[np.uint32], allele: NDArray[np.uint32], n_samples: int) -> NDArray[np.uint8]:
+    """Packed calls, block by block: pgenlib's bytes are 0, 1, 2 or -9 (missing), whose two low bits are our code."""
+    width = packed_width(n_samples)
+    packed, step = np.empty((len(index), width), np.uint8), max(1, BLOCK_BYTES // (4 * width))
+    bytes_ = np.zeros((step, 4 * width), np.int8)  # pgenlib leaves the padding as it is
+    for at in range(0, len(index), step):
+        some, which = index[at : at + step], allele[at : at + step]
+        if _is_range(some, which):
+            reader.read_range(int(some[0]), int(some[-1]) + 1, bytes_)
+        else:
+            for row, (variant, alt) in enumerate(zip(some.tolist(), which.tolist(), strict=True)):
+                reader.read(variant, bytes_[row], alt)
+        words = bytes_[: len(some)].view("<u4") & np.uint32(0x03030303)
+        words |= words >> np.uint32(6)
+        words |= words >> np.uint32(12)
+        packed[at : at + step] = words
+    return packed
+
+
+def _read_dosages(reader: Any, index: NDArray[np.uint32], allele: NDArray[np.uint32], n_samples: int) -> NDArray[np.float32]:
+    """ALT dosages, hard calls where a variant has none; pgenlib's -9 is NaN."""
+    dosages = np.empty((len(index), n_samples), np.float32)
+    if len(index) and _is_range(index, allele):
+        reader.read_dosages_range(int(index[0]), int(index[-1]) + 1, dosages)
+    else:
+        for row, (variant, alt) in enumerate(zip(index.tolist(), allele.tolist(), strict=True)):
+            reader.read_dosages(variant, dosages[row], alt)
+    dosages[dosages < 0] = np.nan
+    return dosages
+
+
+class PgenInput(InputFormat):
+    """Genotypes of one PLINK 2 fileset; the .pvar and .psam lie beside the .pgen. A site of several ALT alleles gives one row for each.
+
+    Phase is left out. Calls are PLINK's hard calls; of variants with dosages they are those that PLINK rounded them to.
+    """
+
+    name = "pgen"
+    suffixes = (".pgen",)
+
+    field: Literal["calls", "dosages"] = Field("calls", description="calls: hard calls of two bits. dosages: ALT dosages as float32.")
+    build: Build = build_field()
+
+    def _pgen(self) -> tuple[str, tuple[int, ...]]:
+        files = self.files()
+        if len(files) > 1:
+            raise InputError(f"{files[1]}: one .pgen is one input; name {files[0]} and this one as inputs of their own")
+        beside = _beside(files[0], ".pvar"), _beside(files[0], ".psam")
+        return files[0], tuple(Path(file).stat().st_mtime_ns for file in (files[0], *beside))
+
+    @property
+    def _array(self) -> str:
+        return "calls" if self.field == "calls" else "alt_dosages"
+
+    def table_schema(self) -> Schema:
+        """The columns of the .pvar and of the .psam. PlaceError where pgenlib is not installed."""
+        if find_spec("pgenlib") is None:
+            raise PlaceError("pgenlib, which reads .pgen files, is not installed. Install it with: pip install '.[genotypes]'")
+        files = _fileset(*self._pgen())
+        return Schema(files.rows.drop("index", "allele").schema, {self._array: files.people.schema})
+
+    def axes(self) -> Mapping[str, pl.DataFrame]:
+        """The people of the .psam."""
+        return {self._array: _fileset(*self._pgen()).people}
+
+    def genome_build(self) -> str | None:
+        """As the job says, else as the .pvar's header tells."""
+        return self.build or _fileset(*self._pgen()).pvar.build
+
+    def rows(self) -> int | None:
+        """ALT alleles of the .pvar."""
+        return _fileset(*self._pgen()).rows.height
+
+    def sources(self, parallel: int) -> Sequence[PgenSource]:
+        """Ranges of rows, a few per task that can run at once."""
+        pgen, changed = self._pgen()
+        files = _fileset(pgen, changed)
+        height, people = files.rows.height, files.people.height
+        size = height * (packed_width(people) if self.field == "calls" else 4 * people)
+        parts = self.parts or max(min(2 * parallel, size // PART_BYTES_LEAST + 1), size // PART_BYTES_MOST + 1)
+        bounds = [height * i // parts for i in range(parts + 1)]
+        return [PgenSource(pgen, changed, self.field, low, high - low) for low, high in pairwise(bounds)]

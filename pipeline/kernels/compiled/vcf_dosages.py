@@ -1,0 +1,98 @@
+"""ALT dosages of VCF records as bytes: the FORMAT field DS, one decimal number for each ALT allele.
+
+`text` and `bounds` are those of kernels/compiled/vcf.py. Only plain decimals (0, 1.25, .5) and '.' are read; a record with any other text,
+or with a number above 2, is marked as odd and left to the plain code of formats/vcf_dosages.py, which is the oracle of this.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.kernels.compiled.jit import compiled, inlined
+from pipeline.kernels.compiled.vcf import END, FIXED, next_field
+
+_TAB, _COMMA, _DOT, _ZERO, _NINE, _COLON, _D, _S = 9, 44, 46, 48, 57, 58, 68, 83
+_TENS = 10.0 ** np.arange(16)
+_DIGITS = 15  # of these a number is exact in a double, and so is the power of ten that divides it
+
+
+@inlined
+def _place_of_ds(keys: NDArray[np.uint8]) -> int:
+    """Which of the keys of FORMAT is DS, from 0; -1 where none is."""
+    place, begin = 0, 0
+    for at in range(len(keys) + 1):
+        if at == len(keys) or keys[at] == _COLON:
+            if at - begin == 2 and keys[begin] == _D and keys[begin + 1] == _S:
+                return place
+            place, begin = place + 1, at + 1
+    return -1
+
+
+@inlined
+def _read_number(text: NDArray[np.uint8], at: int, end: int) -> tuple[int, float]:
+    """Where the number that begins at `at` ends, and its value: NaN for '.', -1 for what is no plain decimal."""
+    begin, mantissa, digits, decimals, dotted = at, np.int64(0), 0, 0, False
+    while at < end:
+        byte = text[at]
+        if byte == _DOT and not dotted:
+            dotted = True
+        elif _ZERO <= byte <= _NINE:
+            mantissa = mantissa * 10 + (byte - _ZERO)
+            digits += 1
+            decimals += dotted
+        else:
+            break
+        at += 1
+    if digits == 0:
+        return at, np.nan if at == begin + 1 else -1.0
+    return at, mantissa / _TENS[decimals] if digits <= _DIGITS else -1.0
+
+
+@compiled
+def _read_fields(text: NDArray[np.uint8], at: int, end: int, place: int, dosages: NDArray[np.float32]) -> bool:
+    """Fill `dosages: float32[ALT alleles, samples]` of one record; whether all could be read."""
+    alleles, n_samples = dosages.shape
+    for sample in range(n_samples):
+        if at > end:
+            return False
+        colons = 0
+        while at < end and colons < place and text[at] != _TAB:
+            colons += text[at] == _COLON
+            at += 1
+        dosages[:, sample] = np.nan
+        if colons == place and at < end and text[at] != _TAB:
+            for allele in range(alleles):
+                at, dosage = _read_number(text, at, end)
+                if dosage < 0 or dosage > 2:
+                    return False
+                dosages[allele, sample] = dosage
+                if allele == 0 and np.isnan(dosage) and (at >= end or text[at] != _COMMA):
+                    break  # one '.' for all alleles
+                if allele < alleles - 1:
+                    if at >= end or text[at] != _COMMA:
+                        return False
+                    at += 1
+            if alleles and at < end and text[at] != _TAB and text[at] != _COLON:
+                return False
+        at = next_field(text, at, end) + 1
+    return at == end + 1
+
+
+@compiled
+def read_dosages(
+    text: NDArray[np.uint8], bounds: NDArray[np.int64], n_alts: NDArray[np.int64], dosages: NDArray[np.float32], odd: NDArray[np.bool_]
+) -> int:
+    """Fill `dosages: float32[rows, samples]`, a row for each ALT allele of each record in turn, NaN where missing.
+
+    Marks in `odd: bool[records]` those that were not read; returns how many records have no DS.
+    """
+    row = without = 0
+    for record in range(len(bounds)):
+        at, alleles = bounds[record, FIXED], n_alts[record]
+        place = _place_of_ds(text[bounds[record, FIXED - 1] : at - 1])
+        without += place < 0
+        place = 1 << 40 if place < 0 else place  # no field has so many parts
+        odd[record] = not _read_fields(text, at, bounds[record, END], place, dosages[row : row + alleles])
+        row += alleles
+    return without

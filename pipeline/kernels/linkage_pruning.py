@@ -1,0 +1,201 @@
+"""Pruning by linkage disequilibrium, as PLINK's --indep-pairwise does it.
+
+r^2 comes from sums that are whole numbers, so its comparison with a limit is the same everywhere. Packed calls may be NumPy or CuPy
+arrays; positions and decisions lie on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.backend import array_module, to_host
+from pipeline.kernels.genotypes import Array, pack, unpack, variant_blocks
+from pipeline.kernels.linkage import Bools, Samples
+
+MORE = 1 + 2.0**-44
+"""What is larger must be larger by this factor (PLINK 2's tolerance against rounding)."""
+
+_WORDS = 8  # planes are a multiple of so many words, for the widest registers
+
+
+@dataclass(frozen=True)
+class PruneRule:
+    """A window of `size` variants that moves on by `step`, or of `size` base pairs that moves by as little as it can; the limit of r^2."""
+
+    size: int
+    step: int
+    r2: float
+    by_position: bool
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What pruning found of v variants: `removed` and, of these, `constant` (they do not vary among the called), `bool[v]` each.
+
+    `start` is the first variant of the window that waits for more variants, and only what lies before it is settled; `judged` variants
+    have been compared with one another; `apart` says whether variant `start` is too far from the one before it to share a window.
+    """
+
+    removed: Bools
+    constant: Bools
+    start: int = 0
+    judged: int = 0
+    apart: bool = True
+
+
+def prune(
+    packed: Array, positions: NDArray[np.int64], samples: Samples, rule: PruneRule, before: Pruned | None = None, final: bool = True
+) -> Pruned:
+    """Which of the variants `packed: uint8[v, w]` of one chromosome, in order of `positions: int64[v]`, are in linkage with others.
+
+    PLINK's --indep-pairwise in the order of 2.00a3.5: within a window the pairs of variants in order of the first, then the second; of a
+    pair above the limit the one with the commoner major allele goes, else the later one, and the next first variant is taken; again until
+    nothing changes. A variant that does not vary goes too, unless no other could share a window with it.
+
+    A chromosome may come in pieces: `before` is what the last piece gave, cut to its variants from `start` on, which stand before the new
+    ones here; `final` says that no more come.
+    """
+    count, xp = len(packed), array_module(packed)
+    flags = np.zeros((2, count), np.bool_)
+    judged = 0
+    if before is not None:
+        judged = before.judged - before.start
+        flags[0, : len(before.removed) - before.start] = (before.removed & ~before.constant)[before.start :]
+    walk = _walk_compiled if xp is np else _walk
+    start, judged = walk(packed, positions, samples, rule, flags, (judged, final))
+    gaps = np.diff(positions) > rule.size if rule.by_position else np.zeros(max(0, count - 1), np.bool_)
+    apart = np.concatenate([[before is None or before.apart], gaps, [final]])[: count + 1]
+    removed, constant = flags[0], flags[1] & ~(apart[:count] & apart[1:])
+    return Pruned(removed | constant, constant, start, judged, bool(apart[start]))
+
+
+def _walk_compiled(
+    packed: Any, positions: NDArray[np.int64], samples: Samples, rule: PruneRule, flags: Bools, progress: tuple[int, bool]
+) -> tuple[int, int]:
+    from pipeline.kernels.compiled.linkage_pruning import prune_windows
+
+    numbers = (rule.size, rule.step, rule.by_position, rule.r2 * MORE, MORE, samples.count)
+    return prune_windows(np.ascontiguousarray(packed), np.ascontiguousarray(positions), _masks(samples), numbers, flags, progress)
+
+
+def _masks(samples: Samples) -> NDArray[np.uint64]:
+    """Planes `uint64[2, words]` of all people, and of those whose heterozygous calls are missing, in the compiled kernel's order."""
+    flags = np.zeros((2, samples.count), np.uint8)
+    flags[0] = 1
+    flags[1] = 0 if samples.haploid is None else samples.haploid
+    width = 16 * _WORDS * -(-samples.count // (64 * _WORDS))
+    padded = np.zeros((2, width), np.uint8)
+    padded[:, : -(-samples.count // 4)] = pack(flags)
+    words = padded.view(np.uint64)
+    return words[:, ::2] | words[:, 1::2] << np.uint64(1)
+
+
+def _walk(
+    packed: Array, positions: NDArray[np.int64], samples: Samples, rule: PruneRule, flags: Bools, progress: tuple[int, bool]
+) -> tuple[int, int]:
+    """The plain version of the compiled walk: pairs above the limit by matrix products, then the windows over these pairs alone."""
+    judged, final = progress
+    major, flags[1] = _frequencies(packed, samples)
+    partners = _linked_pairs(packed, positions, samples, rule)
+    for first in range(judged):  # these were compared with one another in the piece before
+        partners[first] = [second for second in partners.get(first, []) if second >= judged]
+    removed, frequencies = flags[0].tolist(), major.tolist()
+    active: list[int] = []
+    filled, start = 0, 0
+    for start, end, waits in _windows(positions, rule, final):
+        if waits:
+            break
+        active = [first for first in active if first >= start] + [first for first in range(max(filled, start), end) if first in partners]
+        while _compare(active, partners, removed, frequencies, end):
+            pass
+        filled = judged = end
+    else:
+        start = len(packed)
+    flags[0] = removed
+    return start, max(judged, start)
+
+
+def _compare(active: list[int], partners: dict[int, list[int]], removed: list[bool], major: list[float], end: int) -> bool:
+    """One pass over a window: each first variant with its next partner before `end` that is still there; whether any was removed."""
+    changed = False
+    for first in active:
+        later = partners[first]
+        while not removed[first] and later and later[0] < end:
+            second = later.pop(0)
+            if not removed[second]:
+                removed[first if major[first] > major[second] * MORE else second] = changed = True
+                break
+    return changed
+
+
+def _windows(positions: NDArray[np.int64], rule: PruneRule, final: bool) -> Iterator[tuple[int, int, bool]]:
+    """Every window's begin and end, and whether it waits for variants that are still to come."""
+    start, count = 0, len(positions)
+    while start < count:
+        end = int(np.searchsorted(positions, positions[start] + rule.size, "right")) if rule.by_position else start + rule.size
+        waits = not final and (end > count or (end == count and rule.by_position))
+        end = min(end, count)
+        yield start, end, waits
+        if waits or (final and end == count):
+            return
+        following = int(np.searchsorted(positions, positions[end] - rule.size)) if rule.by_position else start + rule.step
+        start = max(start + 1, following)
+
+
+def _frequencies(packed: Array, samples: Samples) -> tuple[NDArray[np.float64], Bools]:
+    """Frequency of the commoner allele `float64[v]`, all calls counted, and the variants that do not vary once hets of haploids are out."""
+    major, constant = np.empty(len(packed)), np.empty(len(packed), np.bool_)
+    for rows in variant_blocks(len(packed), 8 * samples.count):
+        xp, calls = array_module(packed), unpack(packed[rows], samples.count, np.float64, float("nan"))
+        totals, called = to_host(xp.nansum(1 - calls, axis=1)), to_host((~xp.isnan(calls)).sum(axis=1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            major[rows] = 0.5 + np.abs(totals) / (2.0 * called)
+        centred, present = _centred(packed[rows], samples)
+        sums, squares = xp.abs(centred.sum(axis=1)), (centred * centred).sum(axis=1)
+        constant[rows] = to_host((squares == 0) | (sums == present.sum(axis=1)))
+    return major, constant
+
+
+def _centred(packed: Array, samples: Samples) -> tuple[Array, Array]:
+    """1, 0, -1 for no, one and two copies of ALT, 0 where missing, and 1 where called: `float64[v, n]` each."""
+    xp = array_module(packed)
+    calls = unpack(packed, samples.count, np.float64, float("nan"))
+    if samples.haploid is not None:
+        calls = xp.where(xp.asarray(samples.haploid) & (calls == 1), xp.nan, calls)
+    called = ~xp.isnan(calls)
+    return xp.where(called, 1 - calls, 0.0), called.astype(xp.float64)
+
+
+def _linked_pairs(packed: Array, positions: NDArray[np.int64], samples: Samples, rule: PruneRule) -> dict[int, list[int]]:
+    """Of every variant that has some, the later ones that a window can hold beside it and whose r^2 is above the limit."""
+    if rule.by_position:
+        ends = np.searchsorted(positions, positions + rule.size, "right")
+    else:
+        ends = np.minimum(np.arange(len(packed)) + rule.size, len(packed))
+    firsts, seconds = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for rows in variant_blocks(len(packed), 8 * samples.count):
+        columns = slice(rows.start, int(ends[rows.stop - 1]))
+        covariance, variance, other_variance = _pair_moments(_centred(packed[rows], samples), _centred(packed[columns], samples))
+        above = covariance * covariance > rule.r2 * MORE * variance * other_variance
+        first, second = (to_host(found).astype(np.int64) + rows.start for found in array_module(packed).nonzero(above))
+        paired = (first < second) & (second < ends[first])
+        firsts.append(first[paired])
+        seconds.append(second[paired])
+    first, second = np.concatenate(firsts), np.concatenate(seconds)
+    found, begins = np.unique(first, return_index=True)
+    return {int(name): later.tolist() for name, later in zip(found, np.split(second, begins[1:]), strict=False)}
+
+
+def _pair_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+    """Covariance and both variances of every pair of rows, times the square of the people of both: whole numbers, `float64[v, u]`."""
+    (calls, called), (others, other_called) = first, second
+    people = called @ other_called.T
+    sums, other_sums = calls @ other_called.T, called @ others.T
+    squares, other_squares = (calls * calls) @ other_called.T, called @ (others * others).T
+    covariance = (calls @ others.T) * people - sums * other_sums
+    return covariance, squares * people - sums * sums, other_squares * people - other_sums * other_sums

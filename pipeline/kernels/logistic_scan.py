@@ -1,0 +1,78 @@
+"""A scan of variants for a binary trait: the score test of all, and a regression of its own for those that it finds notable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.backend import array_module
+from pipeline.kernels.genotype_block import GenotypeBlock
+from pipeline.kernels.genotypes import BLOCK_BYTES, Array
+from pipeline.kernels.logistic_design import LogisticDesign
+from pipeline.kernels.logistic_regression import SCORE, WALD, Method, refit
+from pipeline.kernels.logistic_score import FINE, SEPARATED, UNCONVERGED, score_test
+from pipeline.kernels.p_values import z_test_p_values
+
+
+@dataclass(frozen=True)
+class LogisticAssociation:
+    """Results of v variants and one trait; NaN where `reason` is not 0."""
+
+    beta: Array
+    """`float64[v]`: log odds ratio of one more in the genotype; of the score test U / V, one step of Newton's method from no effect."""
+    standard_error: Array
+    """`float64[v]`; of the score test 1 / sqrt(V)."""
+    statistic: Array
+    """`float64[v]`: z."""
+    p_value: Array
+    neg_log_10_p_value: Array
+    n: Array
+    """`int64[v]`: called people."""
+    effect_allele_frequency: Array
+    """`float64[v]`: of ALT among their alleles."""
+    test: Array
+    """`uint8[v]`: place in `TESTS`."""
+    reason: Array
+    """`uint8[v]`: place in `REASONS`, 0 where all is well."""
+
+
+def associate_binary(block: GenotypeBlock, design: LogisticDesign, trait: int, method: Method, screen: float) -> LogisticAssociation:
+    """Associations of every variant of a block with one trait of the design.
+
+    A variant whose score test has a p-value of at most `screen` gets the regression of `method`; 1 takes all, 0 none.
+    """
+    design = design.beside(block.array)
+    xp = array_module(block.array)
+    found = score_test(block, design, trait)
+    beta, error = found.score / found.information, found.information**-0.5
+    test, reason = xp.full(len(block), SCORE, xp.uint8), found.reason.copy()
+    if screen > 0:
+        notable = reason == FINE
+        if screen < 1:
+            notable &= z_test_p_values(beta / error)[0] <= screen
+        rows = xp.nonzero(notable)[0]
+        beta[rows], error[rows], test[rows] = _refitted(block, rows, design, trait, method)
+        failed = rows[xp.isnan(beta[rows])]
+        reason[failed] = xp.where(test[failed] == WALD, xp.uint8(SEPARATED), xp.uint8(UNCONVERGED))
+    statistic = beta / error
+    frequency = found.effect_allele_frequency
+    return LogisticAssociation(beta, error, statistic, *z_test_p_values(statistic), found.n, frequency, test, reason)
+
+
+def _refitted(
+    block: GenotypeBlock, rows: Array, design: LogisticDesign, trait: int, method: Method
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Beta, standard error and test of the variants at `rows`; a few are unpacked at a time."""
+    xp, null = array_module(block.array), design.null(trait)
+    limit = BLOCK_BYTES if xp is np else 16 * BLOCK_BYTES
+    step = max(8, limit // (8 * block.n_samples))
+    fits = []
+    for start in range(0, max(1, len(rows)), step):
+        genotypes = block.part(rows[start : start + step]).coded(slice(None))
+        fits.append(refit(genotypes if design.used == block.n_samples else genotypes[:, design.people], null, method))
+    return (
+        xp.concatenate([fit.beta for fit in fits]),
+        xp.concatenate([fit.standard_error for fit in fits]),
+        xp.concatenate([fit.test for fit in fits]),
+    )

@@ -1,0 +1,237 @@
+"""What the genome scans (linear_gwas, logistic_gwas) share: their tables, parameters, models per chromosome, and rows. Not a stage.
+
+A scan gives `build`, its model of the people that share a missingness, and `test`, the results of a block of variants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from pipeline.backend import array_module, to_host
+from pipeline.columns import VOCABULARY, chromosome_kind
+from pipeline.errors import DataError
+from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
+from pipeline.kernels.genotypes import Array
+from pipeline.part import Part, Schema, added_counts, take
+from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, StageError, Whole, need_array, need_columns, need_numeric
+from pipeline.stages.genomics._sheet import SEX, Sheet, read_sheet
+from pipeline.table import Table
+
+COLUMNS = (
+    "chromosome", "base_pair_location", "effect_allele", "other_allele", "beta", "standard_error", "effect_allele_frequency", "p_value",
+    "neg_log_10_p_value", "variant_id", "n", "trait", "statistic", "test", "reason",
+)  # fmt: skip
+_SCHEMA = {name: VOCABULARY[name].dtype for name in COLUMNS}
+NUMBERS = ("beta", "standard_error", "effect_allele_frequency", "p_value", "neg_log_10_p_value", "statistic")
+
+NO_SEX = "no sex is known for the people, which X and Y need"
+NOT_DIPLOID = "dominant and recessive coding need two copies of the chromosome"
+
+
+class Model(Protocol):
+    """What `build` gives: whom it used and for which traits; the rest is the scan's own."""
+
+    @property
+    def used(self) -> int:
+        """People used."""
+
+    @property
+    def mask(self) -> Array:
+        """`uint8[ceil(n / 4)]`: both bits of the used people's calls are set."""
+
+    @property
+    def trait_names(self) -> tuple[str, ...]:
+        """The traits, in the order of the results."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Results to keep, each array one value a row, by variant and then by trait; NaN stands for null."""
+
+    variant: Array
+    """Place in the block."""
+    trait: Array
+    """Place in the model's traits."""
+    numbers: Mapping[str, Array]
+    """`float64` by name: beta, standard_error, effect_allele_frequency, p_value, neg_log_10_p_value, statistic."""
+    n: Array
+    test: Array
+    """Place in the scan's `tests`."""
+    reason: Array
+    """Place in the scan's `reasons`, 0 where there is a result."""
+    tested: Array
+    """Results of each trait, kept or not, `int64[t]`."""
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Rows], step: int) -> Rows:
+        """The rows of neighbouring blocks of `step` variants each."""
+        if len(blocks) == 1:
+            return blocks[0]
+        xp = array_module(blocks[0].variant)
+        columns = {name: xp.concatenate([getattr(rows, name) for rows in blocks]) for name in ("trait", "n", "test", "reason")}
+        return cls(
+            variant=xp.concatenate([rows.variant + i * step for i, rows in enumerate(blocks)]),
+            numbers={name: xp.concatenate([rows.numbers[name] for rows in blocks]) for name in NUMBERS},
+            tested=sum(rows.tested for rows in blocks),
+            **columns,
+        )
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The sheets of the traits that are missing for the same people, and their models of all people."""
+
+    sheets: list[Sheet]
+    models: list[Any]
+
+
+class Scan(Whole):
+    """Base of the scans: one test of every variant with each trait."""
+
+    roles = ("genotypes", "samples")
+    tests: ClassVar[tuple[str, ...]] = ()
+    reasons: ClassVar[tuple[str, ...]] = ("",)
+
+    traits: ColumnNames = Field(description="Columns of the samples table to explain.")
+    covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
+    coding: Coding = Field(
+        "additive", description="What is counted: copies of ALT, whether there is one (dominant), or whether there are two (recessive)."
+    )
+    sex: ColumnName | None = Field(
+        None, description="Column of the samples table, 1 male, 2 female, null unknown, for X and Y; by default the genotype table's own."
+    )
+    max_p: Share = Field(1.0, description="Give the rows with at most this p-value; below 1, rows without a result go too.")
+
+    def build(self, sheet: Sheet) -> Any:
+        """The `Model` of the people who have all of a sheet's values. Raises DataError where they cannot be fitted."""
+        raise NotImplementedError(f"{type(self).__name__} has no build")
+
+    def test(self, block: GenotypeBlock, model: Any) -> Rows:
+        """The results of a block of variants that `max_p` keeps: p_value <= max_p, and where that is 1 the rows without one too."""
+        raise NotImplementedError(f"{type(self).__name__} has no test")
+
+    def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
+        """One row per variant and trait."""
+        genotypes, samples = schemas["genotypes"], schemas["samples"]
+        if "alt_dosages" not in genotypes.arrays:
+            need_array(genotypes, "calls", "genotypes")
+        need_columns(genotypes, ("chromosome", "base_pair_location", "variant_id", "ref", "alt"), "genotypes")
+        need_columns(samples, ("sample_id",), "samples")
+        need_numeric(samples, (*self.traits, *self.covariates, *([self.sex] if self.sex else [])))
+        if both := sorted({*self.traits} & {*self.covariates}):
+            raise StageError(f"{both[0]!r} is both a trait and a covariate; leave one of them out")
+        for names, what in ((self.traits, "traits"), (self.covariates, "covariates")):
+            if len({*names}) < len(names):
+                raise StageError(f"{what}: {', '.join(names)} names a column twice")
+        return {"": Schema(pl.Schema(_SCHEMA))}
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """Fit what all variants share once, then map over blocks of variants; nothing is exchanged."""
+        genotypes = tables["genotypes"].named(context.name)
+        rows, submit = tables["samples"].named(context.name).map(self.needed).value(), context.session.submit
+        people = genotypes.axes["alt_dosages" if "alt_dosages" in genotypes.axes else "calls"].value()
+        fitted = submit(self.fitted, context.name, people, rows, stage=context.name)
+        return Outcome({"": genotypes.map_parts(self.scan, fitted)}, counts=submit(_tally, fitted, stage=context.name))
+
+    def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
+        """The columns of the samples table that are used."""
+        sex = [pl.col(self.sex).cast(pl.Float64).alias(SEX)] if self.sex else []
+        return samples.select("sample_id", *(pl.col(name).cast(pl.Float64) for name in (*self.traits, *self.covariates)), *sex)
+
+    def fitted(self, stage: str, people: Part, rows: Part) -> Fitted:
+        """The sheets of the traits that are missing for the same people, and their models of all people."""
+        sheets = read_sheet(stage, people.frame, rows.frame, self.traits, self.covariates).groups()
+        return Fitted(sheets, [self.build(sheet) for sheet in sheets])
+
+    def scan(self, part: Part, fitted: Fitted) -> Part:
+        """The results of one part's variants with all traits, in the order of the variants, then of the traits."""
+        kinds = part.frame.select(chromosome_kind().replace({"autosome": "", "par": ""}).fill_null("").alias("kind"))["kind"]
+        found = [
+            self._kind(part, np.flatnonzero((kinds == kind).to_numpy()), kind, sheet, model)
+            for kind in (kinds.unique(maintain_order=True).to_list() or [""])
+            for sheet, model in zip(fitted.sheets, fitted.models, strict=True)
+        ]
+        rows = found[0].frame
+        if len(found) > 1:
+            order = {trait: i for i, trait in enumerate(self.traits)}
+            rows = pl.concat([one.frame for one in found]).sort("row", pl.col("trait").replace_strict(order, return_dtype=pl.Int64))
+        return Part(rows.select(COLUMNS), counts=added_counts([one.counts for one in found]) if self.max_p < 1 else {})
+
+    def _kind(self, part: Part, places: Any, kind: str, sheet: Sheet, model: Any) -> Part:
+        """The rows of the variants at `places`, which lie on one kind of chromosome, for one model's traits."""
+        whole = len(places) == part.frame.height
+        variants = (part.frame if whole else part.frame[places]).with_columns(row=pl.Series(places))
+        arrays = {name: array if whole else take(array, places) for name, array in part.arrays.items()}
+        codes = HAPLOID if kind in {"y", "mt"} else CODES[self.coding]
+        block = GenotypeBlock(arrays.get("calls"), arrays.get("alt_dosages"), len(sheet.traits), codes)
+        if failed := self._untestable(kind, sheet):
+            return self._without(variants, sheet.trait_names, failed)
+        if kind in {"x", "y"}:
+            try:
+                model = self.build(sheet.of_chromosome(kind))
+            except DataError as error:
+                return self._without(variants, sheet.trait_names, f"on chromosome {kind.upper()}: {error}")
+        rows = self.test(block, model)
+        variant, numbers = to_host(rows.variant), {name: to_host(values) for name, values in rows.numbers.items()}
+        counts = [(f"tested_{name}", int(tested)) for name, tested in zip(sheet.trait_names, to_host(rows.tested), strict=True)]
+        kept = np.bincount(to_host(rows.trait), minlength=len(counts))
+        counts += [(f"kept_{name}", int(number)) for name, number in zip(sheet.trait_names, kept, strict=True)]
+        return Part(self._frame(variants, variant, sheet.trait_names, rows, numbers), counts=dict(counts))
+
+    def _untestable(self, kind: str, sheet: Sheet) -> str | None:
+        """Why nothing can be tested on a kind of chromosome; None where it can."""
+        if kind in {"x", "y"} and sheet.sex is None:
+            return NO_SEX
+        return NOT_DIPLOID if kind in {"y", "mt"} and self.coding != "additive" else None
+
+    def _without(self, variants: pl.DataFrame, traits: tuple[str, ...], reason: str) -> Part:
+        """Rows with no results, or no rows where `max_p` keeps only results."""
+        traits = traits if self.max_p == 1 else ()
+        rows = [
+            _named(variants).with_columns(
+                pl.lit(None, VOCABULARY[name].dtype).alias(name) for name in (*NUMBERS, "n")
+            ).with_columns(trait=pl.lit(trait), test=pl.lit(self._test_name(0)), reason=pl.lit(reason))
+            for trait in traits
+        ]  # fmt: skip
+        return Part(pl.concat(rows).select("row", *COLUMNS) if rows else pl.DataFrame(schema={"row": pl.Int64(), **_SCHEMA}))
+
+    def _test_name(self, test: int) -> str:
+        return self.tests[test] + ("" if self.coding == "additive" else f" {self.coding}")
+
+    def _frame(self, variants: pl.DataFrame, variant: Any, traits: tuple[str, ...], rows: Rows, numbers: Mapping[str, Any]) -> pl.DataFrame:
+        """A block's rows as a frame, with `row`, the variant's place in the part."""
+        every = len(variant) == variants.height and bool((variant == np.arange(len(variant))).all())
+        tests = tuple(self._test_name(i) for i in range(len(self.tests)))
+        named = _named(variants) if every else _named(variants)[variant]
+        return named.with_columns(
+            *(pl.Series(name, numbers[name], pl.Float64, nan_to_null=True) for name in NUMBERS),
+            pl.Series("n", to_host(rows.n), pl.Int64),
+            _words("trait", traits, to_host(rows.trait)),
+            _words("test", tests, to_host(rows.test)),
+            _words("reason", (None, *self.reasons[1:]), to_host(rows.reason)),
+        ).select("row", *COLUMNS)
+
+
+def _named(variants: pl.DataFrame) -> pl.DataFrame:
+    return variants.select("row", "chromosome", "base_pair_location", "variant_id", effect_allele="alt", other_allele="ref")
+
+
+def _words(name: str, words: tuple[str | None, ...], places: Any) -> pl.Series | pl.Expr:
+    """A column of words by their places; one word alone is not spelled out row by row."""
+    if len(places) and (places == places[0]).all():
+        return pl.lit(words[int(places[0])], pl.String).alias(name)
+    return pl.Series(name, words, pl.String).gather(places.astype(np.uint32))
+
+
+def _tally(fitted: Fitted) -> dict[str, int]:
+    """People used for each trait, and how many of all used people X leaves out because their sex is not known."""
+    found = {f"people_{trait}": int(model.used) for model in fitted.models for trait in model.trait_names}
+    sex = fitted.sheets[0].sex
+    unknown = 0 if sex is None else int(((sex == 0) & np.any([sheet.complete for sheet in fitted.sheets], axis=0)).sum())
+    return found | ({"people_of_unknown_sex": unknown} if unknown else {})

@@ -1,0 +1,208 @@
+"""Variants in linkage equilibrium: PLINK's --indep-pairwise, chromosome by chromosome and part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Self
+from zlib import crc32
+
+import numpy as np
+import polars as pl
+from pydantic import Field, model_validator
+
+from pipeline.columns import AUTOSOMES
+from pipeline.errors import DataError
+from pipeline.kernels.linkage import Samples
+from pipeline.kernels.linkage_pruning import MORE, Pruned, PruneRule, prune
+from pipeline.part import ROW, Part, Schema, concat_parts, take
+from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
+from pipeline.stages.genomics._linkage import chosen_calls
+from pipeline.table import Table
+
+ORDER = "__order__"  # where a row stood, while lanes take the rows apart
+UNPLACED = "0"  # PLINK's name for no chromosome
+MOST_LANES = 24
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The variants of a chromosome whose windows go on in the next part, from the window's start on, and what was found of them."""
+
+    chromosome: str
+    part: Part
+    found: Pruned
+    position: int  # the last one
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What a lane, a chain of tasks over all parts for some of the chromosomes, has come to after a part."""
+
+    waiting: Waiting | None = None
+    ended: frozenset[str] = frozenset()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class LdPrune(Whole, name="ld_prune", version=1):
+    """Keep variants that are hardly correlated with one another: of a pair in a window with r^2 above `r2` one goes.
+
+    PLINK's --indep-pairwise (order of 2.00a3.5), the same lists. r^2 is of the calls that both variants have, of founders alone where the
+    people have father_id and mother_id. The variant with the rarer minor allele goes, on a tie the later one; also one that does not vary
+    (unless it has no neighbour), and one on chromosome 0. X counts a woman twice, Y is men's alone, and a heterozygous call of a man there
+    or of anybody on MT is missing. Variants must be sorted by position within a chromosome. Filter rare ones first (variant_qc).
+
+    Example:
+        {use: ld_prune, from: passed, as: pruned, window_variants: 50, step: 5, r2: 0.2}
+    """
+
+    roles = ("genotypes",)
+
+    window_variants: int | None = Field(None, ge=2, description="Variants in a window; give this or window_kb.")
+    window_kb: float | None = Field(None, gt=0, le=1_000_000, description="Thousands of base pairs that a window spans.")
+    step: int = Field(1, ge=1, description="Variants by which a window of variants moves; 1 for window_kb.")
+    r2: float = Field(ge=0, lt=1, description="Greatest r^2 of two variants that both stay.")
+
+    @model_validator(mode="after")
+    def _one_window(self) -> Self:
+        if (self.window_variants is None) == (self.window_kb is None):
+            raise ValueError("give either window_variants or window_kb")
+        if self.window_kb is not None and self.step != 1:
+            raise ValueError(f"a window in kb moves from variant to variant, so step is 1, not {self.step}; leave it out")
+        if self.window_variants is not None and self.step > self.window_variants:
+            raise ValueError(f"step {self.step} is more than window_variants {self.window_variants}, which would skip variants")
+        return self
+
+    @property
+    def rule(self) -> PruneRule:
+        """The window and the limit, in base pairs where it is in kb."""
+        by_position = self.window_kb is not None
+        size = int((self.window_kb or 0) * 1000 * MORE) if by_position else int(self.window_variants or 0)
+        return PruneRule(size, self.step, self.r2, by_position)
+
+    def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
+        """The genotype table as it is."""
+        schema = schemas["genotypes"]
+        need_array(schema, "calls", "genotypes")
+        need_columns(schema, ("chromosome", "base_pair_location"), "genotypes")
+        return {"": schema}
+
+    def prepare(self) -> None:
+        """Load the compiled kernel."""
+        prune(np.zeros((2, 1), np.uint8), np.arange(2), Samples(4), self.rule)
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """Lanes of tasks from part to part, each for some of the chromosomes; rows are settled when no window can reach them any more."""
+        genotypes, session, name = tables["genotypes"].named(context.name), context.session, context.name
+        people, parts = genotypes.axes["calls"].value(), genotypes.futures()
+        slots = session.workers * session.threads
+        lanes = min(2 * slots, MOST_LANES) if slots > 1 else 1
+        before: list[Any] = [None] * lanes
+        settled = []
+        for number, part in enumerate(parts):
+            places = [(lane, lanes, number, number == len(parts) - 1) for lane in range(lanes)]
+            before = [session.submit(self.walk, name, place, part, people, before[place[0]], stage=name) for place in places]
+            settled.append(session.submit(_joined, *before, stage=name))
+        table = replace(Table.of(session, name, settled), axes=genotypes.axes, fitted=genotypes.fitted)
+        return Outcome({"": table}, counts=session.submit(_tally, *before, stage=name))
+
+    def walk(
+        self, stage: str, place: tuple[int, int, int, bool], part: Part, people: Part, before: tuple[Part, Lane] | None
+    ) -> tuple[Part, Lane]:
+        """The rows that stay and are settled once a lane has seen this part, and the lane; `place`: lane, lanes, part, whether the last.
+
+        Raises DataError where a chromosome's variants are not together and in order.
+        """
+        lane, lanes, number, last = place
+        state = Lane() if before is None else before[1]
+        order = pl.int_range(pl.len(), dtype=pl.Int64) + (number << 40)
+        numbered = part.replaced(part.frame.with_columns(order.alias(ORDER)))
+        stretches = list(_stretches(part.frame))
+        settled = [_rows(numbered, 0, 0)]
+        if state.waiting and (last if not stretches else stretches[0][0] != state.waiting.chromosome):
+            done, state = self._judge(stage, state, state.waiting.chromosome, settled[0], people, True)
+            settled.append(done)
+        for at, (chromosome, low, high) in enumerate(stretches):
+            if _lane_of(chromosome, lanes) == lane:
+                final = last or at < len(stretches) - 1
+                done, state = self._judge(stage, state, chromosome, _rows(numbered, low, high), people, final)
+                settled.append(done)
+        return concat_parts(settled), state
+
+    def _judge(self, stage: str, state: Lane, chromosome: str | None, piece: Part, people: Part, final: bool) -> tuple[Part, Lane]:
+        """What stays of a chromosome, as far as its variants are here, with those that wait; and the lane after it."""
+        counts = _plus(state.counts, variants_in=piece.frame.height)
+        if chromosome is None or chromosome == UNPLACED:
+            return _rows(piece, 0, 0), replace(state, counts=_plus(counts, unplaced=piece.frame.height))
+        if chromosome in state.ended:
+            raise DataError(
+                f"stage {stage}: the variants of chromosome {chromosome!r} do not stand together. Put a sort by chromosome and "
+                "base_pair_location before this stage."
+            )
+        whole = concat_parts([state.waiting.part, piece]) if state.waiting else piece
+        last = _last_position(stage, chromosome, piece.frame, state.waiting.position if state.waiting else None)
+        calls, samples = chosen_calls(stage, whole.arrays["calls"], people.frame, chromosome)
+        positions = whole.frame["base_pair_location"].cast(pl.Int64).to_numpy()
+        found = prune(calls, positions, samples, self.rule, state.waiting.found if state.waiting else None, final)
+        removed, constant = found.removed[: found.start], found.constant[: found.start]
+        counts = _plus(counts, not_varying=int(constant.sum()), in_linkage=int((removed & ~constant).sum()))
+        stay = _taken(whole, np.flatnonzero(~removed))
+        if final:
+            return stay, Lane(None, state.ended | {chromosome}, counts)
+        rest = _taken(whole, np.arange(found.start, whole.frame.height))
+        return stay, replace(state, waiting=Waiting(chromosome, rest, found, last), counts=counts)
+
+
+def _stretches(variants: pl.DataFrame) -> Iterator[tuple[str | None, int, int]]:
+    """Chromosome, first row and one past the last row of neighbours on one chromosome."""
+    names = variants["chromosome"]
+    begins = [0, *(names.ne_missing(names.shift()).arg_true().to_list()[1:]), len(names)] if len(names) else []
+    for low, high in pairwise(begins):
+        yield names[low], low, high
+
+
+def _lane_of(chromosome: str | None, lanes: int) -> int:
+    """Autosomes go to the lanes forth and back, so that each has long and short ones; the lane depends on the name alone."""
+    number = str(chromosome).lower().removeprefix("chr")
+    place = AUTOSOMES.index(number) if number in AUTOSOMES else crc32(str(chromosome).encode())
+    turn, lane = divmod(place, lanes)
+    return lane if turn % 2 == 0 else lanes - 1 - lane
+
+
+def _last_position(stage: str, chromosome: str, variants: pl.DataFrame, before: int | None) -> int:
+    """The last position, or `before` where there is none. Raises DataError where one is below the one before it, or null."""
+    column = pl.concat([pl.Series([before] if before is not None else [], dtype=pl.Int64), variants["base_pair_location"].cast(pl.Int64)])
+    falls = (column.diff() < 0).arg_true()
+    if column.null_count() or len(falls):
+        what = "a variant has none" if column.null_count() else f"{column[int(falls[0])]} comes after {column[int(falls[0]) - 1]}"
+        raise DataError(
+            f"stage {stage}: the positions on chromosome {chromosome!r} are not in order: {what}. Put a sort by chromosome and "
+            "base_pair_location before this stage."
+        )
+    return int(column[-1])
+
+
+def _rows(part: Part, low: int, high: int) -> Part:
+    return Part(part.frame[low:high], {name: array[low:high] for name, array in part.arrays.items()})
+
+
+def _taken(part: Part, rows: Any) -> Part:
+    return Part(part.frame[rows], {name: take(array, rows) for name, array in part.arrays.items()})
+
+
+def _plus(counts: Mapping[str, int], **more: int) -> dict[str, int]:
+    return {**counts, **{name: counts.get(name, 0) + count for name, count in more.items()}}
+
+
+def _joined(*lanes: tuple[Part, Lane]) -> Part:
+    """What the lanes settled at one part, in the order that the rows had."""
+    whole = concat_parts([settled for settled, _ in lanes])
+    return whole.with_frame(whole.frame.with_row_index(ROW).sort(ORDER).drop(ORDER))
+
+
+def _tally(*lanes: tuple[Part, Lane]) -> dict[str, int]:
+    total = dict.fromkeys(("variants_in", "unplaced", "not_varying", "in_linkage"), 0)
+    for _, lane in lanes:
+        total = _plus(total, **lane.counts)
+    return {**total, "variants_out": total["variants_in"] - total["unplaced"] - total["not_varying"] - total["in_linkage"]}

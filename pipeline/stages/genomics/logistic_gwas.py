@@ -1,0 +1,74 @@
+"""Logistic association of every variant with one or several binary traits, adjusted for covariates."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+from pydantic import Field
+
+from pipeline.backend import array_module
+from pipeline.kernels.genotype_block import GenotypeBlock
+from pipeline.kernels.genotypes import MISSING, pack
+from pipeline.kernels.logistic_design import LogisticDesign
+from pipeline.kernels.logistic_regression import TESTS, Method
+from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
+from pipeline.kernels.logistic_score import FINE, REASONS
+from pipeline.stage import Share
+from pipeline.stages.genomics._scan import NUMBERS, Rows, Scan
+from pipeline.stages.genomics._sheet import Sheet
+
+RESULTS = 1 << 19  # of a block: three such arrays of float64 are 12 MB
+
+
+class LogisticGwas(Scan, name="logistic_gwas", version=1):
+    """Test every variant for an effect on each binary trait, by logistic regression with covariates and intercept.
+
+    A trait is 0 and 1, 1 and 2 (case), or true and false. beta is the log odds ratio for one more ALT allele, statistic is z. Every variant
+    gets the score test; one with a p-value of at most `screen` gets a regression, and the column test says what a row carries: score,
+    wald or firth. In a score row beta is U / V and standard_error 1 / sqrt(V). Complete case: per variant the people with a call; the
+    score test takes the covariates' effects to them by one step of Newton's method. Firth's standard errors are PLINK 2.00a3's.
+
+    People, covariates, sex chromosomes and columns are those of linear_gwas. Unrelated people are assumed.
+
+    Example:
+        {use: logistic_gwas, from: {genotypes: passed, samples: people}, as: gwas, traits: [diabetes], covariates: [age, sex, pc1, pc2]}
+    """
+
+    tests = TESTS
+    reasons = REASONS
+
+    method: Method = Field(
+        "firth_fallback",
+        description="The regression: maximum likelihood (wald), Firth's penalized one, or Firth's where the first has no finite maximum.",
+    )
+    screen: Share = Field(0.05, description="Refit the variants whose score test has at most this p-value; 1 refits all, 0 none.")
+
+    def prepare(self) -> None:
+        """Load the compiled kernels."""
+        design = LogisticDesign.build(np.empty((6, 0)), np.array([[0.0], [1], [0], [1], [0], [1]]))
+        block = GenotypeBlock(pack(np.array([[0, 1, 1, 2, 0, MISSING]], np.uint8)), None, 6)
+        associate_binary(block, design, 0, "wald" if self.method == "wald" else "firth", 1)
+
+    def build(self, sheet: Sheet) -> LogisticDesign:
+        """Covariates made orthonormal, and each trait's null model."""
+        return LogisticDesign.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
+
+    def test(self, block: GenotypeBlock, model: LogisticDesign) -> Rows:
+        """Every variant with every trait of the design."""
+        design, step = model.beside(block.array), max(1, RESULTS // len(model.trait_names))
+        found = [self._rows(block.part(slice(start, start + step)), design) for start in range(0, max(1, len(block)), step)]
+        return Rows.joined(found, step)
+
+    def _rows(self, block: GenotypeBlock, design: LogisticDesign) -> Rows:
+        """The results to keep of a block that is small enough to hold all of them."""
+        found = [associate_binary(block, design, trait, self.method, self.screen) for trait in range(len(design.trait_names))]
+        xp = array_module(block.array)
+        by_trait = {field.name: xp.stack([getattr(one, field.name) for one in found], axis=1) for field in fields(LogisticAssociation)}
+        kept = xp.ones(by_trait["p_value"].shape, bool) if self.max_p >= 1 else by_trait["p_value"] <= self.max_p
+        variant, trait = xp.nonzero(kept)
+        rows = {name: values[variant, trait] for name, values in by_trait.items()}
+        return Rows(
+            variant=variant, trait=trait, numbers={name: rows[name] for name in NUMBERS}, n=rows["n"], test=rows["test"],
+            reason=rows["reason"], tested=(by_trait["reason"] == FINE).sum(axis=0),
+        )  # fmt: skip

@@ -1,0 +1,151 @@
+"""Dosages of VCFs, FORMAT field DS: the plain code and cyvcf2 (htslib) are the oracles of the compiled kernel."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cyvcf2 import VCF
+from numpy.typing import NDArray
+
+from pipeline.errors import InputError
+from pipeline.formats import vcf_text
+from pipeline.formats.vcf import VcfInput
+from pipeline.formats.vcf_dosages import read_plain_dosages
+from pipeline.formats.vcf_header import VcfHeader
+from pipeline.formats.vcf_records import TAIL, Records
+from pipeline.formats.vcf_text import parse_records
+from pipeline.part import concat_parts
+
+TextFile = Callable[[str, bytes], Path]
+HEADER = VcfHeader("x.vcf", ("s1", "s2"), ())
+META = b"""##fileformat=VCFv4.3
+##contig=<ID=20,length=64444167>
+##FORMAT=<ID=GT,Number=1,Type=String,Description="Genotype">
+##FORMAT=<ID=DS,Number=A,Type=Float,Description="Dosage">
+##FORMAT=<ID=GP,Number=G,Type=Float,Description="Probabilities">
+#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\t"""
+
+
+def record(*samples: bytes, alt: bytes = b"C", keys: bytes = b"GT:DS", position: int = 100) -> bytes:
+    return b"\t".join((b"20", b"%d" % position, b"rs1", b"A", alt, b".", b".", b".", keys, *samples)) + b"\n"
+
+
+def random_records(n_samples: int, count: int, seed: int) -> list[bytes]:
+    """Records with DS in any place, or none, of one ALT allele or two, with and without values."""
+    rng, found = random.Random(seed), list[bytes]()
+
+    def number() -> str:
+        return rng.choice(
+            ["0", "1", "2", "2.000", ".", f"{rng.random():.3f}", f"{2 * rng.random():.12f}", f"{rng.random():.17f}", "1e-3", ".5", "1."]
+        )
+
+    for i in range(count):
+        keys = rng.choice([b"GT:DS", b"GT:DS:GP", b"DS", b"GT:GP:DS", b"GT"])
+        alt = rng.choice([b"C", b"C", b"C,G", b"."])
+        samples = []
+        for _ in range(n_samples):
+            dosages = ",".join(number() for _ in range(alt.count(b",") + 1)) if alt != b"." and rng.random() < 0.9 else "."
+            parts = {"GT": "0|1", "DS": dosages, "GP": "0.1,0.2,0.7"}
+            text = [parts[key] for key in keys.decode().split(":")]
+            samples.append(":".join(text[:1] if rng.random() < 0.1 else text).encode())
+        found.append(record(*samples, alt=alt, keys=keys, position=i + 1))
+    return found
+
+
+def oracle(path: Path) -> NDArray[np.float32]:
+    """Dosages by htslib, a row for each ALT allele."""
+    rows, file = [], VCF(str(path))
+    for site in file:
+        values = site.format("DS")
+        for k in range(len(site.ALT)):
+            if values is None:
+                rows.append(np.full(len(file.samples), np.nan, np.float32))
+            else:
+                rows.append(values[:, k] if values.shape[1] > k else np.full(len(values), np.nan, np.float32))
+    return np.array(rows, np.float32)
+
+
+@pytest.mark.parametrize("n_samples", [1, 4, 7, 33])
+def test_vcf_input__dosages_are_what_htslib_reads(text_file: TextFile, n_samples: int) -> None:
+    names = b"\t".join(b"s%d" % i for i in range(n_samples)) + b"\n"
+    lines = random_records(n_samples, 150, n_samples)
+    path = text_file("a.bgzip.vcf.gz", META + names + b"".join(lines))
+    table = VcfInput.model_validate({"path": str(path), "field": "dosages", "parts": 3})
+    whole = concat_parts([source.load() for source in table.sources(2)])
+    assert list(table.table_schema().arrays) == list(table.axes()) == ["alt_dosages"]
+    assert whole.arrays["alt_dosages"].dtype == np.float32
+    np.testing.assert_array_equal(whole.arrays["alt_dosages"], oracle(path))
+    assert whole.counts["without_ds"] == sum(b"\tGT\t" in line for line in lines)
+    assert whole.counts["records"] == 150
+
+
+@pytest.mark.parametrize("n_samples", [1, 5, 32])
+def test_parse_records__compiled_and_plain_code_read_the_same_dosages(n_samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    header, lines = VcfHeader("x.vcf", tuple(f"s{i}" for i in range(n_samples)), ()), random_records(n_samples, 90, 3)
+    fields = [line.rstrip().split(b"\t", TAIL) for line in lines]
+    n_alts = np.array([{b".": 0, b"C": 1, b"C,G": 2}[line[4]] for line in fields])
+    plain = read_plain_dosages(Records("x.vcf", header.samples, fields, n_alts))
+    odd: list[int] = []
+
+    def seen(records: Records) -> NDArray[np.float32]:
+        odd.append(len(records.fields))
+        return read_plain_dosages(records)
+
+    monkeypatch.setattr(vcf_text, "read_plain_dosages", seen)
+    np.testing.assert_array_equal(parse_records(b"".join(lines), header, "dosages").array, plain)
+    assert 0 < odd[0] < 90
+
+
+def test_parse_records__a_record_without_ds_is_missing_throughout() -> None:
+    found = parse_records(record(b"0/1", b"1/1", keys=b"GT") + record(b"0/1:0.9", b"1/1"), HEADER, "dosages")
+    np.testing.assert_array_equal(found.array, np.array([[np.nan, np.nan], [0.9, np.nan]], np.float32))
+    assert found.counts.without_ds == 1
+
+
+def test_parse_records__of_nothing_are_no_dosages() -> None:
+    assert parse_records(b"", HEADER, "dosages").array.shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (record(b"0/1:1"), r"record 20:100 has 10 fields where 11 are expected"),
+        (record(b"0/1:1", b"0/1:1", b"0/1:1"), r"record 20:100 has 12 fields where 11 are expected"),
+        (record(b"0/1", keys=b"GT"), r"record 20:100 has 10 fields where 11 are expected"),
+        (record(b"0/1:1", b"0/1:2.1"), r"record 20:100, sample 's2': '2\.1' is no ALT dosage \(DS is a number from 0 to 2"),
+        (record(b"0/1:-0.1", b"0/1:1"), r"sample 's1': '-0\.1' is no ALT dosage"),
+        (record(b"0/1:x", b"0/1:1"), r"sample 's1': 'x' is no ALT dosage"),
+        (record(b"0/1:1_0", b"0/1:1"), r"sample 's1': '1_0' is no ALT dosage"),
+        (record(b"0/1:inf", b"0/1:1"), r"sample 's1': 'inf' is no ALT dosage"),
+        (record(b"0/1:1,1", b"0/1:1"), r"sample 's1': '1,1' has 2 dosages, but the record has 1 ALT allele"),
+        (record(b"0/1:1", b"0/1:1,1", alt=b"C,G"), r"sample 's1': '1' has 1 dosages, but the record has 2 ALT allele"),
+    ],
+)
+def test_parse_records__refuses_what_is_no_dosage(line: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_records(record(b"0/0:0", b"0/1:1", position=7) + line, HEADER, "dosages")
+
+
+def test_vcf_input__needs_the_field_in_the_header(text_file: TextFile) -> None:
+    path = text_file("a.plain.vcf", META.replace(b"ID=DS", b"ID=DX") + b"s\n" + record(b"0/1", keys=b"GT"))
+    with pytest.raises(InputError, match=r"a\.plain\.vcf: its header has no FORMAT field DS \(it has: GT, DX, GP\); .* field: calls"):
+        VcfInput.model_validate({"path": str(path), "field": "dosages"}).table_schema()
+
+
+@pytest.mark.parametrize(
+    ("meta", "given", "build"),
+    [
+        (META, None, "GRCh38"),
+        (META, "hg19", "GRCh37"),
+        (META.replace(b",length=64444167", b""), None, None),
+        (META.replace(b"length=64444167", b"assembly=b37"), None, "GRCh37"),
+        (META.replace(b",length=64444167>", b">\n##reference=file:///ref/hg38.fa"), None, "GRCh38"),
+    ],
+)
+def test_vcf_input__tells_the_genome_build(text_file: TextFile, meta: bytes, given: str | None, build: str | None) -> None:
+    path = text_file("a.plain.vcf", meta + b"s\n")
+    assert VcfInput.model_validate({"path": str(path), "build": given}).genome_build() == build

@@ -1,0 +1,167 @@
+"""polygenic_score."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pipeline.errors import DataError
+from pipeline.part import Part
+from pipeline.session import ClusterSession, Session
+from pipeline.stage import StageError
+from pipeline.stages.genomics.polygenic_score import PolygenicScore
+from tests.harness import plan_stage, run_parts
+from tests.kernels.plink_files import assert_printed, floats, needs_data, read_columns
+from tests.stages.genomics.cohorts import HAPMAP3, Cohort, hapmap3, run, same_for_any_parts, small_cohort
+
+Missing = Literal["mean", "ignore"]
+
+
+def weights_of(*rows: tuple[Any, ...]) -> pl.DataFrame:
+    return pl.DataFrame(rows, ["variant_id", "effect_allele", "weight"], orient="row")
+
+
+def small_weights(cohort: Cohort | None = None) -> pl.DataFrame:
+    """Weights of most variants, every third for REF, in another order, with strangers and a wrong allele."""
+    frame = (cohort or small_cohort()).rows.frame[:50]
+    rng = np.random.default_rng(2)
+    allele = pl.when(pl.int_range(pl.len()) % 3 == 0).then("ref").otherwise("alt")
+    known = frame.select("variant_id", effect_allele=allele, weight=pl.Series(rng.normal(size=frame.height)))
+    others = weights_of(("rs51", "AC", 9.0), ("x1", "A", 9.0), ("x2", "C", 9.0))
+    return pl.concat([known, others])[rng.permutation(frame.height + 3)]
+
+
+@needs_data
+@pytest.mark.parametrize(("missing", "name"), [("mean", "prs"), ("ignore", "prs_nomeanimp")])
+def test_polygenic_score__is_what_plink_printed_for_hapmap3(missing: Missing, name: str) -> None:
+    weights = weights_of(*((i, a, float(w)) for i, a, w in (line.split() for line in (HAPMAP3 / "prs.weights").read_text().splitlines())))
+    found = run(PolygenicScore(missing=missing), {"genotypes": hapmap3(), "weights": weights}, 4)[""]
+    table = read_columns(HAPMAP3 / f"{name}.sscore")
+    assert found.frame["sample_id"].to_list() == table["IID"].tolist()
+    assert_printed(found.frame["score_sum"], table["SCORE1_SUM"], 5e-6)
+    assert_printed(found.frame["score_average"], table["SCORE1_AVG"], 5e-6)
+    # PLINK prints the called alleles either way, and divides by all of them where it imputes.
+    used = floats(table["ALLELE_CT"]) / 2 if missing == "ignore" else np.full(957, 11)
+    assert found.frame["variants_used"].to_list() == used.tolist()
+    assert found.counts == {"weights_in": 11, "weights_unmatched": 0, "other_alleles": 0, "weights_out": 11}
+
+
+@pytest.mark.parametrize("missing", ["mean", "ignore"])
+def test_polygenic_score__is_the_same_in_any_parts_and_processes(missing: Missing, workers: ClusterSession) -> None:
+    weights = small_weights()
+    found = same_for_any_parts(PolygenicScore(missing=missing), {"genotypes": small_cohort(), "weights": weights}, workers)[""]
+    assert found.frame.schema == pl.Schema(
+        {"sample_id": pl.String(), "score_sum": pl.Float64(), "score_average": pl.Float64(), "variants_used": pl.Int64()}
+    )
+    assert found.counts == {"weights_in": 53, "weights_unmatched": 2, "other_alleles": 1, "weights_out": 50}
+    turned = run(PolygenicScore(missing=missing), {"genotypes": small_cohort(), "weights": weights.reverse()})[""]
+    np.testing.assert_allclose(turned.frame["score_sum"], found.frame["score_sum"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("missing", ["mean", "ignore"])
+def test_polygenic_score__equals_the_definition_with_one_allele_on_mt(missing: Missing) -> None:
+    cohort, weights = small_cohort(), small_weights()
+    found = run(PolygenicScore(missing=missing), {"genotypes": cohort, "weights": weights}, 2)[""].frame
+    by_id = {row["variant_id"]: row for row in weights.iter_rows(named=True)}
+    sums, alleles, used = np.zeros((3, cohort.people.height))
+    for row, codes in zip(cohort.rows.frame.iter_rows(named=True), cohort.codes, strict=True):
+        weight = by_id.get(row["variant_id"])
+        if weight is None or weight["effect_allele"] not in (row["ref"], row["alt"]):
+            continue
+        called, ploidy = codes != 3, 1 if row["chromosome"] == "MT" else 2
+        effect = (2.0 - codes if weight["effect_allele"] == row["ref"] else codes.astype(float)) * ploidy / 2
+        effect[~called] = effect[called].mean() if missing == "mean" else 0
+        counts = called | (missing == "mean")
+        sums, alleles, used = sums + weight["weight"] * effect, alleles + ploidy * counts, used + counts
+    np.testing.assert_allclose(found["score_sum"], sums, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found["score_average"], sums / alleles, rtol=1e-12, atol=1e-12)
+    assert found["variants_used"].to_list() == used.tolist()
+
+
+def test_polygenic_score__counts_mt_as_plink_does() -> None:
+    """PLINK 2.00a3.5 gave five homozygous calls on MT, of weight 0.5 each, a sum of 2.5 of 5 alleles."""
+    cohort = small_cohort(8, 3)
+    rows = cohort.rows.frame.with_columns(chromosome=pl.lit("MT"))[:5]
+    calls = np.full((5, 1), 0b101010, np.uint8)
+    weights = rows.select("variant_id", effect_allele="alt", weight=pl.lit(0.5))
+    found = run(PolygenicScore(), {"genotypes": Cohort(Part(rows, {"calls": calls}), cohort.people), "weights": weights})[""].frame
+    assert found.rows() == [(f"p{i}", 2.5, 0.5, 5) for i in range(3)]
+
+
+@pytest.mark.parametrize("missing", ["mean", "ignore"])
+def test_polygenic_score__takes_dosages_where_there_are_some(missing: Missing) -> None:
+    cohort, weights = small_cohort(), small_weights()
+    dosages = np.where(cohort.codes == 3, np.nan, cohort.codes).astype(np.float32)
+    stage, axes = PolygenicScore(missing=missing), {"calls": cohort.people, "alt_dosages": cohort.people}
+    of_calls = run(stage, {"genotypes": cohort, "weights": weights})[""].frame
+    for arrays in ({"alt_dosages": dosages}, {"alt_dosages": dosages, "calls": np.zeros_like(cohort.rows.arrays["calls"])}):
+        tables = {"genotypes": [Part(cohort.rows.frame, arrays)], "weights": [Part(weights)]}
+        found = run_parts(stage, tables, Session(), axes)[""][0].frame
+        np.testing.assert_allclose(found["score_sum"], of_calls["score_sum"], rtol=1e-12)
+        assert found["variants_used"].equals(of_calls["variants_used"])
+
+
+def test_polygenic_score__is_null_for_a_person_without_calls() -> None:
+    weights = weights_of(("rs59", "A", 1.0), ("rs1", "G", 0.5))
+    cohort = small_cohort()
+    person = int(np.flatnonzero(cohort.codes[1] == 3)[0])
+    found = run(PolygenicScore(missing="ignore"), {"genotypes": cohort, "weights": weights})[""].frame
+    assert found.row(person)[1:] == (None, None, 0)
+    assert found["score_sum"].null_count() == int((cohort.codes[1] == 3).sum())
+
+
+def test_polygenic_score__refuses_weights_that_meet_nothing() -> None:
+    cases = [
+        (weights_of(("chr1:5", "A", 1.0)), r"none of the 1 weights is in the genotype table; .*'chr1:5'.* the genotypes \['rs0', 'rs1'\]"),
+        (weights_of(("rs0", "T", 1.0)), "none of the 1 weights has its alleles in the genotype table"),
+    ]
+    for weights, message in cases:
+        with pytest.raises(DataError, match=f"stage tested: {message}"):
+            run(PolygenicScore(), {"genotypes": small_cohort(), "weights": weights}, 3)
+
+
+def test_polygenic_score__refuses_weights_given_twice_and_weights_that_are_no_numbers() -> None:
+    cases = [
+        (weights_of(("rs0", "A", 1.0), ("rs0", "A", 2.0)), "the weights name 'rs0' with effect allele 'A' more than once"),
+        (weights_of(("rs0", "A", 1.0), ("rs1", "C", float("nan"))), "1 rows of the weights lack .* such as .'rs1', 'C', nan"),
+        (weights_of(("rs0", "A", 1.0), ("rs1", "C", None)), "1 rows of the weights lack"),
+        (weights_of(("rs0", "A", 1.0), (None, "C", 1.0)), "1 rows of the weights lack"),
+    ]
+    for weights, message in cases:
+        with pytest.raises(DataError, match=f"stage tested: {message}"):
+            run(PolygenicScore(), {"genotypes": small_cohort(), "weights": weights})
+
+
+def test_polygenic_score__refuses_a_weight_of_several_variants_but_not_two_alleles_of_one_site() -> None:
+    cohort = small_cohort(12, 5)
+    split = cohort.rows.frame.with_columns(
+        variant_id=pl.Series([*(f"rs{i}" for i in range(10)), "m", "m"]),
+        ref=pl.Series([*"ACGTACGTAC", "A", "A"]),
+        alt=pl.Series([*"CGTACGTACG", "C", "G"]),
+    )
+    data = Cohort(cohort.rows.replaced(split), cohort.people)
+    fine = run(PolygenicScore(), {"genotypes": data, "weights": weights_of(("rs0", "C", 1.0), ("m", "C", 1.0))}, 3)[""]
+    assert fine.counts["weights_out"] == 2
+    with pytest.raises(DataError, match=r"stage tested: 1 weights meet several variants of the genotype table each, such as 'm'"):
+        run(PolygenicScore(), {"genotypes": data, "weights": weights_of(("rs0", "C", 1.0), ("m", "A", 1.0))}, 3)
+
+
+def test_polygenic_score__refuses_tables_without_its_columns() -> None:
+    cohort, weights = small_cohort(), small_weights()
+    axes = {"calls": cohort.people}
+    cases: list[tuple[Any, pl.DataFrame, str]] = [
+        (cohort.rows.frame, weights, "the table given as 'genotypes' has no calls"),
+        (cohort.rows, weights.rename({"weight": "weights"}), "the table given as 'weights' has no column 'weight'.*weights"),
+        (cohort.rows, weights.cast({"weight": pl.String}), "column 'weight' is String, and numbers are needed"),
+        (
+            cohort.rows,
+            weights.with_columns(variant_id=1),
+            "column 'variant_id' of the table given as 'weights' is Int32, and text is needed",
+        ),
+    ]
+    for genotypes, given, message in cases:
+        with pytest.raises(StageError, match=message):
+            plan_stage(PolygenicScore(), {"genotypes": genotypes, "weights": given}, axes)
