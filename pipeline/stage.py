@@ -219,5 +219,6 @@ def need_numeric(schema: Schema, columns: Sequence[str]) -> None:
 def need_array(schema: Schema, array: str, role: str) -> pl.Schema:
     """The axis of an array that a table must have; StageError where it has none."""
     if array not in schema.arrays:
-        raise StageError(f"the table given as {role!r} has no {array} (a genotype table comes from a vcf, plink, pgen or bgen input). It has: {schema}")
+        made = "a genotype table comes from a vcf, plink, pgen or bgen input"
+        raise StageError(f"the table given as {role!r} has no {array} ({made}). It has: {schema}")
     return schema.arrays[array]

@@ -105,7 +105,7 @@ def test_schemas__of_every_table_are_those_of_the_run(small: Path) -> None:
             r"job\.yaml:7:\d+: stages\.model\.target: .*'text'.*",
         ),
         (("{use: standardize, from: left, as: some, columns: [text]}",), r"job\.yaml:6:55: stages\.some\.columns: column 'text' is String"),
-        (("{use: variant_qc, from: left, as: some}",), r"job\.yaml:6:5: stages\.some: .*has no calls .*vcf or plink input"),
+        (("{use: variant_qc, from: left, as: some}",), r"job\.yaml:6:5: stages\.some: .*has no calls .*vcf, plink, pgen or bgen input"),
         (("{use: select, from: left.samples, as: some, columns: [x]}",), r"job\.yaml:6:25: stages\.some\.from: .*'left\.samples'"),
     ],
 )

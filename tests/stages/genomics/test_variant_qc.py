@@ -196,5 +196,7 @@ def test_variant_qc__refuses_parameters(given: dict[str, float], message: str) -
 
 
 def test_variant_qc__refuses_a_table_without_calls() -> None:
-    with pytest.raises(StageError, match=r"given as 'genotypes' has no calls \(a genotype table comes from a vcf or plink input\)"):
+    with pytest.raises(
+        StageError, match=r"given as 'genotypes' has no calls \(a genotype table comes from a vcf, plink, pgen or bgen input\)"
+    ):
         plan_stage(qc(), {"genotypes": small_cohort().rows.frame})
