@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-import pipeline
 from benchmarks.harness import python, timed
 from pipeline.formats.plink_files import read_bed, read_bim, read_fam, write_plink
 
@@ -44,7 +43,11 @@ class Cohort:
     def write_covariates(self, eigenvec: Path, path: Path, axes: int) -> None:
         """PLINK's covariate file with its first principal components added."""
         covariates = pl.read_csv(self.covar, separator="\t")
-        found = pl.read_csv(eigenvec, separator="\t").select("IID", *(f"PC{i}" for i in range(1, axes + 1)))
+        found = (
+            pl.read_csv(eigenvec, separator="\t")
+            .rename({"#IID": "IID"}, strict=False)
+            .select(pl.col("IID").cast(pl.String), *(f"PC{i}" for i in range(1, axes + 1)))
+        )
         self._write(covariates.join(found, on="IID", maintain_order="left"), path)
 
     def pgen(self, name: str) -> Path:
@@ -90,8 +93,8 @@ class Cohort:
         ]
         job = self.folder / "convert.yaml"
         job.write_text("\n".join(lines), encoding="utf-8")
-        run = pipeline.load(job).run()
-        Path(f"{run.path}/genotypes").rename(path)
+        timed(python("-m", "pipeline.run", str(job), "--quiet"))
+        (self.folder / "convert" / "current" / "genotypes").rename(path)
 
     def _double(self) -> None:
         """The cohort with every chromosome's variants twice, the second time further along."""

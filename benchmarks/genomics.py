@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ruamel.yaml import YAML
 
-import pipeline
 from benchmarks.cohort import Cohort
 from benchmarks.harness import Timing, python, timed, write_result
+from benchmarks.warm import Warm
 
 THREADS = 2
 COVARIATES = [f"c{i}" for i in range(1, 11)]
@@ -188,13 +188,13 @@ def measure(name: str, runner: Runner, runs: int) -> dict[str, Any]:
     job = runner.job(name, work, work.data)
     command = python("-m", "pipeline.run", str(job), "--quiet")
     warm, whole, peer = list[float](), list[Timing](), list[Timing]()
-    for counted in range(runs + 1):
-        seconds = float(pipeline.load(job).run().record["seconds"])
-        ours, theirs = timed(command), runner.plink(work)
-        if counted:
-            warm.append(seconds)
-            whole.append(ours)
-            peer.append(theirs)
+    with Warm() as process:
+        for counted in range(runs + 1):
+            seconds, ours, theirs = process.run(job), timed(command), runner.plink(work)
+            if counted:
+                warm.append(seconds)
+                whole.append(ours)
+                peer.append(theirs)
     ours_s = [round(run.seconds, 3) for run in whole] if work.whole else [round(seconds, 3) for seconds in warm]
     taken_off = 0.0 if work.whole else plink_startup() * len(work.plink)
     peer_s = [round(run.seconds - taken_off, 3) for run in peer]

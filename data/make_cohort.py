@@ -3,9 +3,9 @@
     python data/make_cohort.py --out DIR [--people 2500] [--variants 200000] [--missing 0.005] [--seed 20261121]
 
 Written to DIR: cohort.{bed,bim,fam} and cohort.vcf.gz (missing calls at random), complete.{bed,bim,fam} (the same calls, none missing) and
-samples.csv: sample_id, sex, population, ten covariates c1 to c10, a hundred traits y1 to y100, and case_30 and case_2 (0 or 1; 30 % and 2 %
-cases). Stretches of 22 autosomes come from msprime under the history of make_genomics.py. The same seed gives the same files (same library
-versions), however many processes work.
+samples.csv: sample_id, sex, population, ten covariates c1 to c10 (the first two tell the populations apart), a hundred traits y1 to y100,
+and case_30 and case_2 (0 or 1; 30 % and 2 % cases). Stretches of 22 autosomes come from msprime under the history of make_genomics.py. The
+same seed gives the same files (same library versions), however many processes work.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pipeline.kernels.genotypes import pack, unpack
 
 TRAITS, COVARIATES = 100, 10
 CAUSAL_SHARE = 0.3  # of a trait's variance, over 20 variants
+ANCESTRY = np.array([[1.0, 0.0], [-0.5, 0.87], [-0.5, -0.87]])  # c1 and c2 of each population, as two principal components would be
 VCF_ROWS = 500
 
 
@@ -68,7 +69,8 @@ def sheet(calls: Calls, people: list[int], seed: int) -> pl.DataFrame:
     """Everyone's sex, population, covariates and traits."""
     rng, count = np.random.default_rng([seed, 2]), sum(people)
     population = np.repeat(np.arange(len(people)), people)
-    covariates = rng.normal(size=(count, COVARIATES)) + population[:, None] * rng.normal(0, 0.3, COVARIATES)
+    covariates = rng.normal(size=(count, COVARIATES))
+    covariates[:, :2] = 0.05 * covariates[:, :2] + ANCESTRY[population]
     traits = np.column_stack([_trait(calls, covariates, rng) for _ in range(TRAITS + 2)])
     liabilities = {"case_30": (traits[:, -2], 0.7), "case_2": (traits[:, -1], 0.98)}
     columns: dict[str, Floats] = {f"c{i + 1}": covariates[:, i] for i in range(COVARIATES)}

@@ -39,8 +39,24 @@ def limit_threads(threads: int | None = None) -> dict[str, str]:
     return {name: os.environ.setdefault(name, value) for name, value in wanted.items()}
 
 
-if "polars" not in sys.modules:
-    limit_threads()
+_NUMPY_CAME_FIRST = "numpy" in sys.modules
+limit_threads()
+
+
+@contextmanager
+def blas_limited() -> Iterator[None]:
+    """Hold BLAS to the threads of `limit_threads` where NumPy was loaded before it could be told (in a notebook, say).
+
+    Two tasks whose products each took all cores were half as fast as two of one thread.
+    """
+    if not _NUMPY_CAME_FIRST:
+        yield
+        return
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), user_api="blas"):
+        yield
+
 
 if TYPE_CHECKING:
     import polars as pl

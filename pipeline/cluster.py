@@ -18,7 +18,7 @@ from typing import Any
 
 import dask
 
-from pipeline.backend import Backend, cores, gpu_count, limit_threads
+from pipeline.backend import Backend, blas_limited, cores, gpu_count, limit_threads
 from pipeline.errors import PlaceError
 from pipeline.job import ClusterSpec
 from pipeline.part import register_with_dask
@@ -82,7 +82,8 @@ def open_cluster(spec: ClusterSpec, backend: Backend) -> Iterator[Cluster]:
         threads = list(client.nthreads().values())
         if backend == "gpu" and kind == "scheduler":
             _need_gpus(client)
-        yield Cluster(kind, client, len(threads), max(threads), backend, _dashboard(client, spec, kind))
+        with blas_limited():
+            yield Cluster(kind, client, len(threads), max(threads), backend, _dashboard(client, spec, kind))
     finally:
         client.close()
         if kind != "scheduler":

@@ -60,7 +60,7 @@ def table(run: Run, output: str) -> pl.DataFrame:
 
 
 def test_genomics_job__writes_what_it_says(run: Run) -> None:
-    assert run.outputs == ["ancestry", "associations", "best", "importance", "predictions", "samples", "variants"]
+    assert run.outputs == ["ancestry", "associations", "best", "importance", "linkage", "loci", "predictions", "samples", "variants"]
     variants, samples, ancestry = table(run, "variants"), table(run, "samples"), table(run, "ancestry")
     measures = ["call_rate", "alt_frequency", "minor_allele_frequency", "hwe_p_value"]
     assert variants.columns == ["chromosome", "base_pair_location", "variant_id", "ref", "alt", *measures]
@@ -118,10 +118,13 @@ def test_genomics_job__the_record_tells_what_ran(run: Run) -> None:
     stages = record["stages"]
     ran = [
         "people_passed",
+        "unrelated",
         "passed",
+        "pruned",
         "axes",
         "people",
         "gwas",
+        "loci",
         "divided",
         "training_people",
         "screen",
@@ -140,7 +143,10 @@ def test_genomics_job__the_record_tells_what_ran(run: Run) -> None:
     assert (passed["variants_in"], passed["variants_out"]) == (21300, 20089)
     assert sum(passed[name] for name in ("low_call_rate", "low_maf", "out_of_hardy_weinberg")) == 21300 - 20089
     assert stages["people"]["counts"] == {"matched": 1180, "multiplied": 0, "lost": 12}
-    assert stages["axes"]["counts"] == {"variants_used": 20089, "people": 1192}
+    pruned = stages["pruned"]["counts"]
+    assert pruned["variants_in"] - pruned["in_linkage"] == pruned["variants_out"] == stages["axes"]["counts"]["variants_used"] < 20089
+    assert stages["axes"]["counts"]["people"] == stages["unrelated"]["counts"]["people_out"] == 1192
+    assert (stages["loci"]["rows_out"], stages["loci"]["counts"]["unmatched"]) == (6, 0)
     splits = table(run, "predictions")["split"].value_counts().rows()
     assert {name: stages["risk"]["counts"][f"rows_{name}"] for name, _ in splits} == dict(splits)
 
@@ -253,7 +259,7 @@ def test_genomics_job__on_two_processes_gives_the_same(tmp_path: Path, run: Run)
     other = run_job(tmp_path, cluster={"kind": "local", "workers": 2, "dashboard": False}, inputs__cohort__parts=7)
     assert other.record["cluster"]["workers"] == 2
     assert other.record["inputs"]["cohort"]["parts"] != run.record["inputs"]["cohort"]["parts"]
-    for output in ("variants", "samples", "ancestry", "associations", "best"):
+    for output in ("variants", "samples", "ancestry", "associations", "loci", "best"):
         assert_frame_equal(table(other, output), table(run, output), rel_tol=TOLERANCE, abs_tol=TOLERANCE)
     assert_frame_equal(table(other, "predictions"), table(run, "predictions"), rel_tol=1e-6, abs_tol=1e-6)
     assert other.record["stages"]["passed"]["counts"] == run.record["stages"]["passed"]["counts"]
@@ -274,6 +280,8 @@ def hapmap3(tmp_path_factory: pytest.TempPathFactory) -> Run:
         inputs__cohort={"format": "plink", "path": str(DATA / "hapmap3" / "data.bed")},
         inputs__sheet={"format": "csv", "path": str(folder / "hm3.csv"), "columns": types},
         **{f"stages__passed__{name}": 0 for name in ("min_call_rate", "min_maf", "min_hwe_p")},
+        stages__unrelated__max_kinship=0.5,
+        stages__axes__from="passed",
         stages__gwas__traits=["y_lin", "y_null"],
         stages__gwas__covariates=["age", "sex01", *PCS],
         stages__screen__traits=["ill"],

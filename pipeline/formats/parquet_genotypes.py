@@ -48,7 +48,7 @@ def _tables(ranges: Sequence[RowRange]) -> Iterator[Any]:
             if not groups:
                 yield file.schema_arrow.empty_table()
             for group, start in groups:
-                table, low = file.read_row_group(group), max(piece.offset - start, 0)
+                table, low = file.read_row_group(group, use_threads=False), max(piece.offset - start, 0)
                 yield table.slice(low, piece.offset + piece.rows - start - low)
 
 

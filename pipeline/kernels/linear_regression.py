@@ -91,7 +91,9 @@ def _associate_compiled(block: GenotypeBlock, design: Design, missing: Missing) 
     from pipeline.kernels.compiled.linear import regress
     from pipeline.kernels.compiled.products import calls_product
 
-    calls = block.calls & design.mask  # and contiguous, and no view of a file's bytes: numba would compile for those once more
+    calls = block.calls
+    if design.used < design.n_samples or not (calls.flags.c_contiguous and calls.flags.writeable):
+        calls = calls & design.mask  # no view of a file's bytes, either: numba would compile for those once more
     found = Association.empty(len(block), design.residuals.shape[1])
     values, totals = design.values(), (design.residuals**2).sum(axis=0)
     product = calls_product(calls, values, block.codes)

@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.backend import array_module
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, unpack, variant_blocks
 
-_SMALL = 1_000
+_SMALL = 2_000
 """Samples up to which float64 is quick enough."""
 
 
@@ -80,7 +80,7 @@ def variant_products(packed: Array, n_samples: int, values: Array, vectors: Arra
 
 
 def single_rows(packed: Array, n_samples: int, block: int) -> int:
-    """Variants, from the first on, that a processor multiplies in float32: whole blocks of `block`, of more than 1,000 samples.
+    """Variants, from the first on, that a processor multiplies in float32: whole blocks of `block`, of more than 2,000 samples.
 
     Over a whole block the rounding of float32 averages out. The rest, smaller cohorts, and everything on a GPU, where it costs no more, is
     multiplied in float64.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -173,3 +174,17 @@ def test_open_cluster__names_a_scheduler_without_workers(monkeypatch: pytest.Mon
         spec = ClusterSpec(kind="scheduler", address=empty.scheduler_address)
         with pytest.raises(PlaceError, match=r"has no worker\. Start one with: dask worker tcp://127\.0\.0\.1"), open_cluster(spec, "cpu"):
             raise AssertionError
+
+
+def test_open_cluster__holds_blas_to_one_thread_where_numpy_came_first() -> None:
+    code = (
+        "import numpy; from threadpoolctl import threadpool_info; from pipeline.cluster import open_cluster; from pipeline.job import ClusterSpec\n"
+        "count = lambda: {pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas'}\n"
+        "before = count()\n"
+        "with open_cluster(ClusterSpec(kind='local', dashboard=False), 'cpu'): print(before, count())\n"
+        "print(before == count())"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in {"OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0].endswith("{1}")
+    assert done.stdout.splitlines()[1] == "True"
