@@ -89,7 +89,7 @@ def prune(window: str, **options: Any) -> Work:
 
 QC: list[dict[str, Any]] = [
     {"use": "sample_qc", "from": "calls", "as": "people"},
-    {"use": "variant_qc", "from": "people", "as": "measured"},
+    {"use": "variant_qc", "from": "calls", "as": "measured"},
 ]
 CHAIN: list[dict[str, Any]] = [
     {"use": "sample_qc", "from": "calls", "as": "people", "min_call_rate": 0.95},

@@ -20,6 +20,7 @@ from pipeline.formats.parquet_ranges import RowRange, bunches, cut, footer, row_
 from pipeline.part import Part, Schema, read_frame
 
 PART_BYTES_LEAST, PART_BYTES_MOST = 8 << 20, 256 << 20  # bytes in a part: fewer parts and larger ones than one thinks
+GENOTYPE_BYTES_MOST = 64 << 20  # kernels read them from memory many times faster than they make their results: small parts cost nothing
 ROW_GROUP = 250_000
 
 
@@ -115,8 +116,9 @@ class ParquetInput(InputFormat):
         groups = [piece for file in files for piece in row_groups(file)]
         sizes = [sum(int(footer(piece.path).row_group(group).total_byte_size) for group, _ in piece.groups()) for piece in groups]
         total = sum(sizes)
-        wanted = self.parts or max(min(parallel, total // PART_BYTES_LEAST + 1), total // PART_BYTES_MOST + 1)
         arrays = self._arrays(files)
+        rounds = total // (parallel * (GENOTYPE_BYTES_MOST if arrays else PART_BYTES_MOST)) + 1
+        wanted = self.parts or max(min(parallel, total // PART_BYTES_LEAST + 1), parallel * rounds if rounds > 1 else 1)
         if self.parts and wanted > len(groups):
             groups = [some for piece in groups for some in cut(piece, -(-wanted // len(groups)))]
             sizes = [piece.rows for piece in groups]

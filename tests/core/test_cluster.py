@@ -178,7 +178,8 @@ def test_open_cluster__names_a_scheduler_without_workers(monkeypatch: pytest.Mon
 
 def test_open_cluster__holds_blas_to_one_thread_where_numpy_came_first() -> None:
     code = (
-        "import numpy; from threadpoolctl import threadpool_info; from pipeline.cluster import open_cluster; from pipeline.job import ClusterSpec\n"
+        "import numpy; from threadpoolctl import threadpool_info\n"
+        "from pipeline.cluster import open_cluster; from pipeline.job import ClusterSpec\n"
         "count = lambda: {pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas'}\n"
         "before = count()\n"
         "with open_cluster(ClusterSpec(kind='local', dashboard=False), 'cpu'): print(before, count())\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import struct
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,10 @@ import polars as pl
 import pytest
 import statsmodels.api as sm
 from polars.testing import assert_frame_equal
+
+from pipeline.formats.plink_files import read_bed, read_bim
+from pipeline.formats.vcf import VcfInput
+from pipeline.kernels.genotypes import unpack
 
 DATA = Path(__file__).parents[2] / "data"
 GENOMICS, LOANS = DATA / "genomics", DATA / "loans"
@@ -224,3 +229,24 @@ def test_shipped_loans__have_gaps_bad_values_and_a_label() -> None:
     label = valid.group_by("loan_id").agg(label=pl.col("days_late").max() >= 90)
     assert 0.05 < label.select(pl.col("label").mean()).item() < 0.1
     assert len(label) < len(loans)
+
+
+def test_make_cohort__writes_three_views_of_the_same_calls(tmp_path: Path) -> None:
+    out = tmp_path / "cohort"
+    subprocess.run(
+        [sys.executable, DATA / "make_cohort.py", "--out", out, "--people", "60", "--variants", "400", "--missing", "0.05"],
+        check=True,
+        capture_output=True,
+    )
+    variants = read_bim(out / "cohort.bim").height
+    complete, spoiled = (unpack(read_bed(out / f"{name}.bed", 0, variants, 60), 60, np.uint8) for name in ("complete", "cohort"))
+    assert 390 <= variants <= 400
+    assert not (complete == 3).any()
+    assert 0.04 < (spoiled == 3).mean() < 0.06
+    np.testing.assert_array_equal(spoiled[spoiled < 3], complete[spoiled < 3])
+    vcf = VcfInput.model_validate({"path": str(out / "cohort.vcf.gz")})
+    calls = np.concatenate([source.load().arrays["calls"] for source in vcf.sources(1)])
+    np.testing.assert_array_equal(calls, read_bed(out / "cohort.bed", 0, variants, 60))
+    sheet = pl.read_csv(out / "samples.csv")
+    assert sheet.height == 60
+    assert sheet["case_30"].sum() == 18

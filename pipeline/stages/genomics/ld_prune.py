@@ -16,7 +16,7 @@ from pipeline.columns import AUTOSOMES
 from pipeline.errors import DataError
 from pipeline.kernels.linkage import Samples
 from pipeline.kernels.linkage_pruning import MORE, Pruned, PruneRule, prune
-from pipeline.part import ROW, Part, Schema, concat_parts, take
+from pipeline.part import Part, Schema, concat_parts, take
 from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
 from pipeline.stages.genomics._linkage import chosen_calls
 from pipeline.table import Table
@@ -108,9 +108,11 @@ class LdPrune(Whole, name="ld_prune", version=1):
         return Outcome({"": table}, counts=session.submit(_tally, *before, stage=name))
 
     def walk(
-        self, stage: str, place: tuple[int, int, int, bool], part: Part, people: Part, before: tuple[Part, Lane] | None
-    ) -> tuple[Part, Lane]:
-        """The rows that stay and are settled once a lane has seen this part, and the lane; `place`: lane, lanes, part, whether the last.
+        self, stage: str, place: tuple[int, int, int, bool], part: Part, people: Part, before: tuple[list[Part], Lane] | None
+    ) -> tuple[list[Part], Lane]:
+        """The rows that stay and are settled once a lane has seen this part, by chromosome (an empty piece first), and the lane.
+
+        `place`: lane, lanes, part, whether the last.
 
         Raises DataError where a chromosome's variants are not together and in order.
         """
@@ -128,7 +130,7 @@ class LdPrune(Whole, name="ld_prune", version=1):
                 final = last or at < len(stretches) - 1
                 done, state = self._judge(stage, state, chromosome, _rows(numbered, low, high), people, final)
                 settled.append(done)
-        return concat_parts(settled), state
+        return settled, state
 
     def _judge(self, stage: str, state: Lane, chromosome: str | None, piece: Part, people: Part, final: bool) -> tuple[Part, Lane]:
         """What stays of a chromosome, as far as its variants are here, with those that wait; and the lane after it."""
@@ -195,13 +197,14 @@ def _plus(counts: Mapping[str, int], **more: int) -> dict[str, int]:
     return {**counts, **{name: counts.get(name, 0) + count for name, count in more.items()}}
 
 
-def _joined(*lanes: tuple[Part, Lane]) -> Part:
-    """What the lanes settled at one part, in the order that the rows had."""
-    whole = concat_parts([settled for settled, _ in lanes])
-    return whole.with_frame(whole.frame.with_row_index(ROW).sort(ORDER).drop(ORDER))
+def _joined(*lanes: tuple[list[Part], Lane]) -> Part:
+    """What the lanes settled at one part, in the order that the rows had: a chromosome's stand together, so pieces are put in order."""
+    pieces = [piece for settled, _ in lanes for piece in settled if piece.frame.height]
+    whole = concat_parts(sorted(pieces, key=lambda piece: int(piece.frame[ORDER][0])) or lanes[0][0][:1])
+    return whole.replaced(whole.frame.drop(ORDER))
 
 
-def _tally(*lanes: tuple[Part, Lane]) -> dict[str, int]:
+def _tally(*lanes: tuple[list[Part], Lane]) -> dict[str, int]:
     total = dict.fromkeys(("variants_in", "unplaced", "not_varying", "in_linkage"), 0)
     for _, lane in lanes:
         total = _plus(total, **lane.counts)
