@@ -69,12 +69,12 @@ def significant(t: Array, df: Array, max_p: float) -> tuple[Array, Array, Array,
 
 
 def _least_t(df: Array, max_p: float) -> Array:
-    """A |t| a little below the one whose two-sided p-value is `max_p` (or 1e-250, where that is smaller), for each of `df`; found on the host."""
+    """A |t| a little below the one whose two-sided p-value is `max_p` (or 1e-250, where that is smaller), for each of `df`."""
     from scipy.special import stdtrit
 
     xp = array_module(df)
     values, places = xp.unique(df, return_inverse=True)
-    freedom = np.maximum(to_host(values), 1)
+    freedom = np.maximum(to_host(values), 1)  # a few numbers: on the host, where the function is
     return xp.asarray(np.minimum(-stdtrit(freedom, max(max_p, 1e-250) / 2), 1e100) * (1 - 1e-7))[places]
 
 
