@@ -37,7 +37,7 @@ test-gpu:
 
 schema: $(VENV)/.cpu
 	$(BIN)/python -m pipeline.run --schema > jobs/schema.json
-	$(BIN)/python -c "from pipeline.describe import stage_reference; print(stage_reference(), end='')" > docs/stages.md
+	$(BIN)/python -c "from pipeline.job.describe import stage_reference; print(stage_reference(), end='')" > docs/stages.md
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed: install one, or name it: make run PYTHON=/path/to/python3.12"; exit 2; }

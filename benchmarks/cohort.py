@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.harness import python, timed
-from pipeline.formats.plink_files import read_bed, read_bim, read_fam, write_plink
+from pipeline.formats._plink.bed_files import read_bed, read_bim, read_fam, write_plink
 
 SHIFT_BP = 300_000_000  # puts the second copy of a chromosome behind the first
 COPIES = {"cohort": "cohort", "complete": "complete", "pruned": "cohort", "doubled": "doubled"}

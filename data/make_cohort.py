@@ -23,7 +23,7 @@ import polars as pl
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from data.make_genomics import LENGTHS_MB, POPULATIONS, Calls, Floats, Settings, bgzf_blocks, simulate_stretch, stretches
-from pipeline.formats.plink_files import write_plink
+from pipeline.formats._plink.bed_files import write_plink
 from pipeline.kernels.genotypes import pack, unpack
 
 TRAITS, COVARIATES = 100, 10

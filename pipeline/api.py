@@ -12,20 +12,20 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.backend import choose_backend
-from pipeline.cluster import Cluster, check_cluster, kind_of, open_cluster
-from pipeline.display import Display, Quiet
+from pipeline.backend.engines import choose_backend
+from pipeline.clusters.cluster import Cluster, check_cluster, kind_of, open_cluster
 from pipeline.errors import DataError, PipelineError, RefusedError, RunError, near
-from pipeline.execute import Executed, execute
-from pipeline.imports import check_imports
-from pipeline.job import Job
-from pipeline.loader import load as load_job
-from pipeline.manifest import RunView, current_run, read_current
-from pipeline.plan import Plan, make_plan
-from pipeline.publish import Results, RunFolder, refuse_output_inside_input
-from pipeline.record import RunRecord
-from pipeline.report import write_report
-from pipeline.store import open_store
+from pipeline.job.load import load as load_job
+from pipeline.job.spec import Job
+from pipeline.plan.plan import Plan, make_plan
+from pipeline.report.report import write_report
+from pipeline.results.manifest import RunView, current_run, read_current
+from pipeline.results.publish import Results, RunFolder, refuse_output_inside_input
+from pipeline.results.store import open_store
+from pipeline.running.display import Display, Quiet
+from pipeline.running.execute import Executed, execute
+from pipeline.running.kept_inputs import check_imports
+from pipeline.running.record import RunRecord
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from pipeline.errors import InputError, JobError, near
-from pipeline.node import Source
-from pipeline.part import Part, Schema
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.steps import Source
 
 Paths = Annotated[
     tuple[str, ...],
@@ -83,7 +83,7 @@ class InputFormat(BaseModel):
         return self.model_copy(update={"path": tuple(path if "://" in path else str(Path(path).absolute()) for path in self.path)})
 
     def keeps_import(self) -> bool:
-        """Whether the job wants the table kept as Parquet and read from there (pipeline/imports.py)."""
+        """Whether the job wants the table kept as Parquet and read from there (running/kept_inputs.py)."""
         return False
 
     def rows(self) -> int | None:
@@ -91,7 +91,7 @@ class InputFormat(BaseModel):
         return None
 
     def genome_build(self) -> str | None:
-        """The genome build of the positions, as formats/builds.py names it: by the job (an input's key `build`), else by the header."""
+        """The genome build of the positions, as genome/builds.py names it: by the job (an input's key `build`), else by the header."""
         return None
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pipeline.errors import PipelineError, RefusedError
 
 if TYPE_CHECKING:
-    from pipeline.plan import Plan
+    from pipeline.plan.plan import Plan
 
 SIGNAL_EXITS = 128
 
@@ -79,16 +79,16 @@ def _do(options: argparse.Namespace) -> int:
     for key, value in (("results", options.out), ("backend", options.backend), ("cluster", options.cluster)):
         if value is not None:
             overrides.append(f"{key}={value}")
-    from pipeline import backend
     from pipeline.api import LoadedJob
-    from pipeline.loader import load
+    from pipeline.backend import engines
+    from pipeline.job.load import load
 
     job = LoadedJob(load(options.job, overrides))
     if options.check or options.explain:
         return _planned(options, job.plan())
-    from pipeline.display import make_display
+    from pipeline.running.display import make_display
 
-    backend.lean_imports = True
+    engines.lean_imports = True
     job.run(make_display("json" if options.json else "quiet" if options.quiet else None))
     return 0
 
@@ -110,7 +110,7 @@ def _planned(options: argparse.Namespace, plan: Plan) -> int:
 def _tell(options: argparse.Namespace) -> int:
     import json
 
-    from pipeline.describe import describe_stage, job_schema, list_stages
+    from pipeline.job.describe import describe_stage, job_schema, list_stages
 
     if options.list:
         print(list_stages())

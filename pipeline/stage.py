@@ -14,10 +14,10 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from pipeline.errors import near
-from pipeline.expression import check_filter
-from pipeline.part import Part, Schema, empty_part
-from pipeline.session import Session
-from pipeline.table import Fitted, Table
+from pipeline.sql.expression import check_filter
+from pipeline.tables.part import Part, Schema, empty_part
+from pipeline.tables.session import Session
+from pipeline.tables.table import Fitted, Table
 
 # A column's name; a list of names (one name alone may stand without brackets).
 ColumnName = Annotated[str, Field(min_length=1, title="column name")]

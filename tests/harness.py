@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 from polars.testing import assert_frame_equal
 
-from pipeline.backend import Backend
-from pipeline.part import Part, Schema, added_counts, concat_parts, register_with_dask, take
-from pipeline.session import ClusterSession, Session
+from pipeline.backend.engines import Backend
 from pipeline.stage import Context, Stage
-from pipeline.table import Table
+from pipeline.tables.part import Part, Schema, added_counts, concat_parts, register_with_dask, take
+from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.table import Table
 
 Data = pl.DataFrame | Part
 Tables = Mapping[str, Data]

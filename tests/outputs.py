@@ -9,12 +9,12 @@ from typing import Any
 import polars as pl
 
 from pipeline.format import OutputFormat
-from pipeline.job import Output
-from pipeline.jobfile.yaml_tree import Place
-from pipeline.part import Part, Schema
-from pipeline.session import Session
-from pipeline.table import Table
-from pipeline.writing import submit_output
+from pipeline.job.spec import Output
+from pipeline.job.yaml_tree import Place
+from pipeline.running.writing import submit_output
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.session import Session
+from pipeline.tables.table import Table
 from tests.harness import cut, even_sizes
 
 

@@ -14,10 +14,10 @@ import polars as pl
 from polars.testing import assert_frame_equal
 
 from pipeline.kernels.genotypes import MISSING, pack
-from pipeline.part import Part, concat_parts
 from pipeline.registry import stage_class
-from pipeline.session import Session
 from pipeline.stage import Stage
+from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.session import Session
 from tests.harness import Tables, cut, even_sizes, height, run_parts
 
 EXACT, SUMS, P_VALUES, EIGENVECTORS = 0.0, 1e-12, 1e-9, 1e-8

@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 import pipeline
 from pipeline.api import LoadedJob, Run
 from pipeline.errors import DataError, JobError, RefusedError, RunError
-from pipeline.manifest import verify
+from pipeline.results.manifest import verify
 from tests.small import current_run, inside, replace_in, write_small_job
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipeline.cluster import CONNECT_TIMEOUT_S
-from pipeline.manifest import verify
+from pipeline.clusters.cluster import CONNECT_TIMEOUT_S
+from pipeline.results.manifest import verify
 from tests.small import PEOPLE, Ended, copied, current_run, inside, last_record, published_job, replace_in, run_main, run_process
 
 ROOT = Path(__file__).parents[1]
@@ -357,14 +357,14 @@ def test_results__that_another_run_writes(folder: Path) -> None:
     ],
 )
 def test_place__that_cannot_be_had(folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str) -> None:
-    monkeypatch.setattr("pipeline.backend._visible_gpus", list)
+    monkeypatch.setattr("pipeline.backend.engines._visible_gpus", list)
     assert_refused(folder, message, *arguments)
     assert_refused(folder, message, *arguments, "--check")
 
 
 def test_scheduler__that_does_not_answer_is_said_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert CONNECT_TIMEOUT_S <= 10
-    monkeypatch.setattr("pipeline.cluster.CONNECT_TIMEOUT_S", 1)
+    monkeypatch.setattr("pipeline.clusters.cluster.CONNECT_TIMEOUT_S", 1)
     message = r"cluster scheduler: no Dask scheduler answers at tcp://127\.0\.0\.1:1 within 1 s\. Is it running, and does a firewall"
     assert_refused(folder, message, "--cluster", "tcp://127.0.0.1:1")
     assert not [name for name in (folder / "results" / "runs").iterdir() if not (name / "manifest.json").exists()]

@@ -17,9 +17,9 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from pipeline.api import Run, load, open_run
 from pipeline.formats.vcf import VcfInput
-from pipeline.manifest import verify
-from pipeline.part import concat_parts
+from pipeline.results.manifest import verify
 from pipeline.stages.genomics.linear_gwas import LinearGwas
+from pipeline.tables.part import concat_parts
 from tests.kernels.plink_files import DATA, floats, needs_data, read_columns
 from tests.stages.genomics.cohorts import AUTOSOMES, HAPMAP3, Cohort
 from tests.stages.genomics.cohorts import run as run_stage

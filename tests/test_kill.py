@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.manifest import verify
+from pipeline.results.manifest import verify
 from tests.small import current_run, inside, last_record, published_job, run_main, start
 
 KILLS = 8

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.manifest import verify
+from pipeline.results.manifest import verify
 from tests.small import copied, current_run, inside, last_record, published_job, run_main, run_process, start
 
 ROOT = Path(__file__).parents[1]

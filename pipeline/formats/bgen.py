@@ -20,13 +20,13 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.columns import VOCABULARY
 from pipeline.errors import InputError, PlaceError
 from pipeline.format import InputFormat
-from pipeline.formats.builds import Build, build_field
-from pipeline.formats.plink_files import CHROMOSOME_CODES, read_columns, refuse_same_ids
+from pipeline.formats._plink.bed_files import CHROMOSOME_CODES, read_columns, refuse_same_ids
+from pipeline.genome.builds import Build, build_field
 from pipeline.kernels.genotypes import MISSING, pack, packed_width
-from pipeline.part import Part, Schema
+from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.part import Part, Schema
 
 VARIANT = pl.Schema({name: VOCABULARY[name].dtype for name in ("chromosome", "base_pair_location", "variant_id", "ref", "alt")})
 PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20  # of calls, or of dosages

@@ -5,35 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
 
 import polars as pl
 from pydantic import Field
 
 from pipeline.errors import InputError, near
 from pipeline.format import InputFormat, OutputFormat
-from pipeline.formats.csv_problems import first_problem, header_line
-from pipeline.part import Part, Schema
+from pipeline.formats._csv_problems import first_problem, header_line
+from pipeline.tables.dtypes import DTYPES, DtypeName
+from pipeline.tables.part import Part, Schema
 
-DTYPES: dict[str, pl.DataType] = {
-    "string": pl.String(),
-    "boolean": pl.Boolean(),
-    "int8": pl.Int8(),
-    "int16": pl.Int16(),
-    "int32": pl.Int32(),
-    "int64": pl.Int64(),
-    "uint8": pl.UInt8(),
-    "uint16": pl.UInt16(),
-    "uint32": pl.UInt32(),
-    "uint64": pl.UInt64(),
-    "float32": pl.Float32(),
-    "float64": pl.Float64(),
-    "date": pl.Date(),
-    "datetime": pl.Datetime("us"),
-}
-DtypeName = Literal[
-    "string", "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "date", "datetime"
-]
 INFER_ROWS = 10_000
 SEPARATORS = "\t;|,"
 

@@ -13,12 +13,12 @@ from typing import Annotated
 import polars as pl
 from pydantic import BeforeValidator, Field
 
-from pipeline.columns import VOCABULARY
 from pipeline.errors import InputError
 from pipeline.format import InputFormat
-from pipeline.formats.bgzf import TextRange, file_kind, open_text, read_lines, reading
-from pipeline.formats.builds import Build, build_field, build_in_text
-from pipeline.part import Part, Schema
+from pipeline.formats._bgzip.blocks import TextRange, file_kind, open_text, read_lines, reading
+from pipeline.genome.builds import Build, build_field, build_in_text
+from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.part import Part, Schema
 
 COLUMNS = ("chromosome", "start", "end", "strand", "feature", "gene_id", "gene_name", "gene_type")
 GENES = pl.Schema({name: VOCABULARY[name].dtype for name in COLUMNS})

@@ -16,13 +16,13 @@ from urllib.parse import quote
 
 import polars as pl
 
-from pipeline.columns import chromosome_key
 from pipeline.errors import JobError, near
 from pipeline.format import JoinedOutput, Piece, join_files
-from pipeline.formats.bgzf import EOF_BLOCK
-from pipeline.formats.bgzip_writer import bgzip
-from pipeline.formats.builds import Build, build_field
-from pipeline.part import Part, Schema
+from pipeline.formats._bgzip.blocks import EOF_BLOCK
+from pipeline.formats._bgzip.writer import bgzip
+from pipeline.genome.builds import Build, build_field
+from pipeline.tables.columns import chromosome_key
+from pipeline.tables.part import Part, Schema
 
 MANDATORY: tuple[tuple[str, ...], ...] = (
     ("chromosome",),

@@ -10,14 +10,14 @@ from typing import Any, Literal
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend import to_host
-from pipeline.columns import AXES, AXIS_IDS
+from pipeline.backend.engines import to_host
 from pipeline.errors import InputError
 from pipeline.format import InputFormat, OutputFormat
-from pipeline.formats.builds import Build, build_field
-from pipeline.formats.parquet_genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
-from pipeline.formats.parquet_ranges import RowRange, bunches, cut, footer, row_groups
-from pipeline.part import Part, Schema, read_frame
+from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
+from pipeline.formats._parquet.ranges import RowRange, bunches, cut, footer, row_groups
+from pipeline.genome.builds import Build, build_field
+from pipeline.tables.columns import AXES, AXIS_IDS
+from pipeline.tables.part import Part, Schema, read_frame
 
 PART_BYTES_LEAST, PART_BYTES_MOST = 8 << 20, 256 << 20  # bytes in a part: fewer parts and larger ones than one thinks
 GENOTYPE_BYTES_MOST = 64 << 20  # kernels read them from memory many times faster than they make their results: small parts cost nothing

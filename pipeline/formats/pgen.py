@@ -18,10 +18,10 @@ from pydantic import Field
 
 from pipeline.errors import InputError, PlaceError
 from pipeline.format import InputFormat
-from pipeline.formats.builds import Build, build_field
-from pipeline.formats.plink2_files import PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
+from pipeline.formats._plink.pgen_files import PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
+from pipeline.genome.builds import Build, build_field
 from pipeline.kernels.genotypes import packed_width
-from pipeline.part import Part, Schema
+from pipeline.tables.part import Part, Schema
 
 PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20  # of calls, or of dosages
 BLOCK_BYTES = 1 << 18  # of calls of a byte each: stays in a core's cache

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import polars as pl
 
-from pipeline.backend import to_host
+from pipeline.backend.engines import to_host
 from pipeline.errors import InputError, JobError
 from pipeline.format import InputFormat, JoinedOutput, Piece, join_files
-from pipeline.formats.builds import Build, build_field
-from pipeline.formats.plink_files import (
+from pipeline.formats._plink.bed_files import (
     BED_MAGIC,
     bed_rows,
     bed_shape_check,
@@ -25,7 +24,8 @@ from pipeline.formats.plink_files import (
     read_bim,
     read_fam,
 )
-from pipeline.part import Part, Schema
+from pipeline.genome.builds import Build, build_field
+from pipeline.tables.part import Part, Schema
 
 PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20
 

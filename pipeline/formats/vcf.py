@@ -13,13 +13,13 @@ from pydantic import Field as Key
 
 from pipeline.errors import InputError
 from pipeline.format import InputFormat
-from pipeline.formats.bgzf import TextRange, plan_ranges, read_lines, text_size
-from pipeline.formats.builds import Build, build_field
-from pipeline.formats.tabix import read_index
-from pipeline.formats.vcf_header import VcfHeader, read_header
-from pipeline.formats.vcf_region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
-from pipeline.formats.vcf_text import VARIANT_COLUMNS, Field, concat_records, parse_records
-from pipeline.part import Part, Schema
+from pipeline.formats._bgzip.blocks import TextRange, plan_ranges, read_lines, text_size
+from pipeline.formats._bgzip.tabix import read_index
+from pipeline.formats._vcf.header import VcfHeader, read_header
+from pipeline.formats._vcf.region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
+from pipeline.formats._vcf.text import VARIANT_COLUMNS, Field, concat_records, parse_records
+from pipeline.genome.builds import Build, build_field
+from pipeline.tables.part import Part, Schema
 
 ARRAYS = {"calls": "calls", "dosages": "alt_dosages"}
 """The array of the genotype table, by the field that is read."""

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from pipeline.kernels.key_hash import fnv1a
-from pipeline.part import Part, Schema
 from pipeline.stage import StageError, need_columns
-from pipeline.table import Table
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.table import Table
 
 STEP = 0x9E3779B97F4A7C15  # splitmix64 (Steele, Lea & Flood, OOPSLA 2014): its step, and below its two multipliers
 FRACTION, HASHED = "__fraction__", "__hashed__"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from pipeline.backend import refusals
-from pipeline.expression import FUNCTIONS, check_value, finite
-from tests.expression_page import EXAMPLES, Example, frame_of, on_cpu_only
+from pipeline.backend.engines import refusals
+from pipeline.sql.expression import FUNCTIONS, check_value, finite
+from tests.sql.expression_page import EXAMPLES, Example, frame_of, on_cpu_only
 
 pytestmark = pytest.mark.contract
 

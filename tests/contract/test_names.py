@@ -13,15 +13,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.backend import engine, spread_engine
-from pipeline.cluster import cuda_options
-from pipeline.job import ClusterSpec
+from pipeline.backend.engines import engine, spread_engine
+from pipeline.clusters.cluster import cuda_options
+from pipeline.job.spec import ClusterSpec
 
 pytestmark = pytest.mark.contract
 
 PACKAGE = Path(__file__).parents[2] / "pipeline"
 DEVICE_LIBRARIES = {"cudf", "cudf_polars", "cupy", "cupyx", "dask_cuda", "distributed_ucxx", "pynvml", "rmm"}
-SEAM = (PACKAGE / "backend.py", PACKAGE / "cluster.py")
+SEAM = (*(PACKAGE / "backend").glob("*.py"), *(PACKAGE / "clusters").glob("*.py"))
 MODULES = {"array_module": "cupy", "special_module": "cupyx.scipy.special"}
 UFUNC_KEYWORDS = {"out", "dtype", "casting"}
 

@@ -10,14 +10,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from pipeline.backend import UntranslatableError, collect, refusals
+from pipeline.backend.engines import UntranslatableError, collect, refusals
 from pipeline.errors import PipelineError
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
-from pipeline.node import Source
 from pipeline.registry import stage_class, stage_files
-from pipeline.session import Session
-from pipeline.writing import _selected, _sorted
+from pipeline.running.writing import _selected, _sorted
+from pipeline.tables.session import Session
+from pipeline.tables.steps import Source
 from tests.harness import cut, run_parts
 from tests.stage_examples import EXAMPLES, FRAME, IDS, StageExample
 

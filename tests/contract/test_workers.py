@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.backend import device_names, gpu_count
-from pipeline.cluster import cuda_options, kind_of, open_cluster
+from pipeline.backend.engines import device_names, gpu_count
+from pipeline.clusters.cluster import cuda_options, kind_of, open_cluster
 from pipeline.errors import PlaceError
-from pipeline.job import ClusterSpec
+from pipeline.job.spec import ClusterSpec
 
 pytestmark = pytest.mark.contract
 
@@ -126,7 +126,7 @@ def test_more_workers_than_gpus__are_refused() -> None:
 def test_protocol__is_the_jobs_where_it_says_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cuda_options(ClusterSpec(kind="cuda", protocol="ucx"), 1)["protocol"] == "ucx"
     assert cuda_options(ClusterSpec(kind="cuda", protocol="tcp"), 4)["protocol"] == "tcp"
-    monkeypatch.setattr("pipeline.cluster.find_spec", lambda _name: None)
+    monkeypatch.setattr("pipeline.clusters.cluster.find_spec", lambda _name: None)
     assert cuda_options(ClusterSpec(kind="cuda"), 4)["protocol"] == "tcp"
 
 
@@ -144,7 +144,7 @@ def test_a_cluster_of_gpus__is_refused_where_none_shows(monkeypatch: pytest.Monk
 def test_a_scheduler_whose_worker_has_no_gpu__is_refused_for_backend_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     from distributed import LocalCluster
 
-    monkeypatch.setattr("pipeline.backend._visible_gpus", list)
+    monkeypatch.setattr("pipeline.backend.engines._visible_gpus", list)
     options = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0", "host": "127.0.0.1", "protocol": "tcp"}
     with LocalCluster(processes=False, n_workers=1, threads_per_worker=1, **options) as running:
         spec = ClusterSpec(kind="scheduler", address=running.scheduler_address)

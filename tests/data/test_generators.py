@@ -18,7 +18,7 @@ import pytest
 import statsmodels.api as sm
 from polars.testing import assert_frame_equal
 
-from pipeline.formats.plink_files import read_bed, read_bim
+from pipeline.formats._plink.bed_files import read_bed, read_bim
 from pipeline.formats.vcf import VcfInput
 from pipeline.kernels.genotypes import unpack
 

@@ -12,8 +12,8 @@ from pipeline.errors import InputError, PlaceError
 from pipeline.formats import bgen as bgen_format
 from pipeline.formats.bgen import BgenInput, hard_calls
 from pipeline.kernels.genotypes import unpack
-from pipeline.node import Node, evaluate
-from pipeline.part import Part, concat_parts
+from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.steps import Node, evaluate
 from tests.kernels.plink_files import DATA, needs_data, read_bed
 
 bgen = pytest.importorskip("bgen")

@@ -13,9 +13,10 @@ from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 
 from pipeline.errors import InputError, RunError
-from pipeline.formats.csv import DTYPES, CsvInput, CsvOutput
-from pipeline.node import Node, evaluate
-from pipeline.part import Part
+from pipeline.formats.csv import CsvInput, CsvOutput
+from pipeline.tables.dtypes import DTYPES
+from pipeline.tables.part import Part
+from pipeline.tables.steps import Node, evaluate
 
 TEXT = "id,age,when,ok,dose\na,41,2020-01-31,true,1.5\nb,NA,,false,nan\n,7,2021-02-28,true,NaN\n"
 STATED = {"id": "string", "age": "int8", "when": "date", "ok": "boolean", "dose": "float32"}

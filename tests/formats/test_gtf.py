@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from pipeline.columns import VOCABULARY
 from pipeline.errors import InputError
 from pipeline.formats.gtf import GtfInput
-from pipeline.node import Node, evaluate
+from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.steps import Node, evaluate
 from tests.kernels.plink_files import DATA
 
 GENCODE = DATA / "annotation" / "gencode.v19.annotation.chr20.250k.gtf"

@@ -14,10 +14,10 @@ from ruamel.yaml import YAML
 
 from pipeline.errors import JobError
 from pipeline.format import OutputFormat, format_class
-from pipeline.formats.bgzf import plan_ranges, read_lines
-from pipeline.formats.bgzip_writer import bgzip
+from pipeline.formats._bgzip.blocks import plan_ranges, read_lines
+from pipeline.formats._bgzip.writer import bgzip
 from pipeline.formats.gwas_ssf import GwasSsfOutput
-from pipeline.part import Part, Schema
+from pipeline.tables.part import Part, Schema
 from tests.outputs import write_output
 
 PLACE = ["chromosome", "base_pair_location", "effect_allele", "other_allele"]

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from pipeline.errors import InputError
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
-from pipeline.node import Node, evaluate
-from pipeline.part import Part, concat_parts
+from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.steps import Node, evaluate
 from tests.stages.genomics.cohorts import Cohort, small_cohort
 
 

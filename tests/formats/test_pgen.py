@@ -10,11 +10,11 @@ import pytest
 
 from pipeline.errors import InputError, PlaceError
 from pipeline.formats import pgen
+from pipeline.formats._plink.pgen_files import read_pgen_header
 from pipeline.formats.pgen import PgenInput
-from pipeline.formats.plink2_files import read_pgen_header
 from pipeline.kernels.genotypes import unpack
-from pipeline.node import Node, evaluate
-from pipeline.part import Part, concat_parts
+from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.steps import Node, evaluate
 from tests.kernels.plink_files import DATA, needs_data, read_bed
 
 pgenlib = pytest.importorskip("pgenlib")

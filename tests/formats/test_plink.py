@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.columns import VOCABULARY
 from pipeline.errors import InputError, JobError
+from pipeline.formats._plink.bed_files import write_plink
 from pipeline.formats.plink import PlinkInput, PlinkOutput
-from pipeline.formats.plink_files import write_plink
-from pipeline.node import Node, evaluate
-from pipeline.part import Part, Schema, concat_parts
+from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.part import Part, Schema, concat_parts
+from pipeline.tables.steps import Node, evaluate
 from tests.kernels.plink_files import DATA, needs_data, read_bed
 from tests.outputs import write_output
 from tests.stages.genomics.cohorts import small_cohort

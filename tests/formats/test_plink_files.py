@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pipeline.errors import DataError, InputError
-from pipeline.formats import plink_files
-from pipeline.formats.plink_files import bed_shape_check, bim_and_fam, fam_rows, read_bed, read_bim, read_fam, write_plink
+from pipeline.formats._plink import bed_files
+from pipeline.formats._plink.bed_files import bed_shape_check, bim_and_fam, fam_rows, read_bed, read_bim, read_fam, write_plink
 
 DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not there")
@@ -179,7 +179,7 @@ def test_bim_and_fam__names_what_is_missing(tmp_path: Path) -> None:
         bim_and_fam(bed)
     with pytest.raises(InputError, match=r"x\.bim: the path of a plink input names the \.bed"):
         bim_and_fam(tmp_path / "x.bim")
-    assert bed.read_bytes()[:3] == plink_files.BED_MAGIC
+    assert bed.read_bytes()[:3] == bed_files.BED_MAGIC
 
 
 def test_fam_rows__refuses_an_id_with_a_space() -> None:

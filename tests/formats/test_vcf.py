@@ -12,11 +12,11 @@ import pytest
 from cyvcf2 import VCF
 from numpy.typing import NDArray
 
-from pipeline.columns import VOCABULARY
 from pipeline.errors import InputError
 from pipeline.formats.vcf import VcfInput
-from pipeline.node import Node, evaluate
-from pipeline.part import Part, concat_parts
+from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.steps import Node, evaluate
 
 TextFile = Callable[[str, bytes], Path]
 SHIPPED = Path(__file__).parents[2] / "data" / "genomics" / "cohort.vcf.gz"

@@ -12,13 +12,13 @@ from cyvcf2 import VCF
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
-from pipeline.formats import vcf_text
+from pipeline.formats._vcf import text as vcf_text
+from pipeline.formats._vcf.dosages import read_plain_dosages
+from pipeline.formats._vcf.header import VcfHeader
+from pipeline.formats._vcf.records import TAIL, Records
+from pipeline.formats._vcf.text import parse_records
 from pipeline.formats.vcf import VcfInput
-from pipeline.formats.vcf_dosages import read_plain_dosages
-from pipeline.formats.vcf_header import VcfHeader
-from pipeline.formats.vcf_records import TAIL, Records
-from pipeline.formats.vcf_text import parse_records
-from pipeline.part import concat_parts
+from pipeline.tables.part import concat_parts
 
 TextFile = Callable[[str, bytes], Path]
 HEADER = VcfHeader("x.vcf", ("s1", "s2"), ())

@@ -17,10 +17,10 @@ import pytest
 from cyvcf2 import VCF
 
 from pipeline.errors import InputError
-from pipeline.formats.tabix import read_index
+from pipeline.formats._bgzip.tabix import read_index
+from pipeline.formats._vcf.region import LAST, Region, region_of, regions_of
 from pipeline.formats.vcf import VcfInput
-from pipeline.formats.vcf_region import LAST, Region, region_of, regions_of
-from pipeline.part import Part, concat_parts
+from pipeline.tables.part import Part, concat_parts
 from tests.formats.conftest import EOF_BLOCK, bgzf_block
 
 HEAD = (

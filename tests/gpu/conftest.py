@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.backend import Backend, array_module, to_device
-from pipeline.part import Part
-from pipeline.session import Session
+from pipeline.backend.engines import Backend, array_module, to_device
+from pipeline.tables.part import Part
+from pipeline.tables.session import Session
 from tests.conftest import ON_CPU
 
 

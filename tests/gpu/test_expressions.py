@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.backend import Backend
-from tests.expression_page import EXAMPLES, Example, derived, frame_of, on_cpu_only, yaml_value
+from pipeline.backend.engines import Backend
+from tests.sql.expression_page import EXAMPLES, Example, derived, frame_of, on_cpu_only, yaml_value
 
 pytestmark = pytest.mark.gpu
 

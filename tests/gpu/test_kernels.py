@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pipeline.kernels
-from pipeline.backend import Backend, array_module, special_module, to_device, to_host
+from pipeline.backend.engines import Backend, array_module, special_module, to_device, to_host
 from pipeline.errors import DataError
 from pipeline.kernels import (
     genotypes,

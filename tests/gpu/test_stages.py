@@ -8,10 +8,10 @@ from functools import cache
 import polars as pl
 import pytest
 
-from pipeline.backend import to_host
+from pipeline.backend.engines import to_host
 from pipeline.kernels.metrics import auc
-from pipeline.part import Part
-from pipeline.session import Session
+from pipeline.tables.part import Part
+from pipeline.tables.session import Session
 from tests.gpu.conftest import library_of
 from tests.stage_examples import EXAMPLES, IDS
 

@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.backend import Backend, UntranslatableError, collect, device_names, to_device
-from pipeline.cluster import Cluster, open_cluster
+from pipeline.backend.engines import Backend, UntranslatableError, collect, device_names, to_device
+from pipeline.clusters.cluster import Cluster, open_cluster
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
-from pipeline.job import ClusterSpec
-from pipeline.part import Part, concat_parts, register_with_dask
-from pipeline.session import Session
-from pipeline.table import Table
+from pipeline.job.spec import ClusterSpec
+from pipeline.tables.part import Part, concat_parts, register_with_dask
+from pipeline.tables.session import Session
+from pipeline.tables.table import Table
 from tests.gpu.conftest import library_of
 from tests.stage_examples import EXAMPLES, GENOTYPES, StageExample, assert_alike
 

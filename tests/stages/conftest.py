@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.session import ClusterSession
+from pipeline.tables.session import ClusterSession
 from tests.harness import two_workers
 
 

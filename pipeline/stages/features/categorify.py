@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 from pydantic import Field
 
-from pipeline.expression import check_filter
-from pipeline.part import Schema
+from pipeline.sql.expression import check_filter
 from pipeline.stage import ColumnNames, FittedRows, StageError, need_columns
+from pipeline.tables.part import Schema
 
 
 class Categorify(FittedRows, name="categorify", version=1):

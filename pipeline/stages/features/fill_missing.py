@@ -9,9 +9,9 @@ from typing import Literal, Self
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pipeline.expression import check_filter
-from pipeline.part import Schema
+from pipeline.sql.expression import check_filter
 from pipeline.stage import ColumnName, ColumnNames, FittedRows, StageError, need_columns
+from pipeline.tables.part import Schema
 
 Method = Literal["mean", "median", "most_frequent", "zero"]
 Constant = bool | int | float | str

@@ -8,10 +8,10 @@ from typing import Self
 import polars as pl
 from pydantic import Field, model_validator
 
-from pipeline.part import Schema
 from pipeline.stage import ColumnNames, Context, Outcome, Share, Stage, StageError
 from pipeline.stages._keys import FRACTION, STEP, need_keys, with_fraction
-from pipeline.table import Table
+from pipeline.tables.part import Schema
+from pipeline.tables.table import Table
 
 
 class Split(Stage, name="split", version=1):

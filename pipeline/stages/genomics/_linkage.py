@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.columns import chromosome_kind
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import take_samples
 from pipeline.kernels.linkage import Samples
+from pipeline.tables.columns import chromosome_kind
 
 
 def chosen_calls(stage: str, calls: Any, people: pl.DataFrame, chromosome: str) -> tuple[Any, Samples]:

@@ -6,13 +6,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.backend import array_module
-from pipeline.columns import autosome_number, chromosome_kind
+from pipeline.backend.engines import array_module
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import Array, take_samples
 from pipeline.kernels.variant_quality import FEMALE, MALE, People
-from pipeline.part import Part
 from pipeline.stage import StageError
+from pipeline.tables.columns import autosome_number, chromosome_kind
+from pipeline.tables.part import Part
 
 _PARENTS = ("father_id", "mother_id")
 

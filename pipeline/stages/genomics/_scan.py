@@ -13,15 +13,15 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend import array_module, to_host
-from pipeline.columns import VOCABULARY, chromosome_kind
+from pipeline.backend.engines import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
 from pipeline.kernels.genotypes import Array
-from pipeline.part import Part, Schema, added_counts, take
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, StageError, Whole, need_array, need_columns, need_numeric
 from pipeline.stages.genomics._sheet import SEX, Sheet, read_sheet
-from pipeline.table import Table
+from pipeline.tables.columns import VOCABULARY, chromosome_kind
+from pipeline.tables.part import Part, Schema, added_counts, take
+from pipeline.tables.table import Table
 
 COLUMNS = (
     "chromosome", "base_pair_location", "effect_allele", "other_allele", "beta", "standard_error", "effect_allele_frequency", "p_value",

@@ -10,11 +10,11 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.columns import VOCABULARY, chromosome_key
 from pipeline.errors import DataError
-from pipeline.part import Part, Schema
 from pipeline.stage import Context, Outcome, StageError, Whole, need_columns, need_numeric
-from pipeline.table import Table
+from pipeline.tables.columns import VOCABULARY, chromosome_key
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.table import Table
 
 GIVEN = {name: VOCABULARY[name].dtype for name in ("gene_name", "nearest_gene", "gene_distance")}
 SEGMENTS = pl.Schema(

@@ -9,15 +9,15 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from pipeline.backend import to_host
-from pipeline.columns import VOCABULARY
+from pipeline.backend.engines import to_host
 from pipeline.errors import DataError
 from pipeline.kernels.linkage import haplotype_r_squared, without_haploid_heterozygotes
 from pipeline.kernels.linkage_pruning import MORE
-from pipeline.part import ROW, Part, Schema, take
 from pipeline.stage import Context, Outcome, StageError, Whole, need_array, need_columns
 from pipeline.stages.genomics._linkage import chosen_calls, kind_of
-from pipeline.table import Table
+from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.part import ROW, Part, Schema, take
+from pipeline.tables.table import Table
 
 PLACE = ("chromosome", "base_pair_location", "variant_id")
 ALLELES = ("effect_allele", "other_allele")

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from pipeline.backend import to_device, to_host
+from pipeline.backend.engines import to_device, to_host
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import unpack
-from pipeline.part import Part, Schema
 from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
-from pipeline.table import Table
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.table import Table
 
 
 class GenotypeFeatures(Whole, name="genotype_features", version=1):

@@ -12,14 +12,14 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from pipeline.columns import AUTOSOMES
 from pipeline.errors import DataError
 from pipeline.kernels.linkage import Samples
 from pipeline.kernels.linkage_pruning import MORE, Pruned, PruneRule, prune
-from pipeline.part import Part, Schema, concat_parts, take
 from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
 from pipeline.stages.genomics._linkage import chosen_calls
-from pipeline.table import Table
+from pipeline.tables.columns import AUTOSOMES
+from pipeline.tables.part import Part, Schema, concat_parts, take
+from pipeline.tables.table import Table
 
 ORDER = "__order__"  # where a row stood, while lanes take the rows apart
 UNPLACED = "0"  # PLINK's name for no chromosome

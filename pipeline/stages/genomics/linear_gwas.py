@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from pipeline.backend import array_module
+from pipeline.backend.engines import array_module
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.linear_regression import FINE, REASONS, Missing, associate

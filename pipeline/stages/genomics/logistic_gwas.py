@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 from pydantic import Field
 
-from pipeline.backend import array_module
+from pipeline.backend.engines import array_module
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import MISSING, pack
 from pipeline.kernels.logistic_design import LogisticDesign

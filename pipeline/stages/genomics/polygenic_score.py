@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend import array_module, to_host
-from pipeline.columns import VOCABULARY, chromosome_kind
+from pipeline.backend.engines import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.kernels.scores import call_scores, dosage_scores
-from pipeline.part import Part, Schema, take
 from pipeline.stage import Context, Outcome, StageError, Whole, need_array, need_columns, need_numeric
 from pipeline.stages.genomics._matching import Matches
-from pipeline.table import Table
+from pipeline.tables.columns import VOCABULARY, chromosome_kind
+from pipeline.tables.part import Part, Schema, take
+from pipeline.tables.table import Table
 
 COLUMNS = ("sample_id", "score_sum", "score_average", "variants_used")
 

@@ -10,16 +10,16 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend import array_module, to_host
-from pipeline.columns import VOCABULARY, autosome_number
+from pipeline.backend.engines import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import alt_frequency, call_counts
 from pipeline.kernels.randomized_pca import Krylov, krylov_start, krylov_step, relationship_product, ritz_pairs
 from pipeline.kernels.relationship import GrmSums, grm, grm_sums, principal_components, residuals, shared_variants
 from pipeline.kernels.standardized import standard_values, variant_products
-from pipeline.part import Part, Schema, hidden, take
 from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
-from pipeline.table import Table
+from pipeline.tables.columns import VOCABULARY, autosome_number
+from pipeline.tables.part import Part, Schema, hidden, take
+from pipeline.tables.table import Table
 
 MOST_PEOPLE = 20_000  # the sums of so many take 4.8 GB, and a thread holds two of them
 VARIANT = ("chromosome", "base_pair_location", "variant_id", "ref", "alt", "alt_frequency")

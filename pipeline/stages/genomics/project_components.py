@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from pipeline.backend import array_module, to_host
+from pipeline.backend.engines import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.kernels.standardized import sample_products, standard_values, value_sums
-from pipeline.part import Part, Schema, take
 from pipeline.stage import Context, Outcome, StageError, Whole, need_array, need_columns, need_numeric
 from pipeline.stages.genomics._matching import Matches
-from pipeline.table import Table
+from pipeline.tables.part import Part, Schema, take
+from pipeline.tables.table import Table
 
 
 class _Sums(NamedTuple):

@@ -11,14 +11,14 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.backend import to_host
-from pipeline.columns import VOCABULARY
+from pipeline.backend.engines import to_host
 from pipeline.errors import DataError
 from pipeline.kernels.kinship import kinship, pair_counts, pair_members, unrelated
-from pipeline.part import Part, Schema
 from pipeline.stage import Context, Outcome, StageError, Whole, need_array, need_columns
 from pipeline.stages.genomics._people import autosomal_calls, keep_people
-from pipeline.table import Table
+from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.table import Table
 
 MOST_PEOPLE = 20_000  # the counts of so many people's pairs take 4 GB a part of the table
 PAIRS = ("sample_id_1", "sample_id_2", "variants_shared", "hethet", "ibs0", "kinship")

@@ -11,15 +11,15 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.backend import array_module, to_host
-from pipeline.columns import VOCABULARY
+from pipeline.backend.engines import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import Array, alt_frequency, call_counts, missing_sums, sample_counts
 from pipeline.kernels.variant_quality import MALE, People
-from pipeline.part import Part, Schema
 from pipeline.stage import Context, Outcome, Share, Whole, need_array, need_columns
 from pipeline.stages.genomics._people import check_sex, counted_people, keep_people, special_rows
-from pipeline.table import Table
+from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.table import Table
 
 QUALITY = ("call_rate", "heterozygosity", "inbreeding")
 _GRID = 2.0**32  # expected heterozygotes are multiples of its inverse, so that sums over millions of variants are exact in any order

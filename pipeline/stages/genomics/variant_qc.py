@@ -10,13 +10,13 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.backend import to_host
-from pipeline.columns import VOCABULARY
+from pipeline.backend.engines import to_host
 from pipeline.kernels.variant_quality import People, variant_quality
-from pipeline.part import Part, Schema, take
 from pipeline.stage import Context, Outcome, Share, Whole, need_array, need_columns
 from pipeline.stages.genomics._people import check_sex, counted_people, special_rows
-from pipeline.table import Table
+from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.part import Part, Schema, take
+from pipeline.tables.table import Table
 
 QUALITY = ("call_rate", "alt_frequency", "minor_allele_frequency", "hwe_p_value")
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.backend import Backend, to_host, xgboost_device
-from pipeline.columns import AXES, AXIS_IDS
+from pipeline.backend.engines import Backend, to_host, xgboost_device
 from pipeline.errors import DataError
 from pipeline.kernels.metrics import accuracy, auc, log_loss, r2, rmse
-from pipeline.part import Part
+from pipeline.tables.columns import AXES, AXIS_IDS
+from pipeline.tables.part import Part
 
 SPLITS = ("train", "validation", "test")
 HELD_BYTES = 256 << 20  # features up to this size are converted once, not once a pass

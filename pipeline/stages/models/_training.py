@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.backend import import_xgboost, to_device, to_host, xgboost_device
+from pipeline.backend.engines import import_xgboost, to_device, to_host, xgboost_device
 from pipeline.errors import DataError
-from pipeline.part import Part, concat_parts, take
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._task import SPLITS, Rows, Task, chosen_rows, class_weights, measured
-from pipeline.table import Table
+from pipeline.tables.part import Part, concat_parts, take
+from pipeline.tables.table import Table
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.backend import import_xgboost
+from pipeline.backend.engines import import_xgboost
 from pipeline.errors import PipelineError, RunError
-from pipeline.part import Part, concat_parts, take
-from pipeline.session import ClusterSession, run_task
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._task import Rows, Task, chosen_rows, class_weights
 from pipeline.stages.models._training import check_target, finished, in_key_order, outcome, predict, stopping
-from pipeline.table import Table
+from pipeline.tables.part import Part, concat_parts, take
+from pipeline.tables.session import ClusterSession, run_task
+from pipeline.tables.table import Table
 
 COLLECTIVE_TIMEOUT_S = 120  # without it a frozen worker hangs training for ever
 

@@ -8,13 +8,13 @@ from typing import Literal
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend import import_xgboost, need_xgboost
-from pipeline.part import Schema
+from pipeline.backend.engines import import_xgboost, need_xgboost
 from pipeline.stage import ColumnName, Context, Outcome, StageError, Whole, need_columns
 from pipeline.stages.models._task import Task
 from pipeline.stages.models._training import train_here
 from pipeline.stages.models._training_dask import train_over_workers
-from pipeline.table import Table
+from pipeline.tables.part import Schema
+from pipeline.tables.table import Table
 
 FORBIDDEN = ("[", "]", "<")  # in a feature's name, by XGBoost
 

@@ -10,9 +10,9 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from pipeline.errors import near
-from pipeline.expression import ExpressionError, check_filter, check_value, finite
-from pipeline.part import Schema
+from pipeline.sql.expression import ExpressionError, check_filter, check_value, finite
 from pipeline.stage import ColumnName, ColumnNames, Keyed, StageError, need_columns
+from pipeline.tables.part import Schema
 
 Function = Literal["sum", "mean", "min", "max", "count", "size", "n_unique", "std", "var", "median", "first", "last"]
 Aggregate1 = Callable[[pl.Expr], pl.Expr]

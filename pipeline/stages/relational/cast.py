@@ -8,11 +8,11 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import DataError
-from pipeline.expression import finite
-from pipeline.formats.csv import DTYPES, DtypeName
-from pipeline.part import Part, Schema
+from pipeline.sql.expression import finite
 from pipeline.stage import ColumnName, Context, Outcome, Rows, StageError, need_columns
-from pipeline.table import Table
+from pipeline.tables.dtypes import DTYPES, DtypeName
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.table import Table
 
 ISO_DATE, ISO_DATETIME = "%Y-%m-%d", "%Y-%m-%d %H:%M:%S"
 TRUE, FALSE = ["true", "t", "yes", "y", "1"], ["false", "f", "no", "n", "0"]

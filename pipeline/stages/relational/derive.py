@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 from pydantic import Field
 
-from pipeline.expression import ExpressionError, check_value, finite
-from pipeline.part import ROW, Schema
+from pipeline.sql.expression import ExpressionError, check_value, finite
 from pipeline.stage import ColumnName, Rows, StageError
+from pipeline.tables.part import ROW, Schema
 
 
 class Derive(Rows, name="derive", version=1):

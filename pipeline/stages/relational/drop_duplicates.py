@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 from pydantic import Field
 
-from pipeline.part import Schema, hidden
 from pipeline.stage import ColumnNames, Keyed, StageError, need_columns
+from pipeline.tables.part import Schema, hidden
 
 
 class DropDuplicates(Keyed, name="drop_duplicates", version=1):

@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend import Backend, collect
+from pipeline.backend.engines import Backend, collect
 from pipeline.errors import DataError
-from pipeline.part import ROW, Part, Schema
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, StageError, need_columns
-from pipeline.table import Table, together
+from pipeline.tables.part import ROW, Part, Schema
+from pipeline.tables.table import Table, together
 
 How = Literal["inner", "left", "semi", "anti"]
 Validate = Literal["one_to_one", "many_to_one", "one_to_many"]

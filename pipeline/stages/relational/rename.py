@@ -7,8 +7,8 @@ from collections import Counter
 import polars as pl
 from pydantic import Field
 
-from pipeline.part import Schema
 from pipeline.stage import ColumnName, Rows, StageError, need_columns
+from pipeline.tables.part import Schema
 
 
 class Rename(Rows, name="rename", version=1):

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import polars as pl
 from pydantic import Field
 
-from pipeline.part import Schema
 from pipeline.stage import ColumnNames, Context, Outcome, Share, Stage
 from pipeline.stages._keys import FRACTION, STEP, need_keys, with_fraction
-from pipeline.table import Table
+from pipeline.tables.part import Schema
+from pipeline.tables.table import Table
 
 OWN_START = 0xD1B54A32D192ED03  # so that a sample and a split of one seed and key do not choose alike
 

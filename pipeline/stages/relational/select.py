@@ -7,8 +7,8 @@ from typing import Self
 import polars as pl
 from pydantic import Field, model_validator
 
-from pipeline.part import Schema, hidden
 from pipeline.stage import ColumnNames, Rows, StageError, need_columns
+from pipeline.tables.part import Schema, hidden
 
 
 class Select(Rows, name="select", version=1):

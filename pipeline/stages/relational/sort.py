@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import polars as pl
 from pydantic import Field
 
-from pipeline.part import Schema
 from pipeline.stage import ColumnNames, Context, Outcome, Stage, need_columns
-from pipeline.table import Table
+from pipeline.tables.part import Schema
+from pipeline.tables.table import Table
 
 
 class Sort(Stage, name="sort", version=1):

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import polars as pl
 
-from pipeline.part import Schema
 from pipeline.stage import Context, Outcome, Stage, StageError
-from pipeline.table import Table
+from pipeline.tables.part import Schema
+from pipeline.tables.table import Table
 
 
 class Union(Stage, name="union", version=1):

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 from sklearn.preprocessing import OrdinalEncoder
 
-from pipeline.session import ClusterSession
 from pipeline.stage import StageError
 from pipeline.stages.features.categorify import Categorify
+from pipeline.tables.session import ClusterSession
 from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
 
 RANDOM = random.Random(10)

@@ -14,10 +14,10 @@ from polars.testing import assert_frame_equal
 
 from pipeline.formats.plink import PlinkInput
 from pipeline.kernels.genotypes import pack
-from pipeline.part import Part, Schema, concat_parts
-from pipeline.session import Session
 from pipeline.stage import Context, Stage
-from pipeline.table import Table
+from pipeline.tables.part import Part, Schema, concat_parts
+from pipeline.tables.session import Session
+from pipeline.tables.table import Table
 from tests.harness import SEED, cut, even_sizes
 from tests.kernels.plink_files import DATA, REFERENCE, floats, read_columns
 

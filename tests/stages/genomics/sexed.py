@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from pipeline.kernels.genotypes import pack
-from pipeline.part import Part
+from pipeline.tables.part import Part
 from tests.stages.genomics.cohorts import Cohort
 
 SEX = "022122121112102122122110110211021121122220222121121122210122"

@@ -10,9 +10,9 @@ import pytest
 
 from pipeline.errors import DataError
 from pipeline.formats.gtf import GtfInput
-from pipeline.part import Part
 from pipeline.stage import StageError
 from pipeline.stages.genomics.annotate_genes import AnnotateGenes
+from pipeline.tables.part import Part
 from tests.harness import cut, even_sizes, plan_stage, run_parts, run_stage
 from tests.kernels.plink_files import DATA
 from tests.stages.genomics.cohorts import small_cohort

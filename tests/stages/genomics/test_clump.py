@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from pipeline.errors import DataError
 from pipeline.formats.plink import PlinkInput
-from pipeline.part import concat_parts
-from pipeline.session import ClusterSession
 from pipeline.stage import StageError
 from pipeline.stages.genomics.clump import Clump
+from pipeline.tables.part import concat_parts
+from pipeline.tables.session import ClusterSession
 from tests.harness import plan_stage
 from tests.kernels.plink_files import REFERENCE, needs_data
 from tests.stages.genomics.cohorts import Cohort, Found, run, same_for_any_parts

@@ -10,9 +10,9 @@ import pytest
 
 from pipeline.errors import DataError
 from pipeline.formats.parquet import ParquetOutput
-from pipeline.session import ClusterSession
 from pipeline.stage import StageError
 from pipeline.stages.genomics.genotype_features import GenotypeFeatures
+from pipeline.tables.session import ClusterSession
 from tests.harness import plan_stage
 from tests.kernels.plink_files import needs_data
 from tests.stages.genomics.cohorts import Cohort, Found, hapmap3, run, same_for_any_parts, small_cohort

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from pipeline.registry import stage_class
-from pipeline.session import ClusterSession
 from pipeline.stage import StageError
+from pipeline.tables.session import ClusterSession
 from tests.harness import plan_stage
 from tests.kernels.plink_files import needs_data
 from tests.stages.genomics.cohorts import Cohort, Found, hapmap3, run, same_for_any_parts, small_cohort

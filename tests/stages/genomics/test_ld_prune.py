@@ -15,11 +15,11 @@ from pydantic import ValidationError
 from pipeline.errors import DataError
 from pipeline.formats.plink import PlinkInput
 from pipeline.kernels.genotypes import pack
-from pipeline.part import Part, concat_parts
-from pipeline.session import ClusterSession, Session
 from pipeline.stage import StageError
 from pipeline.stages.genomics.ld_prune import LdPrune
 from pipeline.stages.genomics.variant_qc import VariantQc
+from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.session import ClusterSession, Session
 from tests.harness import plan_stage
 from tests.kernels.plink_files import REFERENCE, needs_data
 from tests.stages.genomics.cohorts import Cohort, run, same_for_any_parts, small_cohort

@@ -12,10 +12,10 @@ from scipy import stats
 
 from pipeline.errors import DataError
 from pipeline.kernels.p_values import genomic_inflation
-from pipeline.part import Part
-from pipeline.session import ClusterSession
 from pipeline.stage import StageError
 from pipeline.stages.genomics.linear_gwas import LinearGwas
+from pipeline.tables.part import Part
+from pipeline.tables.session import ClusterSession
 from tests.harness import plan_stage
 from tests.kernels.plink_files import assert_printed, floats, needs_data, read_columns
 from tests.stages.genomics.cohorts import (

@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.columns import chromosome_kind
 from pipeline.errors import DataError
-from pipeline.part import Part, concat_parts
 from pipeline.stage import StageError
 from pipeline.stages.genomics.linear_gwas import LinearGwas
+from pipeline.tables.columns import chromosome_kind
+from pipeline.tables.part import Part, concat_parts
 from tests.harness import plan_stage, run_parts
 from tests.kernels.plink_files import DATA, assert_printed, floats, needs_data, read_bed, read_columns
 from tests.stages.genomics.cohorts import COVARIATES, Cohort, Found, hapmap3, hapmap3_sheet, run, small_cohort, small_sheet

@@ -12,10 +12,10 @@ import statsmodels.api as sm
 from scipy.stats import norm
 
 from pipeline.errors import DataError
-from pipeline.part import Part
-from pipeline.session import ClusterSession
 from pipeline.stage import StageError
 from pipeline.stages.genomics.logistic_gwas import LogisticGwas
+from pipeline.tables.part import Part
+from pipeline.tables.session import ClusterSession
 from tests.harness import plan_stage, run_parts
 from tests.kernels.plink_files import floats, half_digit, needs_data, read_columns
 from tests.stages.genomics.cohorts import (

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import take_samples
-from pipeline.part import Part
-from pipeline.session import ClusterSession
 from pipeline.stage import StageError
 from pipeline.stages.genomics.principal_components import PrincipalComponents
 from pipeline.stages.genomics.project_components import ProjectComponents
+from pipeline.tables.part import Part
+from pipeline.tables.session import ClusterSession
 from tests.harness import plan_stage
 from tests.kernels.plink_files import needs_data
 from tests.stages.genomics.cohorts import Cohort, Found, hapmap3, run, same_for_any_parts, small_cohort, with_calls

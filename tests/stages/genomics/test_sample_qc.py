@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from pipeline.errors import DataError
-from pipeline.part import Part
-from pipeline.session import ClusterSession
 from pipeline.stage import StageError
 from pipeline.stages.genomics.sample_qc import SampleQc
+from pipeline.tables.part import Part
+from pipeline.tables.session import ClusterSession
 from tests.harness import plan_stage
 from tests.kernels.plink_files import assert_printed, floats, needs_data, read_columns
 from tests.stages.genomics.cohorts import HAPMAP3, Cohort, hapmap3, run, same_for_any_parts, small_cohort, with_calls

@@ -10,11 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from pipeline.errors import DataError
-from pipeline.part import Part, concat_parts
-from pipeline.session import ClusterSession
 from pipeline.stage import StageError
 from pipeline.stages.genomics.sample_qc import SampleQc
 from pipeline.stages.genomics.variant_qc import VariantQc
+from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.session import ClusterSession
 from tests.harness import plan_stage
 from tests.kernels.plink_files import assert_printed, floats, needs_data, read_columns
 from tests.stages.genomics.cohorts import AUTOSOMES, HAPMAP3, Cohort, Found, hapmap3, run, same_for_any_parts, small_cohort

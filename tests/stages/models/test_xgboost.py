@@ -15,16 +15,16 @@ import xgboost as xgb
 from sklearn import metrics as reference
 from sklearn.utils.class_weight import compute_class_weight
 
-from pipeline import backend
+from pipeline.backend import engines
 from pipeline.errors import DataError, PlaceError
-from pipeline.part import Part, concat_parts
-from pipeline.session import ClusterSession, Session
 from pipeline.stage import Context, StageError
 from pipeline.stages.features.categorify import Categorify
 from pipeline.stages.features.fill_missing import FillMissing
 from pipeline.stages.models import _task
 from pipeline.stages.models.xgboost import Xgboost
-from pipeline.table import Table
+from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.table import Table
 from tests.harness import SEED, Data, even_sizes, genotypes, height, plan_stage, shuffled
 from tests.stages.models.training import CLASSES, FEATURES, PEOPLE, labels, native, numbers, stage_for, train
 
@@ -342,12 +342,12 @@ def test_xgboost__packed_genotype_calls_are_refused() -> None:
     [("xgboost", r"xgboost is not installed. Install it with: pip install '.\[cpu\]'"), ("pandas", "workers: all needs pandas")],
 )
 def test_xgboost__a_missing_library_is_named_by_the_plan(module: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "find_spec", lambda name: None if name == module else True)
+    monkeypatch.setattr(engines, "find_spec", lambda name: None if name == module else True)
     with pytest.raises(PlaceError, match=message):
         plan_stage(stage_for("binary", workers="all"), {"rows": PEOPLE})
     if module == "xgboost":
         with pytest.raises(PlaceError, match=message):
-            backend.import_xgboost()
+            engines.import_xgboost()
 
 
 JOB = """\

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 from pipeline.errors import DataError, RunError
-from pipeline.part import Part
-from pipeline.session import ClusterSession, Session
-from pipeline.table import Table
+from pipeline.tables.part import Part
+from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.table import Table
 from tests.harness import even_sizes, two_workers
 from tests.stages.models.training import CLASSES, PEOPLE, people, stage_for, train
 

@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 import xgboost as xgb
 
-from pipeline.part import concat_parts
-from pipeline.session import Session
 from pipeline.stage import Context
 from pipeline.stages.models.xgboost import Xgboost
-from pipeline.table import Table
+from pipeline.tables.part import concat_parts
+from pipeline.tables.session import Session
+from pipeline.tables.table import Table
 from tests.harness import SEED, Data, cut, height, table_schemas
 
 FEATURES = ["a", "b", "group", "whole"]

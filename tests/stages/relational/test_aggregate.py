@@ -11,11 +11,11 @@ import polars.testing
 import pytest
 from pydantic import ValidationError
 
-from pipeline.backend import collect
-from pipeline.expression import ExpressionError
-from pipeline.session import ClusterSession
+from pipeline.backend.engines import collect
+from pipeline.sql.expression import ExpressionError
 from pipeline.stage import StageError
 from pipeline.stages.relational.aggregate import Aggregate
+from pipeline.tables.session import ClusterSession
 from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
 
 RANDOM = random.Random(4)

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from pipeline.errors import DataError
-from pipeline.session import ClusterSession
 from pipeline.stage import StageError
 from pipeline.stages.relational.join import Join
+from pipeline.tables.session import ClusterSession
 from tests.harness import assert_same_for_any_parts, counts_of, cut, genotypes, plan_stage, run_parts, run_stage
 
 RANDOM = random.Random(8)

@@ -11,9 +11,6 @@ import pytest
 from pydantic import ValidationError
 
 from pipeline.formats.parquet import ParquetInput
-from pipeline.node import lazy_of
-from pipeline.part import Schema
-from pipeline.session import Session
 from pipeline.stage import Context, Stage, StageError
 from pipeline.stages.relational.cast import Cast
 from pipeline.stages.relational.derive import Derive
@@ -22,7 +19,10 @@ from pipeline.stages.relational.rename import Rename
 from pipeline.stages.relational.sample import Sample
 from pipeline.stages.relational.select import Select
 from pipeline.stages.relational.sort import Sort
-from pipeline.table import Table
+from pipeline.tables.part import Schema
+from pipeline.tables.session import Session
+from pipeline.tables.steps import lazy_of
+from pipeline.tables.table import Table
 from tests.harness import SEED, assert_same_for_any_parts, genotypes, plan_stage, run_parts, run_stage
 
 FRAME = pl.DataFrame({"a": [1, 2, 3], "b": ["x", "y", None], "c": [0.5, None, 2.5]})

@@ -7,9 +7,9 @@ import random
 import polars as pl
 import pytest
 
-from pipeline.session import ClusterSession
 from pipeline.stage import StageError
 from pipeline.stages.relational.sort import Sort
+from pipeline.tables.session import ClusterSession
 from tests.harness import plan_stage, run_stage
 
 RANDOM = random.Random(5)

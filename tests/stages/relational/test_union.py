@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from pipeline.session import Session
 from pipeline.stage import Context, StageError
 from pipeline.stages.relational.union import Union
+from pipeline.tables.session import Session
 from tests.harness import genotypes, plan_stage, run_stage, table_schemas
 
 ONE = pl.DataFrame({"a": [1, 2, 3], "b": ["x", "y", None]})

@@ -1,0 +1,1 @@
+"""Dask clusters, one kind a file."""

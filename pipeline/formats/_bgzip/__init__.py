@@ -1,0 +1,1 @@
+"""Files in bgzip blocks: reading, writing, indexes."""

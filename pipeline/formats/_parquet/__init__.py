@@ -1,0 +1,1 @@
+"""Genotypes and row ranges of Parquet files."""

@@ -1,0 +1,1 @@
+"""PLINK's file sets."""

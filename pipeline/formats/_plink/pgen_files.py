@@ -1,0 +1,140 @@
+"""PLINK 2's fileset: the header of a .pgen (calls, phase, dosages), its .pvar (variants) and .psam (people).
+
+A .pgen begins with its storage mode, its numbers of variants and samples, and, a block of 65,536 variants at a time, a type per variant
+whose bits tell of phase and dosages (PLINK 2's file format specification, "PGEN").
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.errors import InputError
+from pipeline.formats._bgzip.blocks import reading
+from pipeline.formats._plink.bed_files import CHROMOSOME_CODES, numbers, read_bim, read_columns, read_fam, refuse_same_ids
+from pipeline.genome.builds import build_in_text, build_of_contigs
+
+PGEN_MAGIC = b"\x6c\x1b"
+BLOCK_VARIANTS = 1 << 16
+_BED, _HARD_CALLS, _DOSAGES, _PHASED_DOSAGES, _STANDARD = 0x01, 0x02, 0x03, 0x04, 0x10  # storage modes
+_PHASE_BITS, _DOSAGE_BITS = 0x90, 0x60  # of a variant's type: phase of hard calls or of dosages; dosages
+_PSAM = {"IID": "sample_id", "FID": "family_id", "PAT": "father_id", "MAT": "mother_id", "SEX": "sex"}
+_PVAR = {"CHROM": "chromosome", "POS": "base_pair_location", "ID": "variant_id", "REF": "ref", "ALT": "alt"}
+_CONTIG = re.compile(r"##contig=<(?=.*\bID=([^,>]+))(?=.*\blength=(\d+))")
+
+
+@dataclass(frozen=True)
+class PgenHeader:
+    """Variants and samples of a .pgen, and per variant whether it has phase and dosages, `bool[variants]` each."""
+
+    variants: int
+    samples: int
+    phase: NDArray[np.bool_]
+    dosages: NDArray[np.bool_]
+
+
+def read_pgen_header(path: str | Path) -> PgenHeader:
+    """The header of a .pgen. InputError for another file, and for one that keeps its index elsewhere or is in a mode that is not known."""
+    with reading(path), Path(path).open("rb") as file:
+        head = file.read(12)
+        if len(head) < 12 or head[:2] != PGEN_MAGIC:
+            raise InputError(f"{path}: is not a .pgen: it begins with {head[:2].hex(' ')}, not with {PGEN_MAGIC.hex(' ')}")
+        mode, variants, samples, control = head[2], int.from_bytes(head[3:7], "little"), int.from_bytes(head[7:11], "little"), head[11]
+        if mode == _BED:
+            raise InputError(f"{path}: is a PLINK 1 .bed by its first bytes; read it with format: plink")
+        if mode not in (_HARD_CALLS, _DOSAGES, _PHASED_DOSAGES, _STANDARD):
+            raise InputError(f"{path}: its storage mode {mode:#04x} is not known here; write it again with plink2 --make-pgen")
+        if mode != _STANDARD:
+            whole = np.zeros(variants, np.bool_)
+            return PgenHeader(variants, samples, whole | (mode == _PHASED_DOSAGES), whole | (mode != _HARD_CALLS))
+        file.seek(12 + 8 * -(-variants // BLOCK_VARIANTS))
+        types = np.zeros(variants, np.uint8)
+        if control & 15 in range(4, 8):  # a byte a variant; with less there is room for neither phase nor dosages
+            extra = (control & 3) + 1 + (control >> 4 & 3)  # bytes a variant of record lengths and allele counts
+            for start in range(0, variants, BLOCK_VARIANTS):
+                count = min(BLOCK_VARIANTS, variants - start)
+                types[start : start + count] = np.frombuffer(file.read(count), np.uint8)
+                file.seek(extra * count + (-(-count // 8) if control >> 6 == 3 else 0), 1)
+    return PgenHeader(variants, samples, (types & _PHASE_BITS) != 0, (types & _DOSAGE_BITS) != 0)
+
+
+def _header(path: Path) -> tuple[list[str], list[str]]:
+    """The ## lines of a table, and the names of the line that begins with one #; no names where there is no such line."""
+    with reading(path), path.open(encoding="utf-8", errors="replace") as file:
+        meta = list(takewhile(lambda line: line.startswith("##"), file))
+    with reading(path), path.open(encoding="utf-8", errors="replace") as file:
+        line = next((line for line in file if not line.startswith("##")), "")
+    return meta, line.lstrip("#").split() if line.startswith("#") else []
+
+
+@dataclass(frozen=True)
+class Pvar:
+    """What a .pvar says: a row for each ALT allele, the number of variants, and the genome build that its header tells of.
+
+    Columns: chromosome, base_pair_location, variant_id, ref, alt, and `index` and `allele`, the variant's number from 0 and that of its ALT
+    allele from 1. Names are as in a VCF: an id '.' is built, one of several alleles is completed by the allele; '.' as ALT gives no row.
+    """
+
+    rows: pl.DataFrame
+    variants: int
+    build: str | None
+
+
+def read_pvar(path: Path) -> Pvar:
+    """Read a .pvar, or one written as a .bim.
+
+    InputError for a missing column, another number of fields in a line, a position that is no number.
+    """
+    meta, names = _header(path)
+    if not names:
+        rows = read_bim(path).drop("centimorgan").with_row_index("index").with_columns(allele=pl.lit(1, pl.UInt32))
+        return Pvar(rows, rows.height, None)
+    if missing := [name for name in _PVAR if name not in names]:
+        raise InputError(f"{path}: its header line has no column {missing[0]}; a .pvar has #CHROM, POS, ID, REF and ALT")
+    text = read_columns(path, tuple(_PVAR.get(name, name) for name in names), skip=len(meta) + 1).select(_PVAR.values())
+    frame = text.with_columns(
+        pl.col("chromosome").replace(CHROMOSOME_CODES),
+        numbers(path, text, "base_pair_location", pl.Int64(), skip=len(meta) + 1),
+    )
+    lengths = {match[1]: int(match[2]) for line in meta if (match := _CONTIG.match(line))}
+    references = [line for line in meta if line.startswith("##reference=")]
+    build = build_of_contigs(lengths) or build_in_text("".join(references))
+    return Pvar(_alleles(frame.with_row_index("index")), frame.height, build)
+
+
+def _alleles(variants: pl.DataFrame) -> pl.DataFrame:
+    name, several = pl.col("variant_id"), pl.col("alt").str.contains(",", literal=True)
+    rows = variants.filter(pl.col("alt") != ".").with_columns(several=several, allele=pl.lit(1, pl.UInt32))
+    if rows["several"].any():
+        rows = rows.with_columns(pl.col("alt").str.split(",")).explode("alt", empty_as_null=False)
+        rows = rows.with_columns(allele=pl.int_range(1, pl.len() + 1, dtype=pl.UInt32).over("index"))
+    built = pl.format("{}:{}:{}:{}", "chromosome", "base_pair_location", "ref", "alt")
+    completed = pl.format("{}:{}", "variant_id", "alt")
+    return rows.with_columns(pl.when(name == ".").then(built).when("several").then(completed).otherwise(name).alias("variant_id")).select(
+        *_PVAR.values(), "index", "allele"
+    )
+
+
+def read_psam(path: Path) -> pl.DataFrame:
+    """People of a .psam (or of one written as a .fam): sample_id (IID), and family_id, father_id, mother_id and sex where it has them.
+
+    Sex is Int8, 1 male, 2 female, null unknown. InputError for a missing IID, another number of fields in a line, an IID that stands twice.
+    """
+    meta, names = _header(path)
+    if not names:
+        return read_fam(path).drop("phenotype")
+    if "IID" not in names:
+        raise InputError(f"{path}: its header line has no column IID; a .psam begins with #FID and IID, or with #IID")
+    text = read_columns(path, tuple(_PSAM.get(name, name) for name in names), skip=len(meta) + 1)
+    people = text.select(name for name in _PSAM.values() if name in text.columns)
+    refuse_same_ids(path, people)
+    if "sex" in people.columns:
+        codes = {"1": 1, "M": 1, "m": 1, "2": 2, "F": 2, "f": 2}
+        people = people.with_columns(pl.col("sex").replace_strict(codes, default=None, return_dtype=pl.Int8))
+    return people

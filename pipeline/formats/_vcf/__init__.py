@@ -1,0 +1,1 @@
+"""VCF text to genotype tables."""

@@ -1,0 +1,100 @@
+"""The header of a VCF: its samples, contigs, reference and FORMAT fields (VCF 4.x, section 1 of its specification)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import InputError
+from pipeline.formats._bgzip.blocks import file_kind, open_text, reading
+from pipeline.genome.builds import build_in_text, build_of_contigs
+
+FIXED = (b"#CHROM", b"POS", b"ID", b"REF", b"ALT", b"QUAL", b"FILTER", b"INFO")
+"""The columns that every VCF has; FORMAT and the samples follow."""
+
+_SAMPLES = len(FIXED) + 1
+_FIRST_LINE_ROOM = 4096
+_CONTIG = re.compile(rb"[<,](ID|length|assembly)=\"?([^\",>]*)")
+
+
+@dataclass(frozen=True)
+class VcfHeader:
+    """What a VCF says before its records: sample ids and ids of ##contig lines, in order; ids of FORMAT fields; the genome build.
+
+    `build` is None where the contigs' lengths and the names of the assembly and the reference tell of none.
+    """
+
+    path: str
+    samples: tuple[str, ...]
+    contigs: tuple[str, ...]
+    formats: tuple[str, ...] = ()
+    build: str | None = None
+
+
+def read_header(path: str | Path) -> VcfHeader:
+    """Read a VCF's header (plain, gzip or bgzip).
+
+    InputError where the file is missing, empty, cut or no VCF, has no #CHROM line or no samples, or names a sample twice.
+    """
+    kind, meta = file_kind(path), list[bytes]()
+    with reading(path), open_text(path, kind) as file:
+        first = file.readline(_FIRST_LINE_ROOM)
+        if not first.startswith(b"##fileformat=VCF"):
+            raise InputError(f"{path}: not a VCF: {_what_instead(first)}")
+        for line in file:
+            if not line.startswith(b"##"):
+                break
+            meta.append(line)
+        else:
+            line = b""
+    contigs = [dict(_CONTIG.findall(text)) for text in meta if text.startswith(b"##contig=<")]
+    formats = [text[len(b"##FORMAT=<ID=") :].split(b",")[0] for text in meta if text.startswith(b"##FORMAT=<ID=")]
+    names = tuple(_text(contig.get(b"ID", b"")) for contig in contigs)
+    return VcfHeader(str(path), _sample_ids(path, line), names, tuple(map(_text, formats)), _build(contigs, meta))
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="replace")
+
+
+def _build(contigs: list[dict[bytes, bytes]], meta: list[bytes]) -> str | None:
+    """The build by the contigs' lengths, else by the one assembly that they name, else by the name of the reference."""
+    known = (contig for contig in contigs if b"ID" in contig and contig.get(b"length", b"").isdigit())
+    lengths = {_text(contig[b"ID"]): int(contig[b"length"]) for contig in known}
+    assemblies = {_text(contig[b"assembly"]) for contig in contigs if b"assembly" in contig}
+    references = [_text(text.partition(b"=")[2].strip()) for text in meta if text.startswith((b"##reference=", b"##assembly="))]
+    return build_of_contigs(lengths) or build_in_text(" ".join(sorted(assemblies))) or build_in_text(" ".join(references))
+
+
+def _what_instead(first: bytes) -> str:
+    if first.startswith(b"BCF"):
+        return "this is a BCF (binary) file; turn it into one with bcftools view -Oz"
+    if not first:
+        return "there is no text in it"
+    return f"its first line must begin with '##fileformat=VCF' and begins with {first[:40].decode(errors='replace').rstrip()!r}"
+
+
+def _sample_ids(path: str | Path, line: bytes) -> tuple[str, ...]:
+    """The sample ids of the #CHROM line, checked."""
+    if not line.startswith(b"#CHROM"):
+        raise InputError(
+            f"{path}: there is no #CHROM line after the ## lines, so the samples are unknown; write the file again with bcftools view"
+        )
+    names = line.rstrip(b"\r\n").split(b"\t")
+    if tuple(names[:8]) != FIXED:
+        expected, found = (b" ".join(part).decode(errors="replace") for part in (FIXED, names[:8]))
+        raise InputError(f"{path}: the header line must begin with the columns {expected}, separated by tabs; found {found}")
+    try:
+        samples = tuple(name.decode() for name in names[_SAMPLES:])
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: a sample id in the #CHROM line is not UTF-8 ({error}); rename it with bcftools reheader") from error
+    if not samples:
+        raise InputError(f"{path}: has no sample columns (it lists variants only); give the file that holds the genotypes")
+    twice = [name for name, count in Counter(samples).items() if count > 1]
+    if twice:
+        raise InputError(
+            f"{path}: {len(twice)} sample id(s) stand more than once, such as {', '.join(twice[:3])}; rename them with bcftools reheader"
+        )
+    return samples

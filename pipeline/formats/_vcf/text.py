@@ -1,0 +1,193 @@
+"""VCF as text: whole lines of records to variant columns, and to packed calls or dosages (VCF 4.x, section 1 of its specification)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.formats._vcf.calls import pack_records
+from pipeline.formats._vcf.dosages import read_plain_dosages
+from pipeline.formats._vcf.header import VcfHeader
+from pipeline.formats._vcf.records import TAIL, Records
+from pipeline.formats._vcf.region import Region
+from pipeline.kernels.genotypes import packed_width
+from pipeline.tables.columns import VOCABULARY
+
+Field = Literal["calls", "dosages"]
+"""Which FORMAT field is read: GT as calls, or DS as ALT dosages."""
+
+VARIANT_COLUMNS = {name: VOCABULARY[name].dtype for name in ("chromosome", "base_pair_location", "variant_id", "ref", "alt")}
+"""The columns of a variant's row, in order."""
+
+_TEXT_FIELDS = {"chromosome": 0, "variant_id": 2, "ref": 3, "alt": 4}
+# Among alleles separated by commas: <DEL>, *, and breakends, which have a bracket, or a dot at one end.
+_SYMBOLIC = r"(^|,)(<|\*(,|$)|\.[^,])|[\[\]]|[^,]\.(,|$)"
+
+
+@dataclass(frozen=True)
+class VcfCounts:
+    """What was met while records were read: records, records of five kinds (a record can be of several), and calls of two kinds."""
+
+    records: int = 0
+    multi_allelic: int = 0
+    monomorphic: int = 0
+    symbolic: int = 0
+    without_gt: int = 0
+    without_ds: int = 0
+    half_missing_calls: int = 0
+    haploid_calls: int = 0
+
+    def __add__(self, other: VcfCounts) -> VcfCounts:
+        return VcfCounts(**{name: count + getattr(other, name) for name, count in asdict(self).items()})
+
+
+@dataclass(frozen=True)
+class VcfRecords:
+    """Variants (columns as VARIANT_COLUMNS), an array with a row for each, and what was met.
+
+    The array is packed calls `uint8[variants, ceil(samples / 4)]`, or ALT dosages `float32[variants, samples]`, NaN where missing.
+    """
+
+    variants: pl.DataFrame
+    array: NDArray[Any]
+    counts: VcfCounts
+
+
+def parse_records(lines: bytes, header: VcfHeader, field: Field = "calls", region: Region | None = None) -> VcfRecords:
+    """Whole lines of records to one row for each ALT allele; lines that are blank or begin with # are passed over.
+
+    Of records outside the `region`, where one is given, only the first five fields are looked at.
+
+    In the row of an allele the call is the number of alleles equal to it; other ALT alleles count as REF (as in bcftools norm -m -).
+    A record without ALT ('.') gives no row; symbolic ALT, '*' and breakends give rows as any other. A record without the field is missing
+    throughout. InputError, with the record, for too few or too many fields, a position that is no number, an empty field, an impossible
+    genotype, and a dosage that is none.
+    """
+    from pipeline.kernels.compiled import vcf
+
+    text = np.frombuffer(lines, np.uint8)
+    bounds = np.empty((lines.count(b"\n") + 1, vcf.END + 1), np.int64)
+    n_records, met, short = vcf.find_records(text, bounds)
+    if met & vcf.NON_ASCII and not _is_utf8(lines):  # Polars' text is UTF-8; an odd byte is no reason to refuse a file
+        return parse_records(lines.decode(errors="replace").encode(), header, field, region)
+    bounds = bounds[:n_records]
+    positions, n_alts = np.empty((2, n_records), np.int64)
+    found = _Found(lines, header, text, bounds, n_alts)
+    wrong, met = (n_records - 1, 0) if short else vcf.read_sites(text, bounds, positions, n_alts)
+    if wrong >= 0:
+        found.plain(slice(0, wrong + 1)).check()
+    sites = pl.DataFrame(
+        {name: positions if name == "base_pair_location" else _column(text, bounds, _TEXT_FIELDS[name]) for name in VARIANT_COLUMNS},
+        schema=VARIANT_COLUMNS,
+    )
+    if region is not None:
+        inside = (sites["chromosome"] == region.contig) & sites["base_pair_location"].is_between(region.low, region.high)
+        sites, found = sites.filter(inside), found.chosen(inside.to_numpy())
+        n_alts = found.n_alts
+    variants = _rows(sites, n_alts, unnamed=bool(met & vcf.UNNAMED))
+    counts = VcfCounts(
+        records=len(n_alts),
+        multi_allelic=int((n_alts > 1).sum()),
+        monomorphic=int((n_alts == 0).sum()),
+        symbolic=int(sites["alt"].str.contains(_SYMBOLIC).sum()) if met & vcf.SYMBOLIC else 0,
+    )
+    array, met_in_field = found.calls() if field == "calls" else found.dosages()
+    return VcfRecords(variants, array, counts + met_in_field)
+
+
+def _is_utf8(lines: bytes) -> bool:
+    try:
+        lines.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Records whose fields have been found: `bounds: int64[records, 11]` of kernels/compiled/vcf.py, `n_alts: int64[records]`."""
+
+    lines: bytes
+    header: VcfHeader
+    text: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
+    n_alts: NDArray[np.int64]
+
+    def chosen(self, inside: NDArray[np.bool_]) -> _Found:
+        """Some of the records."""
+        return replace(self, bounds=self.bounds[inside], n_alts=self.n_alts[inside])
+
+    def plain(self, chosen: slice | NDArray[np.bool_]) -> Records:
+        """Some of the records, for plain code."""
+        lines = [self.lines[bounds[0] : bounds[-1]] for bounds in self.bounds[chosen].tolist()]
+        return Records(self.header.path, self.header.samples, [line.split(b"\t", TAIL) for line in lines], self.n_alts[chosen])
+
+    def calls(self) -> tuple[NDArray[np.uint8], VcfCounts]:
+        """Packed calls: those that the kernel did not read by plain code."""
+        from pipeline.kernels.compiled.vcf_calls import read_calls
+
+        n_samples = len(self.header.samples)
+        packed = np.zeros((int(self.n_alts.sum()), packed_width(n_samples)), np.uint8)
+        odd = np.zeros(len(self.n_alts), np.bool_)
+        half, haploid = read_calls(self.text, self.bounds, self.n_alts, n_samples, packed, odd)
+        counts = VcfCounts(half_missing_calls=half, haploid_calls=haploid)
+        if odd.any():
+            rest = pack_records(self.plain(odd))
+            packed[np.repeat(odd, self.n_alts)] = rest.calls
+            counts += VcfCounts(without_gt=rest.without_gt, half_missing_calls=rest.half_missing, haploid_calls=rest.haploid)
+        return packed, counts
+
+    def dosages(self) -> tuple[NDArray[np.float32], VcfCounts]:
+        """ALT dosages: those that the kernel did not read by plain code."""
+        from pipeline.kernels.compiled.vcf_dosages import read_dosages
+
+        dosages = np.empty((int(self.n_alts.sum()), len(self.header.samples)), np.float32)
+        odd = np.zeros(len(self.n_alts), np.bool_)
+        without = read_dosages(self.text, self.bounds, self.n_alts, dosages, odd)
+        if odd.any():
+            dosages[np.repeat(odd, self.n_alts)] = read_plain_dosages(self.plain(odd))
+        return dosages, VcfCounts(without_ds=without)
+
+
+def _column(text: NDArray[np.uint8], bounds: NDArray[np.int64], field: int) -> pl.Series:
+    """A fixed field of every record, as a column: the bytes side by side, and where each begins."""
+    import pyarrow as pa
+
+    from pipeline.kernels.compiled import vcf
+
+    starts = np.ascontiguousarray(bounds[:, field])
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(bounds[:, field + 1] - 1 - starts, out=offsets[1:])
+    data = np.empty(int(offsets[-1]), np.uint8)
+    vcf.copy_field(text, starts, offsets, data)
+    column = pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(data))
+    return cast("pl.Series", pl.from_arrow(column))
+
+
+def _rows(sites: pl.DataFrame, n_alts: NDArray[np.int64], *, unnamed: bool) -> pl.DataFrame:
+    """One row for each ALT allele; an id is built where there is none, and completed by the allele where it would stand for several."""
+    several = bool((n_alts > 1).any())
+    if not (several or unnamed or (n_alts == 0).any()):
+        return sites
+    alt, name = pl.col("alt"), pl.col("variant_id")
+    built = pl.format("{}:{}:{}:{}", "chromosome", "base_pair_location", "ref", "alt")
+    rows = sites.with_columns(several=pl.Series(n_alts > 1)).filter(pl.Series(n_alts > 0))
+    if several:
+        rows = rows.with_columns(alt.str.split(",")).explode("alt", empty_as_null=False)
+    completed = pl.when("several").then(pl.format("{}:{}", "variant_id", "alt")).otherwise(name)
+    rows = rows.with_columns(pl.when(name == ".").then(built).otherwise(completed).alias("variant_id"))
+    return rows.select(*VARIANT_COLUMNS)
+
+
+def concat_records(chunks: Sequence[VcfRecords], header: VcfHeader, field: Field) -> VcfRecords:
+    """The records of several chunks in turn; an empty table of the header's samples where there are none."""
+    width = packed_width(len(header.samples)) if field == "calls" else len(header.samples)
+    none = np.zeros((0, width), np.uint8 if field == "calls" else np.float32)
+    variants = pl.concat([pl.DataFrame(schema=VARIANT_COLUMNS), *(chunk.variants for chunk in chunks)]).rechunk()
+    array = np.concatenate([none, *(chunk.array for chunk in chunks)])
+    return VcfRecords(variants, array, sum((chunk.counts for chunk in chunks), VcfCounts()))

@@ -1,0 +1,1 @@
+"""What stages and formats of genomics share: builds, chromosomes, people."""

@@ -1,1 +1,0 @@
-"""What a report page shows: findings in the outputs, and their figures."""

@@ -1,0 +1,250 @@
+"""Job -> Plan: what will run, in which order, and what every table will look like, before anything is read or started.
+
+Every stage is run on empty frames of its inputs' schemas, by the code that will run on the data. A missing column or a wrong type is a
+problem with the line of the job file; all problems of a job come in one go. A plan for a GPU asks cuDF about every query on the way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipeline.backend.engines import Backend, refusals
+from pipeline.errors import InputError, JobError, PipelineError, Problem, near
+from pipeline.genome.build_check import Lineage
+from pipeline.job.spec import Input, Job, Output, StageSpec
+from pipeline.job.yaml_tree import Place
+from pipeline.sql.expression import ExpressionError
+from pipeline.stage import Context
+from pipeline.tables.columns import AXES
+from pipeline.tables.part import Schema
+from pipeline.tables.session import Session
+
+CONDITIONS = ("where", "fit_where")  # parameters that are one SQL condition
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """A stage with the schemas it reads, by role, and gives, by table name."""
+
+    spec: StageSpec
+    reads: Mapping[str, Schema]
+    gives: Mapping[str, Schema]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A job that fits together. `uses` counts who reads a table; `rows` are those that footers tell."""
+
+    job: Job
+    backend: Backend
+    inputs: Mapping[str, Schema]
+    rows: Mapping[str, int | None]
+    stages: tuple[PlannedStage, ...]
+    tables: Mapping[str, Schema]
+    uses: Mapping[str, int]
+    fingerprints: Mapping[str, str]
+
+    def where(self, name: str) -> str:
+        """Where the job file has a table's stage or input, and its key: jobs/x.yaml:14:5: stages.gwas; '' where it has none."""
+        base = name.split(".")[0]
+        places = {f"stages.{stage.spec.name}": stage.spec.place for stage in self.stages}
+        places |= {f"inputs.{entry.name}": entry.place for entry in self.job.inputs.values()}
+        return next((f"{place.within(self.job.path)}: {key}" for key, place in places.items() if key.partition(".")[2] == base), "")
+
+    def explain(self) -> str:
+        """The plan as text: every table's columns, rows where known, and who reads it."""
+        lines = [
+            f"job {self.job.name}: {len(self.inputs)} inputs, {len(self.stages)} stages, {len(self.job.outputs)} outputs, on {self.backend}"
+        ]
+        for name, schema in self.inputs.items():
+            rows = self.rows[name]
+            known = f"{rows:,} rows, about {_megabytes(schema, rows)}" if rows is not None else "rows known once read"
+            lines += [f"input {name} ({self.job.inputs[name].format}): {known}", f"    {schema}"]
+        for stage in self.stages:
+            sources = ", ".join(stage.spec.inputs.values())
+            lines.append(f"stage {stage.spec.name}: {stage.spec.use} of {sources}, to run")
+            lines += [f"    {table}: {schema}" for table, schema in stage.gives.items()]
+        lines += [f"output {name}: {output.table}" for name, output in self.job.outputs.items()]
+        return "\n".join(lines)
+
+
+class Planner:
+    """Works through a job once and collects every problem it meets."""
+
+    def __init__(self, job: Job, backend: Backend) -> None:
+        self.job = job
+        self.session = Session()
+        self.session.backend = "translate" if backend == "gpu" else "cpu"
+        self.backend = backend
+        self.problems: list[Problem] = []
+        self.refused: list[str] = []
+        self.tables: dict[str, Schema] = {}
+        self.rows: dict[str, int | None] = {}
+        self.fingerprints: dict[str, str] = {}
+        self.lineage = Lineage()
+
+    def plan(self) -> Plan:
+        """The plan. Raises InputError where an input file is at fault, JobError with every problem of the job."""
+        for entry in self.job.inputs.values():
+            self._open(entry)
+        stages = [planned for spec in ordered(self.job.stages) if (planned := self._stage(spec)) is not None]
+        for output in self.job.outputs.values():
+            self._output(output)
+        if self.refused and not self.problems:
+            raise InputError("\n".join(self.refused))
+        if self.problems:
+            raise JobError([*(Problem("", "", text) for text in self.refused), *self.problems])
+        read = [table for spec in self.job.stages for table in spec.inputs.values()] + [
+            output.table for output in self.job.outputs.values()
+        ]
+        inputs = {name: self.tables[name] for name in self.job.inputs}
+        uses = dict(Counter(read))
+        return Plan(self.job, self.backend, inputs, self.rows, tuple(stages), self.tables, uses, self.fingerprints)
+
+    def _open(self, entry: Input) -> None:
+        try:
+            self._add(entry.name, entry.reader.table_schema())
+            self.rows[entry.name] = entry.reader.rows()
+            self.fingerprints[entry.name] = _identity(entry)
+            self.lineage.add_input(entry.name, entry.reader.genome_build())
+            if self.backend == "gpu" and not self.tables[entry.name].arrays:
+                _need_scan(entry)
+        except InputError as error:
+            self.refused.append(f"{self._where(entry.place)}: inputs.{entry.name}: {error}")
+
+    def _stage(self, spec: StageSpec) -> PlannedStage | None:
+        missing = [table for table in spec.inputs.values() if table not in self.tables]
+        if missing:
+            if not any(self._failed(table) for table in missing):
+                self._problem(spec, "from", f"there is no table {missing[0]!r}.{near(missing[0], self.tables)}")
+            return None
+        reads = {role: self.tables[table] for role, table in spec.inputs.items()}
+        if conflict := self.lineage.add_stage(spec.name, spec.inputs):
+            self._problem(spec, "from", conflict)
+        try:
+            given = spec.stage.plan(reads, Context(spec.name, self.job.seed, self.session))
+        except pl.exceptions.ColumnNotFoundError as error:
+            self._problem(spec, "", _column_message(str(error), reads))
+            return None
+        except (PipelineError, ValueError, pl.exceptions.PolarsError) as error:
+            conditions = [key for key in CONDITIONS if key in spec.places and isinstance(error, ExpressionError)]
+            self._problem(spec, conditions[0] if conditions else "", str(error).split("\n\nResolved plan")[0])
+            return None
+        gives = {f"{spec.name}.{name}" if name else spec.name: schema for name, schema in given.items()}
+        for name, schema in gives.items():
+            self._add(name, schema)
+        marks = {role: self._mark(table) for role, table in spec.inputs.items()}
+        parameters = spec.stage.model_dump(mode="json")
+        self.fingerprints[spec.name] = _digest([spec.use, spec.stage.version, self.job.seed, parameters, marks])
+        return PlannedStage(spec, reads, gives)
+
+    def _output(self, output: Output) -> None:
+        if output.table not in self.tables:
+            if not self._failed(output.table):
+                text = f"there is no table {output.table!r}.{near(output.table, self.tables)}"
+                self.problems.append(Problem(self._where(output.place), f"outputs.{output.name}.from", text))
+            return
+        columns = self.tables[output.table].columns.names()
+        for key, names in (("sort_by", [name for name, _ in output.order]), ("columns", output.columns or ())):
+            for column in names:
+                if column not in columns:
+                    text = f"table {output.table!r} has no column {column!r}.{near(column, columns)}"
+                    self.problems.append(Problem(self._where(output.where(key)), f"outputs.{output.name}.{key}", text))
+        try:
+            output.writer.check(self.tables[output.table], output.columns or columns)
+        except JobError as error:
+            self.problems.append(Problem(self._where(output.where("format")), f"outputs.{output.name}.format", str(error)))
+
+    def _failed(self, table: str) -> bool:
+        """Whether a table is missing only because what should give it was refused: one problem is said once."""
+        base = table.split(".")[0]
+        return (base in self.job.inputs or any(spec.name == base for spec in self.job.stages)) and base not in self.tables
+
+    def _add(self, name: str, schema: Schema) -> None:
+        self.tables[name] = schema
+        for array, axis in schema.arrays.items():
+            self.tables[f"{name}.{AXES[array]}"] = Schema(axis)
+
+    def _mark(self, table: str) -> str:
+        return self.fingerprints[table.split(".")[0]] + table
+
+    def _problem(self, spec: StageSpec, key: str, text: str) -> None:
+        key = key or _blamed(spec, text)
+        where = f"stages.{spec.name}" + (f".{key}" if key else "")
+        self.problems.append(Problem(self._where(spec.where(key.split(".")[0])), where, text.removeprefix(f"{key}: ")))
+
+    def _where(self, place: Place) -> str:
+        return str(place.within(self.job.path))
+
+
+def make_plan(job: Job, backend: Backend) -> Plan:
+    """The plan of a job. Raises JobError or InputError; nothing has been started, and only footers and headers were read."""
+    return Planner(job, backend).plan()
+
+
+def ordered(stages: Iterable[StageSpec]) -> list[StageSpec]:
+    """Stages such that each comes after those it reads, otherwise in the order of the file. Cycles were refused by the loader."""
+    waiting, done = list(stages), list[StageSpec]()
+    names = {spec.name for spec in waiting}
+    while waiting:
+        finished = {spec.name for spec in done}
+        ready = [
+            spec for spec in waiting if all((t.split(".")[0] not in names) or (t.split(".")[0] in finished) for t in spec.inputs.values())
+        ]
+        if not ready:
+            raise JobError(f"stages that wait for one another: {', '.join(spec.name for spec in waiting)}")
+        done.append(ready[0])
+        waiting.remove(ready[0])
+    return done
+
+
+def _identity(entry: Input) -> str:
+    """What an input's files are known by: path, size and time of change."""
+    stats = [(file, Path(file).stat()) for file in entry.reader.files()]
+    return _digest([entry.format, entry.reader.model_dump(mode="json"), [(file, stat.st_size, stat.st_mtime_ns) for file, stat in stats]])
+
+
+def _need_scan(entry: Input) -> None:
+    """Raise InputError for files that cuDF cannot scan; those with arrays (genotypes) are read on the host."""
+    scan = entry.reader.model_copy(update={"parts": None}).sources(1)[0].load()
+    if isinstance(scan, pl.LazyFrame) and (refused := refusals(scan)):
+        raise InputError(f"backend gpu: cuDF cannot read this ({'; '.join(refused)}). Convert it to Parquet, or use backend: cpu.")
+
+
+def _digest(value: Any) -> str:
+    return hashlib.blake2b(json.dumps(value, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+
+
+def _blamed(spec: StageSpec, text: str) -> str:
+    """The parameter that a message speaks of: the one it begins with, else the only one that holds a name which it quotes; '' for none."""
+    first = re.match(r"[\w.]+(?=: )", text)
+    if first and first[0].split(".")[0] in spec.places:
+        return first[0]
+    values = {key: json.dumps(value, ensure_ascii=False) for key, value in spec.stage.model_dump(mode="json").items() if key in spec.places}
+    for name in re.findall(r"'([^']+)'", text):
+        holders = [key for key, value in values.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", value)]
+        if len(holders) == 1:
+            return holders[0]
+    return ""
+
+
+def _column_message(text: str, reads: Mapping[str, Schema]) -> str:
+    """Polars' complaint about a missing column as ours, with the near name."""
+    name = text.split("\n")[0].split('"')[1] if '"' in text.split("\n")[0] else text.split("\n")[0]
+    columns = sorted({column for schema in reads.values() for column in schema.columns.names()})
+    return f"no column {name!r}.{near(name, columns)}"
+
+
+def _megabytes(schema: Schema, rows: int | None) -> str:
+    """A guess at a table's size in memory: fixed-width columns by their width, texts at 16 bytes."""
+    widths = [8 if dtype.is_numeric() or dtype.is_temporal() else 1 if dtype == pl.Boolean else 16 for dtype in schema.columns.dtypes()]
+    return f"{sum(widths) * (rows or 0) / 2**20:,.1f} MB"

@@ -1,0 +1,1 @@
+"""The report page: findings, figures and the page itself."""

@@ -1,0 +1,105 @@
+"""What is shown of loci: the table of clumps, and regional plots of the strongest with their linkage and the genes below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from pipeline.report.loci import COLUMNS, locus_table, place_text
+from pipeline.report.pieces import Figure, Note, Section, headline, p_text
+from pipeline.report.plots_locus import R2_STYLES, UNKNOWN_R2, gene_track, r2_bins, regional, span_bp
+from pipeline.report.scan_data import CHROMOSOME, POSITION, scan_rows
+from pipeline.tables.columns import chromosome_key
+
+Outputs = Mapping[str, pl.LazyFrame]
+MOST_CLUMPS, MOST_REGIONS, MOST_NAMED = 20, 6, 12
+REGION = ["trait", "index_variant_id"]
+
+
+def clumps(output: str, rows: pl.LazyFrame) -> Section:
+    """The index variants with the smallest p-values, how many variants each stands for, and their genes where the output has them."""
+    rows = scan_rows(rows).filter(pl.col("strength").is_not_null())
+    has = rows.collect_schema().names()
+    columns = ["trait", CHROMOSOME, POSITION, "strength", *(name for name in COLUMNS if name in has)]
+    order = ["strength", "trait", CHROMOSOME, POSITION, "variant_id"]
+    top = rows.select(columns).sort(order, descending=[True] + [False] * 4).head(MOST_CLUMPS).collect(engine="streaming")
+    counts = rows.select(pl.len(), pl.col("trait").n_unique().alias("traits")).collect(engine="streaming").row(0)
+    section = Section(headline("Clumps", output), highlights=[(f"{counts[0]:,}", "clumps")])
+    if top.height == 0:
+        section.blocks.append(Note("No variant has a p-value small enough to begin a clump."))
+        return section
+    text = f"{counts[0]:,} clumps" + (f" of {counts[1]:,} traits" if counts[1] > 1 else "")
+    text += f"; those with the {MOST_CLUMPS} smallest p-values are shown" if counts[0] > MOST_CLUMPS else ""
+    members = "members are the variants that an index variant stands for by linkage, itself not counted"
+    section.blocks.append(locus_table(top, ["members"], f"{text}. Each row is an index variant; {members}."))
+    return section
+
+
+def regions(output: str, outputs: Outputs) -> Section:
+    """A regional plot of each of the strongest index variants of a table of linkage (r2 of variants with index_variant_id)."""
+    rows = scan_rows(outputs[output]).filter(pl.col("strength").is_not_null(), pl.col("index_variant_id").is_not_null())
+    names = [pl.col(name).cast(pl.String) for name in ("variant_id", "index_variant_id")]
+    rows = rows.select("trait", CHROMOSOME, POSITION, "strength", "r2", *names)
+    itself = pl.col("strength").filter(pl.col("variant_id") == pl.col("index_variant_id")).max()
+    ranked = (
+        rows.group_by(REGION).agg(best=pl.coalesce(itself, pl.col("strength").max())).sort("best", *REGION, descending=[True, False, False])
+    )
+    found = ranked.collect(engine="streaming")
+    section, shown = Section(headline("Loci", output)), found.head(MOST_REGIONS)
+    if found.height > MOST_REGIONS:
+        section.blocks.append(Note(f"Drawn are the {MOST_REGIONS} of {found.height:,} index variants with the smallest p-values."))
+    if found.height == 0:
+        section.blocks.append(Note("No index variant has a region to draw."))
+    points = (
+        rows.join(shown.lazy().select(REGION), on=REGION, how="semi").sort(CHROMOSOME, POSITION, "variant_id").collect(engine="streaming")
+    )
+    genes = _genes(outputs)
+    for trait, index in shown.select(REGION).iter_rows():
+        section.blocks.append(_region(points.filter(pl.col("trait") == trait, pl.col("index_variant_id") == index), trait, genes))
+    return section
+
+
+def _region(points: pl.DataFrame, trait: str, genes: pl.LazyFrame | None) -> Figure:
+    itself = points.filter(pl.col("variant_id") == pl.col("index_variant_id"))
+    lead = (itself if itself.height else points).sort("strength", descending=True, maintain_order=True).row(0, named=True)
+    lead["variant_id"] = lead["index_variant_id"]
+    points = points.filter(pl.col(CHROMOSOME) == lead[CHROMOSOME])
+    of = f"{lead['variant_id']}{f' ({trait})' if trait else ''} at {place_text(lead)}, p = {p_text(lead['strength'])}"
+    told = f"{points.height:,} variants around {of}, by r² with it"
+    names, svg = "", ""
+    if genes is not None:
+        found = _overlapping(genes, lead[CHROMOSOME], span_bp(points))
+        listed = found["gene_name"].head(MOST_NAMED).to_list()
+        names = f"; genes: {', '.join(listed) or 'none'}" + (
+            f" and {found.height - len(listed)} more" if found.height > len(listed) else ""
+        )
+        svg, left_out = gene_track(found, span_bp(points), f"Genes around {lead['variant_id']}{names}") if found.height else ("", 0)
+        names += f" ({left_out} not drawn, for want of room)" if left_out else ""
+    return Figure(regional(points, lead, f"Regional plot: {told}{names}") + svg, f"{told}{names}.", _legend(points), "medium")
+
+
+def _legend(points: pl.DataFrame) -> list[tuple[str, str]]:
+    counts = dict(r2_bins(points).value_counts().iter_rows())
+    known = [(style, f"r² {text}: {counts[number]:,}") for number, (style, text) in enumerate(R2_STYLES) if number in counts]
+    return [("s5", "index variant"), *reversed(known), *([(UNKNOWN_R2, f"r² unknown: {counts[None]:,}")] if None in counts else [])]
+
+
+def _genes(outputs: Outputs) -> pl.LazyFrame | None:
+    """Genes of the first output that has any: a key of the chromosome, start, end, gene_name and strand (null where it is not known)."""
+    for rows in outputs.values():
+        columns = rows.collect_schema().names()
+        if {CHROMOSOME, "start", "end", "gene_name"} <= {*columns}:
+            whole = rows.filter(pl.col("feature").cast(pl.String) == "gene") if "feature" in columns else rows
+            strand = pl.col("strand").cast(pl.String) if "strand" in columns else pl.lit(None, pl.String)
+            place = [pl.col(name).cast(pl.Int64, strict=False) for name in ("start", "end")]
+            named = whole.select(pl.col(CHROMOSOME).cast(pl.String), *place, pl.col("gene_name").cast(pl.String), strand=strand)
+            return named.drop_nulls([CHROMOSOME, "start", "end", "gene_name"]).with_columns(key=chromosome_key()).unique()
+    return None
+
+
+def _overlapping(genes: pl.LazyFrame, chromosome: str, span: tuple[float, float]) -> pl.DataFrame:
+    key: Any = pl.select(pl.lit(chromosome).alias(CHROMOSOME)).select(chromosome_key()).item()
+    inside = genes.filter(pl.col("key") == key, pl.col("end") >= span[0], pl.col("start") <= span[1])
+    return inside.sort("start", "end", "gene_name").collect(engine="streaming")

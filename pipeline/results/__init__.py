@@ -1,0 +1,1 @@
+"""What is on disk or in a bucket, and when it counts."""

@@ -1,0 +1,124 @@
+"""What a complete run is: the manifest that lists its files, the pointer to the current run, and the checks of both.
+
+Reading needs no lock: a reader sees one whole run or the one before.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pipeline.errors import PlaceError
+from pipeline.results.store import Store, open_store
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A published file: its path relative to the run folder, and its rows (None for what is no table).
+
+    `bytes` and `sha256` may be left out, the commit finds them; a `bytes` that the file does not have fails the commit.
+    """
+
+    path: str
+    rows: int | None = None
+    bytes: int = -1
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A complete run: its id, its folder, when it finished (ISO 8601, UTC) and its files."""
+
+    id: str
+    path: str
+    finished: str
+    files: tuple[Entry, ...]
+
+    def paths(self, output: str) -> list[str]:
+        """Absolute paths of the files of one output, sorted: the file of that name, or those in the folder of that name."""
+        return [f"{self.path}/{entry.path}" for entry in self.files if f"{entry.path}/".startswith(f"{output}/")]
+
+
+def read_current(place: str) -> RunView | None:
+    """The current run of a results folder or URL, None where there is none yet; looks at names and sizes (`verify` at checksums too).
+
+    Raises PlaceError where the current run is not whole.
+    """
+    store = open_store(place)
+    try:
+        name = current_id(store)
+        if name is None:
+            return None
+        run = open_store(store.path(f"runs/{name}"))
+        view = _view(run)
+        problems = list(_misfits(run, view).values())
+    except (OSError, ValueError) as error:
+        problems = [str(error)]
+    if problems:
+        shown = "; ".join(problems[:5])
+        raise PlaceError(
+            f"{place}: the current result is damaged: {shown}. Run the job again, or let `current` point to a run that is whole."
+        )
+    return view
+
+
+def verify(run_path: str) -> list[str]:
+    """What is wrong with a run folder, file by file: missing, of another size, or of another checksum than its manifest says."""
+    store = open_store(run_path)
+    try:
+        view = _view(store)
+        problems = _misfits(store, view)
+        for entry in view.files:
+            if entry.path not in problems and store.digest(entry.path) != entry.sha256:
+                problems[entry.path] = f"{entry.path} has another checksum than {MANIFEST} says"
+    except (OSError, ValueError) as error:
+        return [str(error)]
+    return list(problems.values())
+
+
+def current_id(store: Store) -> str | None:
+    """The id of the current run, None where there is none; the link counts before current.json. Raises OSError where that is damaged."""
+    target = store.linked()
+    try:
+        name = str(json.loads(store.read("current.json"))["run"]) if target is None else PurePosixPath(target).name
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise OSError(f"{store.path('current.json')} is damaged ({error!r})") from error
+    return name
+
+
+def current_run(place: str) -> str | None:
+    """The id of the current run of a results folder or URL; None where there is none, or a damaged one."""
+    try:
+        return current_id(open_store(place))
+    except OSError:
+        return None
+
+
+def checked_name(name: str) -> str:
+    """The name, where it stays inside the run folder and is not the manifest's; raises ValueError."""
+    if name == MANIFEST or "\\" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
+        raise ValueError(
+            f"{name!r} is not a name that a file of a run can have: give a relative one such as associations/part-00000.parquet"
+        )
+    return name
+
+
+def _view(store: Store) -> RunView:
+    try:
+        document = json.loads(store.read(MANIFEST))
+        files = tuple(Entry(checked_name(item["path"]), item["rows"], item["bytes"], item["sha256"]) for item in document["files"])
+        return RunView(document["run"], store.path(""), document["finished"], files)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{store.path(MANIFEST)} is damaged ({error!r})") from error
+
+
+def _misfits(store: Store, view: RunView) -> dict[str, str]:
+    sizes = store.sizes("")
+    missing = {entry.path: f"{entry.path} is missing" for entry in view.files if entry.path not in sizes}
+    torn = {e.path: f"{e.path} has {sizes[e.path]} bytes, not {e.bytes}" for e in view.files if sizes.get(e.path, e.bytes) != e.bytes}
+    return {**missing, **torn}

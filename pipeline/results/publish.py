@@ -1,0 +1,250 @@
+"""Publish a run's files all at once or not at all.
+
+    PLACE/current -> runs/ID     the current run: one atomic rename of a link
+    PLACE/current.json           the same; alone where there are no links (URLs)
+    PLACE/runs/ID/               a folder that no other run uses; its manifest.json, written last, makes it complete
+    PLACE/imports/, checkpoints/ inputs kept as Parquet (imports.py), and room for tables of stages: nothing here touches them
+    PLACE/lock                   one writer at a time; a dead writer's lock is free (on a URL there is no lock)
+
+A run that dies at any moment leaves the former result as it was.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pipeline.errors import PlaceError, RunError
+from pipeline.results.manifest import MANIFEST, Entry, RunView, checked_name, current_id
+from pipeline.results.store import LocalStore, Store, open_store
+
+RECORD = "run.json"
+RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
+OWN_NAMES = ("runs", "current", "current.json", "checkpoints", "imports", "lock")
+HASH_THREADS = 4
+
+
+@dataclass(frozen=True)
+class Results:
+    """A results folder or fsspec URL; `keep` complete runs stay besides the current one."""
+
+    place: str
+    keep: int = 5
+
+    def open_run(self) -> RunFolder:
+        """Make the place, take its lock and make a new run folder in it; raises PlaceError before anything else is done."""
+        store, lock = open_store(self.place), None
+        try:
+            store.make("runs")
+            lock = store.lock()
+            if store.linked() is None and "current" in store.folders(""):
+                raise FileExistsError(f"{store.path('current')} is a folder where a link belongs (move it away)")
+            run = RunFolder(store, lock, self.keep)
+            run.write_json(RECORD, {"run": run.id, "status": "running"})
+        except (OSError, PlaceError) as error:
+            if lock is not None:
+                os.close(lock)
+            if isinstance(error, PlaceError):
+                raise
+            remedy = "Make it writable, or choose another place with --out."
+            why = f"{error.strerror}: {error.filename}" if error.strerror and error.filename else str(error)
+            raise PlaceError(f"{self.place}: results cannot be written there ({why}). {remedy}") from error
+        return run
+
+
+class RunFolder:
+    """The folder of one run while it is written; `with` abandons a run that was not committed.
+
+    `path` is absolute, or a URL; `warnings` tell what went wrong and did no harm. A task may run twice: each attempt writes a name of its
+    own (`attempt_name`), and the entries given to `commit` decide which files count.
+    """
+
+    def __init__(self, store: Store, lock: int | None, keep: int) -> None:
+        self.id = new_run_id(store.folders("runs"))
+        self.path = store.path(f"runs/{self.id}")
+        self.warnings: list[str] = []
+        if lock is None and isinstance(store, LocalStore):
+            self.warnings.append(f"{store.place}: this file system has no locks; let only one run at a time write there")
+        self._store, self._lock, self._keep, self._open = store, lock, keep, True
+        self._small: dict[str, Entry] = {}
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abandon()
+
+    def file(self, name: str) -> str:
+        """The absolute path (or URL) for the file `name` (`associations/part-00000.parquet`), its folder made."""
+        relative = checked_name(name)
+        self._store.make(f"runs/{self.id}/{relative}".rpartition("/")[0])
+        return f"{self.path}/{relative}"
+
+    def write_bytes(self, name: str, data: bytes) -> str:
+        """Write a small file at once, over a former one of that name; the commit lists it by itself. Returns its path."""
+        path = self.file(name)
+        self._store.write(f"runs/{self.id}/{name}", data)
+        self._small[name] = Entry(name, None, len(data))
+        return path
+
+    def write_json(self, name: str, value: Any) -> str:
+        """Write a value as JSON, as `write_bytes` does; raises ValueError for NaN and infinity, which JSON does not have."""
+        return self.write_bytes(name, _json(value))
+
+    def commit(self, entries: Iterable[Entry] = ()) -> RunView:
+        """Make this run the current one: sync and hash its files, write the manifest, swap; then remove what is no longer needed.
+
+        Raises RunError where that fails: the former result is still the current one, and run.json can still be rewritten.
+        """
+        if not self._open:
+            raise RuntimeError(f"{self.path} is closed: open a new run")
+        listed = {**self._small, **_by_path(entries)}
+        try:
+            view = RunView(self.id, self.path, datetime.now(UTC).isoformat(timespec="seconds"), self._sealed(listed))
+            document = {"run": self.id, "finished": view.finished}
+            manifest = f"runs/{self.id}/{MANIFEST}"
+            self._store.write(manifest, _json({**document, "files": [asdict(entry) for entry in view.files]}))
+            self._store.seal(manifest, "not needed")
+            self._store.sync({parent.as_posix() for name in (MANIFEST, *listed) for parent in PurePosixPath("runs", self.id, name).parents})
+            self._point({**document, "path": f"runs/{self.id}"})
+        except OSError as error:
+            raise RunError(f"{self.path}: not published, the former result is unchanged: {error}. Mend that and run again.") from error
+        self._tidy(set(listed))
+        self._close()
+        return view
+
+    def abandon(self) -> None:
+        """Give up a run that was not committed: keep its run.json, remove its other files, free the lock. Does nothing after a commit."""
+        run = f"runs/{self.id}"
+        try:
+            if self._open and current_id(self._store) != self.id:
+                names = {name.partition("/")[0] for name in self._store.sizes(run)} | set(self._store.folders(run))
+                self._remove(f"{run}/{name}" for name in sorted(names - {RECORD}))
+        except OSError as error:
+            self.warnings.append(f"{self.path}: not cleared: {error}")
+        finally:
+            self._close()
+
+    def discard(self) -> None:
+        """Give up a run that never began: nothing of it stays."""
+        self.abandon()
+        self._remove([f"runs/{self.id}/{RECORD}", f"runs/{self.id}"])
+
+    def _sealed(self, listed: dict[str, Entry]) -> tuple[Entry, ...]:
+        with ThreadPoolExecutor(HASH_THREADS) as pool:
+            return tuple(pool.map(self._seal, sorted(listed.values(), key=lambda entry: entry.path)))
+
+    def _seal(self, entry: Entry) -> Entry:
+        size, sha256 = self._store.seal(f"runs/{self.id}/{entry.path}", entry.sha256)
+        if entry.bytes not in (-1, size):
+            raise OSError(f"{entry.path} has {size} bytes where {entry.bytes} were written")
+        return replace(entry, bytes=size, sha256=sha256)
+
+    def _point(self, document: dict[str, str]) -> None:
+        try:
+            self.warnings += self._store.point(document["path"], _json(document))
+        except OSError as error:
+            if current_id(self._store) != self.id:
+                raise
+            self.warnings.append(f"{self.path}: published, but: {error}")
+
+    def _tidy(self, listed: set[str]) -> None:
+        run = f"runs/{self.id}"
+        try:
+            unlisted = [f"{run}/{name}" for name in self._store.sizes(run) if name not in {*listed, MANIFEST}]
+            expired = _expired(self._store, self.id, self._keep, alone=self._lock is not None)
+        except OSError as error:
+            self.warnings.append(f"{self._store.place}: old runs not looked for: {error}")
+            return
+        # Without its manifest a half-removed run is no complete one, and without its record it is not kept as a failed one.
+        self._remove([*unlisted, *(f"runs/{old}{part}" for old in expired for part in (f"/{MANIFEST}", f"/{RECORD}", ""))])
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            try:
+                self._store.remove(name)
+            except OSError as error:
+                self.warnings.append(f"{self._store.path(name)}: not removed: {error}")
+
+    def _close(self) -> None:
+        if self._open and self._lock is not None:
+            os.close(self._lock)
+        self._open = False
+
+
+def new_run_id(taken: Iterable[str] = ()) -> str:
+    """A name for a run, such as 20261121T093012Z-3f2a9c: UTC, then microseconds and a random digit, so that names sort by time."""
+    while True:
+        now = datetime.now(UTC)
+        name = f"{now:%Y%m%dT%H%M%SZ}-{now.microsecond * 16 + secrets.randbelow(16):06x}"
+        if name not in taken:
+            return name
+
+
+def attempt_name(stem: str, suffix: str) -> str:
+    """A file name that no other attempt of the same task uses: part-00000-1f2e3d4c.parquet."""
+    return f"{stem}-{secrets.token_hex(4)}{suffix}"
+
+
+def refuse_output_inside_input(place: str, inputs: Iterable[str]) -> None:
+    """Raise PlaceError where an input (file, folder, pattern or URL) is or holds the results folder, or reaches what is written in it.
+
+    A pattern counts by what it could match: `data/*.csv` leaves `data/results` free, `data/*` and `data/**/*.csv` do not.
+    """
+    folder = _pieces(place)
+    for path in inputs:
+        wild = glob.has_magic(path) and not Path(path).exists()
+        if _reaches(_pieces(path), folder, fnmatch.fnmatchcase if wild else str.__eq__):
+            remedy = "Choose another place with --out, or an input path that does not reach it."
+            raise PlaceError(f"{place}: this results folder and the input {path} overlap: results would be read as input. {remedy}")
+
+
+def _expired(store: Store, current: str, keep: int, *, alone: bool) -> list[str]:
+    runs = sorted((name for name in store.folders("runs") if RUN_ID.fullmatch(name) and name != current), reverse=True)
+    files = {name: store.sizes(f"runs/{name}") for name in runs}
+    complete = [name for name in runs if MANIFEST in files[name]]
+    # Where nothing is locked, a run without a manifest may be a living one.
+    unfinished = [name for name in runs if MANIFEST not in files[name]] if alone else []
+    last_failed = next((name for name in unfinished if RECORD in files[name]), None)
+    return complete[keep:] + [name for name in unfinished if name != last_failed]
+
+
+def _by_path(entries: Iterable[Entry]) -> dict[str, Entry]:
+    listed: dict[str, Entry] = {}
+    for entry in entries:
+        if listed.setdefault(checked_name(entry.path), entry) is not entry:
+            raise ValueError(f"{entry.path!r} is listed twice; give every file once")
+    return listed
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
+
+
+def _pieces(path: str) -> list[str]:
+    """The pieces of a URL, or of a local path made absolute with its links resolved (pieces with wildcards exist nowhere and stay)."""
+    scheme, _, rest = path.partition("://")
+    if rest and scheme not in ("file", "local"):
+        return [scheme, *filter(None, rest.split("/"))]
+    return list(Path(rest or path).resolve().parts)
+
+
+def _reaches(pattern: list[str], folder: list[str], fits: Callable[[str, str], bool]) -> bool:
+    """Whether the pattern could match the folder, one above it, or what a run writes in it."""
+    for depth, piece in enumerate(pattern):
+        names = folder[depth : depth + 1] or OWN_NAMES
+        if piece != "**" and not any(fits(name, piece) for name in names):
+            return False
+        if piece == "**" or depth >= len(folder):
+            return True
+    return True

@@ -1,0 +1,138 @@
+"""run.json: what ran, where, with which versions, and what every stage did. A failed run has one too."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from pipeline.backend.engines import cores, device_names
+from pipeline.plan.plan import Plan
+
+LIBRARIES = (
+    "dask",
+    "distributed",
+    "polars",
+    "numpy",
+    "scipy",
+    "numba",
+    "pyarrow",
+    "xgboost-cpu",
+    "xgboost",
+    "cudf-cu13",
+    "cudf-polars-cu13",
+    "cupy-cuda13x",
+    "dask-cuda",
+)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Per stage the tasks done and submitted, and the seconds that they computed so far."""
+
+    tasks: Mapping[str, tuple[int, int]]
+    seconds: Mapping[str, float]
+
+    @property
+    def finished(self) -> list[str]:
+        """Stages all of whose tasks are done."""
+        return [stage for stage, (done, total) in self.tasks.items() if done >= total]
+
+
+@dataclass
+class Account:
+    """What one table came to. `rows` is None where the table was never by itself: it was fused into the tasks of its reader."""
+
+    name: str
+    use: str
+    rows: int | None = None
+    bytes: int | None = None
+    parts: int | None = None
+    seconds: float = 0.0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, described: Mapping[str, Any]) -> None:
+        """Add the rows, bytes and parts of one more piece."""
+        first = self.bytes is None
+        self.rows = described["rows"] if first else (self.rows or 0) + described["rows"]
+        self.bytes = (self.bytes or 0) + described["bytes"]
+        self.parts = described["parts"] if first else (self.parts or 0) + described["parts"]
+
+
+@dataclass
+class RunRecord:
+    """The record of one run while it is made; `document` is run.json."""
+
+    run: str
+    plan: Plan
+    cluster: dict[str, Any]
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    status: str = "running"
+    finished: datetime | None = None
+    error: str | None = None
+    accounts: dict[str, Account] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def end(self, status: str, error: str | None = None) -> None:
+        """Note how the run ended: done, failed or interrupted."""
+        self.status, self.error, self.finished = status, error, datetime.now(UTC)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of the run so far, or of the whole."""
+        return ((self.finished or datetime.now(UTC)) - self.started).total_seconds()
+
+    def document(self) -> dict[str, Any]:
+        """The record as JSON takes it; secrets of the job are masked."""
+        stages = {spec.spec.name for spec in self.plan.stages}
+        accounts = {name: _account(account) for name, account in self.accounts.items()}
+        for stage in self.plan.stages:
+            if stage.spec.name in accounts:
+                read = [accounts.get(table, {}).get("rows") for table in stage.spec.inputs.values()]
+                accounts[stage.spec.name]["rows_in"] = read[0] if len(read) == 1 else read
+        return {
+            "run": self.run,
+            "status": self.status,
+            "error": self.error,
+            "started": self.started.isoformat(timespec="milliseconds"),
+            "finished": self.finished.isoformat(timespec="milliseconds") if self.finished else None,
+            "seconds": round(self.seconds, 3),
+            "backend": self.plan.backend,
+            "cluster": self.cluster,
+            "machine": machine(),
+            "versions": versions(),
+            "inputs": {name: account for name, account in accounts.items() if name in self.plan.inputs},
+            "stages": {name: account for name, account in accounts.items() if name in stages},
+            "tables": {name: account for name, account in accounts.items() if name not in stages and name not in self.plan.inputs},
+            "fingerprints": dict(self.plan.fingerprints),
+            "warnings": self.warnings,
+            "job": self.plan.job.raw,
+        }
+
+
+def machine() -> dict[str, Any]:
+    """The machine that the run was started on; no host name and no path."""
+    return {"system": platform.system(), "processor": platform.machine(), "cores": cores(), "gpus": device_names()}
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that are installed."""
+    found = {"python": sys.version.split()[0]}
+    for library in LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _account(account: Account) -> dict[str, Any]:
+    document = asdict(account)
+    document.pop("name")
+    document["seconds"] = round(account.seconds, 3)
+    document["rows_out"] = document["rows"]
+    return document

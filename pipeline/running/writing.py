@@ -1,0 +1,127 @@
+"""The tasks that write an output: one a part, and one more that joins their pieces where the format is one file or set of files."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipeline.errors import RunError
+from pipeline.format import JoinedOutput, OutputFormat, Piece
+from pipeline.job.spec import Output
+from pipeline.results.publish import attempt_name
+from pipeline.tables.part import Part, Schema, added_counts, hidden
+from pipeline.tables.session import describe
+from pipeline.tables.table import Table
+
+
+def submit_output(table: Table, output: Output, expected: Schema | None, file: Callable[[str], str]) -> list[Any]:
+    """Submit the tasks that write an output; `file` gives the path of a name in the run's folder.
+
+    Futures of what was written: `files` (path and rows of each final file; rows None for what is no table) and the rows, bytes, parts and
+    counts of the table's part, or of all its parts where they are joined.
+    """
+    if output.sort_by:
+        table = table.gather().map(_sorted, list(output.sort_by))
+    if output.columns:
+        table = table.map(_selected, list(output.columns))
+    axes = [table.axes[array].value() for array in table.axes]
+    written = []
+    for number, part in enumerate(table.futures()):
+        path = file(f"{output.name}/" + attempt_name(f"part-{number:05d}", output.writer.suffix))
+        task = WriteTask(output.writer, path, expected, tuple(table.axes))
+        written.append(table.session.submit(task, part, *axes, stage=table.stage))
+    if not isinstance(output.writer, JoinedOutput):
+        return written
+    join = JoinTask(output.writer, file(f"{output.name}/{output.name}"), tuple(table.axes))
+    return [table.session.submit(join, *axes, *written, stage=table.stage)]
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """Writes one part under a name that is this attempt's own: Dask may run a task twice, and the manifest decides what counts."""
+
+    writer: OutputFormat
+    path: str
+    expected: Schema | None
+    arrays: tuple[str, ...]
+
+    def __call__(self, part: Part, *axes: Part) -> dict[str, Any]:
+        """Path, rows and bytes of the file written. Raises RunError where the part is not what the plan said it would be."""
+        if self.expected is not None and part.frame.schema != self.expected.columns:
+            raise RunError(f"{self.path}: the plan said {self.expected}, and the run gave {Schema(part.frame.schema)}. Please report this.")
+        path = f"{self.path.removesuffix(self.writer.suffix)}{secrets.token_hex(2)}{self.writer.suffix}"
+        labels = {name: axis.frame for name, axis in zip(self.arrays, axes, strict=True)}
+        with tempfile.TemporaryDirectory() as folder:
+            local = path if "://" not in path else str(Path(folder) / path.rpartition("/")[2])
+            if isinstance(self.writer, JoinedOutput):
+                piece = Piece(path, self.writer.write_piece(part, labels, local))
+            else:
+                self.writer.write(part, labels, local)
+                piece = None
+            if local != path:
+                _upload(Path(folder), path)
+        return {"files": [(path, part.frame.height)], "piece": piece, **describe(part)}
+
+
+@dataclass(frozen=True)
+class JoinTask:
+    """Puts the pieces of all parts, in order, into the final files. Run twice, it writes the same files again; pieces go at the commit."""
+
+    writer: JoinedOutput
+    stem: str
+    arrays: tuple[str, ...]
+
+    def __call__(self, *arguments: Any) -> dict[str, Any]:
+        """Path and rows of each final file, and the sums over the parts."""
+        axes, written = arguments[: len(self.arrays)], arguments[len(self.arrays) :]
+        labels = {name: axis.frame for name, axis in zip(self.arrays, axes, strict=True)}
+        pieces = [part["piece"] for part in written]
+        with tempfile.TemporaryDirectory() as folder:
+            stem = self.stem
+            if "://" in stem:
+                pieces, stem = _downloaded(pieces, folder), f"{folder}/{stem.rpartition('/')[2]}"
+            files = self.writer.join(pieces, labels, stem)
+            if stem != self.stem:
+                for piece in pieces:
+                    for file in piece.files():
+                        Path(file).unlink()
+                _upload(Path(folder), self.stem)
+        sums = {name: sum(part[name] for part in written) for name in ("rows", "bytes", "parts")}
+        final = [(f"{self.stem}{end}", rows) for end, rows in files.items()]
+        return {"files": final, **sums, "counts": added_counts([part["counts"] for part in written])}
+
+
+def _upload(folder: Path, beside: str) -> None:
+    """Copy the files of a local folder to the folder of a URL, block by block."""
+    import fsspec
+
+    system, path = fsspec.url_to_fs(beside)
+    for file in sorted(folder.iterdir()):
+        system.put_file(str(file), f"{path.rpartition('/')[0]}/{file.name}")
+
+
+def _downloaded(pieces: Sequence[Piece], folder: str) -> list[Piece]:
+    """The pieces, their files copied from a URL to a local folder."""
+    import fsspec
+
+    local = [Piece(f"{folder}/{piece.path.rpartition('/')[2]}", piece.rows) for piece in pieces]
+    for there, here in zip(pieces, local, strict=True):
+        for source, target in zip(there.files(), here.files(), strict=True):
+            system, path = fsspec.url_to_fs(source)
+            system.get_file(path, target)
+    return local
+
+
+def _sorted(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
+    names = [name.removeprefix("-") for name in by]
+    return rows.sort(names, descending=[name.startswith("-") for name in by], nulls_last=True, maintain_order=True)
+
+
+def _selected(rows: pl.LazyFrame, columns: list[str]) -> pl.LazyFrame:
+    return rows.select(*columns, *hidden(rows))

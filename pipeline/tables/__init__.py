@@ -1,0 +1,1 @@
+"""Partitioned, lazy tables: what stages are written with."""

@@ -1,0 +1,58 @@
+"""The pieces of an exchange: which parts belong together by their key ranges, and rows cut and joined by a hash of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from pipeline.errors import RunError
+from pipeline.tables.part import Part, concat_parts, take
+
+Interval = tuple[Any, Any]  # least and greatest key of a part
+
+
+def are_disjoint(intervals: Sequence[Interval]) -> bool:
+    """Whether no two intervals overlap."""
+    ordered = sorted(intervals)
+    return all(before[1] < after[0] for before, after in pairwise(ordered))
+
+
+def overlap_groups(left: Sequence[Interval], right: Sequence[Interval]) -> list[tuple[list[int], list[int]]]:
+    """Numbers of the intervals that overlap one another, directly or through others; a group with none on one side joins its neighbour."""
+    tagged = sorted([(*bounds, 0, i) for i, bounds in enumerate(left)] + [(*bounds, 1, i) for i, bounds in enumerate(right)])
+    groups: list[tuple[list[int], list[int]]] = []
+    reach: Any = None
+    for low, high, side, index in tagged:
+        complete = bool(groups) and all(groups[-1])
+        if not groups or (low > reach and complete):
+            groups.append(([], []))
+        groups[-1][side].append(index)
+        reach = high if reach is None else max(reach, high)
+    if len(groups) > 1 and not all(groups[-1]):
+        last = groups.pop()
+        groups[-1][0].extend(last[0])
+        groups[-1][1].extend(last[1])
+    return groups
+
+
+def split_part(part: Part, by: list[str], parts: int) -> list[tuple[int, Part]]:
+    """A part cut into `parts` by a hash of its keys, each piece with its rows counted: equal keys land in pieces of the same number."""
+    bucket = part.frame.select(by).hash_rows(0) % parts
+    pieces = []
+    for index in range(parts):
+        rows = (bucket == index).arg_true().to_numpy()
+        arrays = {name: take(array, rows) for name, array in part.arrays.items()}
+        pieces.append((len(rows), Part(part.frame[rows].rechunk(), arrays, part.counts if index == 0 else {})))
+    if sum(rows for rows, _ in pieces) != part.frame.height:
+        raise RunError(f"exchange by {by}: {part.frame.height} rows went in and {sum(rows for rows, _ in pieces)} came out")
+    return pieces
+
+
+def join_pieces(stage: str, *pieces: tuple[int, Part]) -> Part:
+    """The pieces of one number as one part. Raises RunError where rows went missing between the workers."""
+    part = concat_parts([piece for _, piece in pieces])
+    expected = sum(rows for rows, _ in pieces)
+    if part.frame.height != expected:
+        raise RunError(f"stage {stage}: an exchange sent {expected} rows and {part.frame.height} arrived")
+    return part

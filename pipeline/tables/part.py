@@ -1,0 +1,152 @@
+"""A part: what one task holds. A frame, and the arrays that ride along with its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from pipeline.backend.engines import array_module
+from pipeline.tables.columns import AXES
+
+# While a query runs over a frame with arrays, this column remembers which row of the arrays each row of the frame is.
+ROW = "__row__"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A table's shape: the columns of its frame, and per array the columns of the frame that labels its second axis."""
+
+    columns: pl.Schema
+    arrays: Mapping[str, pl.Schema] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        arrays = [f"{name}[{AXES[name]}: {', '.join(axis)}]" for name, axis in self.arrays.items()]
+        return ", ".join([f"{name} {dtype}" for name, dtype in self.columns.items()] + arrays)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A frame and its arrays: `arrays[name]` is [rows of the frame, ...], NumPy or CuPy.
+
+    `counts` are what a task counted on the way (rows that a join lost, sites that a reader split): a step gives its own by plain names,
+    and the tree that runs it puts the stage's name before them, so that they add up over parts and stages for the record.
+    """
+
+    frame: pl.DataFrame
+    arrays: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: the frame's and the arrays'."""
+        return int(self.frame.estimated_size()) + sum(int(array.nbytes) for array in self.arrays.values())
+
+    def with_frame(self, frame: pl.DataFrame) -> Part:
+        """The part after a query on its frame: where `frame` still has the row column the arrays follow it, else they are dropped."""
+        if ROW not in frame.columns:
+            return Part(frame, {}, self.counts)
+        rows = frame[ROW].to_numpy()
+        frame = frame.drop(ROW)
+        height = max((len(array) for array in self.arrays.values()), default=0)
+        if len(rows) == height and bool((rows == np.arange(height)).all()):
+            return Part(frame, self.arrays, self.counts)
+        return Part(frame, {name: take(array, rows) for name, array in self.arrays.items()}, self.counts)
+
+    def replaced(self, frame: pl.DataFrame | None = None, **arrays: Any) -> Part:
+        """This part with another frame of the same rows, or with some arrays replaced."""
+        return Part(self.frame if frame is None else frame, {**self.arrays, **arrays}, self.counts)
+
+
+def take(array: Any, rows: Any) -> Any:
+    """Rows of an array by index, on the array's own device."""
+    return array[array_module(array).asarray(rows)]
+
+
+def hidden(rows: pl.LazyFrame) -> list[str]:
+    """The row column, where the frame has one: a `select` lists it too, so that the arrays follow."""
+    return [ROW] if ROW in rows.collect_schema().names() else []
+
+
+def added_counts(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Sum of several parts' counts, name by name."""
+    total: dict[str, int] = {}
+    for count in counts:
+        for name, value in count.items():
+            total[name] = total.get(name, 0) + value
+    return total
+
+
+def concat_parts(parts: Sequence[Part]) -> Part:
+    """One part of all rows in order; arrays are stacked along the rows. Frames keep their chunks (no copy)."""
+    if len(parts) == 1:
+        return parts[0]
+    filled = [part for part in parts if part.frame.height] or [parts[0]]
+    arrays = {name: array_module(filled[0].arrays[name]).concatenate([part.arrays[name] for part in filled]) for name in filled[0].arrays}
+    return Part(pl.concat([part.frame for part in parts], rechunk=False), arrays, added_counts([part.counts for part in parts]))
+
+
+def empty_part(schema: Schema) -> Part:
+    """A part with no rows of that schema, as planning uses it; its arrays are [0, 0]."""
+    return Part(schema.columns.to_frame(), {name: np.empty((0, 0), np.uint8) for name in schema.arrays})
+
+
+def frame_bytes(frame: pl.DataFrame) -> memoryview:
+    """A frame as Arrow IPC; `oldest` because the newest level ships a sliced string column's whole buffers (docs/platform.md)."""
+    sink = cast("Any", frame.rechunk().write_ipc(None, compat_level=pl.CompatLevel.oldest()))
+    return cast("memoryview", sink.getbuffer())
+
+
+def serialize_part(part: Part) -> tuple[dict[str, Any], list[Any]]:
+    """Dask's wire form of a part: the frame as Arrow IPC and every array as its buffer, out of band."""
+    arrays = {name: _host(array) for name, array in part.arrays.items()}
+    header = {
+        "arrays": [(name, array.dtype.str, list(array.shape)) for name, array in arrays.items()],
+        "devices": [name for name, array in part.arrays.items() if array_module(array) is not np],
+        "counts": dict(part.counts),
+    }
+    return header, [frame_bytes(part.frame), *(_buffer(array) for array in arrays.values())]
+
+
+def _buffer(array: np.ndarray[Any, Any]) -> memoryview:
+    return np.ascontiguousarray(array).data.cast("B") if array.size else memoryview(b"")
+
+
+def deserialize_part(header: dict[str, Any], frames: list[Any]) -> Part:
+    """The part that `serialize_part` wrote; arrays that were on a GPU go back to one."""
+    from pipeline.backend.engines import to_device
+
+    arrays: dict[str, Any] = {}
+    for (name, dtype, shape), buffer in zip(header["arrays"], frames[1:], strict=True):
+        array = np.frombuffer(bytearray(buffer), dtype).reshape(shape)
+        arrays[name] = to_device(array, "gpu") if name in header["devices"] else array
+    return Part(read_frame(frames[0]), arrays, header["counts"])
+
+
+def read_frame(buffer: Any) -> pl.DataFrame:
+    """The frame that `frame_bytes` wrote."""
+    return pl.read_ipc(bytes(buffer), memory_map=False)
+
+
+def _read_frames(_header: dict[str, Any], frames: list[Any]) -> pl.DataFrame:
+    return read_frame(frames[0])
+
+
+def _host(array: Any) -> np.ndarray[Any, Any]:
+    return cast("np.ndarray[Any, Any]", array if isinstance(array, np.ndarray) else array.get())
+
+
+def register_with_dask() -> None:
+    """Tell Dask the size and the wire form of parts and frames: without both a worker at its memory limit dies instead of spilling."""
+    from dask.sizeof import sizeof
+    from distributed.protocol import dask_deserialize, dask_serialize
+
+    sizeof.register(Part, lambda part: part.nbytes)
+    sizeof.register(pl.DataFrame, lambda frame: int(frame.estimated_size()))
+    dask_serialize.register(Part, serialize_part)
+    dask_deserialize.register(Part, deserialize_part)
+    dask_serialize.register(pl.DataFrame, lambda frame: ({}, [frame_bytes(frame)]))
+    dask_deserialize.register(pl.DataFrame, _read_frames)

@@ -1,0 +1,111 @@
+"""Where the tasks of tables run: at once in this process, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipeline.backend.engines import Backend, collect_spread, spread_engine
+from pipeline.errors import PipelineError, RunError, lacks_stage
+from pipeline.tables.part import Part, added_counts
+from pipeline.tables.steps import Node, evaluate, extract, fill, lazy_of
+
+
+class Session:
+    """Where tables run at once, in this process: planning uses it on empty frames. `ClusterSession` is the other one."""
+
+    backend: Backend = "cpu"
+    workers = 1
+    threads = 1
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
+        """Run a function of plain values and of earlier results; returns its result, or a future of it."""
+        return function(*arguments)
+
+    def is_future(self, value: Any) -> bool:
+        """Whether a value stands for a result that is still to come."""
+        return False
+
+    def described(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
+        """Told of every table that is computed: its name where it is one that the job knows, the stage whose tasks make it, its parts."""
+
+    def is_one_query(self, blocks: Sequence[Node]) -> bool:
+        """Whether a query over all these blocks' rows runs as one, wherever they are."""
+        return self.workers == 1
+
+    def evaluate(self, node: Node) -> Any:
+        """The part that a tree stands for (or a future of it), in one task."""
+        tree, futures = extract(node, self.is_future)
+        return self.submit(evaluate, tree, self.backend, *futures, stage=node.stage)
+
+
+class ClusterSession(Session):
+    """Tables run as tasks of a Dask cluster; tasks carry the stage's name as their key's prefix and as their span."""
+
+    def __init__(self, client: Any, backend: Backend, workers: int, threads: int) -> None:
+        self.client, self.backend, self.workers, self.threads = client, backend, workers, threads
+        self.submitted: Counter[str] = Counter()  # tasks per stage
+        self.accounts: list[tuple[str | None, Any]] = []  # of every table computed, its name and a future of `describe`
+        self.all_gpus: Any = None  # cuDF's engine over all workers, made when the first query wants it
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
+        """Submit the function as one task; returns its future."""
+        from distributed import span
+
+        self.submitted[stage] += 1
+        with span(stage):
+            return self.client.submit(run_task, stage, function, *arguments, key=f"{key_prefix(stage)}-{uuid.uuid4().hex}", pure=False)
+
+    def is_one_query(self, blocks: Sequence[Node]) -> bool:
+        """On one worker always; on several GPUs where only scans and queries lie below, which cuDF's own engine spreads over them."""
+        return self.workers == 1 or (self.backend == "gpu" and all(block.is_query for block in blocks))
+
+    def evaluate(self, node: Node) -> Any:
+        """A future of the part: one task; or one query on all GPUs, where the tree joins the rows of several scans."""
+        if self.workers == 1 or self.backend != "gpu" or len(node.sources) == 1 or not node.is_query:
+            return super().evaluate(node)
+        self.all_gpus = self.all_gpus or spread_engine(self.client)
+        tree, futures = extract(node, self.is_future)
+        whole = fill(tree, self.client.gather(futures))  # a fitted state, say: the query is built here and not in a task
+        frame = run_task(node.stage, collect_spread, lazy_of(whole, self.backend).query, self.all_gpus)
+        return self.client.scatter(Part(frame), hash=False)
+
+    def close(self) -> None:
+        """Give the workers' GPUs back to their tasks."""
+        if self.all_gpus is not None:
+            self.all_gpus.shutdown()
+
+    def described(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
+        """Have the table's rows, bytes and counts noted, by a task of their own."""
+        self.accounts.append((name, self.submit(describe, *parts, stage=stage)))
+
+    def is_future(self, value: Any) -> bool:
+        """Whether a value is a Dask future."""
+        from distributed import Future
+
+        return isinstance(value, Future)
+
+
+def key_prefix(stage: str) -> str:
+    """What the keys of a stage's tasks begin with: Dask would take top-10 and top-20 for one, top."""
+    return stage.replace("-", "_")
+
+
+def describe(*parts: Part) -> dict[str, Any]:
+    """Rows, bytes and number of parts of a computed table, and what was counted on the way to it."""
+    rows, size = sum(part.frame.height for part in parts), sum(part.nbytes for part in parts)
+    return {"rows": rows, "bytes": size, "parts": len(parts), "counts": added_counts([part.counts for part in parts])}
+
+
+def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run one task. Raises our own errors, and every other one as a RunError; both name the stage."""
+    try:
+        return function(*arguments)
+    except PipelineError as error:
+        if lacks_stage(error):
+            raise type(error)(f"stage {stage}: {error}") from error
+        raise
+    except Exception as error:
+        raise RunError(f"stage {stage}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,201 @@
+"""What one task does, as a small tree of lazy steps: stages in a row become one query, from the file's scan to the collect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import polars as pl
+
+from pipeline.backend.engines import Backend, collect, to_device
+from pipeline.errors import PipelineError, RunError, lacks_stage
+from pipeline.tables.part import ROW, Part, added_counts, concat_parts
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where a part comes from: some files, or a range of one. It pickles, and is read inside the task."""
+
+    @property
+    def cheap(self) -> bool:
+        """Whether reading it twice costs less than holding it (a scan that projections and filters reach)."""
+
+    def load(self) -> pl.LazyFrame | Part:
+        """A scan, or a part where there are arrays."""
+
+    def interval(self, column: str) -> tuple[Any, Any] | None:
+        """Least and greatest value of a column, exact and from the file's own statistics; None where they are not known."""
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A source that can say more of a failed read than the error does."""
+
+    def explain(self) -> str | None:
+        """What is wrong with its files, where and with the remedy; None where nothing is."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One lazy step: `read` takes a source or a held part, `frame` maps LazyFrames, `part` maps parts, `concat` stacks rows.
+
+    `small` are reduced values or gathered tables, handed to the function after its inputs.
+    """
+
+    kind: Literal["read", "frame", "part", "concat"]
+    stage: str
+    inputs: tuple[Node, ...] = ()
+    function: Callable[..., Any] | None = None
+    small: tuple[Any, ...] = ()
+    source: Any = None
+
+    @property
+    def cheap(self) -> bool:
+        """Whether evaluating it twice costs less than holding its result: lazy row-wise steps over a held part or a cheap source."""
+        if self.kind == "read":
+            return not isinstance(self.source, Source) or self.source.cheap
+        return self.kind == "frame" and len(self.inputs) == 1 and self.inputs[0].cheap
+
+    @property
+    def is_query(self) -> bool:
+        """Whether the whole tree is one lazy query on files: no step on parts, nothing held, no arrays."""
+        if self.kind == "read":
+            return isinstance(self.source, Source) and self.source.cheap
+        return self.kind != "part" and all(child.is_query for child in self.inputs)
+
+    @property
+    def sources(self) -> list[Any]:
+        """Every source below, left to right."""
+        return [self.source] if self.kind == "read" else [source for child in self.inputs for source in child.sources]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of a task's argument inside a tree: Dask hands a task's dependencies over as plain arguments."""
+
+    index: int
+
+
+def substitute(node: Node, change: Callable[[Any], Any]) -> Node:
+    """The same tree with every source and small value put through `change`."""
+    return replace(
+        node,
+        inputs=tuple(substitute(child, change) for child in node.inputs),
+        small=tuple(change(value) for value in node.small),
+        source=change(node.source),
+    )
+
+
+def extract(node: Node, is_future: Callable[[Any], bool]) -> tuple[Node, list[Any]]:
+    """The tree with slots in place of futures, and those futures in the slots' order."""
+    found: list[Any] = []
+
+    def change(value: Any) -> Any:
+        """A slot for a future; other values as they are."""
+        if not is_future(value):
+            return value
+        if all(value is not known for known in found):
+            found.append(value)
+        return Slot(next(i for i, known in enumerate(found) if known is value))
+
+    return substitute(node, change), found
+
+
+def fill(node: Node, values: Sequence[Any]) -> Node:
+    """The tree that `extract` made, with values in its slots."""
+    return substitute(node, lambda value: values[value.index] if isinstance(value, Slot) else value)
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """A query under way, with the arrays of the frame it started from and what was counted so far."""
+
+    query: pl.LazyFrame
+    arrays: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(part: Part, counts: Mapping[str, int]) -> Lazy:
+        """A part as the start of a query; where it has arrays, a column remembers their rows."""
+        frame = part.frame.with_row_index(ROW) if part.arrays else part.frame
+        return Lazy(frame.lazy(), part.arrays, counts)
+
+
+def evaluate(node: Node, backend: Backend, *arguments: Any) -> Part:
+    """Run a tree in this task; `arguments` fill its slots.
+
+    Raises RunError, naming the stage, for what Polars or cuDF refuse while running.
+    """
+    return _part(fill(node, arguments), backend)
+
+
+def count_rows(stage: str, sources: Sequence[Source]) -> int:
+    """Rows of plain tables, read on the CPU: of text files, which no footer tells. Raises RunError as `evaluate` does."""
+    nodes = [Node("frame", stage, (Node("read", stage, source=source),), _counted) for source in sources]
+    return sum(int(evaluate(node, "cpu").frame.item()) for node in nodes)
+
+
+def _counted(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.select(pl.len())
+
+
+def _part(node: Node, backend: Backend) -> Part:
+    lazy = lazy_of(node, backend)
+    try:
+        frame = collect(lazy.query, backend)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise RunError(f"stage {node.stage}: {_explained(node, error)}") from error
+    return Part(frame, lazy.arrays, lazy.counts).with_frame(frame)
+
+
+def _explained(node: Node, error: Exception) -> str:
+    """What the first source that cannot be read says of itself, else the error."""
+    for source in node.sources:
+        if isinstance(source, Explains) and (problem := source.explain()):
+            return problem
+    return f"{type(error).__name__}: {error}"
+
+
+def lazy_of(node: Node, backend: Backend) -> Lazy:
+    """The query that a tree stands for; steps on parts are run on the way."""
+    if node.kind == "read":
+        return _read(node, backend)
+    if node.kind == "frame":
+        inputs = [lazy_of(child, backend) for child in node.inputs]
+        others = [lazy.query.drop(ROW, strict=False) if lazy.arrays else lazy.query for lazy in inputs[1:]]
+        query = _call(node, inputs[0].query, *others)
+        return Lazy(query, inputs[0].arrays, added_counts([lazy.counts for lazy in inputs]))
+    if node.kind == "part":
+        parts = [_part(child, backend) for child in node.inputs]
+        part = _call(node, *(Part(part.frame, part.arrays) for part in parts))
+        own = {f"{node.stage}:{name}": count for name, count in part.counts.items()}
+        return Lazy.of(part, added_counts([own, *(part.counts for part in parts)]))
+    inputs = [lazy_of(child, backend) for child in node.inputs]
+    if not any(lazy.arrays for lazy in inputs):
+        return Lazy(pl.concat([lazy.query for lazy in inputs]), {}, added_counts([lazy.counts for lazy in inputs]))
+    whole = concat_parts([_part(child, backend) for child in node.inputs])
+    return Lazy.of(whole, whole.counts)
+
+
+def _read(node: Node, backend: Backend) -> Lazy:
+    if isinstance(node.source, Part):
+        return Lazy.of(node.source, {})
+    loaded = node.source.load()
+    if isinstance(loaded, pl.LazyFrame):
+        return Lazy(loaded)
+    arrays = {name: to_device(array, backend) for name, array in loaded.arrays.items()}
+    counts = {f"{node.stage}:{name}": count for name, count in loaded.counts.items()}
+    return Lazy.of(loaded.replaced(**arrays), counts)
+
+
+def _call(node: Node, *values: Any) -> Any:
+    assert node.function is not None
+    try:
+        return node.function(*values, *node.small)
+    except PipelineError as error:
+        if lacks_stage(error):
+            raise type(error)(f"stage {node.stage}: {error}") from error
+        raise
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        raise RunError(f"stage {node.stage}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,216 @@
+"""Partitioned, lazy tables and their verbs: with clusters/ the only code that knows Dask. Stages use the verbs and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from operator import getitem
+from typing import Any
+
+import polars as pl
+
+from pipeline.errors import DataError
+from pipeline.tables.exchange import Interval, are_disjoint, join_pieces, overlap_groups, split_part
+from pipeline.tables.part import Part, Schema, concat_parts
+from pipeline.tables.session import Session
+from pipeline.tables.steps import Node, Source
+
+GATHER_LIMIT_BYTES = 8 << 30  # a gathered table is one object in one worker: past this it is a mistake in the job
+FAN_IN = 8  # values combined in one task of a reduction
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a stage learned from the data and applied: its parameters and its fitted frame, which scoring needs again."""
+
+    stage: str
+    use: str
+    parameters: Mapping[str, Any]
+    state: Any
+
+
+@dataclass(frozen=True)
+class Table:
+    """Parts to be had (one node each), their schema, and facts.
+
+    `axes[array]` is the one-part table that labels an array's second axis. `origins` are the sources that each part's rows came from and
+    `written` the columns that steps have written since (None: any may be), so that the files' statistics can tell whether equal keys
+    already share a part. `fitted` is what stages before learned and applied; `name` is the job's name for the table, where it has one.
+    """
+
+    session: Session
+    stage: str
+    blocks: tuple[Node, ...]
+    schema: Schema | None = None
+    axes: Mapping[str, Table] = field(default_factory=dict)
+    written: frozenset[str] | None = frozenset()
+    origins: tuple[tuple[Source, ...], ...] = ()
+    fitted: tuple[Fitted, ...] = ()
+    name: str | None = None
+
+    @staticmethod
+    def of(session: Session, stage: str, sources: Sequence[Any], **facts: Any) -> Table:
+        """A table of one part a source; a source is a `Source`, a part, or a future of one."""
+        origins = tuple((source,) for source in sources if isinstance(source, Source))
+        blocks = tuple(Node("read", stage, source=source) for source in sources)
+        return Table(session, stage, blocks, origins=origins if len(origins) == len(blocks) else (), **facts)
+
+    @property
+    def cheap(self) -> bool:
+        """Whether using it twice needs no `hold`."""
+        return all(block.cheap for block in self.blocks)
+
+    def named(self, stage: str) -> Table:
+        """The same table, whose next tasks carry this stage's name."""
+        return replace(self, stage=stage)
+
+    def map(self, function: Callable[..., pl.LazyFrame], *small: Any, writes: frozenset[str] | None = None) -> Table:
+        """`function(LazyFrame, *small) -> LazyFrame` on every part; maps in a row fuse into one query.
+
+        `writes` names the columns that it may change or drop (None: any); facts about other columns stay.
+        """
+        blocks = tuple(Node("frame", self.stage, (block,), function, small) for block in self.blocks)
+        return self._after(blocks, writes)
+
+    def map_parts(self, function: Callable[..., Part], *small: Any, writes: frozenset[str] | None = None) -> Table:
+        """`function(Part, *small) -> Part` on every part: for arrays, and for what a lazy query cannot say."""
+        blocks = tuple(Node("part", self.stage, (block,), function, small) for block in self.blocks)
+        return self._after(blocks, writes)
+
+    def zip_parts(self, other: Table, function: Callable[..., Part], *small: Any, writes: frozenset[str] | None = None) -> Table:
+        """`function(Part, Part, *small) -> Part` on this table's parts and another's, pair by pair (`together` makes the pairs)."""
+        pairs = zip(self.blocks, other.blocks, strict=True)
+        blocks = tuple(Node("part", self.stage, pair, function, small) for pair in pairs)
+        return replace(self._after(blocks, writes), fitted=self.fitted + other.fitted)
+
+    def _after(self, blocks: tuple[Node, ...], writes: frozenset[str] | None) -> Table:
+        written = None if writes is None or self.written is None else self.written | writes
+        return replace(self, blocks=blocks, schema=None, written=written, name=None)
+
+    def hold(self) -> Table:
+        """The table computed once, one task a part; its parts stay with the workers that made them, spilled when memory is short."""
+        nodes = tuple(Node("read", self.stage, source=part) for part in self.futures())
+        return replace(self, blocks=nodes)
+
+    def futures(self) -> list[Any]:
+        """One future (or part) a block, for whoever needs parts and not a table."""
+        plain = all(block.kind == "read" and not isinstance(block.source, Source) for block in self.blocks)
+        if plain:
+            return [block.source for block in self.blocks]
+        parts = [self.session.evaluate(block) for block in self.blocks]
+        self.session.described(self.name, self.stage, parts)
+        return parts
+
+    def reduce(self, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *small: Any) -> Any:
+        """A small value from all parts: `function(Part, *small)` on each, `combine(values)` in a tree; returns a future of it."""
+        values = [self.session.submit(function, part, *small, stage=self.stage) for part in self.futures()]
+        while len(values) > 1:
+            groups = [values[i : i + FAN_IN] for i in range(0, len(values), FAN_IN)]
+            values = [self.session.submit(_combined, combine, *group, stage=self.stage) for group in groups]
+        return values[0]
+
+    def gather(self, limit_bytes: int = GATHER_LIMIT_BYTES) -> Table:
+        """The whole as one part. Raises DataError (in the task) where it is larger than `limit_bytes`."""
+        if len(self.blocks) == 1:
+            return self
+        whole = self.session.submit(_gathered, self.stage, limit_bytes, *self.futures(), stage=self.stage)
+        return replace(self, blocks=(Node("read", self.stage, source=whole),), origins=(), name=None)
+
+    def value(self) -> Any:
+        """The whole as one part, for use as a small value of another table's map."""
+        return self.gather().futures()[0]
+
+    def concat(self, *others: Table) -> Table:
+        """The rows of several tables below one another, parts kept as they are."""
+        blocks = tuple(block for table in (self, *others) for block in table.blocks)
+        return replace(self, blocks=blocks, origins=(), schema=None, name=None)
+
+    def repartition(self, parts: int) -> Table:
+        """At most `parts` parts, neighbours joined; rows keep their order."""
+        groups = [group for group in _split_evenly(list(range(len(self.blocks))), parts) if group]
+        return self if len(groups) == len(self.blocks) else self._merged(groups)
+
+    def _merged(self, groups: Sequence[Sequence[int]]) -> Table:
+        blocks = tuple(
+            self.blocks[group[0]] if len(group) == 1 else Node("concat", self.stage, tuple(self.blocks[i] for i in group))
+            for group in groups
+        )
+        origins = tuple(tuple(source for i in group for source in self.origins[i]) for group in groups) if self.origins else ()
+        return replace(self, blocks=blocks, origins=origins, name=None)
+
+    def exchange(self, by: Sequence[str]) -> Table:
+        """Rows with equal keys come together in one part.
+
+        Nothing moves where they are already together (one part, or disjoint key ranges by the files' statistics). In one process the
+        next map is one query over all parts, which Polars' streaming engine does best, and on several GPUs one query of cuDF's own engine
+        where only scans lie below; otherwise split and concat tasks.
+        """
+        if len(self.blocks) == 1 or self._disjoint(by) is not None:
+            return self
+        if self.session.is_one_query(self.blocks):
+            return self._merged([range(len(self.blocks))])
+        return self._shuffled(by, min(len(self.blocks), 4 * self.session.workers * self.session.threads))
+
+    def _shuffled(self, by: Sequence[str], parts: int) -> Table:
+        submit = self.session.submit
+        splits = [submit(split_part, part, list(by), parts, stage=self.stage) for part in self.futures()]
+        pieces = [[submit(getitem, split, index, stage=self.stage) for split in splits] for index in range(parts)]
+        blocks = [submit(join_pieces, self.stage, *bucket, stage=self.stage) for bucket in pieces]
+        return replace(self, blocks=tuple(Node("read", self.stage, source=block) for block in blocks), origins=(), name=None)
+
+    def _disjoint(self, by: Sequence[str]) -> tuple[str, list[Interval]] | None:
+        """A key among `by` whose ranges do not overlap between parts, with each part's range; None where there is none."""
+        for key in by:
+            intervals = self._intervals(key)
+            if intervals and are_disjoint(intervals):
+                return key, intervals
+        return None
+
+    def _intervals(self, key: str) -> list[Interval] | None:
+        if not self.origins or self.written is None or key in self.written:
+            return None
+        found: list[Interval] = []
+        for sources in self.origins:
+            known = [source.interval(key) for source in sources]
+            bounds = [pair for pair in known if pair is not None]
+            if len(bounds) < len(known):
+                return None
+            found.append((min(low for low, _ in bounds), max(high for _, high in bounds)))
+        return found
+
+
+def together(left: Table, right: Table, by: Sequence[str]) -> tuple[Table, Table]:
+    """Two tables with as many parts each, such that rows with equal keys stand in parts of the same number.
+
+    Parts whose key ranges overlap are paired; else in one process all rows make one pair; over several workers both are exchanged.
+    """
+    if len(left.blocks) == len(right.blocks) == 1:
+        return left, right
+    first, second = left._disjoint(by), right._disjoint(by)
+    if first and second and first[0] == second[0]:
+        groups = overlap_groups(first[1], second[1])
+        return left._merged([a for a, _ in groups]), right._merged([b for _, b in groups])
+    if left.session.workers == 1:
+        return left._merged([range(len(left.blocks))]), right._merged([range(len(right.blocks))])
+    parts = min(max(len(left.blocks), len(right.blocks)), 4 * left.session.workers * left.session.threads)
+    return left._shuffled(by, parts), right._shuffled(by, parts)
+
+
+def _combined(combine: Callable[[list[Any]], Any], *values: Any) -> Any:
+    return combine(list(values))
+
+
+def _gathered(stage: str, limit_bytes: int, *parts: Part) -> Part:
+    size = sum(part.nbytes for part in parts)
+    if size > limit_bytes:
+        raise DataError(
+            f"stage {stage}: a table of {size / 2**30:.1f} GiB would be gathered into one worker (limit {limit_bytes / 2**30:.1f} GiB). "
+            "Aggregate, filter or sample it first."
+        )
+    return concat_parts(parts)
+
+
+def _split_evenly(items: list[int], groups: int) -> list[list[int]]:
+    bounds = [len(items) * i // groups for i in range(groups + 1)]
+    return [items[low:high] for low, high in pairwise(bounds)]

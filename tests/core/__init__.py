@@ -1,1 +1,0 @@
-"""Tests of the core: parts, nodes, tables, plans, runs."""

@@ -1,0 +1,116 @@
+"""Pages of made-up runs, and what a test reads off them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from pipeline.plan.plan import Plan
+from pipeline.report.report import write_report
+from pipeline.results.manifest import Entry
+from pipeline.running.execute import Executed
+from pipeline.running.record import Account, RunRecord
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """What a page holds: headings, text, addresses; refuses tags that do not nest."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.headings: list[str] = []
+        self.addresses: list[str] = []
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "srcset", "action")]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "h2":
+            self.headings.append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "h2":
+            self.headings[-1] += data
+        if self.open and self.open[-1] != "style":
+            self.text += data
+
+
+def record_of(accounts: Mapping[str, Account] | None = None, title: str | None = "A scan") -> RunRecord:
+    stages = [SimpleNamespace(spec=SimpleNamespace(name=name, use="some_use", inputs={"rows": "cohort"})) for name in ("passed", "model")]
+    raw = {"job": "genomics", "title": title, "stages": [{"use": "variant_qc", "min_hwe_p": 1e-6}]}
+    job = SimpleNamespace(name="genomics", title=title, description=None, raw=raw)
+    plan = cast(Plan, SimpleNamespace(job=job, backend="cpu", inputs={"cohort": None}, stages=stages, fingerprints={}))
+    record = RunRecord("20261121T093012Z-3f2a9c", plan, {"kind": "local", "workers": 1}, datetime(2026, 11, 21, 9, 30, tzinfo=UTC))
+    record.accounts = dict(accounts or {})
+    record.status, record.finished = "done", datetime(2026, 11, 21, 9, 31, 15, tzinfo=UTC)
+    return record
+
+
+def page_of(folder: Path, outputs: Mapping[str, pl.DataFrame], csv: bool = False, **more: Any) -> str:
+    entries = []
+    for name, frame in outputs.items():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        path = f"{name}/part-00000-ab12{'.csv' if csv else '.parquet'}"
+        frame.write_csv(folder / path) if csv else frame.write_parquet(folder / path)
+        entries.append(Entry(path, frame.height))
+    executed = Executed(entries, metrics=more.pop("metrics", {}))
+    return write_report(more.pop("record", None) or record_of(**more), executed, str(folder))
+
+
+def scan_of(n: int = 2_000, chromosomes: int = 3, seed: int = 1, trait: str = "ldl") -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    p = random.uniform(size=n)
+    p[::500] = 1e-12
+    places = np.sort(random.integers(1, 10_000_000, n))
+    return pl.DataFrame(
+        {
+            "chromosome": [str(i % chromosomes + 1) for i in range(n)],
+            "base_pair_location": places,
+            "effect_allele": "A",
+            "other_allele": "G",
+            "beta": random.normal(size=n),
+            "standard_error": 0.1,
+            "effect_allele_frequency": 0.25,
+            "p_value": p,
+            "neg_log_10_p_value": -np.log10(p),
+            "variant_id": [f"rs{i}" for i in range(n)],
+            "n": 1_000,
+            "trait": trait,
+            "reason": pl.Series([None] * n, dtype=pl.String),
+        }
+    )
+
+
+def predictions_of(n: int = 600, seed: int = 2) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    truth = random.integers(0, 2, n)
+    score = 1 / (1 + np.exp(-(truth - 0.5 + random.normal(size=n))))
+    split = np.array(["train", "validation", "test"])[np.arange(n) % 3]
+    return pl.DataFrame({"person": np.arange(n), "split": split, "disease": truth, "prediction": score.astype(np.float32)})
+
+
+def dots_of(svg: str, style: str) -> int:
+    """Dots drawn in a style."""
+    return sum(path.count("m") for path in re.findall(rf'class="dots {style}" [^>]*d="([^"]*)"', svg))

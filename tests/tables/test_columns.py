@@ -1,0 +1,22 @@
+"""columns."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from pipeline.tables.columns import autosome_number, chromosome_kind
+
+
+def test_chromosome_kind__reads_every_way_to_write_a_chromosome() -> None:
+    names: dict[str | None, list[str | None]] = {
+        "autosome": ["1", "22", "chr2", "CHR10"],
+        "x": ["X", "chrX", "x", "23"],
+        "y": ["Y", "chrY", "24"],
+        "par": ["XY", "25", "PAR1", "chrPAR2"],
+        "mt": ["MT", "M", "chrM", "26"],
+        None: ["0", "27", "chr", "GL000192.1", "chr1_random", "01", None],
+    }
+    frame = pl.DataFrame({"chromosome": [name for written in names.values() for name in written]}, schema={"chromosome": pl.String})
+    found = frame.select(kind=chromosome_kind(), number=autosome_number())
+    assert found["kind"].to_list() == [kind for kind, written in names.items() for _ in written]
+    assert (found["kind"] == "autosome").fill_null(value=False).to_list() == found["number"].is_not_null().to_list()

@@ -1,0 +1,72 @@
+"""Parts: arrays follow their frame, sizes and the wire form."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pipeline.tables.part import ROW, Part, concat_parts, deserialize_part, frame_bytes, read_frame, register_with_dask, serialize_part
+
+
+def part_of(rows: int) -> Part:
+    return Part(
+        pl.DataFrame({"x": range(rows), "t": [f"t{i}" for i in range(rows)]}, schema={"x": pl.Int64, "t": pl.String}),
+        {"calls": np.arange(rows * 3, dtype=np.uint8).reshape(rows, 3)},
+    )
+
+
+def test_arrays__follow_a_filter_and_a_sort() -> None:
+    part = part_of(6)
+    moved = part.with_frame(part.frame.with_row_index(ROW).filter(pl.col("x") % 2 == 0).sort("x", descending=True))
+    assert moved.frame["x"].to_list() == [4, 2, 0]
+    assert moved.arrays["calls"][:, 0].tolist() == [12, 6, 0]
+
+
+def test_arrays__are_dropped_where_rows_lost_their_identity() -> None:
+    part = part_of(4)
+    assert part.with_frame(part.frame.group_by("x").len()).arrays == {}
+
+
+def test_arrays__are_not_copied_where_all_rows_stay() -> None:
+    part = part_of(4)
+    assert part.with_frame(part.frame.with_row_index(ROW)).arrays["calls"] is part.arrays["calls"]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_wire_form__gives_the_part_back(rows: int) -> None:
+    part = Part(part_of(rows).frame, part_of(rows).arrays, {"lost": 2})
+    header, frames = serialize_part(part)
+    back = deserialize_part(header, [bytes(frame) for frame in frames])
+    assert back.frame.equals(part.frame)
+    assert np.array_equal(back.arrays["calls"], part.arrays["calls"])
+    assert back.counts == {"lost": 2}
+    back.arrays["calls"][:] = 0  # writable, unlike a view of the message
+
+
+def test_wire_form__of_a_slice_is_as_small_as_the_slice() -> None:
+    frame = pl.DataFrame({"t": ["some text " * 20] * 10_000})
+    assert len(frame_bytes(frame.slice(5, 2))) < 4_000
+    assert read_frame(frame_bytes(frame.slice(5, 2))).height == 2
+
+
+def test_dask__knows_the_size_of_parts_and_frames() -> None:
+    from dask.sizeof import sizeof
+
+    register_with_dask()
+    part = Part(pl.DataFrame({"x": np.zeros(100_000)}), {"calls": np.zeros((100_000, 10), np.uint8)})
+    assert 1_800_000 <= sizeof(part) <= 2_000_000
+    assert 800_000 <= sizeof(part.frame) <= 900_000
+
+
+def test_concat__stacks_frames_and_arrays_and_adds_counts() -> None:
+    first, second = part_of(2), part_of(3)
+    whole = concat_parts([Part(first.frame, first.arrays, {"a": 1}), Part(second.frame, second.arrays, {"a": 2, "b": 1})])
+    assert whole.frame["x"].to_list() == [0, 1, 0, 1, 2]
+    assert whole.arrays["calls"].shape == (5, 3)
+    assert whole.counts == {"a": 3, "b": 1}
+
+
+def test_concat__takes_empty_parts_whose_arrays_have_no_width() -> None:
+    empty = Part(part_of(0).frame, {"calls": np.empty((0, 0), np.uint8)})
+    assert concat_parts([empty, part_of(2), empty]).arrays["calls"].shape == (2, 3)

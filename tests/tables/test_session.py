@@ -1,0 +1,46 @@
+"""Sessions: what a query over all GPUs is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import pipeline.tables.session
+from pipeline.formats.parquet import ParquetInput
+from pipeline.tables.part import Part
+from pipeline.tables.session import ClusterSession
+from pipeline.tables.table import Table
+
+
+@pytest.fixture
+def threads() -> Iterator[ClusterSession]:
+    """A session that takes its one worker of threads for two GPUs."""
+    from distributed import Client, LocalCluster
+
+    here = "127.0.0.1:0"
+    with (
+        LocalCluster(processes=False, n_workers=1, dashboard_address=here, worker_dashboard_address=here) as cluster,
+        Client(cluster) as client,
+    ):
+        yield ClusterSession(client, "gpu", 2, 1)
+
+
+def scaled(rows: pl.LazyFrame, fitted: Part) -> pl.LazyFrame:
+    return rows.with_columns(v=pl.col("v") * fitted.frame["factor"].item())
+
+
+def test_a_query_over_all_gpus__takes_what_earlier_tasks_fitted(
+    tmp_path: Path, threads: ClusterSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(3):
+        pl.DataFrame({"k": [1, 2], "v": [i, i]}).write_parquet(tmp_path / f"{i}.parquet")
+    monkeypatch.setattr(pipeline.tables.session, "spread_engine", lambda _client: None)
+    monkeypatch.setattr(pipeline.tables.session, "collect_spread", lambda query, _engine: query.collect())
+    fitted = threads.submit(Part, pl.DataFrame({"factor": [10]}), stage="fit")
+    table = Table.of(threads, "t", ParquetInput(path=(str(tmp_path),), parts=3).sources(1)).map(scaled, fitted).exchange(["k"])
+    assert len(table.blocks) == 1
+    frame = table.map(lambda rows: rows.group_by("k").agg(pl.col("v").sum())).futures()[0].result().frame
+    assert dict(frame.rows()) == {1: 30, 2: 30}

@@ -1,0 +1,208 @@
+"""Tables: verbs, fusion into one query, and exchanges in one process and over several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pipeline.errors import DataError, RunError
+from pipeline.formats.parquet import ParquetInput
+from pipeline.tables.exchange import join_pieces, overlap_groups, split_part
+from pipeline.tables.part import Part, concat_parts, register_with_dask
+from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.steps import lazy_of
+from pipeline.tables.table import Table, together
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[ClusterSession]:
+    from distributed import Client, LocalCluster
+
+    register_with_dask()
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", worker_dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(register_with_dask)
+        yield ClusterSession(client, "cpu", 2, 1)
+
+
+def table_of(session: Session, parts: int, rows: int = 60) -> Table:
+    frame = pl.DataFrame({"k": [i * 7 % 11 for i in range(rows)], "v": list(range(rows))})
+    bounds = [rows * i // parts for i in range(parts + 1)]
+    pieces = [frame.slice(low, high - low) for low, high in pairwise(bounds)]
+    return Table.of(session, "t", [Part(piece, {"calls": piece.to_numpy().astype(np.uint8)}) for piece in pieces])
+
+
+def sums(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.group_by("k").agg(pl.col("v").sum(), pl.len().cast(pl.Int64).alias("n"))
+
+
+def collected(table: Table) -> pl.DataFrame:
+    parts = table.futures()
+    return concat_parts([part if isinstance(part, Part) else part.result() for part in parts]).frame
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7])
+def test_exchange__gives_the_same_groups_for_any_parts(parts: int, two_workers: ClusterSession) -> None:
+    expected = collected(table_of(Session(), 1).map(sums)).sort("k")
+    for session in (Session(), two_workers):
+        table = table_of(session, parts).exchange(["k"]).map(sums)
+        assert collected(table).sort("k").equals(expected)
+
+
+def test_exchange__over_workers_carries_the_arrays(two_workers: ClusterSession) -> None:
+    parts = [future.result() for future in table_of(two_workers, 5).exchange(["k"]).futures()]
+    whole = concat_parts(parts)
+    assert len(parts) > 1
+    assert whole.frame.height == 60
+    assert np.array_equal(whole.arrays["calls"], whole.frame.to_numpy().astype(np.uint8))
+
+
+def test_together__pairs_equal_keys_over_workers(two_workers: ClusterSession) -> None:
+    left, right = together(table_of(two_workers, 5), table_of(two_workers, 3), ["k"])
+    for one, other in zip(left.futures(), right.futures(), strict=True):
+        assert set(one.result().frame["k"]) == set(other.result().frame["k"])
+
+
+def test_join_pieces__notices_rows_lost_on_the_way() -> None:
+    pieces = split_part(Part(pl.DataFrame({"k": [1, 2, 3]})), ["k"], 1)
+    with pytest.raises(RunError, match=r"sent 4 rows and 3 arrived"):
+        join_pieces("s", (4, pieces[0][1]))
+
+
+def test_overlap_groups__pairs_neighbours_and_leaves_no_side_empty() -> None:
+    assert overlap_groups([(0, 9), (10, 19)], [(0, 4), (5, 9), (10, 30)]) == [([0], [0, 1]), ([1], [2])]
+    assert overlap_groups([(0, 9), (10, 19)], [(5, 12)]) == [([0, 1], [0])]
+    groups = overlap_groups([(0, 1), (4, 5)], [(0, 1), (2, 3)])
+    assert sorted(i for a, _ in groups for i in a) == [0, 1]
+    assert sorted(i for _, b in groups for i in b) == [0, 1]
+    assert all(a and b for a, b in groups)
+
+
+def test_maps__fuse_into_one_query_that_reaches_the_file(tmp_path: Path) -> None:
+    pl.DataFrame({"a": range(100), "b": range(100), "c": ["x"] * 100}).write_parquet(tmp_path / "x.parquet")
+    source = ParquetInput(path=str(tmp_path / "x.parquet")).sources(1)
+    table = Table.of(Session(), "t", source).map(_above).map(_doubled).map(_only)
+    text = lazy_of(table.blocks[0], "cpu").query.explain()
+    assert "PROJECT 1/3 COLUMNS" in text
+    assert "SELECTION:" in text.split("Parquet SCAN")[1]
+    assert collected(table)["d"].to_list() == [2 * i for i in range(91, 100)]
+
+
+def _above(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.filter(pl.col("a") > 90)
+
+
+def _doubled(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.with_columns(d=2 * pl.col("a"))
+
+
+def _only(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.select("d")
+
+
+def test_footers__show_that_keys_are_together_already(tmp_path: Path) -> None:
+    for i in range(3):
+        pl.DataFrame({"k": [2 * i, 2 * i + 1], "v": [i, i]}).write_parquet(tmp_path / f"{i}.parquet")
+    reader = ParquetInput(path=str(tmp_path), parts=3)
+    table = Table.of(Session(), "t", reader.sources(1))
+    assert len(table.exchange(["k"]).blocks) == 3
+    assert len(table.exchange(["v"]).blocks) == 3
+    assert len(table.map(_above_zero).exchange(["k"]).blocks) == 1  # a map that may write any column
+    assert len(table.map(_above_zero, writes=frozenset({"v"})).exchange(["k"]).blocks) == 3
+    assert len(table.map(_above_zero, writes=frozenset({"k"})).exchange(["k"]).blocks) == 1
+    assert len(table.hold().exchange(["k"]).blocks) == 3
+
+
+def _above_zero(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.filter(pl.col("v") >= 0)
+
+
+def test_reduce__combines_in_a_tree() -> None:
+    table = table_of(Session(), 30)
+    assert table.reduce(_height, sum) == 60
+
+
+def _height(part: Part) -> int:
+    return part.frame.height
+
+
+def test_gather__refuses_what_is_too_large() -> None:
+    with pytest.raises(DataError, match=r"stage t: a table of .* would be gathered .* Aggregate, filter or sample it first"):
+        table_of(Session(), 3).gather(limit_bytes=10)
+
+
+def test_repartition__keeps_rows_and_order() -> None:
+    table = table_of(Session(), 7)
+    for parts in (1, 3, 20):
+        again = table.repartition(parts)
+        assert len(again.blocks) == min(parts, 7)
+        assert collected(again)["v"].to_list() == list(range(60))
+
+
+def test_task_errors__name_the_stage() -> None:
+    with pytest.raises(RunError, match=r"stage t: .*InvalidOperation|stage t: .*conversion"):
+        table_of(Session(), 1).map(_bad_cast).futures()
+
+
+def _bad_cast(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.select(pl.lit("x").cast(pl.Int64))
+
+
+def test_spilling__brings_parts_back_whole(tmp_path: Path) -> None:
+    from distributed import Client, LocalCluster
+
+    register_with_dask()
+    options = {"memory_limit": "600MB", "local_directory": str(tmp_path), "host": "127.0.0.1"}
+    options |= {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster, Client(cluster) as client:
+        client.run(register_with_dask)  # without the sizes of parts a worker does not know what to spill, and hangs
+        session = ClusterSession(client, "cpu", 1, 1)
+        table = Table.of(session, "t", [Part(pl.DataFrame({"i": [i]})) for i in range(30)]).map(_large).hold()
+        total = table.reduce(_sum, sum).result(timeout=90)
+    assert total == sum(i * 3_000_000 for i in range(30))
+
+
+def _large(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.select(pl.col("i").repeat_by(3_000_000).explode())
+
+
+def _sum(part: Part) -> int:
+    return int(part.frame["i"].sum())
+
+
+def test_exchange__on_several_gpus_is_one_query_of_the_spread_engine(
+    tmp_path: Path, two_workers: ClusterSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pipeline.tables.session
+
+    for i in range(3):
+        pl.DataFrame({"k": [1, 2, i], "v": [i, i, i]}).write_parquet(tmp_path / f"{i}.parquet")
+    asked: list[object] = []
+
+    class Engine:
+        def shutdown(self) -> None:
+            asked.append("shutdown")
+
+    def collected_by(query: pl.LazyFrame, engine: object) -> pl.DataFrame:
+        asked.append(engine)
+        return query.collect()
+
+    monkeypatch.setattr(pipeline.tables.session, "spread_engine", lambda _client: Engine())
+    monkeypatch.setattr(pipeline.tables.session, "collect_spread", collected_by)
+    session = ClusterSession(two_workers.client, "gpu", 2, 1)
+    table = Table.of(session, "t", ParquetInput(path=str(tmp_path), parts=3).sources(1)).exchange(["k"]).map(sums)
+    assert len(table.blocks) == 1
+    frame = table.futures()[0].result().frame
+    session.close()
+    assert dict(zip(frame["k"], frame["v"], strict=True)) == {0: 0, 1: 4, 2: 5}
+    assert isinstance(asked[0], Engine)
+    assert asked[1:] == ["shutdown"]
