@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 
 from benchmarks.harness import compare, python, timed, write_result
-from pipeline.backend.engines import Backend, choose_backend, device_names, to_device, to_host
+from pipeline.backend.arrays import to_device, to_host
+from pipeline.backend.devices import Backend, choose_backend, device_names
 from pipeline.errors import PlaceError
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock

@@ -1,6 +1,8 @@
 """Big-table analytics from one YAML job file: the same on a laptop, on GPUs and on a Dask cluster.
 
 `load` a job and `run()` it, or `open_run` the current run of a results folder.
+
+Whoever imports this package first (the command line, a notebook, a worker) has BLAS and OpenMP told how to thread before they load.
 """
 
 from __future__ import annotations
@@ -8,8 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.backend.threads import limit_threads
+
 if TYPE_CHECKING:
     from pipeline.api import LoadedJob, Run
+
+limit_threads()
 
 __all__ = ["load", "open_run"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.backend.engines import choose_backend
+from pipeline.backend.devices import choose_backend
 from pipeline.clusters.cluster import Cluster, check_cluster, kind_of, open_cluster
 from pipeline.errors import DataError, PipelineError, RefusedError, RunError, near
 from pipeline.job.load import load as load_job
@@ -46,15 +46,15 @@ class LoadedJob:
         check_imports(self.job)
         return make_plan(self.job, backend)
 
-    def run(self, display: Display | None = None) -> Run:
-        """Run the job and publish its results.
+    def run(self, display: Display | None = None, *, lean: bool = False) -> Run:
+        """Run the job and publish its results; `lean` where nobody else uses this process (the command line says so).
 
         Raises JobError, InputError or PlaceError where nothing was started, RunError or DataError where the run failed.
         """
         plan = self.plan()
         with Results(self.job.results).open_run() as folder, ExitStack() as stack:
             try:
-                cluster = stack.enter_context(open_cluster(self.job.cluster, plan.backend))
+                cluster = stack.enter_context(open_cluster(self.job.cluster, plan.backend, lean=lean))
             except BaseException:
                 folder.discard()
                 raise

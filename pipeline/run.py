@@ -80,7 +80,6 @@ def _do(options: argparse.Namespace) -> int:
         if value is not None:
             overrides.append(f"{key}={value}")
     from pipeline.api import LoadedJob
-    from pipeline.backend import engines
     from pipeline.job.load import load
 
     job = LoadedJob(load(options.job, overrides))
@@ -88,8 +87,7 @@ def _do(options: argparse.Namespace) -> int:
         return _planned(options, job.plan())
     from pipeline.running.display import make_display
 
-    engines.lean_imports = True
-    job.run(make_display("json" if options.json else "quiet" if options.quiet else None))
+    job.run(make_display("json" if options.json else "quiet" if options.quiet else None), lean=True)
     return 0
 
 

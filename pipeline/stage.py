@@ -78,8 +78,11 @@ class Stage(BaseModel):
     def check_input(self, role: str, schema: Schema) -> None:
         """Raise StageError for what an empty frame cannot show (ranges, types that Polars lets pass); once a role, by the plan."""
 
-    def prepare(self) -> None:
-        """Load what the stage's tasks will want; called where tasks run in this process, while the first of them do."""
+    def prepare(self, *, lean: bool = False) -> None:
+        """Load what the stage's tasks will want; called where tasks run in this process, while the first of them do.
+
+        `lean`: the process is the command line's own, and parts of libraries that only a notebook's user would miss may be left out.
+        """
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """The stage's work, lazily: verbs on the tables of its roles."""

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from pipeline.backend.engines import gpu_count
+from pipeline.backend.devices import gpu_count
 
 # Set by the contract test that shows that the bodies of the GPU tests work: they run here on the CPU, and prove nothing about a GPU.
 ON_CPU = "PIPELINE_GPU_TESTS_ON_CPU"

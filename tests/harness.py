@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from polars.testing import assert_frame_equal
 
-from pipeline.backend.engines import Backend
+from pipeline.backend.devices import Backend
 from pipeline.stage import Context, Stage
 from pipeline.tables.part import Part, Schema, added_counts, concat_parts, register_with_dask, take
 from pipeline.tables.session import ClusterSession, Session

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.backend import engines
 from pipeline.run import main
 
 VARIANTS, PEOPLE = 60, 64
@@ -97,7 +96,7 @@ def inside(folder: Path) -> Iterator[None]:
 def run_main(*arguments: str) -> Ended:
     """The command line in this process; what it changes of the process is put back."""
     out, err = io.StringIO(), io.StringIO()
-    before = signal.getsignal(signal.SIGTERM), sys.excepthook, engines.lean_imports
+    before = signal.getsignal(signal.SIGTERM), sys.excepthook
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main(list(arguments))
@@ -105,7 +104,7 @@ def run_main(*arguments: str) -> Ended:
         code = int(str(stop.code))
     finally:
         signal.signal(signal.SIGTERM, before[0])
-        sys.excepthook, engines.lean_imports = before[1:]
+        sys.excepthook = before[1]
     return Ended(code, out.getvalue(), err.getvalue())
 
 

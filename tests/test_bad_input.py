@@ -357,7 +357,7 @@ def test_results__that_another_run_writes(folder: Path) -> None:
     ],
 )
 def test_place__that_cannot_be_had(folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str) -> None:
-    monkeypatch.setattr("pipeline.backend.engines._visible_gpus", list)
+    monkeypatch.setattr("pipeline.backend.devices._visible_gpus", list)
     assert_refused(folder, message, *arguments)
     assert_refused(folder, message, *arguments, "--check")
 

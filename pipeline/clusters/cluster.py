@@ -18,7 +18,8 @@ from typing import Any
 
 import dask
 
-from pipeline.backend.engines import Backend, blas_limited, cores, gpu_count, limit_threads
+from pipeline.backend.devices import Backend, gpu_count
+from pipeline.backend.threads import blas_limited, cores, worker_threads
 from pipeline.errors import PlaceError
 from pipeline.job.spec import ClusterSpec
 from pipeline.tables.part import register_with_dask
@@ -42,10 +43,11 @@ class Cluster:
     backend: Backend
 
     dashboard: str | None
+    lean: bool = False
 
     def session(self) -> ClusterSession:
         """Where tables of this run compute."""
-        return ClusterSession(self.client, self.backend, self.workers, self.threads)
+        return ClusterSession(self.client, self.backend, self.workers, self.threads, lean=self.lean and self.kind == "local")
 
 
 class _Registered:
@@ -69,8 +71,11 @@ def kind_of(spec: ClusterSpec, backend: Backend) -> str:
 
 
 @contextmanager
-def open_cluster(spec: ClusterSpec, backend: Backend) -> Iterator[Cluster]:
-    """The cluster, closed at the end if this process opened it. Raises PlaceError where it cannot be had."""
+def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> Iterator[Cluster]:
+    """The cluster, closed at the end if this process opened it. Raises PlaceError where it cannot be had.
+
+    `lean` says that this process is the command line's own.
+    """
     register_with_dask()
     logging.getLogger("distributed").setLevel(QUIET)
     kind = kind_of(spec, backend)
@@ -83,7 +88,7 @@ def open_cluster(spec: ClusterSpec, backend: Backend) -> Iterator[Cluster]:
         if backend == "gpu" and kind == "scheduler":
             _need_gpus(client)
         with blas_limited():
-            yield Cluster(kind, client, len(threads), max(threads), backend, _dashboard(client, spec, kind))
+            yield Cluster(kind, client, len(threads), max(threads), backend, _dashboard(client, spec, kind), lean)
     finally:
         client.close()
         if kind != "scheduler":
@@ -180,9 +185,9 @@ def _local(spec: ClusterSpec, backend: Backend) -> Any:
         with dask.config.set(CALM):
             return LocalCluster(processes=False, n_workers=1, threads_per_worker=threads, **common)
     threads = spec.threads or max(1, cores() // spec.workers)
-    environment = {**limit_threads(), "POLARS_MAX_THREADS": str(threads)}
+    common |= {"host": HOST, "env": worker_threads(threads)}
     with _interrupts_held():
-        return LocalCluster(processes=True, n_workers=spec.workers, threads_per_worker=threads, host=HOST, env=environment, **common)
+        return LocalCluster(processes=True, n_workers=spec.workers, threads_per_worker=threads, **common)
 
 
 def _cuda(spec: ClusterSpec, _backend: Backend) -> Any:

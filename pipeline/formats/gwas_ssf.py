@@ -21,7 +21,7 @@ from pipeline.format import JoinedOutput, Piece, join_files
 from pipeline.formats._bgzip.blocks import EOF_BLOCK
 from pipeline.formats._bgzip.writer import bgzip
 from pipeline.genome.builds import Build, build_field
-from pipeline.tables.columns import chromosome_key
+from pipeline.genome.chromosomes import chromosome_key
 from pipeline.tables.part import Part, Schema
 
 MANDATORY: tuple[tuple[str, ...], ...] = (

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend.engines import to_host
+from pipeline.backend.arrays import to_host
 from pipeline.errors import InputError
 from pipeline.format import InputFormat, OutputFormat
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes

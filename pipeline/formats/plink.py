@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from pipeline.backend.engines import to_host
+from pipeline.backend.arrays import to_host
 from pipeline.errors import InputError, JobError
 from pipeline.format import InputFormat, JoinedOutput, Piece, join_files
 from pipeline.formats._plink.bed_files import (

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import MISSING, Array, pack, unpack
 

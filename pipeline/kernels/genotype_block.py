@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import MISSING, Array, call_counts, unpack
 
 Coding = Literal["additive", "dominant", "recessive"]

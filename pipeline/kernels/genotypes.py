@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 
 Array = Any
 """A NumPy or a CuPy array: two libraries with no common type."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.backend.engines import array_module, special_module
+from pipeline.backend.arrays import array_module, special_module
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, variant_blocks
 
 _CACHE_BYTES = 1 << 17

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.backend.engines import array_module, special_module
+from pipeline.backend.arrays import array_module, special_module
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array
 from pipeline.kernels.hardy_weinberg import Distribution, checked_counts, first_place
 

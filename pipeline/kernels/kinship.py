@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import MISSING, Array, flat_calls, unpack, variant_blocks
 
 _BLOCK_BYTES = 256 << 20  # wide blocks make few products of people by people

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.backend.engines import array_module, to_host
+from pipeline.backend.arrays import array_module, to_host
 from pipeline.kernels.genotypes import Array, pack, unpack, variant_blocks
 from pipeline.kernels.linkage import Bools, Samples
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.errors import DataError
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotypes import MISSING, Array, unpack

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array
 from pipeline.kernels.logistic_design import CONVERGED, MOST_STEPS, NullModel
 from pipeline.kernels.logistic_terms import gradient_and_information, solve

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import Array
 from pipeline.kernels.logistic_design import NullModel
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.backend.engines import array_module, special_module, to_host
+from pipeline.backend.arrays import array_module, special_module, to_host
 from pipeline.kernels.genotypes import Array
 
 MEDIAN_CHI_SQUARE = 0.454936423119572

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import Array, variant_blocks
 from pipeline.kernels.relationship import residuals, signed
 from pipeline.kernels.standardized import decoded, single_rows, standard_values

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, missing_calls, variant_blocks
 from pipeline.kernels.standardized import decoded, single_rows, standard_values

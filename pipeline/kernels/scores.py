@@ -5,7 +5,7 @@ As PLINK's --score (Chang et al. 2015, GigaScience 4:7): a missing call counts a
 
 from __future__ import annotations
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, alt_frequency, call_counts, variant_blocks
 from pipeline.kernels.standardized import value_sums
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, unpack, variant_blocks
 
 _SMALL = 2_000

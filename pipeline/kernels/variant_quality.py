@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import Array, call_counts
 from pipeline.kernels.hardy_weinberg import hwe_exact
 from pipeline.kernels.hardy_weinberg_x import hwe_x_exact

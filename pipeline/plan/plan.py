@@ -17,7 +17,8 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.backend.engines import Backend, refusals
+from pipeline.backend.devices import Backend
+from pipeline.backend.engines import refusals
 from pipeline.errors import InputError, JobError, PipelineError, Problem, near
 from pipeline.genome.build_check import Lineage
 from pipeline.job.spec import Input, Job, Output, StageSpec

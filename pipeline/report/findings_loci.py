@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
+from pipeline.genome.chromosomes import chromosome_key
 from pipeline.report.loci import COLUMNS, locus_table, place_text
 from pipeline.report.pieces import Figure, Note, Section, headline, p_text
 from pipeline.report.plots_locus import R2_STYLES, UNKNOWN_R2, gene_track, r2_bins, regional, span_bp
 from pipeline.report.scan_data import CHROMOSOME, POSITION, scan_rows
-from pipeline.tables.columns import chromosome_key
 
 Outputs = Mapping[str, pl.LazyFrame]
 MOST_CLUMPS, MOST_REGIONS, MOST_NAMED = 20, 6, 12

@@ -30,7 +30,7 @@ MOST_HITS, MOST_LABELS, MOST_TRAITS, MOST_LISTED = 20, 10, 6, 100
 
 
 @dataclass(frozen=True)
-class Scan:
+class TraitScan:
     """One trait of an output: its counts (see `trait_counts`), results in bins, inflation as text, variants beyond 1e-5."""
 
     trait: str
@@ -66,7 +66,7 @@ def associations(output: str, rows: pl.LazyFrame) -> Section:
     drawn = counts.head(MOST_TRAITS)
     hits = _hits(rows, drawn["trait"].to_list())
     scans = [
-        Scan(
+        TraitScan(
             trait,
             tested,
             known,
@@ -87,7 +87,7 @@ def associations(output: str, rows: pl.LazyFrame) -> Section:
     return section
 
 
-def _finite_best(scan: Scan) -> float:
+def _finite_best(scan: TraitScan) -> float:
     finite = scan.bins.filter(pl.col("strength").is_finite())
     return float(finite["strength"][0]) if finite.height else 0.0
 
@@ -127,7 +127,7 @@ def _hits(rows: pl.LazyFrame, traits: list[str]) -> pl.DataFrame:
     return hits.with_columns(hits["variant_id"].cast(pl.String) if "variant_id" in has else pl.lit(None, pl.String).alias("variant_id"))
 
 
-def _missing(scan: Scan, rows: pl.LazyFrame) -> list[Note]:
+def _missing(scan: TraitScan, rows: pl.LazyFrame) -> list[Note]:
     """How many variants have no result, and why."""
     if scan.known == scan.tested:
         return []
@@ -140,7 +140,7 @@ def _missing(scan: Scan, rows: pl.LazyFrame) -> list[Note]:
     return [Note(text)]
 
 
-def _draw(section: Section, scan: Scan, genome: pl.DataFrame, places: pl.DataFrame, panel: Panel) -> None:
+def _draw(section: Section, scan: TraitScan, genome: pl.DataFrame, places: pl.DataFrame, panel: Panel) -> None:
     """Add one trait's figures and its table of loci."""
     loci = leads(scan.hits)
     hits = loci.filter(pl.col("strength") > GENOME_WIDE_STRENGTH)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.backend.engines import special_module
+from pipeline.backend.arrays import special_module
 from pipeline.report.plots import HIGH, NARROW
 from pipeline.report.scan_data import CHROMOSOME, GENOME_WIDE_STRENGTH, POSITION, SUGGESTIVE_STRENGTH
 from pipeline.report.svg import Panel, Tick, span_of, ticks

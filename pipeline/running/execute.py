@@ -90,7 +90,7 @@ class Execution:
             self.waiting["describe", table or "", number] = future
         if self.cluster.kind == "local" and self.cluster.workers == 1:
             for stage in self.plan.stages:
-                stage.spec.stage.prepare()
+                stage.spec.stage.prepare(lean=self.session.lean)
 
     def _reader(self, name: str) -> InputFormat:
         reader = self.plan.job.inputs[name].reader  # workers of a running cluster may have been started in another folder

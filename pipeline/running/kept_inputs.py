@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.backend.engines import cores
+from pipeline.backend.threads import cores
 from pipeline.errors import DataError, PlaceError, RunError
 from pipeline.format import InputFormat
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
@@ -32,7 +32,7 @@ from pipeline.results.store import open_store
 from pipeline.running.writing import WriteTask
 from pipeline.tables.part import Part, Schema, added_counts
 from pipeline.tables.session import Session
-from pipeline.tables.steps import Node, Source, evaluate
+from pipeline.tables.steps import Source, Step, evaluate
 
 VERSION = 1
 """Of what an import holds; a new one makes all imports anew."""
@@ -194,4 +194,4 @@ def submit_import(session: Session, name: str, reader: InputFormat, schema: Sche
 
 def convert(name: str, source: Source, task: WriteTask, *labels: Part) -> dict[str, Any]:
     """Read one part and write it: one task, so that no more parts are held than tasks run."""
-    return task(evaluate(Node("read", name, source=source), "cpu"), *labels)
+    return task(evaluate(Step("read", name, source=source), "cpu"), *labels)

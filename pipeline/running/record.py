@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from pipeline.backend.engines import cores, device_names
+from pipeline.backend.devices import device_names
+from pipeline.backend.threads import cores
 from pipeline.plan.plan import Plan
 
 LIBRARIES = (

@@ -16,7 +16,7 @@ from pipeline.format import JoinedOutput, OutputFormat, Piece
 from pipeline.job.spec import Output
 from pipeline.results.publish import attempt_name
 from pipeline.tables.part import Part, Schema, added_counts, hidden
-from pipeline.tables.session import describe
+from pipeline.tables.session import account
 from pipeline.tables.table import Table
 
 
@@ -66,7 +66,7 @@ class WriteTask:
                 piece = None
             if local != path:
                 _upload(Path(folder), path)
-        return {"files": [(path, part.frame.height)], "piece": piece, **describe(part)}
+        return {"files": [(path, part.frame.height)], "piece": piece, **account(part)}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.tables.columns import AXES
 
 # While a query runs over a frame with arrays, this column remembers which row of the arrays each row of the frame is.
@@ -117,7 +117,7 @@ def _buffer(array: np.ndarray[Any, Any]) -> memoryview:
 
 def deserialize_part(header: dict[str, Any], frames: list[Any]) -> Part:
     """The part that `serialize_part` wrote; arrays that were on a GPU go back to one."""
-    from pipeline.backend.engines import to_device
+    from pipeline.backend.arrays import to_device
 
     arrays: dict[str, Any] = {}
     for (name, dtype, shape), buffer in zip(header["arrays"], frames[1:], strict=True):

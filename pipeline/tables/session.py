@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipeline.backend.engines import Backend, collect_spread, spread_engine
+from pipeline.backend.devices import Backend
+from pipeline.backend.engines import collect_spread, spread_engine
 from pipeline.errors import PipelineError, RunError, lacks_stage
 from pipeline.tables.part import Part, added_counts
-from pipeline.tables.steps import Node, evaluate, extract, fill, lazy_of
+from pipeline.tables.steps import Step, evaluate, extract, fill, lazy_of
 
 
 class Session:
@@ -19,6 +20,7 @@ class Session:
     backend: Backend = "cpu"
     workers = 1
     threads = 1
+    lean = False  # whether tasks run in the command line's own process, which nobody else imports libraries for
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
         """Run a function of plain values and of earlier results; returns its result, or a future of it."""
@@ -31,23 +33,24 @@ class Session:
     def described(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
         """Told of every table that is computed: its name where it is one that the job knows, the stage whose tasks make it, its parts."""
 
-    def is_one_query(self, blocks: Sequence[Node]) -> bool:
+    def is_one_query(self, blocks: Sequence[Step]) -> bool:
         """Whether a query over all these blocks' rows runs as one, wherever they are."""
         return self.workers == 1
 
-    def evaluate(self, node: Node) -> Any:
+    def evaluate(self, step: Step) -> Any:
         """The part that a tree stands for (or a future of it), in one task."""
-        tree, futures = extract(node, self.is_future)
-        return self.submit(evaluate, tree, self.backend, *futures, stage=node.stage)
+        tree, futures = extract(step, self.is_future)
+        return self.submit(evaluate, tree, self.backend, *futures, stage=step.stage)
 
 
 class ClusterSession(Session):
     """Tables run as tasks of a Dask cluster; tasks carry the stage's name as their key's prefix and as their span."""
 
-    def __init__(self, client: Any, backend: Backend, workers: int, threads: int) -> None:
+    def __init__(self, client: Any, backend: Backend, workers: int, threads: int, *, lean: bool = False) -> None:
         self.client, self.backend, self.workers, self.threads = client, backend, workers, threads
+        self.lean = lean
         self.submitted: Counter[str] = Counter()  # tasks per stage
-        self.accounts: list[tuple[str | None, Any]] = []  # of every table computed, its name and a future of `describe`
+        self.accounts: list[tuple[str | None, Any]] = []  # of every table computed, its name and a future of `account`
         self.all_gpus: Any = None  # cuDF's engine over all workers, made when the first query wants it
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
@@ -58,18 +61,18 @@ class ClusterSession(Session):
         with span(stage):
             return self.client.submit(run_task, stage, function, *arguments, key=f"{key_prefix(stage)}-{uuid.uuid4().hex}", pure=False)
 
-    def is_one_query(self, blocks: Sequence[Node]) -> bool:
+    def is_one_query(self, blocks: Sequence[Step]) -> bool:
         """On one worker always; on several GPUs where only scans and queries lie below, which cuDF's own engine spreads over them."""
         return self.workers == 1 or (self.backend == "gpu" and all(block.is_query for block in blocks))
 
-    def evaluate(self, node: Node) -> Any:
+    def evaluate(self, step: Step) -> Any:
         """A future of the part: one task; or one query on all GPUs, where the tree joins the rows of several scans."""
-        if self.workers == 1 or self.backend != "gpu" or len(node.sources) == 1 or not node.is_query:
-            return super().evaluate(node)
+        if self.workers == 1 or self.backend != "gpu" or len(step.sources) == 1 or not step.is_query:
+            return super().evaluate(step)
         self.all_gpus = self.all_gpus or spread_engine(self.client)
-        tree, futures = extract(node, self.is_future)
+        tree, futures = extract(step, self.is_future)
         whole = fill(tree, self.client.gather(futures))  # a fitted state, say: the query is built here and not in a task
-        frame = run_task(node.stage, collect_spread, lazy_of(whole, self.backend).query, self.all_gpus)
+        frame = run_task(step.stage, collect_spread, lazy_of(whole, self.backend).query, self.all_gpus)
         return self.client.scatter(Part(frame), hash=False)
 
     def close(self) -> None:
@@ -79,7 +82,7 @@ class ClusterSession(Session):
 
     def described(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
         """Have the table's rows, bytes and counts noted, by a task of their own."""
-        self.accounts.append((name, self.submit(describe, *parts, stage=stage)))
+        self.accounts.append((name, self.submit(account, *parts, stage=stage)))
 
     def is_future(self, value: Any) -> bool:
         """Whether a value is a Dask future."""
@@ -93,7 +96,7 @@ def key_prefix(stage: str) -> str:
     return stage.replace("-", "_")
 
 
-def describe(*parts: Part) -> dict[str, Any]:
+def account(*parts: Part) -> dict[str, Any]:
     """Rows, bytes and number of parts of a computed table, and what was counted on the way to it."""
     rows, size = sum(part.frame.height for part in parts), sum(part.nbytes for part in parts)
     return {"rows": rows, "bytes": size, "parts": len(parts), "counts": added_counts([part.counts for part in parts])}

@@ -8,7 +8,9 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import polars as pl
 
-from pipeline.backend.engines import Backend, collect, to_device
+from pipeline.backend.arrays import to_device
+from pipeline.backend.devices import Backend
+from pipeline.backend.engines import collect
 from pipeline.errors import PipelineError, RunError, lacks_stage
 from pipeline.tables.part import ROW, Part, added_counts, concat_parts
 
@@ -37,7 +39,7 @@ class Explains(Protocol):
 
 
 @dataclass(frozen=True)
-class Node:
+class Step:
     """One lazy step: `read` takes a source or a held part, `frame` maps LazyFrames, `part` maps parts, `concat` stacks rows.
 
     `small` are reduced values or gathered tables, handed to the function after its inputs.
@@ -45,7 +47,7 @@ class Node:
 
     kind: Literal["read", "frame", "part", "concat"]
     stage: str
-    inputs: tuple[Node, ...] = ()
+    inputs: tuple[Step, ...] = ()
     function: Callable[..., Any] | None = None
     small: tuple[Any, ...] = ()
     source: Any = None
@@ -77,17 +79,17 @@ class Slot:
     index: int
 
 
-def substitute(node: Node, change: Callable[[Any], Any]) -> Node:
+def substitute(step: Step, change: Callable[[Any], Any]) -> Step:
     """The same tree with every source and small value put through `change`."""
     return replace(
-        node,
-        inputs=tuple(substitute(child, change) for child in node.inputs),
-        small=tuple(change(value) for value in node.small),
-        source=change(node.source),
+        step,
+        inputs=tuple(substitute(child, change) for child in step.inputs),
+        small=tuple(change(value) for value in step.small),
+        source=change(step.source),
     )
 
 
-def extract(node: Node, is_future: Callable[[Any], bool]) -> tuple[Node, list[Any]]:
+def extract(step: Step, is_future: Callable[[Any], bool]) -> tuple[Step, list[Any]]:
     """The tree with slots in place of futures, and those futures in the slots' order."""
     found: list[Any] = []
 
@@ -99,12 +101,12 @@ def extract(node: Node, is_future: Callable[[Any], bool]) -> tuple[Node, list[An
             found.append(value)
         return Slot(next(i for i, known in enumerate(found) if known is value))
 
-    return substitute(node, change), found
+    return substitute(step, change), found
 
 
-def fill(node: Node, values: Sequence[Any]) -> Node:
+def fill(step: Step, values: Sequence[Any]) -> Step:
     """The tree that `extract` made, with values in its slots."""
-    return substitute(node, lambda value: values[value.index] if isinstance(value, Slot) else value)
+    return substitute(step, lambda value: values[value.index] if isinstance(value, Slot) else value)
 
 
 @dataclass(frozen=True)
@@ -122,80 +124,80 @@ class Lazy:
         return Lazy(frame.lazy(), part.arrays, counts)
 
 
-def evaluate(node: Node, backend: Backend, *arguments: Any) -> Part:
+def evaluate(step: Step, backend: Backend, *arguments: Any) -> Part:
     """Run a tree in this task; `arguments` fill its slots.
 
     Raises RunError, naming the stage, for what Polars or cuDF refuse while running.
     """
-    return _part(fill(node, arguments), backend)
+    return _part(fill(step, arguments), backend)
 
 
 def count_rows(stage: str, sources: Sequence[Source]) -> int:
     """Rows of plain tables, read on the CPU: of text files, which no footer tells. Raises RunError as `evaluate` does."""
-    nodes = [Node("frame", stage, (Node("read", stage, source=source),), _counted) for source in sources]
-    return sum(int(evaluate(node, "cpu").frame.item()) for node in nodes)
+    steps = [Step("frame", stage, (Step("read", stage, source=source),), _counted) for source in sources]
+    return sum(int(evaluate(step, "cpu").frame.item()) for step in steps)
 
 
 def _counted(rows: pl.LazyFrame) -> pl.LazyFrame:
     return rows.select(pl.len())
 
 
-def _part(node: Node, backend: Backend) -> Part:
-    lazy = lazy_of(node, backend)
+def _part(step: Step, backend: Backend) -> Part:
+    lazy = lazy_of(step, backend)
     try:
         frame = collect(lazy.query, backend)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise RunError(f"stage {node.stage}: {_explained(node, error)}") from error
+        raise RunError(f"stage {step.stage}: {_explained(step, error)}") from error
     return Part(frame, lazy.arrays, lazy.counts).with_frame(frame)
 
 
-def _explained(node: Node, error: Exception) -> str:
+def _explained(step: Step, error: Exception) -> str:
     """What the first source that cannot be read says of itself, else the error."""
-    for source in node.sources:
+    for source in step.sources:
         if isinstance(source, Explains) and (problem := source.explain()):
             return problem
     return f"{type(error).__name__}: {error}"
 
 
-def lazy_of(node: Node, backend: Backend) -> Lazy:
+def lazy_of(step: Step, backend: Backend) -> Lazy:
     """The query that a tree stands for; steps on parts are run on the way."""
-    if node.kind == "read":
-        return _read(node, backend)
-    if node.kind == "frame":
-        inputs = [lazy_of(child, backend) for child in node.inputs]
+    if step.kind == "read":
+        return _read(step, backend)
+    if step.kind == "frame":
+        inputs = [lazy_of(child, backend) for child in step.inputs]
         others = [lazy.query.drop(ROW, strict=False) if lazy.arrays else lazy.query for lazy in inputs[1:]]
-        query = _call(node, inputs[0].query, *others)
+        query = _call(step, inputs[0].query, *others)
         return Lazy(query, inputs[0].arrays, added_counts([lazy.counts for lazy in inputs]))
-    if node.kind == "part":
-        parts = [_part(child, backend) for child in node.inputs]
-        part = _call(node, *(Part(part.frame, part.arrays) for part in parts))
-        own = {f"{node.stage}:{name}": count for name, count in part.counts.items()}
+    if step.kind == "part":
+        parts = [_part(child, backend) for child in step.inputs]
+        part = _call(step, *(Part(part.frame, part.arrays) for part in parts))
+        own = {f"{step.stage}:{name}": count for name, count in part.counts.items()}
         return Lazy.of(part, added_counts([own, *(part.counts for part in parts)]))
-    inputs = [lazy_of(child, backend) for child in node.inputs]
+    inputs = [lazy_of(child, backend) for child in step.inputs]
     if not any(lazy.arrays for lazy in inputs):
         return Lazy(pl.concat([lazy.query for lazy in inputs]), {}, added_counts([lazy.counts for lazy in inputs]))
-    whole = concat_parts([_part(child, backend) for child in node.inputs])
+    whole = concat_parts([_part(child, backend) for child in step.inputs])
     return Lazy.of(whole, whole.counts)
 
 
-def _read(node: Node, backend: Backend) -> Lazy:
-    if isinstance(node.source, Part):
-        return Lazy.of(node.source, {})
-    loaded = node.source.load()
+def _read(step: Step, backend: Backend) -> Lazy:
+    if isinstance(step.source, Part):
+        return Lazy.of(step.source, {})
+    loaded = step.source.load()
     if isinstance(loaded, pl.LazyFrame):
         return Lazy(loaded)
     arrays = {name: to_device(array, backend) for name, array in loaded.arrays.items()}
-    counts = {f"{node.stage}:{name}": count for name, count in loaded.counts.items()}
+    counts = {f"{step.stage}:{name}": count for name, count in loaded.counts.items()}
     return Lazy.of(loaded.replaced(**arrays), counts)
 
 
-def _call(node: Node, *values: Any) -> Any:
-    assert node.function is not None
+def _call(step: Step, *values: Any) -> Any:
+    assert step.function is not None
     try:
-        return node.function(*values, *node.small)
+        return step.function(*values, *step.small)
     except PipelineError as error:
         if lacks_stage(error):
-            raise type(error)(f"stage {node.stage}: {error}") from error
+            raise type(error)(f"stage {step.stage}: {error}") from error
         raise
     except (pl.exceptions.PolarsError, ValueError) as error:
-        raise RunError(f"stage {node.stage}: {type(error).__name__}: {error}") from error
+        raise RunError(f"stage {step.stage}: {type(error).__name__}: {error}") from error

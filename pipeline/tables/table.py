@@ -14,7 +14,7 @@ from pipeline.errors import DataError
 from pipeline.tables.exchange import Interval, are_disjoint, join_pieces, overlap_groups, split_part
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.session import Session
-from pipeline.tables.steps import Node, Source
+from pipeline.tables.steps import Source, Step
 
 GATHER_LIMIT_BYTES = 8 << 30  # a gathered table is one object in one worker: past this it is a mistake in the job
 FAN_IN = 8  # values combined in one task of a reduction
@@ -32,7 +32,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Table:
-    """Parts to be had (one node each), their schema, and facts.
+    """Parts to be had (one step each), their schema, and facts.
 
     `axes[array]` is the one-part table that labels an array's second axis. `origins` are the sources that each part's rows came from and
     `written` the columns that steps have written since (None: any may be), so that the files' statistics can tell whether equal keys
@@ -41,7 +41,7 @@ class Table:
 
     session: Session
     stage: str
-    blocks: tuple[Node, ...]
+    blocks: tuple[Step, ...]
     schema: Schema | None = None
     axes: Mapping[str, Table] = field(default_factory=dict)
     written: frozenset[str] | None = frozenset()
@@ -53,7 +53,7 @@ class Table:
     def of(session: Session, stage: str, sources: Sequence[Any], **facts: Any) -> Table:
         """A table of one part a source; a source is a `Source`, a part, or a future of one."""
         origins = tuple((source,) for source in sources if isinstance(source, Source))
-        blocks = tuple(Node("read", stage, source=source) for source in sources)
+        blocks = tuple(Step("read", stage, source=source) for source in sources)
         return Table(session, stage, blocks, origins=origins if len(origins) == len(blocks) else (), **facts)
 
     @property
@@ -70,28 +70,28 @@ class Table:
 
         `writes` names the columns that it may change or drop (None: any); facts about other columns stay.
         """
-        blocks = tuple(Node("frame", self.stage, (block,), function, small) for block in self.blocks)
+        blocks = tuple(Step("frame", self.stage, (block,), function, small) for block in self.blocks)
         return self._after(blocks, writes)
 
     def map_parts(self, function: Callable[..., Part], *small: Any, writes: frozenset[str] | None = None) -> Table:
         """`function(Part, *small) -> Part` on every part: for arrays, and for what a lazy query cannot say."""
-        blocks = tuple(Node("part", self.stage, (block,), function, small) for block in self.blocks)
+        blocks = tuple(Step("part", self.stage, (block,), function, small) for block in self.blocks)
         return self._after(blocks, writes)
 
     def zip_parts(self, other: Table, function: Callable[..., Part], *small: Any, writes: frozenset[str] | None = None) -> Table:
         """`function(Part, Part, *small) -> Part` on this table's parts and another's, pair by pair (`together` makes the pairs)."""
         pairs = zip(self.blocks, other.blocks, strict=True)
-        blocks = tuple(Node("part", self.stage, pair, function, small) for pair in pairs)
+        blocks = tuple(Step("part", self.stage, pair, function, small) for pair in pairs)
         return replace(self._after(blocks, writes), fitted=self.fitted + other.fitted)
 
-    def _after(self, blocks: tuple[Node, ...], writes: frozenset[str] | None) -> Table:
+    def _after(self, blocks: tuple[Step, ...], writes: frozenset[str] | None) -> Table:
         written = None if writes is None or self.written is None else self.written | writes
         return replace(self, blocks=blocks, schema=None, written=written, name=None)
 
     def hold(self) -> Table:
         """The table computed once, one task a part; its parts stay with the workers that made them, spilled when memory is short."""
-        nodes = tuple(Node("read", self.stage, source=part) for part in self.futures())
-        return replace(self, blocks=nodes)
+        steps = tuple(Step("read", self.stage, source=part) for part in self.futures())
+        return replace(self, blocks=steps)
 
     def futures(self) -> list[Any]:
         """One future (or part) a block, for whoever needs parts and not a table."""
@@ -115,7 +115,7 @@ class Table:
         if len(self.blocks) == 1:
             return self
         whole = self.session.submit(_gathered, self.stage, limit_bytes, *self.futures(), stage=self.stage)
-        return replace(self, blocks=(Node("read", self.stage, source=whole),), origins=(), name=None)
+        return replace(self, blocks=(Step("read", self.stage, source=whole),), origins=(), name=None)
 
     def value(self) -> Any:
         """The whole as one part, for use as a small value of another table's map."""
@@ -133,7 +133,7 @@ class Table:
 
     def _merged(self, groups: Sequence[Sequence[int]]) -> Table:
         blocks = tuple(
-            self.blocks[group[0]] if len(group) == 1 else Node("concat", self.stage, tuple(self.blocks[i] for i in group))
+            self.blocks[group[0]] if len(group) == 1 else Step("concat", self.stage, tuple(self.blocks[i] for i in group))
             for group in groups
         )
         origins = tuple(tuple(source for i in group for source in self.origins[i]) for group in groups) if self.origins else ()
@@ -157,7 +157,7 @@ class Table:
         splits = [submit(split_part, part, list(by), parts, stage=self.stage) for part in self.futures()]
         pieces = [[submit(getitem, split, index, stage=self.stage) for split in splits] for index in range(parts)]
         blocks = [submit(join_pieces, self.stage, *bucket, stage=self.stage) for bucket in pieces]
-        return replace(self, blocks=tuple(Node("read", self.stage, source=block) for block in blocks), origins=(), name=None)
+        return replace(self, blocks=tuple(Step("read", self.stage, source=block) for block in blocks), origins=(), name=None)
 
     def _disjoint(self, by: Sequence[str]) -> tuple[str, list[Interval]] | None:
         """A key among `by` whose ranges do not overlap between parts, with each part's range; None where there is none."""

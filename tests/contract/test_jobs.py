@@ -9,9 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-import pipeline.backend.engines
+import pipeline.backend.devices
 from pipeline.api import load
-from pipeline.backend.engines import choose_backend, engine
+from pipeline.backend.devices import choose_backend
+from pipeline.backend.engines import engine
 from pipeline.errors import InputError, JobError, PlaceError
 from pipeline.job.load import load as load_job
 from pipeline.plan.plan import make_plan
@@ -42,7 +43,7 @@ outputs:
 @pytest.fixture(autouse=True)
 def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(pipeline.backend.engines, "_visible_gpus", list)
+    monkeypatch.setattr(pipeline.backend.devices, "_visible_gpus", list)
 
 
 def job_file(folder: Path, expression: str = "x + y", cluster: str = AWAY, *, zipped: bool = False) -> str:
@@ -94,7 +95,7 @@ def test_an_input_that_cudf_cannot_read__is_refused_with_its_line(tmp_path: Path
 
 def test_auto__takes_the_cpu_where_no_gpu_shows_and_the_gpu_where_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_backend("auto") == "cpu"
-    monkeypatch.setattr(pipeline.backend.engines, "_visible_gpus", lambda: ["0"])
+    monkeypatch.setattr(pipeline.backend.devices, "_visible_gpus", lambda: ["0"])
     assert choose_backend("auto") == "gpu"
     assert choose_backend("auto", workers_elsewhere=True) == "cpu"
     assert choose_backend("gpu") == "gpu"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.backend.engines import device_names, gpu_count
+from pipeline.backend.devices import device_names, gpu_count
 from pipeline.clusters.cluster import cuda_options, kind_of, open_cluster
 from pipeline.errors import PlaceError
 from pipeline.job.spec import ClusterSpec
@@ -144,7 +144,7 @@ def test_a_cluster_of_gpus__is_refused_where_none_shows(monkeypatch: pytest.Monk
 def test_a_scheduler_whose_worker_has_no_gpu__is_refused_for_backend_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     from distributed import LocalCluster
 
-    monkeypatch.setattr("pipeline.backend.engines._visible_gpus", list)
+    monkeypatch.setattr("pipeline.backend.devices._visible_gpus", list)
     options = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0", "host": "127.0.0.1", "protocol": "tcp"}
     with LocalCluster(processes=False, n_workers=1, threads_per_worker=1, **options) as running:
         spec = ClusterSpec(kind="scheduler", address=running.scheduler_address)

@@ -16,7 +16,7 @@ from pipeline.errors import InputError, RunError
 from pipeline.formats.csv import CsvInput, CsvOutput
 from pipeline.tables.dtypes import DTYPES
 from pipeline.tables.part import Part
-from pipeline.tables.steps import Node, evaluate
+from pipeline.tables.steps import Step, evaluate
 
 TEXT = "id,age,when,ok,dose\na,41,2020-01-31,true,1.5\nb,NA,,false,nan\n,7,2021-02-28,true,NaN\n"
 STATED = {"id": "string", "age": "int8", "when": "date", "ok": "boolean", "dose": "float32"}
@@ -33,7 +33,7 @@ def write(path: Path, text: str) -> Path:
 
 def parts_of(table: CsvInput) -> list[pl.DataFrame]:
     """Every part, read as a task reads it."""
-    return [evaluate(Node("read", "sheet", source=source), "cpu").frame for source in table.sources(2)]
+    return [evaluate(Step("read", "sheet", source=source), "cpu").frame for source in table.sources(2)]
 
 
 def read(table: CsvInput) -> pl.DataFrame:

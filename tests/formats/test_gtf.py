@@ -13,7 +13,7 @@ import pytest
 from pipeline.errors import InputError
 from pipeline.formats.gtf import GtfInput
 from pipeline.tables.columns import VOCABULARY
-from pipeline.tables.steps import Node, evaluate
+from pipeline.tables.steps import Step, evaluate
 from tests.kernels.plink_files import DATA
 
 GENCODE = DATA / "annotation" / "gencode.v19.annotation.chr20.250k.gtf"
@@ -37,7 +37,7 @@ def reader(path: Path | list[Path], **given: Any) -> GtfInput:
 
 def read(table: GtfInput) -> pl.DataFrame:
     (source,) = table.sources(2)
-    frame = evaluate(Node("read", "genes", source=source), "cpu").frame
+    frame = evaluate(Step("read", "genes", source=source), "cpu").frame
     assert frame.schema == table.table_schema().columns
     return frame
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pipeline.errors import InputError
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
 from pipeline.tables.part import Part, concat_parts
-from pipeline.tables.steps import Node, evaluate
+from pipeline.tables.steps import Step, evaluate
 from tests.stages.genomics.cohorts import Cohort, small_cohort
 
 
@@ -27,7 +27,7 @@ def reader(path: Path | list[Path], **given: Any) -> ParquetInput:
 
 def parts_of(table: ParquetInput) -> list[Part]:
     """Every part, read as a task reads it."""
-    return [evaluate(Node("read", "t", source=source), "cpu") for source in table.sources(2)]
+    return [evaluate(Step("read", "t", source=source), "cpu") for source in table.sources(2)]
 
 
 def read(table: ParquetInput) -> Part:

@@ -14,7 +14,7 @@ from pipeline.formats._plink.pgen_files import read_pgen_header
 from pipeline.formats.pgen import PgenInput
 from pipeline.kernels.genotypes import unpack
 from pipeline.tables.part import Part, concat_parts
-from pipeline.tables.steps import Node, evaluate
+from pipeline.tables.steps import Step, evaluate
 from tests.kernels.plink_files import DATA, needs_data, read_bed
 
 pgenlib = pytest.importorskip("pgenlib")
@@ -27,7 +27,7 @@ def reader(path: Path, **given: Any) -> PgenInput:
 
 def read(table: PgenInput) -> Part:
     """All rows, and the counts, read part by part as tasks read them."""
-    whole = concat_parts([evaluate(Node("read", "cohort", source=source), "cpu") for source in table.sources(2)])
+    whole = concat_parts([evaluate(Step("read", "cohort", source=source), "cpu") for source in table.sources(2)])
     assert whole.frame.schema == table.table_schema().columns
     assert whole.frame.height == table.rows()
     return whole

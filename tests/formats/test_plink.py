@@ -14,7 +14,7 @@ from pipeline.formats._plink.bed_files import write_plink
 from pipeline.formats.plink import PlinkInput, PlinkOutput
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema, concat_parts
-from pipeline.tables.steps import Node, evaluate
+from pipeline.tables.steps import Step, evaluate
 from tests.kernels.plink_files import DATA, needs_data, read_bed
 from tests.outputs import write_output
 from tests.stages.genomics.cohorts import small_cohort
@@ -29,7 +29,7 @@ def reader(path: Path | list[str], **given: Any) -> PlinkInput:
 
 def parts_of(table: PlinkInput) -> list[Part]:
     """Every part, read as a task reads it."""
-    return [evaluate(Node("read", "cohort", source=source), "cpu") for source in table.sources(2)]
+    return [evaluate(Step("read", "cohort", source=source), "cpu") for source in table.sources(2)]
 
 
 def read(table: PlinkInput) -> Part:

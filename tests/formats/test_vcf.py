@@ -16,7 +16,7 @@ from pipeline.errors import InputError
 from pipeline.formats.vcf import VcfInput
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, concat_parts
-from pipeline.tables.steps import Node, evaluate
+from pipeline.tables.steps import Step, evaluate
 
 TextFile = Callable[[str, bytes], Path]
 SHIPPED = Path(__file__).parents[2] / "data" / "genomics" / "cohort.vcf.gz"
@@ -42,7 +42,7 @@ def reader(path: Path | list[str], **given: Any) -> VcfInput:
 
 def parts_of(table: VcfInput) -> list[Part]:
     """Every part, read as a task reads it."""
-    return [evaluate(Node("read", "cohort", source=source), "cpu") for source in table.sources(2)]
+    return [evaluate(Step("read", "cohort", source=source), "cpu") for source in table.sources(2)]
 
 
 def read(table: VcfInput) -> Part:

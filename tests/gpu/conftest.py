@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.backend.engines import Backend, array_module, to_device
+from pipeline.backend.arrays import array_module, to_device
+from pipeline.backend.devices import Backend
 from pipeline.tables.part import Part
 from pipeline.tables.session import Session
 from tests.conftest import ON_CPU

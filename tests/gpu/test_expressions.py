@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.backend.engines import Backend
+from pipeline.backend.devices import Backend
 from tests.sql.expression_page import EXAMPLES, Example, derived, frame_of, on_cpu_only, yaml_value
 
 pytestmark = pytest.mark.gpu

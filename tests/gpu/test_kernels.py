@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import pipeline.kernels
-from pipeline.backend.engines import Backend, array_module, special_module, to_device, to_host
+from pipeline.backend.arrays import array_module, special_module, to_device, to_host
+from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels import (
     genotypes,

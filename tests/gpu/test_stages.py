@@ -8,7 +8,7 @@ from functools import cache
 import polars as pl
 import pytest
 
-from pipeline.backend.engines import to_host
+from pipeline.backend.arrays import to_host
 from pipeline.kernels.metrics import auc
 from pipeline.tables.part import Part
 from pipeline.tables.session import Session

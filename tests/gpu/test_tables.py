@@ -10,7 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.backend.engines import Backend, UntranslatableError, collect, device_names, to_device
+from pipeline.backend.arrays import to_device
+from pipeline.backend.devices import Backend, device_names
+from pipeline.backend.engines import UntranslatableError, collect
 from pipeline.clusters.cluster import Cluster, open_cluster
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput

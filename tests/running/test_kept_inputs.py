@@ -18,7 +18,7 @@ from pipeline.formats.vcf import VcfInput
 from pipeline.running.kept_inputs import SEGMENT_BYTES, Imports, Kept, content_digest, submit_import
 from pipeline.tables.part import concat_parts
 from pipeline.tables.session import Session
-from pipeline.tables.steps import Node, evaluate
+from pipeline.tables.steps import Step, evaluate
 
 COHORT = Path(__file__).parents[2] / "data" / "genomics" / "cohort.vcf.gz"
 HEAD = (
@@ -78,7 +78,7 @@ def folders(results: Path) -> list[str]:
 def test_import__holds_what_the_file_holds(tmp_path: Path, field: str) -> None:
     table = reader(write_vcf(tmp_path / "a.vcf"), field=field)
     found, times = kept(tmp_path / "results", table)
-    read = concat_parts([evaluate(Node("read", "kept", source=source), "cpu") for source in found.reader(None).sources(2)])
+    read = concat_parts([evaluate(Step("read", "kept", source=source), "cpu") for source in found.reader(None).sources(2)])
     whole = concat_parts([source.load() for source in table.sources(2)])
     assert (times, found.rows, found.counts) == (1, 72, dict(whole.counts))
     assert read.frame.equals(whole.frame)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import polars as pl
 from ruamel.yaml import YAML
 
-from pipeline.backend.engines import Backend, collect
+from pipeline.backend.devices import Backend
+from pipeline.backend.engines import collect
 from pipeline.sql.expression import check_value, finite
 
 PAGE = Path(__file__).parents[2] / "docs" / "expressions.md"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from pipeline.tables.columns import autosome_number, chromosome_kind
+from pipeline.genome.chromosomes import autosome_number, chromosome_kind
 
 
 def test_chromosome_kind__reads_every_way_to_write_a_chromosome() -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from pipeline.errors import DataError
+from pipeline.genome.chromosomes import chromosome_kind
 from pipeline.kernels.genotypes import take_samples
 from pipeline.kernels.linkage import Samples
-from pipeline.tables.columns import chromosome_kind
 
 
 def chosen_calls(stage: str, calls: Any, people: pl.DataFrame, chromosome: str) -> tuple[Any, Samples]:

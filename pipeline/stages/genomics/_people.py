@@ -6,12 +6,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.errors import DataError
+from pipeline.genome.chromosomes import autosome_number, chromosome_kind
 from pipeline.kernels.genotypes import Array, take_samples
 from pipeline.kernels.variant_quality import FEMALE, MALE, People
 from pipeline.stage import StageError
-from pipeline.tables.columns import autosome_number, chromosome_kind
 from pipeline.tables.part import Part
 
 _PARENTS = ("father_id", "mother_id")

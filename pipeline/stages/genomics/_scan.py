@@ -13,13 +13,14 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend.engines import array_module, to_host
+from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
+from pipeline.genome.chromosomes import chromosome_kind
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
 from pipeline.kernels.genotypes import Array
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, StageError, Whole, need_array, need_columns, need_numeric
 from pipeline.stages.genomics._sheet import SEX, Sheet, read_sheet
-from pipeline.tables.columns import VOCABULARY, chromosome_kind
+from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema, added_counts, take
 from pipeline.tables.table import Table
 
@@ -51,7 +52,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class Rows:
+class Tested:
     """Results to keep, each array one value a row, by variant and then by trait; NaN stands for null."""
 
     variant: Array
@@ -69,7 +70,7 @@ class Rows:
     """Results of each trait, kept or not, `int64[t]`."""
 
     @classmethod
-    def joined(cls, blocks: Sequence[Rows], step: int) -> Rows:
+    def joined(cls, blocks: Sequence[Tested], step: int) -> Tested:
         """The rows of neighbouring blocks of `step` variants each."""
         if len(blocks) == 1:
             return blocks[0]
@@ -84,7 +85,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedTraits:
     """The sheets of the traits that are missing for the same people, and their models of all people."""
 
     sheets: list[Sheet]
@@ -112,7 +113,7 @@ class Scan(Whole):
         """The `Model` of the people who have all of a sheet's values. Raises DataError where they cannot be fitted."""
         raise NotImplementedError(f"{type(self).__name__} has no build")
 
-    def test(self, block: GenotypeBlock, model: Any) -> Rows:
+    def test(self, block: GenotypeBlock, model: Any) -> Tested:
         """The results of a block of variants that `max_p` keeps: p_value <= max_p, and where that is 1 the rows without one too."""
         raise NotImplementedError(f"{type(self).__name__} has no test")
 
@@ -144,12 +145,12 @@ class Scan(Whole):
         sex = [pl.col(self.sex).cast(pl.Float64).alias(SEX)] if self.sex else []
         return samples.select("sample_id", *(pl.col(name).cast(pl.Float64) for name in (*self.traits, *self.covariates)), *sex)
 
-    def fitted(self, stage: str, people: Part, rows: Part) -> Fitted:
+    def fitted(self, stage: str, people: Part, rows: Part) -> FittedTraits:
         """The sheets of the traits that are missing for the same people, and their models of all people."""
         sheets = read_sheet(stage, people.frame, rows.frame, self.traits, self.covariates).groups()
-        return Fitted(sheets, [self.build(sheet) for sheet in sheets])
+        return FittedTraits(sheets, [self.build(sheet) for sheet in sheets])
 
-    def scan(self, part: Part, fitted: Fitted) -> Part:
+    def scan(self, part: Part, fitted: FittedTraits) -> Part:
         """The results of one part's variants with all traits, in the order of the variants, then of the traits."""
         kinds = part.frame.select(chromosome_kind().replace({"autosome": "", "par": ""}).fill_null("").alias("kind"))["kind"]
         found = [
@@ -204,7 +205,9 @@ class Scan(Whole):
     def _test_name(self, test: int) -> str:
         return self.tests[test] + ("" if self.coding == "additive" else f" {self.coding}")
 
-    def _frame(self, variants: pl.DataFrame, variant: Any, traits: tuple[str, ...], rows: Rows, numbers: Mapping[str, Any]) -> pl.DataFrame:
+    def _frame(
+        self, variants: pl.DataFrame, variant: Any, traits: tuple[str, ...], rows: Tested, numbers: Mapping[str, Any]
+    ) -> pl.DataFrame:
         """A block's rows as a frame, with `row`, the variant's place in the part."""
         every = len(variant) == variants.height and bool((variant == np.arange(len(variant))).all())
         tests = tuple(self._test_name(i) for i in range(len(self.tests)))
@@ -229,7 +232,7 @@ def _words(name: str, words: tuple[str | None, ...], places: Any) -> pl.Series |
     return pl.Series(name, words, pl.String).gather(places.astype(np.uint32))
 
 
-def _tally(fitted: Fitted) -> dict[str, int]:
+def _tally(fitted: FittedTraits) -> dict[str, int]:
     """People used for each trait, and how many of all used people X leaves out because their sex is not known."""
     found = {f"people_{trait}": int(model.used) for model in fitted.models for trait in model.trait_names}
     sex = fitted.sheets[0].sex

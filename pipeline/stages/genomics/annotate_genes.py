@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.errors import DataError
+from pipeline.genome.chromosomes import chromosome_key
 from pipeline.stage import Context, Outcome, StageError, Whole, need_columns, need_numeric
-from pipeline.tables.columns import VOCABULARY, chromosome_key
+from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 

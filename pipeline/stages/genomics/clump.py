@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from pipeline.backend.engines import to_host
+from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError
 from pipeline.kernels.linkage import haplotype_r_squared, without_haploid_heterozygotes
 from pipeline.kernels.linkage_pruning import MORE

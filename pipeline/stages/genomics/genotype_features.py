@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from pipeline.backend.engines import to_device, to_host
+from pipeline.backend.arrays import to_device, to_host
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import unpack
 from pipeline.stage import Context, Outcome, Whole, need_array, need_columns

@@ -13,11 +13,11 @@ import polars as pl
 from pydantic import Field, model_validator
 
 from pipeline.errors import DataError
+from pipeline.genome.chromosomes import AUTOSOMES
 from pipeline.kernels.linkage import Samples
 from pipeline.kernels.linkage_pruning import MORE, Pruned, PruneRule, prune
 from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
 from pipeline.stages.genomics._linkage import chosen_calls
-from pipeline.tables.columns import AUTOSOMES
 from pipeline.tables.part import Part, Schema, concat_parts, take
 from pipeline.tables.table import Table
 
@@ -88,7 +88,7 @@ class LdPrune(Whole, name="ld_prune", version=1):
         need_columns(schema, ("chromosome", "base_pair_location"), "genotypes")
         return {"": schema}
 
-    def prepare(self) -> None:
+    def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernel."""
         prune(np.zeros((2, 1), np.uint8), np.arange(2), Samples(4), self.rule)
 

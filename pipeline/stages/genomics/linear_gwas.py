@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.linear_regression import FINE, REASONS, Missing, associate
 from pipeline.kernels.p_values import significant
-from pipeline.stages.genomics._scan import Rows, Scan
+from pipeline.stages.genomics._scan import Scan, Tested
 from pipeline.stages.genomics._sheet import Sheet
 
 RESULTS = 1 << 21  # of a block: an array of them is 16 MB
@@ -38,7 +38,7 @@ class LinearGwas(Scan, name="linear_gwas", version=2):
         "complete_case", description="What a missing call means: the person is left out for that variant, or gets its mean."
     )
 
-    def prepare(self) -> None:
+    def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""
         design = Design.build(np.zeros((4, 0)), np.eye(4)[:, :1])
         significant(associate(GenotypeBlock(np.zeros((0, 1), np.uint8), None, 4), design, self.missing).statistic, np.zeros(0), self.max_p)
@@ -47,13 +47,13 @@ class LinearGwas(Scan, name="linear_gwas", version=2):
         """Covariates made orthonormal, traits made residuals."""
         return Design.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
 
-    def test(self, block: GenotypeBlock, model: Design) -> Rows:
+    def test(self, block: GenotypeBlock, model: Design) -> Tested:
         """Every variant with every trait of the design."""
         design, step = model.beside(block.array), max(1, RESULTS // len(model.trait_names))
         found = [self._rows(block.part(slice(start, start + step)), design) for start in range(0, max(1, len(block)), step)]
-        return Rows.joined(found, step)
+        return Tested.joined(found, step)
 
-    def _rows(self, block: GenotypeBlock, design: Design) -> Rows:
+    def _rows(self, block: GenotypeBlock, design: Design) -> Tested:
         """The results to keep of a block that is small enough to hold all of them."""
         found = associate(block, design, self.missing)
         variant, trait, p_value, neg_log_10_p = significant(found.statistic, found.degrees_of_freedom, self.max_p)
@@ -63,7 +63,7 @@ class LinearGwas(Scan, name="linear_gwas", version=2):
             "effect_allele_frequency": found.effect_allele_frequency[variant], "statistic": found.statistic[variant, trait],
             "p_value": p_value, "neg_log_10_p_value": neg_log_10_p,
         }  # fmt: skip
-        return Rows(
+        return Tested(
             variant=variant, trait=trait, numbers=numbers, n=found.n[variant], test=xp.zeros(len(trait), xp.uint8),
             reason=found.reason[variant, trait], tested=(found.reason == FINE).sum(axis=0),
         )  # fmt: skip

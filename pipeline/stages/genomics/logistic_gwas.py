@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 from pydantic import Field
 
-from pipeline.backend.engines import array_module
+from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import MISSING, pack
 from pipeline.kernels.logistic_design import LogisticDesign
@@ -15,7 +15,7 @@ from pipeline.kernels.logistic_regression import TESTS, Method
 from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
 from pipeline.kernels.logistic_score import FINE, REASONS
 from pipeline.stage import Share
-from pipeline.stages.genomics._scan import NUMBERS, Rows, Scan
+from pipeline.stages.genomics._scan import NUMBERS, Scan, Tested
 from pipeline.stages.genomics._sheet import Sheet
 
 RESULTS = 1 << 19  # of a block: three such arrays of float64 are 12 MB
@@ -44,7 +44,7 @@ class LogisticGwas(Scan, name="logistic_gwas", version=1):
     )
     screen: Share = Field(0.05, description="Refit the variants whose score test has at most this p-value; 1 refits all, 0 none.")
 
-    def prepare(self) -> None:
+    def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""
         design = LogisticDesign.build(np.empty((6, 0)), np.array([[0.0], [1], [0], [1], [0], [1]]))
         block = GenotypeBlock(pack(np.array([[0, 1, 1, 2, 0, MISSING]], np.uint8)), None, 6)
@@ -54,13 +54,13 @@ class LogisticGwas(Scan, name="logistic_gwas", version=1):
         """Covariates made orthonormal, and each trait's null model."""
         return LogisticDesign.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
 
-    def test(self, block: GenotypeBlock, model: LogisticDesign) -> Rows:
+    def test(self, block: GenotypeBlock, model: LogisticDesign) -> Tested:
         """Every variant with every trait of the design."""
         design, step = model.beside(block.array), max(1, RESULTS // len(model.trait_names))
         found = [self._rows(block.part(slice(start, start + step)), design) for start in range(0, max(1, len(block)), step)]
-        return Rows.joined(found, step)
+        return Tested.joined(found, step)
 
-    def _rows(self, block: GenotypeBlock, design: LogisticDesign) -> Rows:
+    def _rows(self, block: GenotypeBlock, design: LogisticDesign) -> Tested:
         """The results to keep of a block that is small enough to hold all of them."""
         found = [associate_binary(block, design, trait, self.method, self.screen) for trait in range(len(design.trait_names))]
         xp = array_module(block.array)
@@ -68,7 +68,7 @@ class LogisticGwas(Scan, name="logistic_gwas", version=1):
         kept = xp.ones(by_trait["p_value"].shape, bool) if self.max_p >= 1 else by_trait["p_value"] <= self.max_p
         variant, trait = xp.nonzero(kept)
         rows = {name: values[variant, trait] for name, values in by_trait.items()}
-        return Rows(
+        return Tested(
             variant=variant, trait=trait, numbers={name: rows[name] for name in NUMBERS}, n=rows["n"], test=rows["test"],
             reason=rows["reason"], tested=(by_trait["reason"] == FINE).sum(axis=0),
         )  # fmt: skip

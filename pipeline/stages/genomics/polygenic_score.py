@@ -10,12 +10,13 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend.engines import array_module, to_host
+from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
+from pipeline.genome.chromosomes import chromosome_kind
 from pipeline.kernels.scores import call_scores, dosage_scores
 from pipeline.stage import Context, Outcome, StageError, Whole, need_array, need_columns, need_numeric
 from pipeline.stages.genomics._matching import Matches
-from pipeline.tables.columns import VOCABULARY, chromosome_kind
+from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema, take
 from pipeline.tables.table import Table
 
@@ -64,7 +65,7 @@ class PolygenicScore(Whole, name="polygenic_score", version=1):
                 )
         return {"": Schema(pl.Schema({name: VOCABULARY[name].dtype for name in COLUMNS}))}
 
-    def prepare(self) -> None:
+    def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""
         import_module("pipeline.kernels.compiled.standardize")
 

@@ -10,14 +10,15 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend.engines import array_module, to_host
+from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
+from pipeline.genome.chromosomes import autosome_number
 from pipeline.kernels.genotypes import alt_frequency, call_counts
 from pipeline.kernels.randomized_pca import Krylov, krylov_start, krylov_step, relationship_product, ritz_pairs
 from pipeline.kernels.relationship import GrmSums, grm, grm_sums, principal_components, residuals, shared_variants
 from pipeline.kernels.standardized import standard_values, variant_products
 from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
-from pipeline.tables.columns import VOCABULARY, autosome_number
+from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema, hidden, take
 from pipeline.tables.table import Table
 
@@ -69,7 +70,7 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
             for name, columns in (("", people), ("eigenvalues", eigenvalues), ("loadings", {**variant, **axes}))
         }
 
-    def prepare(self) -> None:
+    def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels, and SciPy's solvers."""
         for name in ("pipeline.kernels.compiled.standardize", "scipy.linalg", "scipy.sparse.linalg"):
             import_module(name)

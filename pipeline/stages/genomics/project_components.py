@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from pipeline.backend.engines import array_module, to_host
+from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.kernels.standardized import sample_products, standard_values, value_sums
 from pipeline.stage import Context, Outcome, StageError, Whole, need_array, need_columns, need_numeric
@@ -55,7 +55,7 @@ class ProjectComponents(Whole, name="project_components", version=1):
         columns = {"sample_id": pl.String(), **dict.fromkeys(axes, pl.Float64()), "variants_used": pl.Int64()}
         return {"": Schema(pl.Schema(columns))}
 
-    def prepare(self) -> None:
+    def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""
         import_module("pipeline.kernels.compiled.standardize")
 

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.backend.engines import to_host
+from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError
 from pipeline.kernels.kinship import kinship, pair_counts, pair_members, unrelated
 from pipeline.stage import Context, Outcome, StageError, Whole, need_array, need_columns
@@ -60,7 +60,7 @@ class Relatedness(Whole, name="relatedness", version=1):
     def _listed(self) -> float:
         return self.max_kinship / 2 if self.min_kinship is None else self.min_kinship
 
-    def prepare(self) -> None:
+    def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernel."""
         pair_counts(np.zeros((1, 1), np.uint8), 2)
 

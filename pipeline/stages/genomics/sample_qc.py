@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.backend.engines import array_module, to_host
+from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import Array, alt_frequency, call_counts, missing_sums, sample_counts
 from pipeline.kernels.variant_quality import MALE, People
@@ -56,7 +56,7 @@ class SampleQc(Whole, name="sample_qc", version=2):
         people = {name: dtype for name, dtype in axis.items() if name not in QUALITY} | {name: VOCABULARY[name].dtype for name in QUALITY}
         return {"": Schema(schema.columns, {"calls": pl.Schema(people)}), "measured": Schema(pl.Schema({**people, "kept": pl.Boolean()}))}
 
-    def prepare(self) -> None:
+    def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""
         _sums(np.zeros((1, 1), np.uint8), People(1), {})
 

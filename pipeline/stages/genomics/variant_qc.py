@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.backend.engines import to_host
+from pipeline.backend.arrays import to_host
 from pipeline.kernels.variant_quality import People, variant_quality
 from pipeline.stage import Context, Outcome, Share, Whole, need_array, need_columns
 from pipeline.stages.genomics._people import check_sex, counted_people, special_rows
@@ -62,7 +62,7 @@ class VariantQc(Whole, name="variant_qc", version=2):
         kept = {name: dtype for name, dtype in schema.columns.items() if name not in QUALITY}
         return {"": Schema(pl.Schema({**kept, **{name: VOCABULARY[name].dtype for name in QUALITY}}), {"calls": axis})}
 
-    def prepare(self) -> None:
+    def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""
         variant_quality(np.zeros((1, 1), np.uint8), People(1), {})
 

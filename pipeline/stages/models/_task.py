@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.backend.engines import Backend, to_host, xgboost_device
+from pipeline.backend.arrays import to_host
+from pipeline.backend.boosting import xgboost_device
+from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels.metrics import accuracy, auc, log_loss, r2, rmse
 from pipeline.tables.columns import AXES, AXIS_IDS
@@ -37,6 +39,7 @@ class Task:
     seed: int
     backend: Backend
     threads: int
+    lean: bool = False
 
     @property
     def classes(self) -> list[str]:

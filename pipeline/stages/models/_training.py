@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.backend.engines import import_xgboost, to_device, to_host, xgboost_device
+from pipeline.backend.arrays import to_device, to_host
+from pipeline.backend.boosting import import_xgboost, xgboost_device
 from pipeline.errors import DataError
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._task import SPLITS, Rows, Task, chosen_rows, class_weights, measured
@@ -98,7 +99,7 @@ def check_target(task: Task, rows: pl.DataFrame, labels: Any, split: Any) -> Non
 
 
 def _booster(task: Task, rows: Rows, names: list[str]) -> Any:
-    xgb = import_xgboost()
+    xgb = import_xgboost(lean=task.lean)
     weigh = class_weights(task, rows.labels[rows.of_split("train")])
     about = {"feature_names": names, "feature_types": task.types(names)}
     options = {"max_bin": task.p["max_bin"], "enable_categorical": True, "nthread": task.threads}
@@ -113,7 +114,7 @@ def _booster(task: Task, rows: Rows, names: list[str]) -> Any:
 def stopping(task: Task) -> list[Any]:
     """XGBoost's early stopping where it is asked for; the booster is cut after its best round, so that it predicts what is published."""
     rounds = task.p["early_stopping_rounds"]
-    return [import_xgboost().callback.EarlyStopping(rounds=rounds, save_best=True)] if rounds else []
+    return [import_xgboost(lean=task.lean).callback.EarlyStopping(rounds=rounds, save_best=True)] if rounds else []
 
 
 def _data_iter(xgb: Any, batches: Callable[[], Iterator[tuple[Any, Any]]], weigh: Callable[[Any], Any], about: dict[str, Any]) -> Any:
@@ -159,8 +160,8 @@ def finished(task: Task, booster: Any, rows: Rows, predicted: Any, about: tuple[
     fitted = [{**what, "state": state.to_dict(as_series=False)} for what, state in zip(described, states, strict=True)]
     text = {
         "model": f"{task.stage}.ubj", **{name: task.p[name] for name in ("objective", "target", "key")}, "classes": task.classes,
-        "features": names, "categorical": list(task.p["categorical"]), "trees_used": trees, "xgboost": import_xgboost().__version__,
-        "parameters": task.parameters(), "fitted": fitted,
+        "features": names, "categorical": list(task.p["categorical"]), "trees_used": trees,
+        "xgboost": import_xgboost(lean=task.lean).__version__, "parameters": task.parameters(), "fitted": fitted,
     }  # fmt: skip
     description = (json.dumps(text, indent=1, default=str) + "\n").encode()
     counts = {"features": len(names), "trees_used": trees, **{name: size for name, size in sizes.items() if size}}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.backend.engines import import_xgboost
+from pipeline.backend.boosting import import_xgboost
 from pipeline.errors import PipelineError, RunError
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._task import Rows, Task, chosen_rows, class_weights
@@ -44,7 +44,7 @@ def train_over_workers(task: Task, rows: Table, axes: Sequence[Any], fitted: Seq
 
 def _trained(task: Task, client: Any, rows: tuple[Sequence[Any], Sequence[pl.DataFrame]], weigh: Any, names: list[str]) -> bytes:
     """The model's bytes. What a lost worker raises is of many kinds, so all but our own errors become a RunError."""
-    xgb = import_xgboost()
+    xgb = import_xgboost(lean=task.lean)
     from xgboost import dask as dxgb
 
     settings = xgb.collective.Config(timeout=COLLECTIVE_TIMEOUT_S, tracker_timeout=COLLECTIVE_TIMEOUT_S)

@@ -8,7 +8,7 @@ from typing import Literal
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend.engines import import_xgboost, need_xgboost
+from pipeline.backend.boosting import import_xgboost, need_xgboost
 from pipeline.stage import ColumnName, Context, Outcome, StageError, Whole, need_columns
 from pipeline.stages.models._task import Task
 from pipeline.stages.models._training import train_here
@@ -114,9 +114,9 @@ class Xgboost(Whole, name="xgboost", version=1):
         importance = {"feature": pl.String(), "gain": pl.Float64(), "weight": pl.Float64(), "cover": pl.Float64()}
         return {"": Schema(pl.Schema({**kept, **dict.fromkeys(names, pl.Float32())})), "importance": Schema(pl.Schema(importance))}
 
-    def prepare(self) -> None:
+    def prepare(self, *, lean: bool = False) -> None:
         """Import XGBoost."""
-        import_xgboost()
+        import_xgboost(lean=lean)
 
     def feature_columns(self, schema: Schema) -> list[str]:
         """Columns of the frame that are features, in order."""
@@ -129,7 +129,9 @@ class Xgboost(Whole, name="xgboost", version=1):
         assert rows.schema is not None
         columns = tuple(self.feature_columns(rows.schema))
         arrays, session = tuple(rows.schema.arrays), context.session
-        task = Task(context.name, self.model_dump(mode="json"), columns, arrays, context.seed, session.backend, session.threads)
+        task = Task(
+            context.name, self.model_dump(mode="json"), columns, arrays, context.seed, session.backend, session.threads, session.lean
+        )
         axes = [rows.axes[array].value() for array in arrays]
         states = [state.state for state in rows.fitted]
         fitted = [{"stage": state.stage, "use": state.use, "parameters": dict(state.parameters)} for state in rows.fitted]

@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend.engines import Backend, collect
+from pipeline.backend.devices import Backend
+from pipeline.backend.engines import collect
 from pipeline.errors import DataError
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, StageError, need_columns
 from pipeline.tables.part import ROW, Part, Schema

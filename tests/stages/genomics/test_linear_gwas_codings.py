@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 from pipeline.errors import DataError
+from pipeline.genome.chromosomes import chromosome_kind
 from pipeline.stage import StageError
 from pipeline.stages.genomics.linear_gwas import LinearGwas
-from pipeline.tables.columns import chromosome_kind
 from pipeline.tables.part import Part, concat_parts
 from tests.harness import plan_stage, run_parts
 from tests.kernels.plink_files import DATA, assert_printed, floats, needs_data, read_bed, read_columns

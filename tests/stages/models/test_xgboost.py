@@ -15,7 +15,7 @@ import xgboost as xgb
 from sklearn import metrics as reference
 from sklearn.utils.class_weight import compute_class_weight
 
-from pipeline.backend import engines
+from pipeline.backend import boosting
 from pipeline.errors import DataError, PlaceError
 from pipeline.stage import Context, StageError
 from pipeline.stages.features.categorify import Categorify
@@ -342,12 +342,12 @@ def test_xgboost__packed_genotype_calls_are_refused() -> None:
     [("xgboost", r"xgboost is not installed. Install it with: pip install '.\[cpu\]'"), ("pandas", "workers: all needs pandas")],
 )
 def test_xgboost__a_missing_library_is_named_by_the_plan(module: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "find_spec", lambda name: None if name == module else True)
+    monkeypatch.setattr(boosting, "find_spec", lambda name: None if name == module else True)
     with pytest.raises(PlaceError, match=message):
         plan_stage(stage_for("binary", workers="all"), {"rows": PEOPLE})
     if module == "xgboost":
         with pytest.raises(PlaceError, match=message):
-            engines.import_xgboost()
+            boosting.import_xgboost()
 
 
 JOB = """\
