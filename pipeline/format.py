@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, ClassVar, Self, TypeVar
 
@@ -25,6 +26,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pipeline.errors import InputError, JobError, near
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.steps import Source
+
+PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20  # of genotypes in a part, where `ranges` chooses
 
 Paths = Annotated[
     tuple[str, ...],
@@ -89,6 +92,12 @@ class InputFormat(BaseModel):
     def rows(self) -> int | None:
         """The number of rows where the files say it without being read."""
         return None
+
+    def ranges(self, rows: int, row_bytes: int, parallel: int) -> list[tuple[int, int]]:
+        """First row and number of rows of each part: as many as `parts`, else by size, a few per task that can run at once."""
+        size = rows * row_bytes
+        parts = self.parts or max(min(2 * parallel, size // PART_BYTES_LEAST + 1), size // PART_BYTES_MOST + 1)
+        return [(low, high - low) for low, high in pairwise(rows * i // parts for i in range(parts + 1))]
 
     def genome_build(self) -> str | None:
         """The genome build of the positions, as genome/builds.py names it: by the job (an input's key `build`), else by the header."""

@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +28,6 @@ from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema
 
 VARIANT = pl.Schema({name: VOCABULARY[name].dtype for name in ("chromosome", "base_pair_location", "variant_id", "ref", "alt")})
-PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20  # of calls, or of dosages
 BLOCK_VARIANTS = 256  # whose dosages are held beside the packed calls
 
 
@@ -209,8 +207,6 @@ class BgenInput(InputFormat):
     def sources(self, parallel: int) -> Sequence[BgenSource]:
         """Ranges of variants, a few per task that can run at once."""
         path, variants, people = self._bgen()
-        size = variants * (packed_width(people.height) if self.field == "calls" else 4 * people.height)
-        parts = self.parts or max(min(2 * parallel, size // PART_BYTES_LEAST + 1), size // PART_BYTES_MOST + 1)
-        bounds = [variants * i // parts for i in range(parts + 1)]
+        ranges = self.ranges(variants, packed_width(people.height) if self.field == "calls" else 4 * people.height, parallel)
         threshold = self.hard_call_threshold if self.field == "calls" else None
-        return [BgenSource(path, people.height, low, high - low, self.ref_first, threshold) for low, high in pairwise(bounds)]
+        return [BgenSource(path, people.height, first, count, self.ref_first, threshold) for first, count in ranges]

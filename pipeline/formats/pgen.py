@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +22,6 @@ from pipeline.genome.builds import Build, build_field
 from pipeline.kernels.genotypes import packed_width
 from pipeline.tables.part import Part, Schema
 
-PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20  # of calls, or of dosages
 BLOCK_BYTES = 1 << 18  # of calls of a byte each: stays in a core's cache
 
 
@@ -196,8 +194,6 @@ class PgenInput(InputFormat):
         """Ranges of rows, a few per task that can run at once."""
         pgen, changed = self._pgen()
         files = _fileset(pgen, changed)
-        height, people = files.rows.height, files.people.height
-        size = height * (packed_width(people) if self.field == "calls" else 4 * people)
-        parts = self.parts or max(min(2 * parallel, size // PART_BYTES_LEAST + 1), size // PART_BYTES_MOST + 1)
-        bounds = [height * i // parts for i in range(parts + 1)]
-        return [PgenSource(pgen, changed, self.field, low, high - low) for low, high in pairwise(bounds)]
+        people = files.people.height
+        ranges = self.ranges(files.rows.height, packed_width(people) if self.field == "calls" else 4 * people, parallel)
+        return [PgenSource(pgen, changed, self.field, first, count) for first, count in ranges]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -25,9 +24,8 @@ from pipeline.formats._plink.bed_files import (
     read_fam,
 )
 from pipeline.genome.builds import Build, build_field
+from pipeline.kernels.genotypes import packed_width
 from pipeline.tables.part import Part, Schema
-
-PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20
 
 
 @lru_cache(maxsize=16)
@@ -93,10 +91,8 @@ class PlinkInput(InputFormat):
         """Ranges of variants, a few per task that can run at once."""
         bed, changed = self._bed()
         variants, people = _fileset(bed, changed)
-        size = variants.height * -(-people.height // 4)
-        parts = self.parts or max(min(2 * parallel, size // PART_BYTES_LEAST + 1), size // PART_BYTES_MOST + 1)
-        bounds = [variants.height * i // parts for i in range(parts + 1)]
-        return [PlinkSource(bed, changed, low, high - low) for low, high in pairwise(bounds)]
+        ranges = self.ranges(variants.height, packed_width(people.height), parallel)
+        return [PlinkSource(bed, changed, first, count) for first, count in ranges]
 
 
 VARIANT = ("chromosome", "base_pair_location", "variant_id", "ref", "alt")

@@ -98,6 +98,7 @@ class Scan(Whole):
     roles = ("genotypes", "samples")
     tests: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = ("",)
+    results: ClassVar[int] = 1 << 21  # of variants and traits that are held at once: an array of them is 16 MB
 
     traits: ColumnNames = Field(description="Columns of the samples table to explain.")
     covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
@@ -114,8 +115,14 @@ class Scan(Whole):
         raise NotImplementedError(f"{type(self).__name__} has no build")
 
     def test(self, block: GenotypeBlock, model: Any) -> Tested:
-        """The results of a block of variants that `max_p` keeps: p_value <= max_p, and where that is 1 the rows without one too."""
+        """The results that `max_p` keeps of a small block: p_value <= max_p, and where that is 1 the rows without one too."""
         raise NotImplementedError(f"{type(self).__name__} has no test")
+
+    def tested(self, block: GenotypeBlock, model: Any) -> Tested:
+        """The results that `max_p` keeps, of every variant with every trait of the model, some variants at a time."""
+        here, step = model.beside(block.array), max(1, self.results // len(model.trait_names))
+        found = [self.test(block.part(slice(start, start + step)), here) for start in range(0, max(1, len(block)), step)]
+        return Tested.joined(found, step)
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """One row per variant and trait."""
@@ -178,7 +185,7 @@ class Scan(Whole):
                 model = self.build(sheet.of_chromosome(kind))
             except DataError as error:
                 return self._without(variants, sheet.trait_names, f"on chromosome {kind.upper()}: {error}")
-        rows = self.test(block, model)
+        rows = self.tested(block, model)
         variant, numbers = to_host(rows.variant), {name: to_host(values) for name, values in rows.numbers.items()}
         counts = [(f"tested_{name}", int(tested)) for name, tested in zip(sheet.trait_names, to_host(rows.tested), strict=True)]
         kept = np.bincount(to_host(rows.trait), minlength=len(counts))

@@ -13,8 +13,6 @@ from pipeline.kernels.p_values import significant
 from pipeline.stages.genomics._scan import Scan, Tested
 from pipeline.stages.genomics._sheet import Sheet
 
-RESULTS = 1 << 21  # of a block: an array of them is 16 MB
-
 
 class LinearGwas(Scan, name="linear_gwas", version=2):
     """Test every variant for an effect on each trait, by linear regression with covariates and intercept.
@@ -48,14 +46,8 @@ class LinearGwas(Scan, name="linear_gwas", version=2):
         return Design.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
 
     def test(self, block: GenotypeBlock, model: Design) -> Tested:
-        """Every variant with every trait of the design."""
-        design, step = model.beside(block.array), max(1, RESULTS // len(model.trait_names))
-        found = [self._rows(block.part(slice(start, start + step)), design) for start in range(0, max(1, len(block)), step)]
-        return Tested.joined(found, step)
-
-    def _rows(self, block: GenotypeBlock, design: Design) -> Tested:
-        """The results to keep of a block that is small enough to hold all of them."""
-        found = associate(block, design, self.missing)
+        """Every variant of a small block with every trait of the design."""
+        found = associate(block, model, self.missing)
         variant, trait, p_value, neg_log_10_p = significant(found.statistic, found.degrees_of_freedom, self.max_p)
         xp = array_module(variant)
         numbers = {

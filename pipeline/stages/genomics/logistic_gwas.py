@@ -18,8 +18,6 @@ from pipeline.stage import Share
 from pipeline.stages.genomics._scan import NUMBERS, Scan, Tested
 from pipeline.stages.genomics._sheet import Sheet
 
-RESULTS = 1 << 19  # of a block: three such arrays of float64 are 12 MB
-
 
 class LogisticGwas(Scan, name="logistic_gwas", version=1):
     """Test every variant for an effect on each binary trait, by logistic regression with covariates and intercept.
@@ -37,6 +35,7 @@ class LogisticGwas(Scan, name="logistic_gwas", version=1):
 
     tests = TESTS
     reasons = REASONS
+    results = 1 << 19  # three arrays of float64 are 12 MB
 
     method: Method = Field(
         "firth_fallback",
@@ -55,14 +54,8 @@ class LogisticGwas(Scan, name="logistic_gwas", version=1):
         return LogisticDesign.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
 
     def test(self, block: GenotypeBlock, model: LogisticDesign) -> Tested:
-        """Every variant with every trait of the design."""
-        design, step = model.beside(block.array), max(1, RESULTS // len(model.trait_names))
-        found = [self._rows(block.part(slice(start, start + step)), design) for start in range(0, max(1, len(block)), step)]
-        return Tested.joined(found, step)
-
-    def _rows(self, block: GenotypeBlock, design: LogisticDesign) -> Tested:
-        """The results to keep of a block that is small enough to hold all of them."""
-        found = [associate_binary(block, design, trait, self.method, self.screen) for trait in range(len(design.trait_names))]
+        """Every variant of a small block with every trait of the design."""
+        found = [associate_binary(block, model, trait, self.method, self.screen) for trait in range(len(model.trait_names))]
         xp = array_module(block.array)
         by_trait = {field.name: xp.stack([getattr(one, field.name) for one in found], axis=1) for field in fields(LogisticAssociation)}
         kept = xp.ones(by_trait["p_value"].shape, bool) if self.max_p >= 1 else by_trait["p_value"] <= self.max_p
