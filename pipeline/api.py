@@ -181,7 +181,7 @@ def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display) -> R
     except BaseException as error:
         _note_failure(record, folder, display, error)
         if isinstance(error, RefusedError):  # an input that only its reading showed to be bad: by now the run has started, so it failed
-            failure = DataError(str(error))
+            failure = DataError(error.text)
             failure.__notes__ = error.__notes__
             raise failure from error
         raise
@@ -197,10 +197,14 @@ def _note_failure(record: RunRecord, folder: RunFolder, display: Display, error:
     known = isinstance(error, PipelineError) or not isinstance(error, Exception)
     text = str(error) if known else f"{type(error).__name__}: {error}"
     record.end("failed" if isinstance(error, Exception) else "interrupted", text or "interrupted")
-    folder.write_json("run.json", record.document())
-    display.finished({"status": record.status, "run": record.run, "error": record.error})
     kept = "the former result is unchanged" if current else "no result was published"
-    error.add_note(f"{folder.path}/run.json has the record of this run; {kept}.")
+    try:
+        folder.write_json("run.json", record.document())
+    except OSError as unwritten:  # a full disk, say, which may be what failed the run: the run's own error is the one to tell
+        error.add_note(f"{folder.path}/run.json could not be written ({unwritten.strerror or unwritten}); {kept}.")
+    else:
+        error.add_note(f"{folder.path}/run.json has the record of this run; {kept}.")
+    display.finished({"status": record.status, "run": record.run, "error": record.error})
 
 
 def _publish(record: RunRecord, executed: Executed, folder: RunFolder) -> RunView:

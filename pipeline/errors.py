@@ -3,31 +3,65 @@
 PipelineError                 exit code 1
 ├── RefusedError              exit code 2: refused before anything started
 │   ├── JobError              the job file: unknown names, wrong types, cycles (one or many problems)
+│   ├── StageError            a stage's parameters do not fit the tables that it reads
+│   │   └── ExpressionError   an SQL expression that is refused
 │   ├── InputError            a file that is missing, empty, truncated or not what its format says
 │   └── PlaceError            the results folder, the cluster or the backend cannot be used as asked
 └── RunError                  what showed only while running
     └── DataError             the data contradicts the job (a constant trait, sample ids that match nobody)
 
-A message says what, where, the value and the remedy. Workers raise them too, so all of them pickle.
+A message says what, where, the value and the remedy. Where is not written into the text: an error carries the stage and the parameter that
+it is of. What raises it gives what it knows, the task adds its stage, the run the line of the job file, and `str` puts them together.
+Workers raise errors too, so all of them pickle.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Self
 
 
 class PipelineError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base of every error that this package raises on purpose.
+
+    `stage` is the stage's name in the job, `key` its parameter (`columns.ratio`), `where` the place in the job file; '' where not known.
+    """
 
     exit_code = 1
+
+    def __init__(self, text: str, *, stage: str = "", key: str = "") -> None:
+        super().__init__(text)
+        self.text, self.stage, self.key, self.where = text, stage, key, ""
+
+    def within(self, stage: str = "", key: str = "") -> Self:
+        """The same error, in a stage and under a key: those that it has stay, a key goes before the one that it has."""
+        self.stage = self.stage or stage
+        self.key = ".".join(part for part in (key, self.key) if part)
+        return self
+
+    def __str__(self) -> str:
+        place = self.where or (f"stage {self.stage}" if self.stage else "")
+        place = ".".join(part for part in (place, self.key) if part)
+        return f"{place}: {self.text}" if place else self.text
 
 
 class RefusedError(PipelineError):
     """The job or its inputs were refused and nothing ran."""
 
     exit_code = 2
+
+
+@contextmanager
+def under(key: str) -> Iterator[None]:
+    """Errors raised inside are of this parameter: `columns.ratio`, or the part before what they name themselves."""
+    try:
+        yield
+    except PipelineError as error:
+        error.within(key=key)
+        raise
 
 
 @dataclass(frozen=True)
@@ -53,6 +87,14 @@ class JobError(RefusedError):
         return type(self), (self.problems,)
 
 
+class StageError(RefusedError, ValueError):
+    """A stage's parameters do not fit the tables it reads; the planner adds the line of the job file."""
+
+
+class ExpressionError(StageError):
+    """An SQL expression that is refused."""
+
+
 class InputError(RefusedError):
     """An input file cannot be read as what the job says it is."""
 
@@ -67,11 +109,6 @@ class RunError(PipelineError):
 
 class DataError(RunError):
     """The data contradicts the job in a way that only reading it could show."""
-
-
-def lacks_stage(error: PipelineError) -> bool:
-    """Whether an error showed while running and does not say in which stage; errors of files and of jobs have a place of their own."""
-    return isinstance(error, RunError) and not str(error).startswith("stage ")
 
 
 def near(name: str, known: Iterable[str]) -> str:

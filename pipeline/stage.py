@@ -6,14 +6,14 @@ keys together) and `Whole` (the tables themselves). A new stage is one file unde
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from pipeline.errors import near
+from pipeline.errors import StageError, near, under
 from pipeline.sql.expression import check_filter
 from pipeline.tables.part import Part, Schema, empty_part
 from pipeline.tables.session import Session
@@ -25,10 +25,6 @@ ColumnNames = Annotated[
     tuple[ColumnName, ...], Field(min_length=1), BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
 ]
 Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class StageError(ValueError):
-    """A stage's parameters do not fit the tables it reads; the planner adds the line of the job file."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +139,13 @@ class FittedRows(Stage):
     def _fit_rows(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         if self.fit_where is None:
             return self.fit(rows)
-        return self.fit(rows.filter(check_filter(self.fit_where, rows.collect_schema())))
+        return self.fit(rows.filter(self.fit_condition(rows.collect_schema())))
+
+    def fit_condition(self, schema: pl.Schema) -> pl.Expr:
+        """The condition of `fit_where`, which is given. Raises ExpressionError where it does not fit the columns."""
+        assert self.fit_where is not None
+        with under("fit_where"):
+            return check_filter(self.fit_where, schema)
 
     def _apply_part(self, rows: pl.LazyFrame, state: Part) -> pl.LazyFrame:
         return self.apply(rows, state.frame)
@@ -203,20 +205,30 @@ def _schema_of(table: Table) -> Schema:
     return Schema(part.frame.schema, {array: table.axes[array].futures()[0].frame.schema for array in part.arrays})
 
 
-def need_columns(schema: Schema, columns: Sequence[str], role: str = "") -> None:
-    """Raise StageError, with a near name, for the first column that a table does not have."""
+def need_columns(schema: Schema, columns: Iterable[str], role: str = "", *, key: str = "") -> None:
+    """Raise StageError, with a near name, for the first column that a table does not have; `key` is the parameter that names them."""
     for column in columns:
         if column not in schema.columns:
             table = f"the table given as {role!r}" if role else "the table"
-            raise StageError(f"{table} has no column {column!r}.{near(column, schema.columns.names())}")
+            raise StageError(f"{table} has no column {column!r}.{near(column, schema.columns.names())}", key=key)
 
 
-def need_numeric(schema: Schema, columns: Sequence[str]) -> None:
-    """Raise StageError for a column that is missing or holds no numbers."""
-    need_columns(schema, columns)
+def need_keys(schema: Schema, columns: Iterable[str], *, key: str = "") -> None:
+    """Raise StageError for a column that is missing or a float, and so no key of rows; `key` is the parameter that names them."""
+    names = list(columns)
+    need_columns(schema, names, key=key)
+    for name in names:
+        if schema.columns[name].is_float():
+            text = f"column {name!r} is {schema.columns[name]}, and a fraction is no key. Round it and cast it to an integer."
+            raise StageError(text, key=key)
+
+
+def need_numeric(schema: Schema, columns: Sequence[str], *, key: str = "") -> None:
+    """Raise StageError for a column that is missing or holds no numbers; `key` is the parameter that names them."""
+    need_columns(schema, columns, key=key)
     for column in columns:
         if not schema.columns[column].is_numeric() and schema.columns[column] != pl.Boolean:
-            raise StageError(f"column {column!r} is {schema.columns[column]}, and numbers are needed. Cast it, or categorify it.")
+            raise StageError(f"column {column!r} is {schema.columns[column]}, and numbers are needed. Cast it, or categorify it.", key=key)
 
 
 def need_array(schema: Schema, array: str, role: str) -> pl.Schema:

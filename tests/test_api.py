@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,6 +17,7 @@ import pipeline
 from pipeline.api import LoadedJob, Run
 from pipeline.errors import DataError, JobError, RefusedError, RunError
 from pipeline.results.manifest import verify
+from pipeline.results.publish import RunFolder
 from tests.small import current_run, inside, replace_in, write_small_job
 
 
@@ -116,3 +119,23 @@ def test_run__that_fails_raises_what_the_command_line_says(folder: Path, run: Ru
     assert current_run(folder / "results") == Path(run.path)
     with inside(folder), pytest.raises(RefusedError, match="no such file"):
         pipeline.load("job.yaml", inputs__sheet__path="nowhere.csv").run()
+
+
+def test_run__a_record_that_cannot_be_written_does_not_hide_what_failed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (folder / "sheet.csv").read_text()
+    (tmp_path / "twice.csv").write_text(text + text.splitlines()[1] + "\n")
+    write_json = RunFolder.write_json
+
+    def full_later(run: RunFolder, name: str, value: dict[str, Any]) -> str:
+        if value["status"] == "running":
+            return write_json(run, name, value)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(RunFolder, "write_json", full_later)
+    with inside(folder):
+        job = pipeline.load("job.yaml", inputs__sheet__path=str(tmp_path / "twice.csv"), results="full")
+        with pytest.raises(DataError, match=r"stages\.gwas: the samples table names 1 people twice") as caught:
+            job.run()
+    assert "run.json could not be written (No space left on device); no result was published" in caught.value.__notes__[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,13 +22,10 @@ from pipeline.errors import InputError, JobError, PipelineError, Problem, near
 from pipeline.genome.build_check import Lineage
 from pipeline.job.spec import Input, Job, Output, StageSpec
 from pipeline.job.yaml_tree import Place
-from pipeline.sql.expression import ExpressionError
 from pipeline.stage import Context
 from pipeline.tables.columns import AXES
 from pipeline.tables.part import Schema
 from pipeline.tables.session import Session
-
-CONDITIONS = ("where", "fit_where")  # parameters that are one SQL condition
 
 
 @dataclass(frozen=True)
@@ -54,12 +50,12 @@ class Plan:
     uses: Mapping[str, int]
     fingerprints: Mapping[str, str]
 
-    def where(self, name: str) -> str:
-        """Where the job file has a table's stage or input, and its key: jobs/x.yaml:14:5: stages.gwas; '' where it has none."""
+    def where(self, name: str, key: str = "") -> str:
+        """Where the job file has a table's stage (or its parameter) or input, and its key: jobs/x.yaml:14:5: stages.gwas; '' for none."""
         base = name.split(".")[0]
-        places = {f"stages.{stage.spec.name}": stage.spec.place for stage in self.stages}
-        places |= {f"inputs.{entry.name}": entry.place for entry in self.job.inputs.values()}
-        return next((f"{place.within(self.job.path)}: {key}" for key, place in places.items() if key.partition(".")[2] == base), "")
+        places = {f"stages.{stage.spec.name}": stage.spec.where(key.split(".")[0]) for stage in self.stages if stage.spec.name == base}
+        places |= {f"inputs.{entry.name}": entry.place for entry in self.job.inputs.values() if entry.name == base}
+        return next((f"{place.within(self.job.path)}: {section}" for section, place in places.items()), "")
 
     def explain(self) -> str:
         """The plan as text: every table's columns, rows where known, and who reads it."""
@@ -134,11 +130,15 @@ class Planner:
         try:
             given = spec.stage.plan(reads, Context(spec.name, self.job.seed, self.session))
         except pl.exceptions.ColumnNotFoundError as error:
-            self._problem(spec, "", _column_message(str(error), reads))
+            column = _column_lacking(str(error))
+            columns = {name for schema in reads.values() for name in schema.columns}
+            self._problem(spec, _parameter_naming(spec, column), f"no column {column!r}.{near(column, columns)}")
             return None
-        except (PipelineError, ValueError, pl.exceptions.PolarsError) as error:
-            conditions = [key for key in CONDITIONS if key in spec.places and isinstance(error, ExpressionError)]
-            self._problem(spec, conditions[0] if conditions else "", str(error).split("\n\nResolved plan")[0])
+        except PipelineError as error:
+            self._problem(spec, error.key, error.text)
+            return None
+        except (ValueError, pl.exceptions.PolarsError) as error:
+            self._problem(spec, "", str(error).split("\n\nResolved plan")[0])
             return None
         gives = {f"{spec.name}.{name}" if name else spec.name: schema for name, schema in given.items()}
         for name, schema in gives.items():
@@ -179,9 +179,8 @@ class Planner:
         return self.fingerprints[table.split(".")[0]] + table
 
     def _problem(self, spec: StageSpec, key: str, text: str) -> None:
-        key = key or _blamed(spec, text)
         where = f"stages.{spec.name}" + (f".{key}" if key else "")
-        self.problems.append(Problem(self._where(spec.where(key.split(".")[0])), where, text.removeprefix(f"{key}: ")))
+        self.problems.append(Problem(self._where(spec.where(key.split(".")[0])), where, text))
 
     def _where(self, place: Place) -> str:
         return str(place.within(self.job.path))
@@ -225,24 +224,26 @@ def _digest(value: Any) -> str:
     return hashlib.blake2b(json.dumps(value, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
 
 
-def _blamed(spec: StageSpec, text: str) -> str:
-    """The parameter that a message speaks of: the one it begins with, else the only one that holds a name which it quotes; '' for none."""
-    first = re.match(r"[\w.]+(?=: )", text)
-    if first and first[0].split(".")[0] in spec.places:
-        return first[0]
-    values = {key: json.dumps(value, ensure_ascii=False) for key, value in spec.stage.model_dump(mode="json").items() if key in spec.places}
-    for name in re.findall(r"'([^']+)'", text):
-        holders = [key for key, value in values.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", value)]
-        if len(holders) == 1:
-            return holders[0]
-    return ""
+def _column_lacking(text: str) -> str:
+    """The column that Polars' complaint is about: its error has no other form than text."""
+    first = text.split("\n")[0]
+    return first.split('"')[1] if '"' in first else first
 
 
-def _column_message(text: str, reads: Mapping[str, Schema]) -> str:
-    """Polars' complaint about a missing column as ours, with the near name."""
-    name = text.split("\n")[0].split('"')[1] if '"' in text.split("\n")[0] else text.split("\n")[0]
-    columns = sorted({column for schema in reads.values() for column in schema.columns.names()})
-    return f"no column {name!r}.{near(name, columns)}"
+def _parameter_naming(spec: StageSpec, column: str) -> str:
+    """The only parameter of the job that names a column; '' where none does, or several do."""
+    given = {key: value for key, value in spec.stage.model_dump(mode="json").items() if key in spec.places}
+    holders = [key for key, value in given.items() if column in _words(value)]
+    return holders[0] if len(holders) == 1 else ""
+
+
+def _words(value: Any) -> set[str]:
+    """Every text in a parameter's value, keys too."""
+    if isinstance(value, Mapping):
+        return {word for pair in value.items() for part in pair for word in _words(part)}
+    if isinstance(value, list | tuple):
+        return {word for item in value for word in _words(item)}
+    return {value.removeprefix("-")} if isinstance(value, str) else set()
 
 
 def _megabytes(schema: Schema, rows: int | None) -> str:

@@ -112,7 +112,11 @@ class Execution:
         reads = {role: self.tables[table] for role, table in stage.spec.inputs.items()}
         context = Context(stage.spec.name, self.plan.job.seed, self.session)
         self.accounts[stage.spec.name] = Account(stage.spec.name, stage.spec.use)
-        outcome = stage.spec.stage.run(reads, context)
+        try:
+            outcome = stage.spec.stage.run(reads, context)
+        except RunError as error:  # of what a stage does before its tasks: training over workers, say
+            error.within(context.name).where = self.plan.where(context.name, error.key)
+            raise
         for name, table in outcome.tables.items():
             full = f"{stage.spec.name}.{name}" if name else stage.spec.name
             self._keep(full, table, stage.gives[full])
@@ -153,11 +157,8 @@ class Execution:
     def _failure(self, key: tuple[str, str, int], future: Any) -> PipelineError:
         """What a task failed with, with the place of its stage in the job file."""
         error = _cause(key, future)
-        name = str(error).removeprefix("stage ").split(":")[0] if str(error).startswith("stage ") else ""
-        where = self.plan.where(name)
-        failure = type(error)(where + str(error).removeprefix(f"stage {name}")) if where else error
-        failure.__cause__ = error.__cause__
-        return failure
+        error.where = self.plan.where(error.stage, error.key)
+        return error
 
     def _progress(self) -> Progress:
         seen = self.cluster.client.run_on_scheduler(scheduler_state, sorted(self.session.submitted))
@@ -243,7 +244,7 @@ def _cause(key: tuple[str, str, int], future: Any) -> PipelineError:
     if isinstance(error, RunError):
         return error
     if isinstance(error, PipelineError):  # an input that turned out bad only when it was read: the run has started, so it fails
-        return DataError(str(error))
+        return DataError(error.text)
     what = f"{type(error).__name__}: {error}" if error else "its task was cancelled or lost with its worker"
     failure = RunError(f"{key[0]} {key[1]}: {what}")
     failure.__cause__ = error

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from pipeline.errors import near
-from pipeline.sql.text import FUNCTIONS, OF_OTHER_ROWS, ExpressionError, Function, checked_text
+from pipeline.errors import ExpressionError, near
+from pipeline.sql.text import FUNCTIONS, OF_OTHER_ROWS, Function, checked_text
 from pipeline.sql.tree import (
     Node,
     call,
@@ -30,7 +30,7 @@ from pipeline.sql.tree import (
     where,
 )
 
-__all__ = ["FUNCTIONS", "ExpressionError", "Function", "check_filter", "check_value", "finite", "parse"]
+__all__ = ["FUNCTIONS", "Function", "check_filter", "check_value", "finite", "parse"]
 
 COMPARISONS = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="} | {
     "EqValidity": "<=>",

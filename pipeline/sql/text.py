@@ -9,13 +9,9 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipeline.errors import near
+from pipeline.errors import ExpressionError, near
 
 MAX_CHARACTERS = 2_000
-
-
-class ExpressionError(ValueError):
-    """An expression that is refused; its text says all but the place in the job file."""
 
 
 @dataclass(frozen=True)

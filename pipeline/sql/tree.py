@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.sql.text import ExpressionError
+from pipeline.errors import ExpressionError
 
 Node = Any
 """A node of a tree, {kind: body}, as Polars writes it."""

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from pipeline.errors import StageError
 from pipeline.kernels.key_hash import fnv1a
-from pipeline.stage import StageError, need_columns
+from pipeline.stage import need_columns
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -16,13 +17,13 @@ STEP = 0x9E3779B97F4A7C15  # splitmix64 (Steele, Lea & Flood, OOPSLA 2014): its 
 FRACTION, HASHED = "__fraction__", "__hashed__"
 
 
-def need_keys(schema: Schema, keys: Sequence[str]) -> None:
-    """Raise StageError for a key that is missing, or is not text, an integer or a boolean."""
-    need_columns(schema, keys)
-    for key in keys:
-        dtype = schema.columns[key]
+def need_hashable(schema: Schema, keys: Sequence[str], *, key: str = "") -> None:
+    """Raise StageError for a key that is missing, or is not text, an integer or a boolean; `key` is the parameter that names them."""
+    need_columns(schema, keys, key=key)
+    for name in keys:
+        dtype = schema.columns[name]
         if not (dtype.is_integer() or dtype in {pl.String, pl.Boolean}):
-            raise StageError(f"key {key!r} is {dtype}, and a key is text, an integer or a boolean. Cast it before.")
+            raise StageError(f"key {name!r} is {dtype}, and a key is text, an integer or a boolean. Cast it before.", key=key)
 
 
 def with_fraction(rows: Table, keys: Sequence[str], start: int) -> Table:

@@ -49,10 +49,10 @@ def split_part(part: Part, by: list[str], parts: int) -> list[tuple[int, Part]]:
     return pieces
 
 
-def join_pieces(stage: str, *pieces: tuple[int, Part]) -> Part:
+def join_pieces(*pieces: tuple[int, Part]) -> Part:
     """The pieces of one number as one part. Raises RunError where rows went missing between the workers."""
     part = concat_parts([piece for _, piece in pieces])
     expected = sum(rows for rows, _ in pieces)
     if part.frame.height != expected:
-        raise RunError(f"stage {stage}: an exchange sent {expected} rows and {part.frame.height} arrived")
+        raise RunError(f"an exchange sent {expected} rows and {part.frame.height} arrived")
     return part

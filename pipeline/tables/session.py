@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect_spread, spread_engine
-from pipeline.errors import PipelineError, RunError, lacks_stage
+from pipeline.errors import PipelineError, RunError
 from pipeline.tables.part import Part, added_counts
 from pipeline.tables.steps import Step, evaluate, extract, fill, lazy_of
 
@@ -24,7 +24,11 @@ class Session:
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
         """Run a function of plain values and of earlier results; returns its result, or a future of it."""
-        return function(*arguments)
+        try:
+            return function(*arguments)
+        except PipelineError as error:
+            error.within(stage)
+            raise
 
     def is_future(self, value: Any) -> bool:
         """Whether a value stands for a result that is still to come."""
@@ -107,8 +111,7 @@ def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except PipelineError as error:
-        if lacks_stage(error):
-            raise type(error)(f"stage {stage}: {error}") from error
+        error.within(stage)
         raise
     except Exception as error:
-        raise RunError(f"stage {stage}: {type(error).__name__}: {error}") from error
+        raise RunError(f"{type(error).__name__}: {error}", stage=stage) from error

@@ -11,7 +11,7 @@ import polars as pl
 from pipeline.backend.arrays import to_device
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect
-from pipeline.errors import PipelineError, RunError, lacks_stage
+from pipeline.errors import PipelineError, RunError
 from pipeline.tables.part import ROW, Part, added_counts, concat_parts
 
 
@@ -147,7 +147,7 @@ def _part(step: Step, backend: Backend) -> Part:
     try:
         frame = collect(lazy.query, backend)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise RunError(f"stage {step.stage}: {_explained(step, error)}") from error
+        raise RunError(_explained(step, error), stage=step.stage) from error
     return Part(frame, lazy.arrays, lazy.counts).with_frame(frame)
 
 
@@ -196,8 +196,7 @@ def _call(step: Step, *values: Any) -> Any:
     try:
         return step.function(*values, *step.small)
     except PipelineError as error:
-        if lacks_stage(error):
-            raise type(error)(f"stage {step.stage}: {error}") from error
+        error.within(step.stage)
         raise
     except (pl.exceptions.PolarsError, ValueError) as error:
-        raise RunError(f"stage {step.stage}: {type(error).__name__}: {error}") from error
+        raise RunError(f"{type(error).__name__}: {error}", stage=step.stage) from error

@@ -114,7 +114,7 @@ class Table:
         """The whole as one part. Raises DataError (in the task) where it is larger than `limit_bytes`."""
         if len(self.blocks) == 1:
             return self
-        whole = self.session.submit(_gathered, self.stage, limit_bytes, *self.futures(), stage=self.stage)
+        whole = self.session.submit(_gathered, limit_bytes, *self.futures(), stage=self.stage)
         return replace(self, blocks=(Step("read", self.stage, source=whole),), origins=(), name=None)
 
     def value(self) -> Any:
@@ -156,7 +156,7 @@ class Table:
         submit = self.session.submit
         splits = [submit(split_part, part, list(by), parts, stage=self.stage) for part in self.futures()]
         pieces = [[submit(getitem, split, index, stage=self.stage) for split in splits] for index in range(parts)]
-        blocks = [submit(join_pieces, self.stage, *bucket, stage=self.stage) for bucket in pieces]
+        blocks = [submit(join_pieces, *bucket, stage=self.stage) for bucket in pieces]
         return replace(self, blocks=tuple(Step("read", self.stage, source=block) for block in blocks), origins=(), name=None)
 
     def _disjoint(self, by: Sequence[str]) -> tuple[str, list[Interval]] | None:
@@ -201,11 +201,11 @@ def _combined(combine: Callable[[list[Any]], Any], *values: Any) -> Any:
     return combine(list(values))
 
 
-def _gathered(stage: str, limit_bytes: int, *parts: Part) -> Part:
+def _gathered(limit_bytes: int, *parts: Part) -> Part:
     size = sum(part.nbytes for part in parts)
     if size > limit_bytes:
         raise DataError(
-            f"stage {stage}: a table of {size / 2**30:.1f} GiB would be gathered into one worker (limit {limit_bytes / 2**30:.1f} GiB). "
+            f"a table of {size / 2**30:.1f} GiB would be gathered into one worker (limit {limit_bytes / 2**30:.1f} GiB). "
             "Aggregate, filter or sample it first."
         )
     return concat_parts(parts)

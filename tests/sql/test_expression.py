@@ -11,7 +11,8 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from pipeline.sql.expression import FUNCTIONS, ExpressionError, check_filter, check_value, finite, parse
+from pipeline.errors import ExpressionError
+from pipeline.sql.expression import FUNCTIONS, check_filter, check_value, finite, parse
 from tests.sql.expression_page import EXAMPLES, Example, derived, frame_of, yaml_value
 
 SCHEMA = pl.DataFrame(

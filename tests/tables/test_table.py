@@ -75,7 +75,7 @@ def test_together__pairs_equal_keys_over_workers(two_workers: ClusterSession) ->
 def test_join_pieces__notices_rows_lost_on_the_way() -> None:
     pieces = split_part(Part(pl.DataFrame({"k": [1, 2, 3]})), ["k"], 1)
     with pytest.raises(RunError, match=r"sent 4 rows and 3 arrived"):
-        join_pieces("s", (4, pieces[0][1]))
+        join_pieces((4, pieces[0][1]))
 
 
 def test_overlap_groups__pairs_neighbours_and_leaves_no_side_empty() -> None:

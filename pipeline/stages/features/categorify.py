@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 from pydantic import Field
 
-from pipeline.sql.expression import check_filter
-from pipeline.stage import ColumnNames, FittedRows, StageError, need_columns
+from pipeline.errors import StageError
+from pipeline.stage import ColumnNames, FittedRows, need_columns
 from pipeline.tables.part import Schema
 
 
@@ -23,15 +23,16 @@ class Categorify(FittedRows, name="categorify", version=1):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """The columns exist, and hold categories."""
-        need_columns(schema, self.columns)
+        need_columns(schema, self.columns, key="columns")
         for name in self.columns:
             dtype = schema.columns[name]
             if not (dtype.is_integer() or dtype in {pl.String, pl.Boolean}):
                 raise StageError(
-                    f"column {name!r} is {dtype}, and categories are text, integers or booleans. Leave it a number, or cast it."
+                    f"column {name!r} is {dtype}, and categories are text, integers or booleans. Leave it a number, or cast it.",
+                    key="columns",
                 )
         if self.fit_where is not None:
-            check_filter(self.fit_where, schema.columns)
+            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns encoded."""

@@ -9,8 +9,8 @@ from typing import Literal, Self
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pipeline.sql.expression import check_filter
-from pipeline.stage import ColumnName, ColumnNames, FittedRows, StageError, need_columns
+from pipeline.errors import StageError
+from pipeline.stage import ColumnName, ColumnNames, FittedRows, need_columns
 from pipeline.tables.part import Schema
 
 Method = Literal["mean", "median", "most_frequent", "zero"]
@@ -66,14 +66,14 @@ class FillMissing(FittedRows, name="fill_missing", version=1):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Columns exist, what fills them is of their kind, and indicators have names of their own."""
-        need_columns(schema, list(self.fills))
+        need_columns(schema, self.fills, key="columns")
         for name, fill in self.fills.items():
             if problem := _unfit(fill, schema.columns[name]):
-                raise StageError(f"column {name!r} is {schema.columns[name]}: {problem}")
+                raise StageError(f"column {name!r} is {schema.columns[name]}: {problem}", key="columns")
             if self.indicator and f"{name}_missing" in schema.columns:
-                raise StageError(f"there is a column '{name}_missing' already. Rename it before, or leave out indicator.")
+                raise StageError(f"there is a column '{name}_missing' already. Rename it before, or leave out indicator.", key="indicator")
         if self.fit_where is not None:
-            check_filter(self.fit_where, schema.columns)
+            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns filled, and their indicators."""

@@ -8,8 +8,9 @@ from typing import Self
 import polars as pl
 from pydantic import Field, model_validator
 
-from pipeline.stage import ColumnNames, Context, Outcome, Share, Stage, StageError
-from pipeline.stages._keys import FRACTION, STEP, need_keys, with_fraction
+from pipeline.errors import StageError
+from pipeline.stage import ColumnNames, Context, Outcome, Share, Stage
+from pipeline.stages._keys import FRACTION, STEP, need_hashable, with_fraction
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
@@ -38,7 +39,7 @@ class Split(Stage, name="split", version=1):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """The keys exist, in a type that can be hashed, and `split` is not one of them."""
-        need_keys(schema, self.key)
+        need_hashable(schema, self.key, key="key")
         if "split" in schema.columns:
             raise StageError("there is a column 'split' already. Rename or drop it before.")
 

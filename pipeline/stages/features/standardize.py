@@ -5,7 +5,6 @@ from __future__ import annotations
 import polars as pl
 from pydantic import Field
 
-from pipeline.sql.expression import check_filter
 from pipeline.stage import ColumnNames, FittedRows, need_numeric
 from pipeline.tables.part import Schema
 
@@ -22,9 +21,9 @@ class Standardize(FittedRows, name="standardize", version=1):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """The columns exist, and hold numbers."""
-        need_numeric(schema, self.columns)
+        need_numeric(schema, self.columns, key="columns")
         if self.fit_where is not None:
-            check_filter(self.fit_where, schema.columns)
+            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns standardized."""

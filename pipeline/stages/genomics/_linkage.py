@@ -14,7 +14,7 @@ from pipeline.kernels.genotypes import take_samples
 from pipeline.kernels.linkage import Samples
 
 
-def chosen_calls(stage: str, calls: Any, people: pl.DataFrame, chromosome: str) -> tuple[Any, Samples]:
+def chosen_calls(calls: Any, people: pl.DataFrame, chromosome: str) -> tuple[Any, Samples]:
     """The calls that r^2 is of on a chromosome, and of whom: founders, on X women twice, on Y men; haploid ones are marked.
 
     Raises DataError where nobody is a founder.
@@ -22,9 +22,7 @@ def chosen_calls(stage: str, calls: Any, people: pl.DataFrame, chromosome: str) 
     founder, male = _founders(people), _males(people)
     kind = kind_of(chromosome)
     if not founder.any():
-        raise DataError(
-            f"stage {stage}: every person has a father_id or a mother_id, and r^2 is of founders; drop these columns to use all"
-        )
+        raise DataError("every person has a father_id or a mother_id, and r^2 is of founders; drop these columns to use all")
     index = np.flatnonzero(founder & male if kind == "y" else founder)
     haploid = male[index] if kind == "x" else np.full(len(index), kind in {"y", "mt"})
     if kind == "x" and haploid.any():

@@ -27,18 +27,18 @@ class Matches(NamedTuple):
         """Of both sets of variants."""
         return Matches(self.seen + other.seen, self.matched + other.matched, [*self.examples, *other.examples][:2])
 
-    def check(self, stage: str, what: str, names: pl.Series) -> None:
+    def check(self, what: str, names: pl.Series) -> None:
         """Raise DataError where no row of the other table (`what`, its ids in `names`) is used, or one meets several variants."""
         if not self.matched.any():
             lacks = "has its alleles" if self.seen.any() else "is"
             raise DataError(
-                f"stage {stage}: none of the {len(names)} {what} {lacks} in the genotype table; the {what} name "
+                f"none of the {len(names)} {what} {lacks} in the genotype table; the {what} name "
                 f"{names.head(2).to_list()}, the genotypes {self.examples}. Are ids (with or without chr) and alleles written alike?"
             )
         several = self.matched > 1
         if several.any():
             raise DataError(
-                f"stage {stage}: {int(several.sum())} {what} meet several variants of the genotype table each, such as "
+                f"{int(several.sum())} {what} meet several variants of the genotype table each, such as "
                 f"{names[int(several.argmax())]!r}. Use drop_duplicates by variant_id, ref and alt before, or give each an id of its own."
             )
 

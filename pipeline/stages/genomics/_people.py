@@ -7,11 +7,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import autosome_number, chromosome_kind
 from pipeline.kernels.genotypes import Array, take_samples
 from pipeline.kernels.variant_quality import FEMALE, MALE, People
-from pipeline.stage import StageError
 from pipeline.tables.part import Part
 
 _PARENTS = ("father_id", "mother_id")

@@ -14,11 +14,11 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.backend.arrays import array_module, to_host
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import chromosome_kind
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
 from pipeline.kernels.genotypes import Array
-from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, StageError, Whole, need_array, need_columns, need_numeric
+from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_array, need_columns, need_numeric
 from pipeline.stages.genomics._sheet import SEX, Sheet, read_sheet
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema, added_counts, take
@@ -131,12 +131,14 @@ class Scan(Whole):
             need_array(genotypes, "calls", "genotypes")
         need_columns(genotypes, ("chromosome", "base_pair_location", "variant_id", "ref", "alt"), "genotypes")
         need_columns(samples, ("sample_id",), "samples")
-        need_numeric(samples, (*self.traits, *self.covariates, *([self.sex] if self.sex else [])))
+        need_numeric(samples, self.traits, key="traits")
+        need_numeric(samples, self.covariates, key="covariates")
+        need_numeric(samples, (self.sex,) if self.sex else (), key="sex")
         if both := sorted({*self.traits} & {*self.covariates}):
-            raise StageError(f"{both[0]!r} is both a trait and a covariate; leave one of them out")
+            raise StageError(f"{both[0]!r} is both a trait and a covariate; leave one of them out", key="covariates")
         for names, what in ((self.traits, "traits"), (self.covariates, "covariates")):
             if len({*names}) < len(names):
-                raise StageError(f"{what}: {', '.join(names)} names a column twice")
+                raise StageError(f"{', '.join(names)} names a column twice", key=what)
         return {"": Schema(pl.Schema(_SCHEMA))}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
@@ -144,7 +146,7 @@ class Scan(Whole):
         genotypes = tables["genotypes"].named(context.name)
         rows, submit = tables["samples"].named(context.name).map(self.needed).value(), context.session.submit
         people = genotypes.axes["alt_dosages" if "alt_dosages" in genotypes.axes else "calls"].value()
-        fitted = submit(self.fitted, context.name, people, rows, stage=context.name)
+        fitted = submit(self.fitted, people, rows, stage=context.name)
         return Outcome({"": genotypes.map_parts(self.scan, fitted)}, counts=submit(_tally, fitted, stage=context.name))
 
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
@@ -152,9 +154,9 @@ class Scan(Whole):
         sex = [pl.col(self.sex).cast(pl.Float64).alias(SEX)] if self.sex else []
         return samples.select("sample_id", *(pl.col(name).cast(pl.Float64) for name in (*self.traits, *self.covariates)), *sex)
 
-    def fitted(self, stage: str, people: Part, rows: Part) -> FittedTraits:
+    def fitted(self, people: Part, rows: Part) -> FittedTraits:
         """The sheets of the traits that are missing for the same people, and their models of all people."""
-        sheets = read_sheet(stage, people.frame, rows.frame, self.traits, self.covariates).groups()
+        sheets = read_sheet(people.frame, rows.frame, self.traits, self.covariates).groups()
         return FittedTraits(sheets, [self.build(sheet) for sheet in sheets])
 
     def scan(self, part: Part, fitted: FittedTraits) -> Part:

@@ -70,45 +70,43 @@ def _explained(sex: NDArray[np.bool_], covariates: NDArray[np.float64]) -> bool:
     return bool(np.linalg.norm(left) <= _SPANNED * np.sqrt(len(sex)))
 
 
-def read_sheet(stage: str, people: pl.DataFrame, rows: pl.DataFrame, traits: Sequence[str], covariates: Sequence[str]) -> Sheet:
+def read_sheet(people: pl.DataFrame, rows: pl.DataFrame, traits: Sequence[str], covariates: Sequence[str]) -> Sheet:
     """The sheet of a genotype table's people from rows of the samples table, sex from its column `SEX` or else from the people.
 
     Raises DataError where the rows do not fit the people, or a sex is none.
     """
-    aligned = aligned_sheet(stage, people, rows)
+    aligned = aligned_sheet(people, rows)
     columns = {name: aligned[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in (*traits, *covariates)}
     return Sheet(
         trait_names=tuple(traits),
         covariate_names=tuple(covariates),
         traits=np.column_stack([columns[name] for name in traits]),
         covariates=np.column_stack([np.empty((aligned.height, 0)), *(columns[name] for name in covariates)]),
-        sex=_sexes(stage, aligned[SEX] if SEX in aligned.columns else people["sex"] if "sex" in people.columns else None),
+        sex=_sexes(aligned[SEX] if SEX in aligned.columns else people["sex"] if "sex" in people.columns else None),
     )
 
 
-def _sexes(stage: str, column: pl.Series | None) -> NDArray[np.int8] | None:
+def _sexes(column: pl.Series | None) -> NDArray[np.int8] | None:
     if column is None or column.null_count() == len(column):
         return None
     wrong = column.filter(~column.is_in([MALE, FEMALE]) & column.is_not_null())
     if len(wrong):
-        raise DataError(f"stage {stage}: a sex is 1 (male), 2 (female) or null (unknown); found {wrong[0]:g} for {len(wrong)} people.")
+        raise DataError(f"a sex is 1 (male), 2 (female) or null (unknown); found {wrong[0]:g} for {len(wrong)} people.")
     return column.fill_null(0).cast(pl.Int8).to_numpy()
 
 
-def aligned_sheet(stage: str, people: pl.DataFrame, sheet: pl.DataFrame) -> pl.DataFrame:
+def aligned_sheet(people: pl.DataFrame, sheet: pl.DataFrame) -> pl.DataFrame:
     """The sheet's rows in the order of a genotype table's people, nulls for people with no row.
 
     Raises DataError where the sheet names somebody twice, or none of the people.
     """
     twice = sheet.filter(pl.col("sample_id").is_duplicated())["sample_id"].unique(maintain_order=True).to_list()
     if twice:
-        raise DataError(f"stage {stage}: the samples table names {len(twice)} people twice, such as {twice[0]!r}. Give one row per person.")
+        raise DataError(f"the samples table names {len(twice)} people twice, such as {twice[0]!r}. Give one row per person.")
     if sheet.is_empty():
-        raise DataError(f"stage {stage}: the samples table has no rows. Did the stages before it match or keep nobody?")
+        raise DataError("the samples table has no rows. Did the stages before it match or keep nobody?")
     aligned = people.select("sample_id").join(sheet, on="sample_id", how="left", maintain_order="left")
     if people.join(sheet, on="sample_id", how="semi").height == 0:
         ours, theirs = people["sample_id"].head(2).to_list(), sheet["sample_id"].head(2).to_list()
-        raise DataError(
-            f"stage {stage}: no sample_id of the samples table ({theirs}) is in the genotype table ({ours}). Are the ids written alike?"
-        )
+        raise DataError(f"no sample_id of the samples table ({theirs}) is in the genotype table ({ours}). Are the ids written alike?")
     return aligned

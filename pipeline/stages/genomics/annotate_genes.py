@@ -10,9 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import chromosome_key
-from pipeline.stage import Context, Outcome, StageError, Whole, need_columns, need_numeric
+from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table

@@ -10,10 +10,10 @@ import polars as pl
 from pydantic import Field, model_validator
 
 from pipeline.backend.arrays import to_host
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.kernels.linkage import haplotype_r_squared, without_haploid_heterozygotes
 from pipeline.kernels.linkage_pruning import MORE
-from pipeline.stage import Context, Outcome, StageError, Whole, need_array, need_columns
+from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
 from pipeline.stages.genomics._linkage import chosen_calls, kind_of
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import ROW, Part, Schema, take
@@ -79,25 +79,25 @@ class Clump(Whole, name="clump", version=1):
         people = genotypes.axes["calls"].value()
         hits = given.map(_hits, -np.log10(self.p2)).value()
         calls = genotypes.map_parts(_named, hits).value()
-        clumps = session.submit(self.clumps, name, hits, calls, people, stage=name)
+        clumps = session.submit(self.clumps, hits, calls, people, stage=name)
         found = session.submit(_item, clumps, 0, stage=name)
         top = session.submit(self.strongest, found, stage=name)
         near = given.map(_hits, -np.inf).map_parts(_near, top).value()
         calls_near = genotypes.map_parts(_near, top).value()
-        shown = session.submit(self.linkage, name, near, calls_near, people, top, stage=name)
+        shown = session.submit(self.linkage, near, calls_near, people, top, stage=name)
         made = {"": Table.of(session, name, [found]), "ld": Table.of(session, name, [shown])}
         return Outcome(made, counts=session.submit(_item, clumps, 1, stage=name))
 
-    def clumps(self, stage: str, hits: Part, calls: Part, people: Part) -> tuple[Part, dict[str, int]]:
+    def clumps(self, hits: Part, calls: Part, people: Part) -> tuple[Part, dict[str, int]]:
         """The clumps of all traits, and what was counted. Raises DataError where no association finds its calls."""
         matched = matched_rows(hits.frame, calls.frame)
         counts = {"hits": hits.frame.height, "unmatched": hits.frame.height - matched.height}
         if matched.height == 0 < hits.frame.height:
-            raise DataError(f"stage {stage}: no association finds its calls. {_examples(hits.frame, calls.frame)}")
+            raise DataError(f"no association finds its calls. {_examples(hits.frame, calls.frame)}")
         rows: list[int] = []
         members: list[list[str]] = []
         for trait in matched.partition_by("trait", maintain_order=True) if "trait" in matched.columns else [matched]:
-            for row, others in self._of_trait(stage, trait, calls, people):
+            for row, others in self._of_trait(trait, calls, people):
                 rows.append(trait["__row__"][row])
                 members.append(trait["variant_id"].gather(others).to_list())
         found = matched.select(name for name in KEPT if name in matched.columns)[rows].with_columns(
@@ -106,7 +106,7 @@ class Clump(Whole, name="clump", version=1):
         )
         return Part(found), {**counts, "clumps": len(rows), "members": sum(map(len, members))}
 
-    def _of_trait(self, stage: str, hits: pl.DataFrame, calls: Part, people: Part) -> list[tuple[int, list[int]]]:
+    def _of_trait(self, hits: pl.DataFrame, calls: Part, people: Part) -> list[tuple[int, list[int]]]:
         """Rows of one trait's hits that open a clump, the strongest first, and the rows of their members in order of position."""
         strength, place = hits["neg_log_10_p_value"].to_numpy(), hits["base_pair_location"].to_numpy()
         rows, chromosome = hits[CALLS_ROW].to_numpy(), hits["chromosome"].to_numpy()
@@ -116,17 +116,17 @@ class Clump(Whole, name="clump", version=1):
                 continue
             taken[one] = True
             near = np.flatnonzero(~taken & (chromosome == chromosome[one]) & (np.abs(place - place[one]) <= self.reach))
-            squared = self._squared(stage, calls, people, hits["chromosome"][int(one)], np.concatenate([rows[one : one + 1], rows[near]]))
+            squared = self._squared(calls, people, hits["chromosome"][int(one)], np.concatenate([rows[one : one + 1], rows[near]]))
             near = near[squared[1:] > self.r2 * MORE]
             taken[near] = True
             found.append((int(one), near[np.lexsort((rows[near], place[near]))].tolist()))
         return found
 
-    def _squared(self, stage: str, calls: Part, people: Part, chromosome: str, rows: Any) -> Any:
+    def _squared(self, calls: Part, people: Part, chromosome: str, rows: Any) -> Any:
         """r^2 of the first of these rows with all of them, on the host; NaN where one does not vary."""
         if len(rows) == 1:
             return np.ones(1)
-        chosen, samples = chosen_calls(stage, take(calls.arrays["calls"], rows), people.frame, chromosome)
+        chosen, samples = chosen_calls(take(calls.arrays["calls"], rows), people.frame, chromosome)
         if kind_of(chromosome) != "mt":  # PLINK 1.9 takes heterozygous calls there as they are
             chosen = without_haploid_heterozygotes(chosen, samples)
         return to_host(haplotype_r_squared(chosen, samples.count, 0))
@@ -137,7 +137,7 @@ class Clump(Whole, name="clump", version=1):
         top = clumps.frame.sort("neg_log_10_p_value", descending=True, maintain_order=True).head(self.regions)
         return Part(top.with_columns(low=position - self.reach, high=position + self.reach))
 
-    def linkage(self, stage: str, near: Part, calls: Part, people: Part, top: Part) -> Part:
+    def linkage(self, near: Part, calls: Part, people: Part, top: Part) -> Part:
         """r^2 of the index variants of `top` with the variants around each, in order of position."""
         matched = matched_rows(near.frame, calls.frame)
         names = _shown(near.frame.columns)
@@ -150,7 +150,7 @@ class Clump(Whole, name="clump", version=1):
             ).sort("base_pair_location", CALLS_ROW)
             itself = pl.all_horizontal(pl.col(name) == index[name] for name in ("variant_id", *ALLELES))
             rows = np.concatenate([around.filter(itself)[CALLS_ROW].head(1).to_numpy(), around[CALLS_ROW].to_numpy()])
-            squared = self._squared(stage, calls, people, index["chromosome"], rows)[1:]
+            squared = self._squared(calls, people, index["chromosome"], rows)[1:]
             r2 = pl.Series("r2", squared, dtype=pl.Float64).fill_nan(None)
             shown.append(around.with_columns(index_variant_id=pl.lit(index["variant_id"]), r2=r2))
         return Part(pl.concat([frame.select(names) for frame in shown]))

@@ -39,7 +39,7 @@ class GenotypeFeatures(Whole, name="genotype_features", version=1):
         genotypes, session, name = tables["genotypes"].named(context.name), context.session, context.name
         chosen = tables["variants"].named(name).map(_ids).value()
         few = genotypes.map_parts(_chosen, chosen).value()
-        axis = Table.of(session, name, [session.submit(_axis, name, few, stage=name)])
+        axis = Table.of(session, name, [session.submit(_axis, few, stage=name)])
         features = session.submit(_features, session.backend, few, genotypes.axes["calls"].value(), stage=name)
         return Outcome({"": Table.of(session, name, [features], axes={"dosages": axis})})
 
@@ -53,9 +53,9 @@ def _chosen(part: Part, chosen: Part) -> Part:
     return part.with_frame(rows)
 
 
-def _axis(stage: str, few: Part) -> Part:
+def _axis(few: Part) -> Part:
     if few.frame.height == 0:
-        raise DataError(f"stage {stage}: none of the chosen variants is in the genotype table. Are their ids written alike?")
+        raise DataError("none of the chosen variants is in the genotype table. Are their ids written alike?")
     several = pl.col("variant_id").is_duplicated()
     full = pl.concat_str("variant_id", "ref", "alt", separator=":")
     named = few.frame.with_columns(pl.when(several).then(full).otherwise("variant_id").alias("variant_id"))
@@ -63,7 +63,7 @@ def _axis(stage: str, few: Part) -> Part:
     if len(twice):
         times = int((twice == twice[0]).sum())
         raise DataError(
-            f"stage {stage}: the genotype table has {twice[0]!r} {times} times, and a feature needs a name of its own. "
+            f"the genotype table has {twice[0]!r} {times} times, and a feature needs a name of its own. "
             "Use drop_duplicates by variant_id, ref and alt before."
         )
     return Part(named)

@@ -102,13 +102,13 @@ class LdPrune(Whole, name="ld_prune", version=1):
         settled = []
         for number, part in enumerate(parts):
             places = [(lane, lanes, number, number == len(parts) - 1) for lane in range(lanes)]
-            before = [session.submit(self.walk, name, place, part, people, before[place[0]], stage=name) for place in places]
+            before = [session.submit(self.walk, place, part, people, before[place[0]], stage=name) for place in places]
             settled.append(session.submit(_joined, *before, stage=name))
         table = replace(Table.of(session, name, settled), axes=genotypes.axes, fitted=genotypes.fitted)
         return Outcome({"": table}, counts=session.submit(_tally, *before, stage=name))
 
     def walk(
-        self, stage: str, place: tuple[int, int, int, bool], part: Part, people: Part, before: tuple[list[Part], Lane] | None
+        self, place: tuple[int, int, int, bool], part: Part, people: Part, before: tuple[list[Part], Lane] | None
     ) -> tuple[list[Part], Lane]:
         """The rows that stay and are settled once a lane has seen this part, by chromosome (an empty piece first), and the lane.
 
@@ -123,28 +123,28 @@ class LdPrune(Whole, name="ld_prune", version=1):
         stretches = list(_stretches(part.frame))
         settled = [_rows(numbered, 0, 0)]
         if state.waiting and (last if not stretches else stretches[0][0] != state.waiting.chromosome):
-            done, state = self._judge(stage, state, state.waiting.chromosome, settled[0], people, True)
+            done, state = self._judge(state, state.waiting.chromosome, settled[0], people, True)
             settled.append(done)
         for at, (chromosome, low, high) in enumerate(stretches):
             if _lane_of(chromosome, lanes) == lane:
                 final = last or at < len(stretches) - 1
-                done, state = self._judge(stage, state, chromosome, _rows(numbered, low, high), people, final)
+                done, state = self._judge(state, chromosome, _rows(numbered, low, high), people, final)
                 settled.append(done)
         return settled, state
 
-    def _judge(self, stage: str, state: Lane, chromosome: str | None, piece: Part, people: Part, final: bool) -> tuple[Part, Lane]:
+    def _judge(self, state: Lane, chromosome: str | None, piece: Part, people: Part, final: bool) -> tuple[Part, Lane]:
         """What stays of a chromosome, as far as its variants are here, with those that wait; and the lane after it."""
         counts = _plus(state.counts, variants_in=piece.frame.height)
         if chromosome is None or chromosome == UNPLACED:
             return _rows(piece, 0, 0), replace(state, counts=_plus(counts, unplaced=piece.frame.height))
         if chromosome in state.ended:
             raise DataError(
-                f"stage {stage}: the variants of chromosome {chromosome!r} do not stand together. Put a sort by chromosome and "
+                f"the variants of chromosome {chromosome!r} do not stand together. Put a sort by chromosome and "
                 "base_pair_location before this stage."
             )
         whole = concat_parts([state.waiting.part, piece]) if state.waiting else piece
-        last = _last_position(stage, chromosome, piece.frame, state.waiting.position if state.waiting else None)
-        calls, samples = chosen_calls(stage, whole.arrays["calls"], people.frame, chromosome)
+        last = _last_position(chromosome, piece.frame, state.waiting.position if state.waiting else None)
+        calls, samples = chosen_calls(whole.arrays["calls"], people.frame, chromosome)
         positions = whole.frame["base_pair_location"].cast(pl.Int64).to_numpy()
         found = prune(calls, positions, samples, self.rule, state.waiting.found if state.waiting else None, final)
         removed, constant = found.removed[: found.start], found.constant[: found.start]
@@ -172,14 +172,14 @@ def _lane_of(chromosome: str | None, lanes: int) -> int:
     return lane if turn % 2 == 0 else lanes - 1 - lane
 
 
-def _last_position(stage: str, chromosome: str, variants: pl.DataFrame, before: int | None) -> int:
+def _last_position(chromosome: str, variants: pl.DataFrame, before: int | None) -> int:
     """The last position, or `before` where there is none. Raises DataError where one is below the one before it, or null."""
     column = pl.concat([pl.Series([before] if before is not None else [], dtype=pl.Int64), variants["base_pair_location"].cast(pl.Int64)])
     falls = (column.diff() < 0).arg_true()
     if column.null_count() or len(falls):
         what = "a variant has none" if column.null_count() else f"{column[int(falls[0])]} comes after {column[int(falls[0]) - 1]}"
         raise DataError(
-            f"stage {stage}: the positions on chromosome {chromosome!r} are not in order: {what}. Put a sort by chromosome and "
+            f"the positions on chromosome {chromosome!r} are not in order: {what}. Put a sort by chromosome and "
             "base_pair_location before this stage."
         )
     return int(column[-1])

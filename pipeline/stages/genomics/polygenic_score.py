@@ -11,10 +11,10 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.backend.arrays import array_module, to_host
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import chromosome_kind
 from pipeline.kernels.scores import call_scores, dosage_scores
-from pipeline.stage import Context, Outcome, StageError, Whole, need_array, need_columns, need_numeric
+from pipeline.stage import Context, Outcome, Whole, need_array, need_columns, need_numeric
 from pipeline.stages.genomics._matching import Matches
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema, take
@@ -73,9 +73,9 @@ class PolygenicScore(Whole, name="polygenic_score", version=1):
         """A sum over the parts; the weights go to each of them."""
         genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
         people = genotypes.axes["alt_dosages" if "alt_dosages" in genotypes.axes else "calls"].value()
-        weights = submit(_checked, name, tables["weights"].named(name).map(_needed).value(), stage=name)
+        weights = submit(_checked, tables["weights"].named(name).map(_needed).value(), stage=name)
         sums = genotypes.reduce(self.score, _added, people, weights)
-        scores = submit(_scores, name, sums, people, weights, stage=name)
+        scores = submit(_scores, sums, people, weights, stage=name)
         return Outcome({"": Table.of(context.session, name, [scores])}, counts=submit(_tally, sums, stage=name))
 
     def score(self, part: Part, people: Part, weights: Part) -> _Sums:
@@ -113,20 +113,20 @@ def _needed(weights: pl.LazyFrame) -> pl.LazyFrame:
     return weights.select("variant_id", "effect_allele", pl.col("weight").cast(pl.Float64))
 
 
-def _checked(stage: str, weights: Part) -> Part:
+def _checked(weights: Part) -> Part:
     """The weights with their places: each a finite number, a variant and allele named once. DataError else."""
     names = ("variant_id", "effect_allele")
     whole = pl.col("weight").is_finite() & pl.all_horizontal(pl.col(*names).is_not_null())
     bad = weights.frame.filter(~whole.fill_null(value=False))
     if bad.height:
         raise DataError(
-            f"stage {stage}: {bad.height} rows of the weights lack a variant, an allele or a finite weight, such as {bad.row(0)}. "
+            f"{bad.height} rows of the weights lack a variant, an allele or a finite weight, such as {bad.row(0)}. "
             "Filter them out, or fill them in."
         )
     twice = weights.frame.filter(pl.struct(*names).is_duplicated())
     if twice.height:
         raise DataError(
-            f"stage {stage}: the weights name {twice.row(0)[0]!r} with effect allele {twice.row(0)[1]!r} more than once. "
+            f"the weights name {twice.row(0)[0]!r} with effect allele {twice.row(0)[1]!r} more than once. "
             "Give one weight per variant and allele (drop_duplicates, or aggregate)."
         )
     return Part(weights.frame.with_row_index("place"))
@@ -140,9 +140,9 @@ def _added(values: list[_Sums]) -> _Sums:
     return total
 
 
-def _scores(stage: str, sums: _Sums, people: Part, weights: Part) -> Part:
+def _scores(sums: _Sums, people: Part, weights: Part) -> Part:
     """A row per person. Raises DataError where no weight is used, or one meets several variants."""
-    sums.matches.check(stage, "weights", weights.frame["variant_id"])
+    sums.matches.check("weights", weights.frame["variant_id"])
     some = sums.used > 0
     scores = {
         "score_sum": np.where(some, sums.sums, np.nan),

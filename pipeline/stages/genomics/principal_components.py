@@ -104,16 +104,16 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
         for number, part in enumerate(used.futures()):
             earlier = sums.pop(0) if number >= side_by_side else None
             sums.append(session.submit(_summed, part, people, earlier, stage=context.name))
-        return session.submit(self.solve, context.name, people, *sums, stage=context.name)
+        return session.submit(self.solve, people, *sums, stage=context.name)
 
-    def solve(self, stage: str, people: Part, *sums: GrmSums) -> _Solved:
+    def solve(self, people: Part, *sums: GrmSums) -> _Solved:
         """The leading eigenvectors. Raises DataError where there are too few variants or people."""
         total = sums[0]
         for more in sums[1:]:
             total = total.plus(more)
-        self._check(stage, total.variants, people)
+        self._check(total.variants, people)
         shared = shared_variants(total)
-        _check_pairs(stage, shared, people.frame["sample_id"])
+        _check_pairs(shared, people.frame["sample_id"])
         relationships = grm(total, shared)
         values, vectors = principal_components(relationships, self.components)
         found = values, vectors, residuals(relationships @ vectors, vectors, values)
@@ -126,39 +126,33 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
         total: Any = None
         for _ in range(self.passes):
             total = used.reduce(_multiplied, _added, people, state)
-            state = submit(self.step, name, people, state, total, stage=name)
+            state = submit(self.step, people, state, total, stage=name)
         return submit(self.ritz, people, state, total, stage=name)
 
     def start(self, people: Part, seed: int) -> Krylov:
         """Random vectors, the same for the same seed."""
         return krylov_start(people.frame.height, self.components, seed)
 
-    def step(self, stage: str, people: Part, state: Krylov, total: tuple[Any, int]) -> Krylov:
+    def step(self, people: Part, state: Krylov, total: tuple[Any, int]) -> Krylov:
         """The basis after one more pass. Raises DataError where there are too few variants or people, or somebody has no calls."""
         product, variants = total
         if not state.products:
-            self._check(stage, variants, people)
+            self._check(variants, people)
             empty = to_host((product == 0).all(axis=1))
             if empty.any():
                 who = people.frame["sample_id"][int(empty.argmax())]
-                raise DataError(
-                    f"stage {stage}: {who!r} has no called variant that varies. Remove people with a low call rate first (sample_qc)."
-                )
+                raise DataError(f"{who!r} has no called variant that varies. Remove people with a low call rate first (sample_qc).")
         return krylov_step(state, product / variants)
 
     def ritz(self, people: Part, state: Krylov, total: tuple[Any, int]) -> _Solved:
         """The axes that the basis holds."""
         return self._solved(people, ritz_pairs(state, self.components), total[1])
 
-    def _check(self, stage: str, variants: int, people: Part) -> None:
+    def _check(self, variants: int, people: Part) -> None:
         if variants == 0:
-            raise DataError(
-                f"stage {stage}: no autosomal variant varies among these people; for other chromosomes set all_chromosomes: true"
-            )
+            raise DataError("no autosomal variant varies among these people; for other chromosomes set all_chromosomes: true")
         if self.components > people.frame.height:
-            raise DataError(
-                f"stage {stage}: {self.components} components of {people.frame.height} people; ask for at most as many as people"
-            )
+            raise DataError(f"{self.components} components of {people.frame.height} people; ask for at most as many as people")
 
     def _solved(self, people: Part, found: tuple[Any, Any, Any], variants: int) -> _Solved:
         values, vectors, residual = (to_host(array) for array in found)
@@ -211,13 +205,13 @@ def _loadings(part: Part, solved: _Solved) -> Part:
     return Part(part.frame.select(VARIANT).hstack(columns))
 
 
-def _check_pairs(stage: str, shared: Any, people: pl.Series) -> None:
+def _check_pairs(shared: Any, people: pl.Series) -> None:
     """DataError, with the person who lacks most, where two people have no variant in common; `shared` counts those of each pair."""
     apart = to_host((shared <= 0).sum(axis=0))
     if apart.any():
         worst = int(apart.argmax())
         raise DataError(
-            f"stage {stage}: {people[worst]!r} shares no called variant that varies with {apart[worst]} of {len(people)} people, so their "
+            f"{people[worst]!r} shares no called variant that varies with {apart[worst]} of {len(people)} people, so their "
             "relationship is unknown. Remove people with a low call rate first (sample_qc), or use more variants."
         )
 

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 
 from pipeline.backend.arrays import array_module, to_host
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.kernels.standardized import sample_products, standard_values, value_sums
-from pipeline.stage import Context, Outcome, StageError, Whole, need_array, need_columns, need_numeric
+from pipeline.stage import Context, Outcome, Whole, need_array, need_columns, need_numeric
 from pipeline.stages.genomics._matching import Matches
 from pipeline.tables.part import Part, Schema, take
 from pipeline.tables.table import Table
@@ -63,9 +63,9 @@ class ProjectComponents(Whole, name="project_components", version=1):
         """A sum over the parts; the loadings go to each of them."""
         genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
         people = genotypes.axes["calls"].value()
-        loadings = submit(_checked, name, tables["loadings"].named(name).map(_needed).value(), stage=name)
+        loadings = submit(_checked, tables["loadings"].named(name).map(_needed).value(), stage=name)
         sums = genotypes.reduce(_projected, _added, people, loadings)
-        placed = submit(_placed, name, sums, people, loadings, stage=name)
+        placed = submit(_placed, sums, people, loadings, stage=name)
         counts, metrics = (submit(tally, sums, stage=name) for tally in (_tally, _flipped))
         return Outcome({"": Table.of(context.session, name, [placed])}, counts=counts, metrics=metrics)
 
@@ -80,20 +80,18 @@ def _needed(loadings: pl.LazyFrame) -> pl.LazyFrame:
     return loadings.select("variant_id", pl.col("alt_frequency", *axes).cast(pl.Float64), loading_ref="ref", loading_alt="alt")
 
 
-def _checked(stage: str, loadings: Part) -> Part:
+def _checked(loadings: Part) -> Part:
     """The loadings with their places: a variant and its two alleles named once, a frequency between 0 and 1. DataError else."""
     ref, alt = pl.col("loading_ref"), pl.col("loading_alt")
     alleles = (pl.when(ref < alt).then(one).otherwise(other) for one, other in ((ref, alt), (alt, ref)))
     twice = loadings.frame.filter(pl.struct("variant_id", *(pair.alias(str(i)) for i, pair in enumerate(alleles))).is_duplicated())
     if twice.height:
-        raise DataError(
-            f"stage {stage}: the loadings name {twice.row(0)[0]!r} with the same alleles more than once; drop_duplicates first."
-        )
+        raise DataError(f"the loadings name {twice.row(0)[0]!r} with the same alleles more than once; drop_duplicates first.")
     frequency = pl.col("alt_frequency")
     bad = loadings.frame.filter(~((frequency > 0) & (frequency < 1)).fill_null(value=False))
     if bad.height:
         raise DataError(
-            f"stage {stage}: the loadings give {bad.row(0)[0]!r} an alt_frequency of {bad['alt_frequency'][0]}, and calls are standardized "
+            f"the loadings give {bad.row(0)[0]!r} an alt_frequency of {bad['alt_frequency'][0]}, and calls are standardized "
             "by one above 0 and below 1; give the table that principal_components gave."
         )
     return Part(loadings.frame.with_row_index("place"))
@@ -132,9 +130,9 @@ def _added(values: list[_Sums]) -> _Sums:
     return total
 
 
-def _placed(stage: str, sums: _Sums, people: Part, loadings: Part) -> Part:
+def _placed(sums: _Sums, people: Part, loadings: Part) -> Part:
     """A row per person. Raises DataError where no loading is used, or one meets several variants."""
-    sums.matches.check(stage, "loadings", loadings.frame["variant_id"])
+    sums.matches.check("loadings", loadings.frame["variant_id"])
     axes = _axes(loadings.frame.schema)
     whole = (loadings.frame.select(axes).fill_null(float("nan")).to_numpy() ** 2).sum(axis=0)
     places = sums.products * np.where(sums.squares > 0, whole / np.where(sums.squares > 0, sums.squares, 1), np.nan)

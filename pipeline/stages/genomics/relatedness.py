@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.backend.arrays import to_host
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.kernels.kinship import kinship, pair_counts, pair_members, unrelated
-from pipeline.stage import Context, Outcome, StageError, Whole, need_array, need_columns
+from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
 from pipeline.stages.genomics._people import autosomal_calls, keep_people
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema
@@ -69,17 +69,17 @@ class Relatedness(Whole, name="relatedness", version=1):
         genotypes = tables["genotypes"]
         genotypes = (genotypes if genotypes.cheap else genotypes.hold()).named(context.name)
         people, submit, name = genotypes.axes["calls"].value(), context.session.submit, context.name
-        judged = submit(self.judge, name, genotypes.reduce(_counted, _added, people), people, stage=name)
+        judged = submit(self.judge, genotypes.reduce(_counted, _added, people), people, stage=name)
         marked, pairs, counts = (submit(_item, judged, index, stage=name) for index in range(3))
         axis = Table.of(context.session, name, [submit(_kept, marked, stage=name)])
         smaller = replace(genotypes.map_parts(keep_people, marked, writes=frozenset()), axes={"calls": axis})
         return Outcome({"": smaller, "pairs": Table.of(context.session, name, [pairs])}, counts=counts)
 
-    def judge(self, stage: str, counts: Any, people: Part) -> tuple[Part, Part, dict[str, int]]:
+    def judge(self, counts: Any, people: Part) -> tuple[Part, Part, dict[str, int]]:
         """The people with `kept`, the pairs that are listed, and how many there were. Raises DataError where nobody shares a variant."""
         counts, values = to_host(counts), to_host(kinship(counts))
         if len(counts) and not counts[:, 0].any():
-            raise DataError(f"stage {stage}: no two people are called for the same variant on an autosome, so nobody's kinship is known")
+            raise DataError("no two people are called for the same variant on an autosome, so nobody's kinship is known")
         related = np.flatnonzero(values > self.max_kinship)
         kept = unrelated(people.frame.height, *pair_members(related))
         listed = np.flatnonzero(values > self._listed())

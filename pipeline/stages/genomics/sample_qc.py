@@ -67,7 +67,7 @@ class SampleQc(Whole, name="sample_qc", version=2):
         people, submit = genotypes.axes["calls"].value(), context.session.submit
         sums = genotypes.reduce(self.summed, _added, people)
         measured = submit(self.measure, sums, people, stage=context.name)
-        kept = submit(self.kept, context.name, measured, stage=context.name)
+        kept = submit(self.kept, measured, stage=context.name)
         axis = Table.of(context.session, context.name, [kept])
         smaller = replace(genotypes.map_parts(keep_people, measured, writes=frozenset()), axes={"calls": axis})
         return Outcome(
@@ -96,16 +96,16 @@ class SampleQc(Whole, name="sample_qc", version=2):
             return pl.lit(True)
         return pl.col("inbreeding").abs().fill_null(float("inf")) <= self.max_abs_inbreeding
 
-    def kept(self, stage: str, measured: Part) -> Part:
+    def kept(self, measured: Part) -> Part:
         """The people who stay, with their measures; DataError where there are none."""
         kept = measured.frame.filter("kept").drop("kept")
         if kept.height:
             return Part(kept)
         if not measured.frame.select(self._called().any()).item():
             best = max((rate or 0.0 for rate in measured.frame["call_rate"].to_list()), default=0.0)
-            raise DataError(f"stage {stage}: no person has the call rate asked for; the best has {best}. Lower min_call_rate.")
+            raise DataError(f"no person has the call rate asked for; the best has {best}. Lower min_call_rate.")
         least = measured.frame.filter(self._called()).select(pl.col("inbreeding").abs().min()).item()
-        raise DataError(f"stage {stage}: the least |inbreeding| of those with enough calls is {least}. Raise max_abs_inbreeding.")
+        raise DataError(f"the least |inbreeding| of those with enough calls is {least}. Raise max_abs_inbreeding.")
 
     def tally(self, measured: Part) -> dict[str, int]:
         """How many came, fell at each filter in order, and stay."""

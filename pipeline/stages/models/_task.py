@@ -91,7 +91,7 @@ class Task:
         for name, value in zip(self.columns, largest, strict=True):
             if value is not None and value > np.finfo(np.float32).max:
                 raise DataError(
-                    f"stage {self.stage}: feature {name!r} has infinite values (a division by zero?), or some beyond the 32 bits of "
+                    f"feature {name!r} has infinite values (a division by zero?), or some beyond the 32 bits of "
                     "XGBoost's numbers. Make them null, or leave it out by exclude."
                 )
 

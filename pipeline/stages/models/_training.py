@@ -73,29 +73,29 @@ def in_key_order(task: Task, whole: Part) -> Part:
     keys = whole.frame[name]
     again = keys.slice(1).eq_missing(keys.head(-1)).arg_max()
     if again is not None and keys[again] == keys[again + 1]:
-        raise DataError(f"stage {task.stage}: the key {name!r} has the value {keys[again]!r} twice. It must name each row once.")
+        raise DataError(f"the key {name!r} has the value {keys[again]!r} twice. It must name each row once.")
     return whole
 
 
 def check_target(task: Task, rows: pl.DataFrame, labels: Any, split: Any) -> None:
     """Raise DataError where the training rows' target cannot be learned."""
-    target, stage, known = task.p["target"], f"stage {task.stage}", labels[~np.isnan(labels)]
+    target, known = task.p["target"], labels[~np.isnan(labels)]
     odd = sorted({*rows[target].drop_nulls().cast(pl.String).unique().to_list()} - {*task.classes}) if task.classes else []
     if odd:
-        raise DataError(f"{stage}: {target!r} has the value {odd[0]!r}, which classes does not list: {task.classes}")
+        raise DataError(f"{target!r} has the value {odd[0]!r}, which classes does not list: {task.classes}")
     if np.isinf(known).any():
-        raise DataError(f"{stage}: {target!r} has infinite values (a division by zero?). Make them null, and they are predicted only.")
+        raise DataError(f"{target!r} has infinite values (a division by zero?). Make them null, and they are predicted only.")
     values = np.unique(known)
     if task.p["objective"] == "binary" and not set(values.tolist()) <= {0.0, 1.0}:
-        raise DataError(f"{stage}: {target!r} is not binary, it has values {values[:5].tolist()}; 0 and 1 are needed")
+        raise DataError(f"{target!r} is not binary, it has values {values[:5].tolist()}; 0 and 1 are needed")
     seen = np.unique(labels[chosen_rows(labels, split, "train")])
     if len(seen) == 0:
-        raise DataError(f"{stage}: no training row has a {target!r}. Is the split column right, and the target not all missing?")
+        raise DataError(f"no training row has a {target!r}. Is the split column right, and the target not all missing?")
     if len(seen) == 1:
         value = task.classes[int(seen[0])] if task.classes else f"{seen[0]:g}"
-        raise DataError(f"{stage}: {target!r} is {value} in every training row; there is nothing to learn")
+        raise DataError(f"{target!r} is {value} in every training row; there is nothing to learn")
     if task.p["early_stopping_rounds"] and not chosen_rows(labels, split, "validation").any():
-        raise DataError(f"{stage}: early stopping needs validation rows with a {target!r}, and there are none")
+        raise DataError(f"early stopping needs validation rows with a {target!r}, and there are none")
 
 
 def _booster(task: Task, rows: Rows, names: list[str]) -> Any:

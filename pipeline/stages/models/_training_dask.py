@@ -58,7 +58,7 @@ def _trained(task: Task, client: Any, rows: tuple[Sequence[Any], Sequence[pl.Dat
     except Exception as error:
         said = " ".join(str(error).partition("Stack trace")[0].split())
         raise RunError(
-            f"stage {task.stage}: training over workers failed, one of them may have been lost (out of memory?). Run again, or train with "
+            f"training over workers failed, one of them may have been lost (out of memory?). Run again, or train with "
             f"workers: one. XGBoost and Dask say: {type(error).__name__}: {said}"
         ) from error
     return bytes(result["booster"].save_raw("ubj"))

@@ -9,7 +9,8 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.backend.boosting import import_xgboost, need_xgboost
-from pipeline.stage import ColumnName, Context, Outcome, StageError, Whole, need_columns
+from pipeline.errors import StageError
+from pipeline.stage import ColumnName, Context, Outcome, Whole, need_columns
 from pipeline.stages.models._task import Task
 from pipeline.stages.models._training import train_here
 from pipeline.stages.models._training_dask import train_over_workers
@@ -63,13 +64,18 @@ class Xgboost(Whole, name="xgboost", version=1):
         """
         schema = schemas["rows"]
         need_xgboost(several_workers=self.workers == "all")
-        named = (self.target, self.key, *((self.split,) if self.split else ()), *self.features, *self.exclude, *self.categorical)
-        need_columns(schema, named)
+        single = {"target": self.target, "key": self.key, "split": self.split}
+        for key, name in single.items():
+            need_columns(schema, [name] if name else [], key=key)
+        for key, names in {"features": self.features, "exclude": self.exclude, "categorical": self.categorical}.items():
+            need_columns(schema, names, key=key)
         self._check_features(schema)
         if self.split and schema.columns[self.split] != pl.String:
-            raise StageError(f"split {self.split!r} is {schema.columns[self.split]}: it must say train, validation or test (see split)")
+            raise StageError(
+                f"split {self.split!r} is {schema.columns[self.split]}: it must say train, validation or test (see split)", key="split"
+            )
         if self.early_stopping_rounds and not self.split:
-            raise StageError("early_stopping_rounds needs a split column with validation rows")
+            raise StageError("early_stopping_rounds needs a split column with validation rows", key="early_stopping_rounds")
         self._check_target(schema.columns[self.target])
         return self._schemas(schema)
 
@@ -78,17 +84,23 @@ class Xgboost(Whole, name="xgboost", version=1):
         for name in features:
             if not _is_number(schema.columns[name]):
                 raise StageError(
-                    f"feature {name!r} is {schema.columns[name]}: XGBoost takes numbers. Use categorify for it, or name it in exclude."
+                    f"feature {name!r} is {schema.columns[name]}: XGBoost takes numbers. Use categorify for it, or name it in exclude.",
+                    key="features" if self.features else "",
                 )
             if any(sign in name for sign in FORBIDDEN):
-                raise StageError(f"feature {name!r}: XGBoost takes no name with {' '.join(FORBIDDEN)}. Rename it.")
+                raise StageError(
+                    f"feature {name!r}: XGBoost takes no name with {' '.join(FORBIDDEN)}. Rename it.",
+                    key="features" if self.features else "",
+                )
         for name in self.features:
             if name in (self.target, self.key, self.split) or self.features.count(name) > 1:
-                raise StageError(f"features names {name!r}, which is the target, the key or the split, or is named twice")
+                raise StageError(f"features names {name!r}, which is the target, the key or the split, or is named twice", key="features")
         for name in self.categorical:
             dtype = schema.columns[name]
             if name not in features or not (dtype.is_integer() or dtype == pl.Boolean):
-                raise StageError(f"categorical names {name!r} ({dtype}), and takes features that hold whole numbers (see categorify)")
+                raise StageError(
+                    f"categorical names {name!r} ({dtype}), and takes features that hold whole numbers (see categorify)", key="categorical"
+                )
         if "calls" in schema.arrays:
             raise StageError("the table has packed genotype calls, which are no features. Use genotype_features to make dosages of them.")
         if not features and not schema.arrays:
@@ -96,15 +108,15 @@ class Xgboost(Whole, name="xgboost", version=1):
 
     def _check_target(self, dtype: pl.DataType) -> None:
         if self.objective != "multiclass" and not _is_number(dtype):
-            raise StageError(f"target {self.target!r} is {dtype}; a {self.objective} objective needs numbers")
+            raise StageError(f"target {self.target!r} is {dtype}; a {self.objective} objective needs numbers", key="target")
         if self.objective == "multiclass" and dtype.is_float():
-            raise StageError(f"target {self.target!r} is {dtype}; classes are text or whole numbers. Cast it.")
+            raise StageError(f"target {self.target!r} is {dtype}; classes are text or whole numbers. Cast it.", key="target")
         if (self.objective == "multiclass") != bool(self.classes):
-            raise StageError("classes: the values of a multi-class target, at least 3, and of no other; 'binary' has 0 and 1")
+            raise StageError("the values of a multi-class target, at least 3, and of no other; 'binary' has 0 and 1", key="classes")
         if self.classes and len({*map(str, self.classes)}) < max(3, len(self.classes)):
-            raise StageError(f"classes: {list(self.classes)} must be three values or more, each once")
+            raise StageError(f"{list(self.classes)} must be three values or more, each once", key="classes")
         if self.class_weight == "balanced" and self.objective == "regression":
-            raise StageError("class_weight: balanced is for classes, and a regression has none. Leave it out.")
+            raise StageError("balanced is for classes, and a regression has none. Leave it out.", key="class_weight")
 
     def _schemas(self, schema: Schema) -> dict[str, Schema]:
         names = [f"prediction_{value}" for value in self.classes] or ["prediction"]

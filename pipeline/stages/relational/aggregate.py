@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, Self
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from pipeline.errors import near
-from pipeline.sql.expression import ExpressionError, check_filter, check_value, finite
-from pipeline.stage import ColumnName, ColumnNames, Keyed, StageError, need_columns
+from pipeline.errors import StageError, near, under
+from pipeline.sql.expression import check_filter, check_value, finite
+from pipeline.stage import ColumnName, ColumnNames, Keyed, need_keys
 from pipeline.tables.part import Schema
 
 Function = Literal["sum", "mean", "min", "max", "count", "size", "n_unique", "std", "var", "median", "first", "last"]
@@ -89,7 +89,10 @@ class Computed(BaseModel):
             if not (dtype.is_numeric() or dtype == pl.Boolean):
                 raise StageError(f"{self.function}({self.of}) needs numbers, and that is {dtype}. Cast it, or count it.")
             expr = expr.cast(_wide(self.function, dtype))
-        return expr if self.where is None else pl.when(check_filter(self.where, schema)).then(expr).otherwise(None)
+        if self.where is None:
+            return expr
+        with under("where"):
+            return pl.when(check_filter(self.where, schema)).then(expr).otherwise(None)
 
     def finished(self, name: str) -> pl.Expr:
         """The result from the steps' columns."""
@@ -120,14 +123,9 @@ class Aggregate(Keyed, name="aggregate", version=1):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Keys exist and are no floats, names are new, expressions fit."""
-        need_columns(schema, self.by)
-        for name in self.by:
-            if schema.columns[name].is_float():
-                raise StageError(
-                    f"column {name!r} is {schema.columns[name]}, and a fraction is no key. Round it and cast it to an integer."
-                )
+        need_keys(schema, self.by, key="by")
         if clash := sorted(set(self.by) & set(self.compute)):
-            raise StageError(f"compute names {clash[0]!r}, which is a key. Give the result another name.")
+            raise StageError(f"compute names {clash[0]!r}, which is a key. Give the result another name.", key="compute")
         self._values(schema.columns)
 
     def keys(self) -> Sequence[str]:
@@ -161,15 +159,14 @@ class Aggregate(Keyed, name="aggregate", version=1):
         """Per result the values that count, and for first and last their order: null where the value does not count."""
         found = []
         for name, computed in self.compute.items():
-            try:
+            with under(f"compute.{name}"):
                 value = computed.value(schema)
-            except (ExpressionError, StageError) as error:
-                raise type(error)(f"compute.{name}: {error}") from error
             if self._value_names[name] == f"value:{name}":
                 found.append(value.alias(f"value:{name}"))
             if computed.order_by is not None:
                 if computed.order_by not in schema:
-                    raise StageError(f"compute.{name}.order_by: no column {computed.order_by!r}.{near(computed.order_by, schema)}")
+                    problem = f"no column {computed.order_by!r}.{near(computed.order_by, schema)}"
+                    raise StageError(problem, key=f"compute.{name}.order_by")
                 found.append(pl.when(value.is_not_null()).then(pl.col(computed.order_by)).otherwise(None).alias(f"order:{name}"))
         return found
 

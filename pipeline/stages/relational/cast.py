@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import polars as pl
 from pydantic import Field
 
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.sql.expression import finite
-from pipeline.stage import ColumnName, Context, Outcome, Rows, StageError, need_columns
+from pipeline.stage import ColumnName, Context, Outcome, Rows, need_columns
 from pipeline.tables.dtypes import DTYPES, DtypeName
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -34,12 +34,12 @@ class Cast(Rows, name="cast", version=1):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Every column exists, and its type can be turned into the new one."""
-        need_columns(schema, list(self.columns))
+        need_columns(schema, self.columns, key="columns")
         for name, wanted in self.columns.items():
             if problem := _impossible(schema.columns[name], DTYPES[wanted]):
-                raise StageError(f"column {name!r} is {schema.columns[name]} and cannot be cast to {wanted}: {problem}")
+                raise StageError(f"column {name!r} is {schema.columns[name]} and cannot be cast to {wanted}: {problem}", key="columns")
         if self.format is not None and not any(DTYPES[wanted].is_temporal() for wanted in self.columns.values()):
-            raise StageError("format says how text writes a date or datetime, and no column is cast to one")
+            raise StageError("format says how text writes a date or datetime, and no column is cast to one", key="format")
 
     def writes(self) -> frozenset[str]:
         """The columns cast."""

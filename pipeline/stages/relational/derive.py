@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 from pydantic import Field
 
-from pipeline.sql.expression import ExpressionError, check_value, finite
-from pipeline.stage import ColumnName, Rows, StageError
+from pipeline.errors import StageError, under
+from pipeline.sql.expression import check_value, finite
+from pipeline.stage import ColumnName, Rows
 from pipeline.tables.part import ROW, Schema
 
 
@@ -23,7 +24,7 @@ class Derive(Rows, name="derive", version=1):
     def check_input(self, role: str, schema: Schema) -> None:
         """Every expression fits the columns before it; ExpressionError, with the column's name, where one does not."""
         if ROW in self.columns:
-            raise StageError(f"the name {ROW!r} is used by this program")
+            raise StageError(f"the name {ROW!r} is used by this program", key="columns")
         self._expressions(schema.columns)
 
     def writes(self) -> frozenset[str]:
@@ -39,9 +40,7 @@ class Derive(Rows, name="derive", version=1):
     def _expressions(self, schema: pl.Schema) -> list[pl.Expr]:
         known, found = pl.Schema(schema), []
         for name, text in self.columns.items():
-            try:
+            with under(f"columns.{name}"):
                 expr, known[name] = check_value(text, known)
-            except ExpressionError as error:
-                raise ExpressionError(f"columns.{name}: {error}") from error
             found.append(finite(expr, known[name]).alias(name))
         return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 from pydantic import Field
 
-from pipeline.stage import ColumnNames, Keyed, StageError, need_columns
+from pipeline.stage import ColumnNames, Keyed, need_columns, need_keys
 from pipeline.tables.part import Schema, hidden
 
 
@@ -26,12 +26,8 @@ class DropDuplicates(Keyed, name="drop_duplicates", version=1):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """The columns exist, and no key is a float."""
-        need_columns(schema, [*self.columns, *(name.removeprefix("-") for name in self.order_by or ())])
-        for name in self.columns:
-            if schema.columns[name].is_float():
-                raise StageError(
-                    f"column {name!r} is {schema.columns[name]}, and a fraction is no key. Round it and cast it to an integer."
-                )
+        need_keys(schema, self.columns, key="columns")
+        need_columns(schema, [name.removeprefix("-") for name in self.order_by or ()], key="order_by")
 
     def keys(self) -> Sequence[str]:
         """The columns that make a key."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 from pydantic import Field
 
+from pipeline.errors import under
 from pipeline.sql.expression import check_filter
 from pipeline.stage import Rows
 from pipeline.tables.part import Schema
@@ -20,7 +21,7 @@ class Filter(Rows, name="filter", version=1):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """The condition fits the columns; ExpressionError where it does not."""
-        check_filter(self.where, schema.columns)
+        self._condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """No column."""
@@ -28,4 +29,8 @@ class Filter(Rows, name="filter", version=1):
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows for which the condition is true."""
-        return rows.filter(check_filter(self.where, rows.collect_schema()))
+        return rows.filter(self._condition(rows.collect_schema()))
+
+    def _condition(self, schema: pl.Schema) -> pl.Expr:
+        with under("where"):
+            return check_filter(self.where, schema)

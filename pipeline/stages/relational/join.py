@@ -11,8 +11,8 @@ from pydantic import Field
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect
-from pipeline.errors import DataError
-from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, StageError, need_columns
+from pipeline.errors import DataError, StageError
+from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, need_columns
 from pipeline.tables.part import ROW, Part, Schema
 from pipeline.tables.table import Table, together
 
@@ -48,14 +48,16 @@ class Join(Stage, name="join", version=1):
     def plan(self, schemas: Mapping[str, Schema], context: Context) -> dict[str, Schema]:
         """Schemas by a join of empty frames. Raises StageError where keys are missing or differ in type, or names clash."""
         left, right = schemas["left"], schemas["right"]
-        need_columns(left, list(self.pairs), "left")
-        need_columns(right, list(self.pairs.values()), "right")
+        need_columns(left, self.pairs, "left", key="on")
+        need_columns(right, self.pairs.values(), "right", key="on")
         for a, b in self.pairs.items():
             one, other = left.columns[a], right.columns[b]
             if one != other:
-                raise StageError(f"key {a!r} is {one} on the left and {b!r} is {other} on the right. Cast one of them before.")
+                raise StageError(f"key {a!r} is {one} on the left and {b!r} is {other} on the right. Cast one of them before.", key="on")
             if one.is_float():
-                raise StageError(f"key {a!r} is {one}, and a fraction is no key. Round it and cast it to an integer on both sides.")
+                raise StageError(
+                    f"key {a!r} is {one}, and a fraction is no key. Round it and cast it to an integer on both sides.", key="on"
+                )
         if self.how in {"inner", "left"}:
             self._check_names(left.columns, right.columns)
         return super().plan(schemas, context)
@@ -64,7 +66,9 @@ class Join(Stage, name="join", version=1):
         added = [self._moved(right).get(name, name) for name in right if name not in self.pairs.values()]
         names = [*left, *(f"{name}{self.suffix}" if name in left else name for name in added)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise StageError(f"the result would have two columns {twice[0]!r}. Give another suffix, or rename one of them before.")
+            raise StageError(
+                f"the result would have two columns {twice[0]!r}. Give another suffix, or rename one of them before.", key="suffix"
+            )
 
     def _moved(self, right: pl.Schema) -> dict[str, str]:
         """New names of right columns: keys as on the left, and another column of that name out of the key's way."""

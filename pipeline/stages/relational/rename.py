@@ -7,7 +7,8 @@ from collections import Counter
 import polars as pl
 from pydantic import Field
 
-from pipeline.stage import ColumnName, Rows, StageError, need_columns
+from pipeline.errors import StageError
+from pipeline.stage import ColumnName, Rows, need_columns
 from pipeline.tables.part import Schema
 
 
@@ -21,10 +22,10 @@ class Rename(Rows, name="rename", version=1):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Every old name exists, and no two columns end up with one name."""
-        need_columns(schema, list(self.columns))
+        need_columns(schema, self.columns, key="columns")
         names = Counter(self.columns.get(name, name) for name in schema.columns.names())
         if twice := sorted(name for name, count in names.items() if count > 1):
-            raise StageError(f"two columns would be named {twice[0]!r}. Drop one of them before, or rename it too.")
+            raise StageError(f"two columns would be named {twice[0]!r}. Drop one of them before, or rename it too.", key="columns")
 
     def writes(self) -> frozenset[str]:
         """Old and new names."""

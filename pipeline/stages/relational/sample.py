@@ -8,7 +8,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.stage import ColumnNames, Context, Outcome, Share, Stage
-from pipeline.stages._keys import FRACTION, STEP, need_keys, with_fraction
+from pipeline.stages._keys import FRACTION, STEP, need_hashable, with_fraction
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
@@ -27,7 +27,7 @@ class Sample(Stage, name="sample", version=1):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """The keys exist, in a type that can be hashed."""
-        need_keys(schema, self.key)
+        need_hashable(schema, self.key, key="key")
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """A fraction for every row's key, and a filter."""

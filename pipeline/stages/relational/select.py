@@ -7,7 +7,8 @@ from typing import Self
 import polars as pl
 from pydantic import Field, model_validator
 
-from pipeline.stage import ColumnNames, Rows, StageError, need_columns
+from pipeline.errors import StageError
+from pipeline.stage import ColumnNames, Rows, need_columns
 from pipeline.tables.part import Schema, hidden
 
 
@@ -30,9 +31,9 @@ class Select(Rows, name="select", version=1):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Every column exists, and one is left."""
-        need_columns(schema, self.columns or self.drop or ())
+        need_columns(schema, self.columns or self.drop or (), key="columns" if self.columns else "drop")
         if self.drop is not None and set(self.drop) >= set(schema.columns.names()):
-            raise StageError("drop leaves no column")
+            raise StageError("drop leaves no column", key="drop")
 
     def writes(self) -> frozenset[str]:
         """None: what is known about the columns that stay, stays."""

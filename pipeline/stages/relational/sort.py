@@ -25,7 +25,7 @@ class Sort(Stage, name="sort", version=1):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Every column exists."""
-        need_columns(schema, [name.removeprefix("-") for name in self.by])
+        need_columns(schema, [name.removeprefix("-") for name in self.by], key="by")
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """The first rows of every part where there is a limit; then all of them in one part, in order."""

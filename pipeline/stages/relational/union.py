@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import polars as pl
 
-from pipeline.stage import Context, Outcome, Stage, StageError
+from pipeline.errors import StageError
+from pipeline.stage import Context, Outcome, Stage
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from sklearn.preprocessing import OrdinalEncoder
 
-from pipeline.stage import StageError
+from pipeline.errors import StageError
 from pipeline.stages.features.categorify import Categorify
 from pipeline.tables.session import ClusterSession
 from tests.harness import assert_same_for_any_parts, plan_stage, run_stage

@@ -11,8 +11,7 @@ import pytest
 from pydantic import ValidationError
 from sklearn.impute import SimpleImputer
 
-from pipeline.sql.expression import ExpressionError
-from pipeline.stage import StageError
+from pipeline.errors import ExpressionError, StageError
 from pipeline.stages.features.fill_missing import FillMissing
 from pipeline.tables.session import ClusterSession
 from tests.harness import assert_same_for_any_parts, plan_stage, run_stage

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from benchmarks.peers.loans_polars import mixed
-from pipeline.stage import StageError
+from pipeline.errors import StageError
 from pipeline.stages.features.split import Split
 from pipeline.tables.session import ClusterSession
 from tests.harness import SEED, assert_same_for_any_parts, plan_stage, run_stage

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from pipeline.stage import StageError
+from pipeline.errors import StageError
 from pipeline.stages.features.standardize import Standardize
 from pipeline.tables.session import ClusterSession
 from tests.harness import assert_same_for_any_parts, plan_stage, run_stage

@@ -8,9 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.formats.gtf import GtfInput
-from pipeline.stage import StageError
 from pipeline.stages.genomics.annotate_genes import AnnotateGenes
 from pipeline.tables.part import Part
 from tests.harness import cut, even_sizes, plan_stage, run_parts, run_stage

@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.formats.plink import PlinkInput
-from pipeline.stage import StageError
 from pipeline.stages.genomics.clump import Clump
 from pipeline.tables.part import concat_parts
 from pipeline.tables.session import ClusterSession

@@ -8,9 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.formats.parquet import ParquetOutput
-from pipeline.stage import StageError
 from pipeline.stages.genomics.genotype_features import GenotypeFeatures
 from pipeline.tables.session import ClusterSession
 from tests.harness import plan_stage

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from pipeline.errors import StageError
 from pipeline.registry import stage_class
-from pipeline.stage import StageError
 from pipeline.tables.session import ClusterSession
 from tests.harness import plan_stage
 from tests.kernels.plink_files import needs_data

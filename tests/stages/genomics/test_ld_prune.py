@@ -12,10 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.formats.plink import PlinkInput
 from pipeline.kernels.genotypes import pack
-from pipeline.stage import StageError
 from pipeline.stages.genomics.ld_prune import LdPrune
 from pipeline.stages.genomics.variant_qc import VariantQc
 from pipeline.tables.part import Part, concat_parts

@@ -10,9 +10,8 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.kernels.p_values import genomic_inflation
-from pipeline.stage import StageError
 from pipeline.stages.genomics.linear_gwas import LinearGwas
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession

@@ -13,9 +13,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import chromosome_kind
-from pipeline.stage import StageError
 from pipeline.stages.genomics.linear_gwas import LinearGwas
 from pipeline.tables.part import Part, concat_parts
 from tests.harness import plan_stage, run_parts

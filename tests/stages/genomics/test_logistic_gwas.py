@@ -11,8 +11,7 @@ import pytest
 import statsmodels.api as sm
 from scipy.stats import norm
 
-from pipeline.errors import DataError
-from pipeline.stage import StageError
+from pipeline.errors import DataError, StageError
 from pipeline.stages.genomics.logistic_gwas import LogisticGwas
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from sklearn.decomposition import PCA
 
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.kernels.genotypes import pack
-from pipeline.stage import StageError
 from pipeline.stages.genomics.principal_components import PrincipalComponents
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession

@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.kernels.genotypes import take_samples
-from pipeline.stage import StageError
 from pipeline.stages.genomics.principal_components import PrincipalComponents
 from pipeline.stages.genomics.project_components import ProjectComponents
 from pipeline.tables.part import Part

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from pipeline.errors import DataError
-from pipeline.stage import StageError
+from pipeline.errors import DataError, StageError
 from pipeline.stages.genomics import relatedness
 from pipeline.stages.genomics.relatedness import Relatedness
 from pipeline.tables.part import Part

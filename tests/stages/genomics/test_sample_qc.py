@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.errors import DataError
-from pipeline.stage import StageError
+from pipeline.errors import DataError, StageError
 from pipeline.stages.genomics.sample_qc import SampleQc
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession

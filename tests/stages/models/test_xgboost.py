@@ -16,8 +16,8 @@ from sklearn import metrics as reference
 from sklearn.utils.class_weight import compute_class_weight
 
 from pipeline.backend import boosting
-from pipeline.errors import DataError, PlaceError
-from pipeline.stage import Context, StageError
+from pipeline.errors import DataError, PlaceError, StageError
+from pipeline.stage import Context
 from pipeline.stages.features.categorify import Categorify
 from pipeline.stages.features.fill_missing import FillMissing
 from pipeline.stages.models import _task

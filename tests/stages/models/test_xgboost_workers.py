@@ -109,7 +109,7 @@ def test_workers_all__a_killed_worker_ends_training_with_an_error() -> None:
         killer = threading.Thread(target=kill_one, daemon=True)
         killer.start()
         began = time.monotonic()
-        with pytest.raises(RunError, match="stage tested: training over workers failed, one of them may have been lost") as raised:
+        with pytest.raises(RunError, match="training over workers failed, one of them may have been lost") as raised:
             train(stage_for("binary", workers="all", rounds=20_000, early_stopping_rounds=None), MANY, PARTS, session)
         assert time.monotonic() - began < 30
         assert "\n" not in str(raised.value)

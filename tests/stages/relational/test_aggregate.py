@@ -12,8 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipeline.backend.engines import collect
-from pipeline.sql.expression import ExpressionError
-from pipeline.stage import StageError
+from pipeline.errors import ExpressionError, StageError
 from pipeline.stages.relational.aggregate import Aggregate
 from pipeline.tables.session import ClusterSession
 from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
@@ -132,7 +131,7 @@ def test_aggregate__refuses_at_plan_time() -> None:
         ("g", {"g": "size()"}, StageError, "'g', which is a key"),
         ("g", {"m": "mean(s)"}, StageError, r"compute.m: mean\(s\) needs numbers"),
         ("g", {"m": "mean(xx)"}, ExpressionError, "compute.m: there is no column 'xx'"),
-        ("g", {"m": {"function": "sum", "of": "x", "where": "i"}}, ExpressionError, "compute.m: .*condition"),
+        ("g", {"m": {"function": "sum", "of": "x", "where": "i"}}, ExpressionError, "compute.m.where: .*condition"),
         ("g", {"l": last}, StageError, "compute.l.order_by: no column 'tt'.*Did you mean 't'"),
     ]
     for by, compute, error, message in refused:

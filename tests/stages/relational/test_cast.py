@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from pipeline.errors import RunError
-from pipeline.stage import StageError
+from pipeline.errors import RunError, StageError
 from pipeline.stages.relational.cast import Cast
 from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
 

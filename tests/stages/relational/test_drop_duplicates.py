@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.stage import StageError
+from pipeline.errors import StageError
 from pipeline.stages.relational.drop_duplicates import DropDuplicates
 from pipeline.tables.session import ClusterSession
 from tests.harness import assert_same_for_any_parts, genotypes, plan_stage, run_parts, run_stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from pipeline.sql.expression import ExpressionError
+from pipeline.errors import ExpressionError
 from pipeline.stages.relational.filter import Filter
 from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
 

@@ -10,8 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from pipeline.errors import DataError
-from pipeline.stage import StageError
+from pipeline.errors import DataError, StageError
 from pipeline.stages.relational.join import Join
 from pipeline.tables.session import ClusterSession
 from tests.harness import assert_same_for_any_parts, counts_of, cut, genotypes, plan_stage, run_parts, run_stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from pipeline.stage import StageError
+from pipeline.errors import StageError
 from pipeline.stages.relational.rename import Rename
 from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
 

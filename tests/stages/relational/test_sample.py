@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from pipeline.stage import StageError
+from pipeline.errors import StageError
 from pipeline.stages.features.split import Split
 from pipeline.stages.relational.sample import OWN_START, Sample
 from tests.harness import SEED, assert_same_for_any_parts, plan_stage, run_stage

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
+from pipeline.errors import StageError
 from pipeline.formats.parquet import ParquetInput
-from pipeline.stage import Context, Stage, StageError
+from pipeline.stage import Context, Stage
 from pipeline.stages.relational.cast import Cast
 from pipeline.stages.relational.derive import Derive
 from pipeline.stages.relational.filter import Filter

@@ -7,7 +7,7 @@ import random
 import polars as pl
 import pytest
 
-from pipeline.stage import StageError
+from pipeline.errors import StageError
 from pipeline.stages.relational.sort import Sort
 from pipeline.tables.session import ClusterSession
 from tests.harness import plan_stage, run_stage

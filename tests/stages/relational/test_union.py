@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from pipeline.stage import Context, StageError
+from pipeline.errors import StageError
+from pipeline.stage import Context
 from pipeline.stages.relational.union import Union
 from pipeline.tables.session import Session
 from tests.harness import genotypes, plan_stage, run_stage, table_schemas
