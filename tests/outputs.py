@@ -11,7 +11,7 @@ import polars as pl
 from pipeline.format import OutputFormat
 from pipeline.job.spec import Output
 from pipeline.job.yaml_tree import Place
-from pipeline.running.writing import submit_output
+from pipeline.running.writing import Written, submit_output
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
@@ -20,7 +20,7 @@ from tests.harness import cut, even_sizes
 
 def write_output(
     writer: OutputFormat, whole: Part, axes: Mapping[str, pl.DataFrame], parts: int, folder: Path | str, **keys: Any
-) -> list[dict[str, Any]]:
+) -> list[Written]:
     """What the tasks say they wrote of an output called `out`, under the folder."""
     session = Session()
     schema = Schema(whole.frame.schema, {name: axes[name].schema for name in whole.arrays})

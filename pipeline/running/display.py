@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, Literal, Protocol
 
-from pipeline.running.record import Progress
+from pipeline.running.progress import Progress
 
 Mode = Literal["live", "plain", "json", "quiet"]
 

@@ -6,30 +6,29 @@ held (computed once) where several read it and reading it twice would cost more;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from pipeline.clusters.cluster import Cluster
-from pipeline.errors import DataError, PipelineError, RunError
+from pipeline.errors import RunError
 from pipeline.format import InputFormat
 from pipeline.job.spec import Output
 from pipeline.plan.plan import Plan, PlannedStage
 from pipeline.results.manifest import Entry
 from pipeline.results.publish import RunFolder
 from pipeline.running.kept_inputs import Imports, Kept, submit_import
-from pipeline.running.record import Account, Progress
-from pipeline.running.writing import submit_output
-from pipeline.stage import Context
+from pipeline.running.pending import Waiting
+from pipeline.running.progress import Progress, progress_of
+from pipeline.running.record import Account
+from pipeline.running.writing import Written, submit_output
+from pipeline.stage import Context, Outcome
 from pipeline.tables.columns import AXES
 from pipeline.tables.part import Part, Schema
-from pipeline.tables.session import key_prefix
+from pipeline.tables.session import Measured
 from pipeline.tables.steps import count_rows
 from pipeline.tables.table import Table
-
-POLL_S = 0.2
 
 
 @dataclass
@@ -47,23 +46,26 @@ class Execution:
     def __init__(self, plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None]) -> None:
         self.plan, self.cluster, self.folder, self.tell = plan, cluster, folder, tell
         self.session = cluster.session()
+        self.waiting = Waiting(cluster.client)
         self.tables: dict[str, Table] = {}
-        self.waiting: dict[tuple[str, str, int], Any] = {}  # (what, name, number) -> future
         self.accounts: dict[str, Account] = {}
         self.kept: dict[str, Kept] = {}  # inputs that are read from their imports
+        self.metrics: dict[str, Any] = {}
+        self.files: dict[str, bytes] = {}
+        self.written: dict[str, list[Written]] = {}
 
     def run(self) -> Executed:
         """Submit, wait, and give what came out. Raises a task's first error, as RunError or DataError, and cancels the others."""
         try:
             self._import()
             self._submit()
-            results = self._wait()
+            self._wait()
         except BaseException:
-            self.cluster.client.cancel(list(self.waiting.values()), force=True)
+            self.waiting.cancel()
             raise
         finally:
             self.session.close()
-        return self._collected(results)
+        return self._executed()
 
     def _import(self) -> None:
         """Make the imports that the job wants and that are not there yet, one after the other."""
@@ -71,11 +73,12 @@ class Execution:
             if entry.reader.keeps_import():
                 self.kept[name] = Imports(self.plan.job.results).of(entry.reader, partial(self._convert, name))
 
-    def _convert(self, name: str, folder: str) -> list[Any]:
+    def _convert(self, name: str, folder: str) -> list[Written]:
         self.accounts[name] = Account(name, self.plan.job.inputs[name].reader.name)
-        for number, future in enumerate(submit_import(self.session, name, self._reader(name), self.plan.inputs[name], folder)):
-            self.waiting["import", name, number] = future
-        written, self.waiting = list(self._wait().values()), {}
+        written = list[Written]()
+        futures = submit_import(self.session, name, self._reader(name), self.plan.inputs[name], folder)
+        self.waiting.add(f"import {name}", futures, written.extend)
+        self._wait()
         return written
 
     def _submit(self) -> None:
@@ -86,8 +89,8 @@ class Execution:
         for output in self.plan.job.outputs.values():
             self._output(output)
         self.tables.clear()
-        for number, (table, future) in enumerate(self.session.accounts):
-            self.waiting["describe", table or "", number] = future
+        for table, future in self.session.accounts:
+            self.waiting.add(f"describe {table or ''}", [future], partial(self._measured, table))
         if self.cluster.kind == "local" and self.cluster.workers == 1:
             for stage in self.plan.stages:
                 stage.spec.stage.prepare(lean=self.session.lean)
@@ -105,7 +108,8 @@ class Execution:
         sources = reader.sources(self.cluster.workers * self.cluster.threads)
         self.accounts[name] = Account(name, use, rows=rows, parts=len(sources), counts=counts)
         if rows is None and not schema.arrays:
-            self.waiting["rows", name, 0] = self.session.submit(count_rows, name, sources, stage=name)
+            counted = self.session.submit(count_rows, name, sources, stage=name)
+            self.waiting.add(f"rows {name}", [counted], partial(self._counted, name))
         return Table.of(self.session, name, sources, schema=schema, axes=axes)
 
     def _stage(self, stage: PlannedStage) -> None:
@@ -120,11 +124,19 @@ class Execution:
         for name, table in outcome.tables.items():
             full = f"{stage.spec.name}.{name}" if name else stage.spec.name
             self._keep(full, table, stage.gives[full])
-        for name, future in outcome.files.items():
-            self.waiting["file", name, 0] = future
-        for what, future in (("metrics", outcome.metrics), ("counts", outcome.counts)):
-            if future is not None:
-                self.waiting[what, stage.spec.name, 0] = future
+        self._wait_for(stage.spec.name, outcome)
+
+    def _wait_for(self, stage: str, outcome: Outcome) -> None:
+        """What comes of a stage beside its tables: its model's files, metrics, counts."""
+        files = list(outcome.files)
+        wanted: list[tuple[str, list[Any], Callable[[list[Any]], None]]] = [
+            ("file", [outcome.files[name] for name in files], lambda values: self.files.update(zip(files, values, strict=True))),
+            ("metrics", [outcome.metrics], lambda values: self.metrics.update({stage: values[0]})),
+            ("counts", [outcome.counts], lambda values: self._account(stage).counts.update(values[0])),
+        ]
+        for what, futures, done in wanted:
+            if futures and futures[0] is not None:
+                self.waiting.add(f"{what} {stage}", futures, done)
 
     def _keep(self, name: str, table: Table, schema: Schema) -> None:
         """Make a table known by its name, and its arrays' axes by theirs; hold it where several read it."""
@@ -139,65 +151,51 @@ class Execution:
 
     def _output(self, output: Output) -> None:
         expected = self.plan.tables[output.table] if not output.columns else None
-        for number, future in enumerate(submit_output(self.tables[output.table], output, expected, self.folder.file)):
-            self.waiting["write", output.name, number] = future
+        futures = submit_output(self.tables[output.table], output, expected, self.folder.file)
+        self.waiting.add(f"write {output.name}", futures, partial(self.written.__setitem__, output.name))
 
-    def _wait(self) -> dict[tuple[str, str, int], Any]:
-        futures = dict(self.waiting)
-        while True:
-            states = {key: future.status for key, future in futures.items()}
-            self.tell(self._progress())
-            failed = [key for key, state in states.items() if state in {"error", "cancelled", "lost"}]
-            if failed:
-                raise self._failure(failed[0], futures[failed[0]])
-            if all(state == "finished" for state in states.values()):
-                return dict(zip(futures, self.cluster.client.gather(list(futures.values())), strict=True))
-            _pause(futures.values())
+    def _wait(self) -> None:
+        try:
+            self.waiting.wait(self._progress)
+        except RunError as error:
+            error.where = error.where or self.plan.where(error.stage, error.key)
+            raise
 
-    def _failure(self, key: tuple[str, str, int], future: Any) -> PipelineError:
-        """What a task failed with, with the place of its stage in the job file."""
-        error = _cause(key, future)
-        error.where = self.plan.where(error.stage, error.key)
-        return error
-
-    def _progress(self) -> Progress:
-        seen = self.cluster.client.run_on_scheduler(scheduler_state, sorted(self.session.submitted))
-        for stage, (_, _, seconds) in seen.items():
+    def _progress(self) -> None:
+        progress = progress_of(self.cluster.client, self.session.submitted)
+        for stage, seconds in progress.seconds.items():
             if stage in self.accounts:
                 self.accounts[stage].seconds = seconds
-        return Progress({stage: (done, done + left) for stage, (done, left, _) in seen.items()}, {name: v[2] for name, v in seen.items()})
+        self.tell(progress)
 
-    def _collected(self, results: Mapping[tuple[str, str, int], Any]) -> Executed:
-        done, written = Executed(), dict[str, list[dict[str, Any]]]()
-        for (what, name, number), value in results.items():
-            if what == "describe":
-                self._add(name, value)
-            elif what == "counts":
-                self._account(name).counts.update(value)
-            elif what == "rows":
-                self._account(name).rows = value
-            elif what == "metrics":
-                done.metrics[name] = value
-            elif what == "file":
-                done.files[name] = value
-            else:
-                written.setdefault(name, []).append(value)
-                kept = [(path, rows) for path, rows in value["files"] if rows != 0 or number == 0]
+    def _executed(self) -> Executed:
+        """What came out, in the order of the job; a table that was never by itself has the account of its files."""
+        done = Executed(
+            metrics={stage.spec.name: self.metrics[stage.spec.name] for stage in self.plan.stages if stage.spec.name in self.metrics}
+        )
+        done.files = {name: self.files[name] for name in sorted(self.files)}
+        for output in self.plan.job.outputs.values():
+            written = self.written[output.name]
+            account = self._account(output.table)
+            unmeasured = account.bytes is None
+            for number, one in enumerate(written):
+                kept = [(path, rows) for path, rows in one.files if rows != 0 or number == 0]
                 done.entries += [Entry(path.removeprefix(self.folder.path).lstrip("/"), rows) for path, rows in kept]
-        for output, pieces in written.items():
-            account = self._account(self.plan.job.outputs[output].table)
-            if account.bytes is None:
-                for piece in pieces:
-                    account.add(piece)
+                if unmeasured:
+                    account.add(one.measured)
         return done
 
-    def _add(self, table: str, described: Mapping[str, Any]) -> None:
+    def _counted(self, name: str, values: list[int]) -> None:
+        self._account(name).rows = values[0]
+
+    def _measured(self, table: str | None, values: list[Measured]) -> None:
         """Rows, bytes and parts to the table's account, and every count to the account of the stage that made it."""
+        (measured,) = values
         if table:
             if self._account(table).bytes is not None:  # computed once more for another reader
                 return
-            self._account(table).add(described)
-        for name, count in described["counts"].items():
+            self._account(table).add(measured)
+        for name, count in measured.counts.items():
             stage, _, what = name.partition(":")
             counts = self._account(stage).counts
             counts[what] = counts.get(what, 0) + count
@@ -214,38 +212,3 @@ def execute(plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Pro
     execution = Execution(plan, cluster, folder, tell)
     execution.accounts = accounts
     return execution.run()
-
-
-def scheduler_state(stages: list[str], dask_scheduler: Any) -> dict[str, tuple[int, int, float]]:
-    """On the scheduler: per stage the tasks done, those still to do, and the seconds that its tasks computed."""
-    from dask.utils import key_split
-
-    found = {}
-    for stage in stages:
-        prefix = dask_scheduler.task_prefixes.get(key_split(f"{key_prefix(stage)}-{'0' * 32}"))
-        if prefix is None:
-            found[stage] = (0, 1, 0.0)
-            continue
-        left = sum(prefix.states.get(state, 0) for state in ("waiting", "queued", "no-worker", "processing"))
-        found[stage] = (int(prefix.state_counts.get("memory", 0)), int(left), float(prefix.all_durations["compute"]))
-    return found
-
-
-def _pause(futures: Iterable[Any]) -> None:
-    """Wait until all are done, or for the time between two looks at the progress; errors show in the futures' status."""
-    from distributed import wait
-
-    with suppress(TimeoutError):
-        wait(list(futures), timeout=POLL_S)
-
-
-def _cause(key: tuple[str, str, int], future: Any) -> PipelineError:
-    error = future.exception() if future.status == "error" else None
-    if isinstance(error, RunError):
-        return error
-    if isinstance(error, PipelineError):  # an input that turned out bad only when it was read: the run has started, so it fails
-        return DataError(error.text)
-    what = f"{type(error).__name__}: {error}" if error else "its task was cancelled or lost with its worker"
-    failure = RunError(f"{key[0]} {key[1]}: {what}")
-    failure.__cause__ = error
-    return failure

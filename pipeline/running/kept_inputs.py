@@ -29,7 +29,7 @@ from pipeline.job.spec import Job
 from pipeline.results.manifest import MANIFEST
 from pipeline.results.publish import attempt_name
 from pipeline.results.store import open_store
-from pipeline.running.writing import WriteTask
+from pipeline.running.writing import WriteTask, Written
 from pipeline.tables.part import Part, Schema, added_counts
 from pipeline.tables.session import Session
 from pipeline.tables.steps import Source, Step, evaluate
@@ -42,7 +42,7 @@ SEGMENT_BYTES = 64 << 20  # what one thread hashes at a time
 SETTLED_NS = 2 * 10**9  # a file that changed within this time may change again without its time showing it
 READING = ("path", "parts", "build", "imported")  # keys of a reader that say nothing of what a table holds
 
-Write = Callable[[str], Sequence[Mapping[str, Any]]]
+Write = Callable[[str], Sequence[Written]]
 """Writes an input's parts into a folder, and gives what `WriteTask` says of each."""
 
 
@@ -109,15 +109,15 @@ class Imports:
             return None
         return kept if document.get("version") == VERSION and all(sizes.get(name) == size for name, size in files.items()) else None
 
-    def _publish(self, beside: str, key: str, written: Sequence[Mapping[str, Any]], files: Sequence[str]) -> None:
+    def _publish(self, beside: str, key: str, written: Sequence[Written], files: Sequence[str]) -> None:
         """Write the manifest, make all durable, and give the folder its name; another run may have done so first."""
-        names = [Path(path).name for part in written for path, _ in part["files"]]
+        names = [Path(path).name for part in written for path, _ in part.files]
         entries = [{"path": name, "bytes": self.store.seal(f"{beside}/{name}", "not needed")[0]} for name in names]
-        counts = added_counts([{name.partition(":")[2]: count for name, count in part["counts"].items()} for part in written])
+        counts = added_counts([{name.partition(":")[2]: count for name, count in part.measured.counts.items()} for part in written])
         document = {
             "version": VERSION,
             "of": list(files),
-            "rows": sum(part["rows"] for part in written),
+            "rows": sum(part.measured.rows for part in written),
             "counts": counts,
             "files": entries,
         }
@@ -183,15 +183,15 @@ def content_digest(path: str) -> str:
 def submit_import(session: Session, name: str, reader: InputFormat, schema: Schema, folder: str) -> list[Any]:
     """Submit one task a part that reads it and writes it into the folder; futures of what `WriteTask` gives, in order."""
     axes = reader.axes()
-    labels, writer = tuple(Part(frame) for frame in axes.values()), ParquetOutput(calls=True)
+    labels, writer = [Part(frame) for frame in axes.values()], ParquetOutput(calls=True)
     futures = []
     for number, source in enumerate(reader.sources(session.workers * session.threads)):
         path = f"{folder}/{attempt_name(f'part-{number:05d}', writer.suffix)}"
         task = WriteTask(writer, path, schema, tuple(axes))
-        futures.append(session.submit(convert, name, source, task, *labels, stage=name))
+        futures.append(session.submit(convert, name, source, task, labels, stage=name))
     return futures
 
 
-def convert(name: str, source: Source, task: WriteTask, *labels: Part) -> dict[str, Any]:
+def convert(name: str, source: Source, task: WriteTask, labels: Sequence[Part]) -> Written:
     """Read one part and write it: one task, so that no more parts are held than tasks run."""
-    return task(evaluate(Step("read", name, source=source), "cpu"), *labels)
+    return task(evaluate(Step("read", name, source=source), "cpu"), labels)

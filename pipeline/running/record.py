@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -13,6 +12,7 @@ from typing import Any
 from pipeline.backend.devices import device_names
 from pipeline.backend.threads import cores
 from pipeline.plan.plan import Plan
+from pipeline.tables.session import Measured
 
 LIBRARIES = (
     "dask",
@@ -31,19 +31,6 @@ LIBRARIES = (
 )
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Per stage the tasks done and submitted, and the seconds that they computed so far."""
-
-    tasks: Mapping[str, tuple[int, int]]
-    seconds: Mapping[str, float]
-
-    @property
-    def finished(self) -> list[str]:
-        """Stages all of whose tasks are done."""
-        return [stage for stage, (done, total) in self.tasks.items() if done >= total]
-
-
 @dataclass
 class Account:
     """What one table came to. `rows` is None where the table was never by itself: it was fused into the tasks of its reader."""
@@ -56,12 +43,12 @@ class Account:
     seconds: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
 
-    def add(self, described: Mapping[str, Any]) -> None:
+    def add(self, measured: Measured) -> None:
         """Add the rows, bytes and parts of one more piece."""
         first = self.bytes is None
-        self.rows = described["rows"] if first else (self.rows or 0) + described["rows"]
-        self.bytes = (self.bytes or 0) + described["bytes"]
-        self.parts = described["parts"] if first else (self.parts or 0) + described["parts"]
+        self.rows = measured.rows if first else (self.rows or 0) + measured.rows
+        self.bytes = (self.bytes or 0) + measured.bytes
+        self.parts = measured.parts if first else (self.parts or 0) + measured.parts
 
 
 @dataclass
@@ -108,7 +95,7 @@ class RunRecord:
             "versions": versions(),
             "inputs": {name: account for name, account in accounts.items() if name in self.plan.inputs},
             "stages": {name: account for name, account in accounts.items() if name in stages},
-            "tables": {name: account for name, account in accounts.items() if name not in stages and name not in self.plan.inputs},
+            "tables": {name: account for name, account in sorted(accounts.items()) if name not in stages and name not in self.plan.inputs},
             "fingerprints": dict(self.plan.fingerprints),
             "warnings": self.warnings,
             "job": self.plan.job.raw,

@@ -15,16 +15,15 @@ from pipeline.errors import RunError
 from pipeline.format import JoinedOutput, OutputFormat, Piece
 from pipeline.job.spec import Output
 from pipeline.results.publish import attempt_name
-from pipeline.tables.part import Part, Schema, added_counts, hidden
-from pipeline.tables.session import account
+from pipeline.tables.part import Part, Schema, hidden
+from pipeline.tables.session import Measured
 from pipeline.tables.table import Table
 
 
 def submit_output(table: Table, output: Output, expected: Schema | None, file: Callable[[str], str]) -> list[Any]:
     """Submit the tasks that write an output; `file` gives the path of a name in the run's folder.
 
-    Futures of what was written: `files` (path and rows of each final file; rows None for what is no table) and the rows, bytes, parts and
-    counts of the table's part, or of all its parts where they are joined.
+    Futures of what was `Written`: one a part, or one of all parts where they are joined.
     """
     if output.sort_by:
         table = table.gather().map(_sorted, list(output.sort_by))
@@ -35,11 +34,20 @@ def submit_output(table: Table, output: Output, expected: Schema | None, file: C
     for number, part in enumerate(table.futures()):
         path = file(f"{output.name}/" + attempt_name(f"part-{number:05d}", output.writer.suffix))
         task = WriteTask(output.writer, path, expected, tuple(table.axes))
-        written.append(table.session.submit(task, part, *axes, stage=table.stage))
+        written.append(table.session.submit(task, part, axes, stage=table.stage))
     if not isinstance(output.writer, JoinedOutput):
         return written
     join = JoinTask(output.writer, file(f"{output.name}/{output.name}"), tuple(table.axes))
-    return [table.session.submit(join, *axes, *written, stage=table.stage)]
+    return [table.session.submit(join, axes, written, stage=table.stage)]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a task wrote: path and rows of each final file (None for what is no table), a piece that is still to be joined, and its size."""
+
+    files: Sequence[tuple[str, int | None]]
+    piece: Piece | None
+    measured: Measured
 
 
 @dataclass(frozen=True)
@@ -51,8 +59,8 @@ class WriteTask:
     expected: Schema | None
     arrays: tuple[str, ...]
 
-    def __call__(self, part: Part, *axes: Part) -> dict[str, Any]:
-        """Path, rows and bytes of the file written. Raises RunError where the part is not what the plan said it would be."""
+    def __call__(self, part: Part, axes: Sequence[Part]) -> Written:
+        """The file written. Raises RunError where the part is not what the plan said it would be."""
         if self.expected is not None and part.frame.schema != self.expected.columns:
             raise RunError(f"{self.path}: the plan said {self.expected}, and the run gave {Schema(part.frame.schema)}. Please report this.")
         path = f"{self.path.removesuffix(self.writer.suffix)}{secrets.token_hex(2)}{self.writer.suffix}"
@@ -66,7 +74,7 @@ class WriteTask:
                 piece = None
             if local != path:
                 _upload(Path(folder), path)
-        return {"files": [(path, part.frame.height)], "piece": piece, **account(part)}
+        return Written([(path, part.frame.height)], piece, Measured.of(part))
 
 
 @dataclass(frozen=True)
@@ -77,11 +85,10 @@ class JoinTask:
     stem: str
     arrays: tuple[str, ...]
 
-    def __call__(self, *arguments: Any) -> dict[str, Any]:
-        """Path and rows of each final file, and the sums over the parts."""
-        axes, written = arguments[: len(self.arrays)], arguments[len(self.arrays) :]
+    def __call__(self, axes: Sequence[Part], written: Sequence[Written]) -> Written:
+        """The final files, and the sums over the parts."""
         labels = {name: axis.frame for name, axis in zip(self.arrays, axes, strict=True)}
-        pieces = [part["piece"] for part in written]
+        pieces = [part.piece for part in written if part.piece is not None]
         with tempfile.TemporaryDirectory() as folder:
             stem = self.stem
             if "://" in stem:
@@ -92,9 +99,8 @@ class JoinTask:
                     for file in piece.files():
                         Path(file).unlink()
                 _upload(Path(folder), self.stem)
-        sums = {name: sum(part[name] for part in written) for name in ("rows", "bytes", "parts")}
         final = [(f"{self.stem}{end}", rows) for end, rows in files.items()]
-        return {"files": final, **sums, "counts": added_counts([part["counts"] for part in written])}
+        return Written(final, None, Measured.sum([part.measured for part in written]))
 
 
 def _upload(folder: Path, beside: str) -> None:

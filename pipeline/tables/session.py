@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline.backend.devices import Backend
@@ -54,7 +55,7 @@ class ClusterSession(Session):
         self.client, self.backend, self.workers, self.threads = client, backend, workers, threads
         self.lean = lean
         self.submitted: Counter[str] = Counter()  # tasks per stage
-        self.accounts: list[tuple[str | None, Any]] = []  # of every table computed, its name and a future of `account`
+        self.accounts: list[tuple[str | None, Any]] = []  # of every table computed, its name and a future of what it measured
         self.all_gpus: Any = None  # cuDF's engine over all workers, made when the first query wants it
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
@@ -86,7 +87,7 @@ class ClusterSession(Session):
 
     def described(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
         """Have the table's rows, bytes and counts noted, by a task of their own."""
-        self.accounts.append((name, self.submit(account, *parts, stage=stage)))
+        self.accounts.append((name, self.submit(Measured.of, *parts, stage=stage)))
 
     def is_future(self, value: Any) -> bool:
         """Whether a value is a Dask future."""
@@ -100,10 +101,26 @@ def key_prefix(stage: str) -> str:
     return stage.replace("-", "_")
 
 
-def account(*parts: Part) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Measured:
     """Rows, bytes and number of parts of a computed table, and what was counted on the way to it."""
-    rows, size = sum(part.frame.height for part in parts), sum(part.nbytes for part in parts)
-    return {"rows": rows, "bytes": size, "parts": len(parts), "counts": added_counts([part.counts for part in parts])}
+
+    rows: int
+    bytes: int
+    parts: int
+    counts: Mapping[str, int]
+
+    @staticmethod
+    def of(*parts: Part) -> Measured:
+        """The sums over some parts."""
+        rows, size = sum(part.frame.height for part in parts), sum(part.nbytes for part in parts)
+        return Measured(rows, size, len(parts), added_counts([part.counts for part in parts]))
+
+    @staticmethod
+    def sum(pieces: Sequence[Measured]) -> Measured:
+        """The sums over what was measured piece by piece."""
+        rows, size, parts = (sum(getattr(piece, name) for piece in pieces) for name in ("rows", "bytes", "parts"))
+        return Measured(rows, size, parts, added_counts([piece.counts for piece in pieces]))
 
 
 def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -49,7 +49,7 @@ def results(rows: int = 300, traits: tuple[str, ...] = ("LDL", "body mass/index"
 def write(rows: pl.DataFrame, folder: Path, parts: int = 1, writer: GwasSsfOutput | None = None) -> dict[str, int | None]:
     """Write the rows; the files' names and rows."""
     (written,) = write_output(writer or GwasSsfOutput(), Part(rows), {}, parts, folder)
-    return {path.rpartition("/")[2]: count for path, count in written["files"]}
+    return {path.rpartition("/")[2]: count for path, count in written.files}
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -167,7 +167,7 @@ def test_gwas_ssf__writes_to_a_url_as_to_a_folder(tmp_path: Path) -> None:
     write(rows, tmp_path, 2)
     (written,) = write_output(GwasSsfOutput(), Part(rows), {}, 3, "memory://gwas-ssf")
     there = fsspec.filesystem("memory")
-    assert written["files"][0][0] == "memory://gwas-ssf/out/out.LDL.tsv.gz"
+    assert written.files[0][0] == "memory://gwas-ssf/out/out.LDL.tsv.gz"
     for name in ("out.LDL.tsv.gz", "out.body%20mass%2Findex.tsv.gz"):
         assert gzip.decompress(there.cat(f"/gwas-ssf/out/{name}")) == gzip.decompress((tmp_path / "out" / name).read_bytes())
 

@@ -135,8 +135,8 @@ def test_plink_input__refuses_people_of_one_name(tmp_path: Path) -> None:
 def test_plink_output__hapmap3_is_the_same_fileset_whatever_the_parts(tmp_path: Path, parts: int) -> None:
     table = reader(DATA / "hapmap3" / "data.bed", parts=3)
     (written,) = write_output(PlinkOutput(), read(table), table.axes(), parts, tmp_path)
-    assert written["files"] == [(f"{tmp_path}/out/out.bed", 14_389), (f"{tmp_path}/out/out.bim", None), (f"{tmp_path}/out/out.fam", None)]
-    assert (written["rows"], written["parts"]) == (14_389, parts)
+    assert written.files == [(f"{tmp_path}/out/out.bed", 14_389), (f"{tmp_path}/out/out.bim", None), (f"{tmp_path}/out/out.fam", None)]
+    assert (written.measured.rows, written.measured.parts) == (14_389, parts)
     assert (tmp_path / "out" / "out.bed").read_bytes() == (DATA / "hapmap3" / "data.bed").read_bytes()
     again = reader(tmp_path / "out" / "out.bed")
     assert read(again).frame.equals(read(table).frame)

@@ -14,6 +14,7 @@ import pytest
 
 from pipeline.results.manifest import read_current
 from pipeline.running.record import Account
+from pipeline.tables.session import Measured
 from tests.small import PEOPLE, VARIANTS, current_run, inside, last_record, replace_in, run_main, write_small_job
 
 
@@ -130,5 +131,5 @@ def test_failed__has_status_error_and_times(folder: Path) -> None:
 def test_account__adds_pieces_up() -> None:
     account = Account("t", "csv", parts=9)
     for rows in (2, 3):
-        account.add({"rows": rows, "bytes": 10 * rows, "parts": 1})
+        account.add(Measured(rows, 10 * rows, 1, {}))
     assert (account.rows, account.bytes, account.parts) == (5, 50, 2)

@@ -1,0 +1,84 @@
+"""What a run waits for: futures, and what is done with their values when they are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.errors import DataError, PipelineError, RunError
+
+POLL_S = 0.2
+FINAL = {"error", "cancelled", "lost"}
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Some futures (`what` they are of, for a message: write people), and what is done with their values when all of them are there.
+
+    Whoever submits a task brings what its result is for: an output its files, a table its rows, a stage its metrics.
+    """
+
+    what: str
+    futures: Sequence[Any]
+    done: Callable[[list[Any]], None]
+
+
+class Waiting:
+    """Everything that a run has submitted and not yet had."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.pending: list[Pending] = []
+
+    def add(self, what: str, futures: Sequence[Any], done: Callable[[list[Any]], None]) -> None:
+        """Wait for these too."""
+        self.pending.append(Pending(what, futures, done))
+
+    def wait(self, tell: Callable[[], None]) -> None:
+        """Wait until all is there, and done with; `tell` is called now and then. Raises the error of the first task that failed."""
+        while True:
+            self._settle()
+            tell()
+            if not self.pending:
+                return
+            self._pause()
+
+    def cancel(self) -> None:
+        """Give up what has not come yet."""
+        self.client.cancel([future for pending in self.pending for future in pending.futures], force=True)
+
+    def _settle(self) -> None:
+        """Fetch what is there in one go, and have it done with in the order in which it was submitted."""
+        there, left = list[Pending](), list[Pending]()
+        for pending in self.pending:
+            states = [future.status for future in pending.futures]
+            for state, future in zip(states, pending.futures, strict=True):
+                if state in FINAL:
+                    raise failure(pending.what, future)
+            (there if all(state == "finished" for state in states) else left).append(pending)
+        values = self.client.gather([list(pending.futures) for pending in there])
+        self.pending = left
+        for pending, of in zip(there, values, strict=True):
+            pending.done(of)
+
+    def _pause(self) -> None:
+        """Wait until all are done, or for the time between two looks; errors show in the futures' status."""
+        from distributed import wait
+
+        with suppress(TimeoutError):
+            wait([future for pending in self.pending for future in pending.futures], timeout=POLL_S)
+
+
+def failure(what: str, future: Any) -> PipelineError:
+    """What a task failed with, as an error of a run: one that only reading an input could show is of the data."""
+    error = future.exception() if future.status == "error" else None
+    if isinstance(error, RunError):
+        return error
+    if isinstance(error, PipelineError):  # an input that turned out bad only when it was read: the run has started, so it fails
+        return DataError(error.text)
+    why = f"{type(error).__name__}: {error}" if error else "its task was cancelled or lost with its worker"
+    found = RunError(f"{what}: {why}")
+    found.__cause__ = error
+    return found

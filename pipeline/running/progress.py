@@ -1,0 +1,43 @@
+"""How far a run has come, as Dask's scheduler knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.tables.session import key_prefix
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Per stage the tasks done and submitted, and the seconds that they computed so far."""
+
+    tasks: Mapping[str, tuple[int, int]]
+    seconds: Mapping[str, float]
+
+    @property
+    def finished(self) -> list[str]:
+        """Stages all of whose tasks are done."""
+        return [stage for stage, (done, total) in self.tasks.items() if done >= total]
+
+
+def progress_of(client: Any, stages: Iterable[str]) -> Progress:
+    """The progress of these stages, in one question to the scheduler."""
+    seen = client.run_on_scheduler(scheduler_state, sorted(stages))
+    return Progress({stage: (done, done + left) for stage, (done, left, _) in seen.items()}, {name: v[2] for name, v in seen.items()})
+
+
+def scheduler_state(stages: list[str], dask_scheduler: Any) -> dict[str, tuple[int, int, float]]:
+    """On the scheduler: per stage the tasks done, those still to do, and the seconds that its tasks computed."""
+    from dask.utils import key_split
+
+    found = {}
+    for stage in stages:
+        prefix = dask_scheduler.task_prefixes.get(key_split(f"{key_prefix(stage)}-{'0' * 32}"))
+        if prefix is None:
+            found[stage] = (0, 1, 0.0)
+            continue
+        left = sum(prefix.states.get(state, 0) for state in ("waiting", "queued", "no-worker", "processing"))
+        found[stage] = (int(prefix.state_counts.get("memory", 0)), int(left), float(prefix.all_durations["compute"]))
+    return found

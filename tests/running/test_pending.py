@@ -1,0 +1,77 @@
+"""What a run waits for: values go where their submitter wants them, in order, and the first error ends it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pipeline.errors import DataError, InputError, PipelineError, RunError
+from pipeline.running.pending import Waiting, failure
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    from distributed import Client, LocalCluster
+
+    options: dict[str, Any] = {
+        "n_workers": 1,
+        "threads_per_worker": 2,
+        "processes": False,
+        "dashboard_address": "127.0.0.1:0",
+        "worker_dashboard_address": "127.0.0.1:0",
+    }
+    with LocalCluster(**options, silence_logs=50) as cluster, Client(cluster) as found:
+        yield found
+
+
+def raised(error: BaseException) -> None:
+    raise error
+
+
+def test_wait__hands_each_its_values_in_the_order_of_its_futures(client: Any) -> None:
+    found: dict[str, list[int]] = {}
+    waiting, told = Waiting(client), []
+    waiting.add("write a", client.map(int, [3, 1, 2], pure=False), lambda values: found.update(a=values))
+    waiting.add("rows b", [client.submit(int, 7, pure=False)], lambda values: found.update(b=values))
+    waiting.wait(lambda: told.append(len(waiting.pending)))
+    assert (found, waiting.pending, told[-1]) == ({"a": [3, 1, 2], "b": [7]}, [], 0)
+
+
+def test_wait__what_is_done_may_wait_for_more(client: Any) -> None:
+    found = list[int]()
+    waiting = Waiting(client)
+    waiting.add("first", [client.submit(int, 1, pure=False)], lambda _: waiting.add("second", client.map(int, [2, 3]), found.extend))
+    waiting.wait(lambda: None)
+    assert found == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (DataError("nobody matches", stage="gwas"), DataError, "stage gwas: nobody matches"),
+        (InputError("a.vcf: line 7 is cut"), DataError, "a.vcf: line 7 is cut"),
+        (KeyError("x"), RunError, "write a: KeyError: 'x'"),
+    ],
+)
+def test_wait__raises_what_a_task_failed_with(client: Any, error: Exception, kind: type[PipelineError], text: str) -> None:
+    waiting = Waiting(client)
+    waiting.add("write a", [client.submit(raised, error, pure=False)], list[Any]().extend)
+    with pytest.raises(kind, match=f"^{re.escape(text)}$"):
+        waiting.wait(lambda: None)
+
+
+def test_failure__of_a_task_that_was_cancelled_says_so(client: Any) -> None:
+    future = client.submit(int, 1, pure=False)
+    client.cancel([future], force=True)
+    assert str(failure("write a", future)) == "write a: its task was cancelled or lost with its worker"
+
+
+def test_cancel__gives_up_all_that_has_not_come(client: Any) -> None:
+    waiting = Waiting(client)
+    futures = client.map(int, [1, 2], pure=False)
+    waiting.add("write a", futures, list[Any]().extend)
+    waiting.cancel()
+    assert {future.status for future in futures} == {"cancelled"}
