@@ -11,19 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.errors import StageError, near, under
 from pipeline.sql.expression import check_filter
+from pipeline.tables.names import ColumnName as ColumnName  # this module is the door for authors of stages
+from pipeline.tables.names import ColumnNames as ColumnNames
 from pipeline.tables.part import Part, Schema, empty_part
 from pipeline.tables.session import Session
 from pipeline.tables.table import Fitted, Table
 
-# A column's name; a list of names (one name alone may stand without brackets).
-ColumnName = Annotated[str, Field(min_length=1, title="column name")]
-ColumnNames = Annotated[
-    tuple[ColumnName, ...], Field(min_length=1), BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
-]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 

@@ -12,6 +12,7 @@ from pipeline.format import OutputFormat
 from pipeline.job.spec import Output
 from pipeline.job.yaml_tree import Place
 from pipeline.running.writing import Written, submit_output
+from pipeline.tables.names import Order
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
@@ -27,7 +28,7 @@ def write_output(
     labels = {name: Table.of(session, "axis", [Part(frame)], schema=Schema(frame.schema)) for name, frame in axes.items()}
     pieces = cut(whole, even_sizes(whole.frame.height, parts))
     table = Table.of(session, "t", pieces, schema=schema, axes=labels)
-    output = Output("out", "t", keys.get("sort_by", ()), keys.get("columns"), writer.name, writer, Place(1, 1))
+    output = Output("out", "t", Order(keys.get("sort_by", ())), keys.get("columns"), writer.name, writer, Place(1, 1))
 
     def file(name: str) -> str:
         path = f"{folder}/{name}"

@@ -21,6 +21,7 @@ from pipeline.job.wording import Subject, check_name, check_numbers, report
 from pipeline.job.yaml_text import MAX_BYTES, read_yaml
 from pipeline.job.yaml_tree import Node, Problems, found_text
 from pipeline.registry import stage_class
+from pipeline.tables.names import Order
 
 SECTIONS = ("inputs", "stages", "outputs")
 OUTPUT_KEYS = ("from", "sort_by", "columns", "format")
@@ -172,7 +173,7 @@ class _Loader:
         if keys is None or writer is None:
             return None
         places = {key: child.place for key, child in node.children()}
-        return Output(name, keys.table, keys.sort_by, keys.columns, use, writer, node.place, places)
+        return Output(name, keys.table, Order(keys.sort_by), keys.columns, use, writer, node.place, places)
 
     def _text(self, node: Node, name: str, key: str, meaning: str) -> str | None:
         """A key that must be there and be text."""

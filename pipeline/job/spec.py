@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validat
 
 from pipeline.format import InputFormat, OutputFormat
 from pipeline.job.yaml_tree import Place
-from pipeline.stage import ColumnNames, Stage
+from pipeline.stage import Stage
+from pipeline.tables.names import ColumnNames, Order
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$", title="name of letters, digits, _ and -")]
 TableName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)?$", title="table name, NAME or NAME.part")]
@@ -57,7 +58,7 @@ class Output:
 
     name: str
     table: str
-    sort_by: tuple[str, ...]
+    sort_by: Order
     columns: tuple[str, ...] | None
     format: str
     writer: OutputFormat = field(repr=False)
@@ -68,11 +69,6 @@ class Output:
         """The place of a key's value; that of the output where the key is not given."""
         return self.places.get(key, self.place)
 
-    @property
-    def order(self) -> tuple[tuple[str, bool], ...]:
-        """Columns to sort by, and whether from the greatest down."""
-        return tuple((name.removeprefix("-"), name.startswith("-")) for name in self.sort_by)
-
 
 class OutputKeys(BaseModel):
     """What every output says, whatever its format."""
@@ -80,7 +76,7 @@ class OutputKeys(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     table: TableName = Field(alias="from", description="The table to write.")
-    sort_by: ColumnNames | tuple[()] = Field((), description="A column or a list of columns; -column sorts from the greatest down.")
+    sort_by: Order | tuple[()] = Field((), description="A column or a list of columns; -column sorts from the greatest down.")
     columns: ColumnNames | None = Field(None, description="The columns to write, in this order; all where it is not given.")
     format: str = Field("parquet", description="The format of the files.")
 

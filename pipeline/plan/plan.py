@@ -155,7 +155,7 @@ class Planner:
                 self.problems.append(Problem(self._where(output.place), f"outputs.{output.name}.from", text))
             return
         columns = self.tables[output.table].columns.names()
-        for key, names in (("sort_by", [name for name, _ in output.order]), ("columns", output.columns or ())):
+        for key, names in (("sort_by", output.sort_by.names), ("columns", output.columns or ())):
             for column in names:
                 if column not in columns:
                     text = f"table {output.table!r} has no column {column!r}.{near(column, columns)}"

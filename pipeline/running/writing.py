@@ -26,7 +26,7 @@ def submit_output(table: Table, output: Output, expected: Schema | None, file: C
     Futures of what was `Written`: one a part, or one of all parts where they are joined.
     """
     if output.sort_by:
-        table = table.gather().map(_sorted, list(output.sort_by))
+        table = table.gather().map(output.sort_by.sort)
     if output.columns:
         table = table.map(_selected, list(output.columns))
     axes = [table.axes[array].value() for array in table.axes]
@@ -122,11 +122,6 @@ def _downloaded(pieces: Sequence[Piece], folder: str) -> list[Piece]:
             system, path = fsspec.url_to_fs(source)
             system.get_file(path, target)
     return local
-
-
-def _sorted(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
-    names = [name.removeprefix("-") for name in by]
-    return rows.sort(names, descending=[name.startswith("-") for name in by], nulls_last=True, maintain_order=True)
 
 
 def _selected(rows: pl.LazyFrame, columns: list[str]) -> pl.LazyFrame:

@@ -15,7 +15,8 @@ from pipeline.errors import PipelineError
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
 from pipeline.registry import stage_class, stage_files
-from pipeline.running.writing import _selected, _sorted
+from pipeline.running.writing import _selected
+from pipeline.tables.names import Order
 from pipeline.tables.session import Session
 from pipeline.tables.steps import Source
 from tests.harness import cut, run_parts
@@ -67,7 +68,7 @@ def test_a_query_that_cudf_cannot_run__is_refused() -> None:
 
 @pytest.mark.parametrize("by", [["x"], ["-x", "key"], ["-day", "flag", "-n"]])
 def test_the_order_of_an_output__translates(by: list[str]) -> None:
-    assert refusals(_sorted(FRAME.lazy(), by)) == []
+    assert refusals(Order(by).sort(FRAME.lazy())) == []
 
 
 @pytest.mark.parametrize("rows", [FRAME, FRAME.with_row_index("__row__")], ids=["plain", "with arrays"])

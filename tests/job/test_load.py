@@ -74,9 +74,9 @@ def test_load__gives_what_the_file_says() -> None:
     assert job.stages[0].stage.model_dump()["min_hwe_p"] == 1e-6
     assert str(job.stages[0].where("min_maf")) == "7:58"
     assert str(job.stages[0].where("missing")) == str(job.stages[0].place) == "7:5"
-    assert job.outputs["associations"].order == (("p_value", True),)
+    assert job.outputs["associations"].sort_by == ("-p_value",)
     assert job.outputs["associations"].format == "parquet"
-    assert job.outputs["people"].order == (("sample_id", False), ("age", True))
+    assert job.outputs["people"].sort_by == ("sample_id", "-age")
     assert job.outputs["people"].columns == ("sample_id",)
     assert (job.path, job.folder) == ("jobs/x.yaml", Path("jobs"))
 

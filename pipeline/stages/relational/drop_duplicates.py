@@ -8,6 +8,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.stage import ColumnNames, Keyed, need_columns, need_keys
+from pipeline.tables.names import Order
 from pipeline.tables.part import Schema, hidden
 
 
@@ -20,14 +21,12 @@ class DropDuplicates(Keyed, name="drop_duplicates", version=1):
     """
 
     columns: ColumnNames = Field(description="The columns that make a key.")
-    order_by: ColumnNames | None = Field(
-        None, description="Which row of a key is kept: the first in this order; '-' means from high to low."
-    )
+    order_by: Order | None = Field(None, description="Which row of a key is kept: the first in this order; '-' means from high to low.")
 
     def check_input(self, role: str, schema: Schema) -> None:
         """The columns exist, and no key is a float."""
         need_keys(schema, self.columns, key="columns")
-        need_columns(schema, [name.removeprefix("-") for name in self.order_by or ()], key="order_by")
+        need_columns(schema, self.order_by.names if self.order_by else (), key="order_by")
 
     def keys(self) -> Sequence[str]:
         """The columns that make a key."""
@@ -44,9 +43,8 @@ class DropDuplicates(Keyed, name="drop_duplicates", version=1):
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The first row of each key in that order; an array's rows tie last."""
         own = hidden(rows)
-        order = [*self.columns, *(self.order_by or ())]
-        named = {name.removeprefix("-") for name in order} | set(own)
-        order += [name for name in rows.collect_schema().names() if name not in named] + own
-        descending = [name.startswith("-") for name in order]
-        ordered = rows.sort([name.removeprefix("-") for name in order], descending=descending, nulls_last=True, maintain_order=True)
+        order = Order(self.columns).then(self.order_by or ())
+        named = {*order.names, *own}
+        others = [name for name in rows.collect_schema().names() if name not in named]
+        ordered = order.then([*others, *own]).sort(rows)
         return ordered.unique(subset=list(self.columns), keep="first", maintain_order=True)

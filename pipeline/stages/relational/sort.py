@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import polars as pl
 from pydantic import Field
 
-from pipeline.stage import ColumnNames, Context, Outcome, Stage, need_columns
+from pipeline.stage import Context, Outcome, Stage, need_columns
+from pipeline.tables.names import Order
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
@@ -20,12 +21,12 @@ class Sort(Stage, name="sort", version=1):
     Example: {use: sort, from: associations, as: top, by: [-neg_log_10_p_value, variant_id], limit: 20}
     """
 
-    by: ColumnNames = Field(description="Columns to order by, the first one first; a minus before the name means from high to low.")
+    by: Order = Field(description="Columns to order by, the first one first; a minus before the name means from high to low.")
     limit: int | None = Field(None, ge=1, description="Keep that many rows.")
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Every column exists."""
-        need_columns(schema, [name.removeprefix("-") for name in self.by], key="by")
+        need_columns(schema, self.by.names, key="by")
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """The first rows of every part where there is a limit; then all of them in one part, in order."""
@@ -36,11 +37,5 @@ class Sort(Stage, name="sort", version=1):
         return Outcome({"": rows.gather().map(self._ordered, writes=frozenset())})
 
     def _ordered(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        ordered = in_order(rows, self.by)
+        ordered = self.by.sort(rows)
         return ordered if self.limit is None else ordered.head(self.limit)
-
-
-def in_order(rows: pl.LazyFrame, by: tuple[str, ...]) -> pl.LazyFrame:
-    """The rows by columns, '-' before a name meaning from high to low, nulls last, ties as they stood."""
-    names = [name.removeprefix("-") for name in by]
-    return rows.sort(names, descending=[name.startswith("-") for name in by], nulls_last=True, maintain_order=True)
