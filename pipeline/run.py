@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--debug", action="store_true", help="show a traceback when something fails")
     options.add_argument("--list", action="store_true", help="list the stages")
     options.add_argument("--describe", metavar="STAGE", help="what a stage does and its parameters")
+    options.add_argument("--verify", metavar="RESULTS", help="check a published result, or a run's folder, by its manifest's checksums")
     options.add_argument("--schema", action="store_true", help="print the JSON schema of job files")
     return options
 
@@ -73,8 +74,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _do(options: argparse.Namespace) -> int:
     if options.list or options.describe or options.schema:
         return _tell(options)
+    if options.verify:
+        return _verified(options)
     if not options.job:
-        parser().error("give a job file, such as jobs/genomics.yaml (or --list, --describe STAGE, --schema)")
+        parser().error("give a job file, such as jobs/genomics.yaml (or --list, --describe STAGE, --schema, --verify RESULTS)")
     overrides = list(options.set)
     for key, value in (("results", options.out), ("backend", options.backend), ("cluster", options.cluster)):
         if value is not None:
@@ -117,6 +120,24 @@ def _tell(options: argparse.Namespace) -> int:
     else:
         print(json.dumps(job_schema(), indent=1))
     return 0
+
+
+def _verified(options: argparse.Namespace) -> int:
+    """Check a published result; what is wrong with it is said file by file, and the exit code is then 1."""
+    from pipeline.results.manifest import run_path, verify
+
+    path = run_path(options.verify)
+    problems = verify(path)
+    if options.json:
+        import json
+
+        print(json.dumps({"event": "verified", "path": path, "problems": problems}))
+    else:
+        for problem in problems:
+            print(f"error: {path}: {problem}", file=sys.stderr)
+        if not problems and not options.quiet:
+            print(f"{path}: every file is there and as it was written")
+    return PipelineError.exit_code if problems else 0
 
 
 def _failed(options: argparse.Namespace, error: BaseException, message: str, code: int) -> int:

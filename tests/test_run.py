@@ -99,6 +99,30 @@ def test_list_describe_and_schema__need_no_job() -> None:
     assert "Did you mean 'variant_qc'?" in ended.err
 
 
+def test_verify__says_that_a_result_is_whole_or_which_file_is_not(folder: Path) -> None:
+    with inside(folder):
+        whole = run_main("--verify", "results")
+        assert (whole.code, whole.err) == (0, "")
+        assert whole.out.endswith(": every file is there and as it was written\n")
+        run = current_run(folder / "results")
+        part = next((run / "people").glob("*.parquet"))
+        part.write_bytes(part.read_bytes()[:-1] + b"?")
+        for place in ("results", str(run)):
+            ended = run_main("--verify", place)
+            assert ended.code == 1
+            assert f"people/{part.name} has another checksum than manifest.json says" in ended.err
+        told = json.loads(run_main("--verify", "results", "--json").out)
+        assert (told["event"], len(told["problems"])) == ("verified", 1)
+
+
+@pytest.mark.parametrize("place", ["nowhere", "."])
+def test_verify__refuses_a_place_with_no_result(tmp_path: Path, place: str) -> None:
+    with inside(tmp_path):
+        ended = run_main("--verify", place)
+    assert ended.code == 2
+    assert f"{place}: no run has been published there. Give a results folder, or the folder of a run." in ended.err
+
+
 def test_options__change_the_job(folder: Path) -> None:
     with inside(folder):
         ended = run_main(

@@ -65,6 +65,27 @@ def read_current(place: str) -> RunView | None:
     return view
 
 
+def run_path(place: str) -> str:
+    """The run folder that is meant: `place` itself where it is one, else the current run of the results folder or URL `place`.
+
+    Raises PlaceError where there is neither.
+    """
+    store = open_store(place)
+    try:
+        store.read(MANIFEST)
+    except FileNotFoundError:
+        pass
+    else:
+        return store.path("")
+    try:
+        name = current_id(store)
+    except OSError as error:
+        raise PlaceError(f"{place}: {error}. Give the folder of a run.") from error
+    if name is None:
+        raise PlaceError(f"{place}: no run has been published there. Give a results folder, or the folder of a run.")
+    return store.path(f"runs/{name}")
+
+
 def verify(run_path: str) -> list[str]:
     """What is wrong with a run folder, file by file: missing, of another size, or of another checksum than its manifest says."""
     store = open_store(run_path)
