@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from pipeline.errors import PlaceError
 from pipeline.results.store import Store, open_store
 
-MANIFEST = "manifest.json"
+MANIFEST, RECORD = "manifest.json", "run.json"
 
 
 @dataclass(frozen=True)

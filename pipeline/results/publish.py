@@ -11,26 +11,21 @@ A run that dies at any moment leaves the former result as it was.
 
 from __future__ import annotations
 
-import fnmatch
-import glob
 import json
 import os
-import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from pipeline.errors import PlaceError, RunError
-from pipeline.results.manifest import MANIFEST, Entry, RunView, checked_name, current_id
+from pipeline.results.manifest import MANIFEST, RECORD, Entry, RunView, checked_name, current_id
+from pipeline.results.retention import expired_runs
 from pipeline.results.store import LocalStore, Store, open_store
 
-RECORD = "run.json"
-RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
-OWN_NAMES = ("runs", "current", "current.json", "checkpoints", "imports", "lock")
 HASH_THREADS = 4
 
 
@@ -162,7 +157,7 @@ class RunFolder:
         run = f"runs/{self.id}"
         try:
             unlisted = [f"{run}/{name}" for name in self._store.sizes(run) if name not in {*listed, MANIFEST}]
-            expired = _expired(self._store, self.id, self._keep, alone=self._lock is not None)
+            expired = expired_runs(self._store, self.id, self._keep, alone=self._lock is not None)
         except OSError as error:
             self.warnings.append(f"{self._store.place}: old runs not looked for: {error}")
             return
@@ -196,29 +191,6 @@ def attempt_name(stem: str, suffix: str) -> str:
     return f"{stem}-{secrets.token_hex(4)}{suffix}"
 
 
-def refuse_output_inside_input(place: str, inputs: Iterable[str]) -> None:
-    """Raise PlaceError where an input (file, folder, pattern or URL) is or holds the results folder, or reaches what is written in it.
-
-    A pattern counts by what it could match: `data/*.csv` leaves `data/results` free, `data/*` and `data/**/*.csv` do not.
-    """
-    folder = _pieces(place)
-    for path in inputs:
-        wild = glob.has_magic(path) and not Path(path).exists()
-        if _reaches(_pieces(path), folder, fnmatch.fnmatchcase if wild else str.__eq__):
-            remedy = "Choose another place with --out, or an input path that does not reach it."
-            raise PlaceError(f"{place}: this results folder and the input {path} overlap: results would be read as input. {remedy}")
-
-
-def _expired(store: Store, current: str, keep: int, *, alone: bool) -> list[str]:
-    runs = sorted((name for name in store.folders("runs") if RUN_ID.fullmatch(name) and name != current), reverse=True)
-    files = {name: store.sizes(f"runs/{name}") for name in runs}
-    complete = [name for name in runs if MANIFEST in files[name]]
-    # Where nothing is locked, a run without a manifest may be a living one.
-    unfinished = [name for name in runs if MANIFEST not in files[name]] if alone else []
-    last_failed = next((name for name in unfinished if RECORD in files[name]), None)
-    return complete[keep:] + [name for name in unfinished if name != last_failed]
-
-
 def _by_path(entries: Iterable[Entry]) -> dict[str, Entry]:
     listed: dict[str, Entry] = {}
     for entry in entries:
@@ -229,22 +201,3 @@ def _by_path(entries: Iterable[Entry]) -> dict[str, Entry]:
 
 def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
-
-
-def _pieces(path: str) -> list[str]:
-    """The pieces of a URL, or of a local path made absolute with its links resolved (pieces with wildcards exist nowhere and stay)."""
-    scheme, _, rest = path.partition("://")
-    if rest and scheme not in ("file", "local"):
-        return [scheme, *filter(None, rest.split("/"))]
-    return list(Path(rest or path).resolve().parts)
-
-
-def _reaches(pattern: list[str], folder: list[str], fits: Callable[[str, str], bool]) -> bool:
-    """Whether the pattern could match the folder, one above it, or what a run writes in it."""
-    for depth, piece in enumerate(pattern):
-        names = folder[depth : depth + 1] or OWN_NAMES
-        if piece != "**" and not any(fits(name, piece) for name in names):
-            return False
-        if piece == "**" or depth >= len(folder):
-            return True
-    return True

@@ -20,7 +20,8 @@ import pytest
 from pipeline.errors import PlaceError, RunError
 from pipeline.results import store as store_module
 from pipeline.results.manifest import Entry, RunView, read_current, verify
-from pipeline.results.publish import Results, attempt_name, new_run_id, refuse_output_inside_input
+from pipeline.results.overlap import refuse_output_inside_input
+from pipeline.results.publish import Results, attempt_name, new_run_id
 
 ROOT = Path(__file__).parents[2]
 
