@@ -90,7 +90,7 @@ class Execution:
             self._output(output)
         self.tables.clear()
         for table, future in self.session.accounts:
-            self.waiting.add(f"describe {table or ''}", [future], partial(self._measured, table))
+            self.waiting.add(f"rows of {table or 'a table'}", [future], partial(self._measured, table))
         if self.cluster.kind == "local" and self.cluster.workers == 1:
             for stage in self.plan.stages:
                 stage.spec.stage.prepare(lean=self.session.lean)

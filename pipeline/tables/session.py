@@ -35,7 +35,7 @@ class Session:
         """Whether a value stands for a result that is still to come."""
         return False
 
-    def described(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
+    def measure(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
         """Told of every table that is computed: its name where it is one that the job knows, the stage whose tasks make it, its parts."""
 
     def is_one_query(self, blocks: Sequence[Step]) -> bool:
@@ -85,7 +85,7 @@ class ClusterSession(Session):
         if self.all_gpus is not None:
             self.all_gpus.shutdown()
 
-    def described(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
+    def measure(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
         """Have the table's rows, bytes and counts noted, by a task of their own."""
         self.accounts.append((name, self.submit(Measured.of, *parts, stage=stage)))
 

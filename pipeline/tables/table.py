@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from operator import getitem
 from typing import Any
 
@@ -99,7 +98,7 @@ class Table:
         if plain:
             return [block.source for block in self.blocks]
         parts = [self.session.evaluate(block) for block in self.blocks]
-        self.session.described(self.name, self.stage, parts)
+        self.session.measure(self.name, self.stage, parts)
         return parts
 
     def reduce(self, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *small: Any) -> Any:
@@ -125,11 +124,6 @@ class Table:
         """The rows of several tables below one another, parts kept as they are."""
         blocks = tuple(block for table in (self, *others) for block in table.blocks)
         return replace(self, blocks=blocks, origins=(), schema=None, name=None)
-
-    def repartition(self, parts: int) -> Table:
-        """At most `parts` parts, neighbours joined; rows keep their order."""
-        groups = [group for group in _split_evenly(list(range(len(self.blocks))), parts) if group]
-        return self if len(groups) == len(self.blocks) else self._merged(groups)
 
     def _merged(self, groups: Sequence[Sequence[int]]) -> Table:
         blocks = tuple(
@@ -209,8 +203,3 @@ def _gathered(limit_bytes: int, *parts: Part) -> Part:
             "Aggregate, filter or sample it first."
         )
     return concat_parts(parts)
-
-
-def _split_evenly(items: list[int], groups: int) -> list[list[int]]:
-    bounds = [len(items) * i // groups for i in range(groups + 1)]
-    return [items[low:high] for low, high in pairwise(bounds)]

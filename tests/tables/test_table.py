@@ -140,14 +140,6 @@ def test_gather__refuses_what_is_too_large() -> None:
         table_of(Session(), 3).gather(limit_bytes=10)
 
 
-def test_repartition__keeps_rows_and_order() -> None:
-    table = table_of(Session(), 7)
-    for parts in (1, 3, 20):
-        again = table.repartition(parts)
-        assert len(again.blocks) == min(parts, 7)
-        assert collected(again)["v"].to_list() == list(range(60))
-
-
 def test_task_errors__name_the_stage() -> None:
     with pytest.raises(RunError, match=r"stage t: .*InvalidOperation|stage t: .*conversion"):
         table_of(Session(), 1).map(_bad_cast).futures()
