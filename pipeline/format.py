@@ -24,6 +24,7 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from pipeline.errors import InputError, JobError, near
+from pipeline.files import beside, exists, is_folder, is_url, local_path, matching, names, parent, stamp
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.steps import Source
 
@@ -42,32 +43,42 @@ class InputFormat(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()  # which files of a folder are meant
+    in_place: ClassVar[bool] = False  # whether only files of a disk can be read: by compiled code, or piece by piece
 
     path: Paths
     parts: int | None = Field(None, ge=1, le=100_000, description="Parts to cut the table into; chosen by size where it is not given.")
 
     def files(self) -> list[str]:
-        """The files meant, in order. Raises InputError where a path names none, or an empty one."""
+        """The files meant, in order. Raises InputError where a path names none, an empty one, or a URL that the format cannot read."""
         found = [file for path in self.path for file in self._expand(path)]
         for file in found:
-            if Path(file).stat().st_size == 0:
+            if stamp(file).size == 0:
                 raise InputError(f"{file}: the file is empty")
         return found
 
-    def _expand(self, path: str) -> list[str]:
-        if Path(path).is_dir():
-            inside = sorted(str(file) for file in Path(path).iterdir() if file.name.endswith(self.suffixes) and file.is_file())
+    def content(self) -> list[str]:
+        """Every file that the rows come from: those meant, and those that lie beside them."""
+        return self.files()
+
+    def _expand(self, given: str) -> list[str]:
+        path = local_path(given)
+        if self.in_place and is_url(path):
+            remedy = "Copy it, and what lies beside it, to a folder that every worker sees, and give that path."
+            raise InputError(f"{path}: {self.name} files are read piece by piece from where they lie, so a URL will not do. {remedy}")
+        if is_folder(path):
+            inside = [file for name in names(path) if name.endswith(self.suffixes) and exists(file := beside(path, name))]
             if not inside:
                 raise InputError(f"{path}: the folder has no file that ends in {' or '.join(self.suffixes)}")
             return inside
-        if Path(path).is_file():
+        if exists(path):
             return [path]
-        if glob.has_magic(path) and (matched := sorted(glob.glob(path, recursive=True))):
-            return matched
-        folder = Path(path).parent
-        names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
-        hint = near(Path(path).name, names) if folder.is_dir() else f" The folder {folder} does not exist."
-        raise InputError(f"{path}: no such file.{hint}" if not glob.has_magic(path) else f"{path}: no file matches this pattern")
+        if glob.has_magic(path):
+            if matched := matching(path):
+                return matched
+            raise InputError(f"{path}: no file matches this pattern")
+        folder = parent(path)
+        hint = near(path.rpartition("/")[2], names(folder)) if is_folder(folder) else f" The folder {folder} does not exist."
+        raise InputError(f"{path}: no such file.{hint}")
 
     def table_schema(self) -> Schema:
         """The table's schema, from footers and headers alone. Raises InputError for what is not such a file."""
@@ -83,7 +94,9 @@ class InputFormat(BaseModel):
 
     def absolute(self) -> Self:
         """The same reader with absolute paths."""
-        return self.model_copy(update={"path": tuple(path if "://" in path else str(Path(path).absolute()) for path in self.path)})
+        return self.model_copy(
+            update={"path": tuple(path if is_url(path) else str(Path(local_path(path)).absolute()) for path in self.path)}
+        )
 
     def keeps_import(self) -> bool:
         """Whether the job wants the table kept as Parquet and read from there (running/kept_inputs.py)."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 from typing import TextIO
 
 import polars as pl
 
 from pipeline.errors import InputError
+from pipeline.files import open_file
 
 BATCH_ROWS = 10_000
 
@@ -51,13 +52,14 @@ def _unreadable(path: str, error: Exception) -> str:
     return f"{path}: cannot be read ({error}). Is it truncated? Copy or download it again."
 
 
-def _opened(path: str) -> TextIO:
+@contextmanager
+def _opened(path: str) -> Iterator[TextIO]:
     """The file as text, unzipped where its first bytes are those of gzip."""
-    with Path(path).open("rb") as file:
+    with open_file(path) as file:
         zipped = file.read(2) == b"\x1f\x8b"
-    if zipped:
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return Path(path).open(encoding="utf-8-sig", newline="")
+        file.seek(0)
+        with io.TextIOWrapper(gzip.GzipFile(fileobj=file) if zipped else file, encoding="utf-8-sig", newline="") as text:
+            yield text
 
 
 def _problem(batch: Sequence[tuple[int, list[str]]], dtypes: Mapping[str, pl.DataType], separator: str, nulls: set[str]) -> str | None:

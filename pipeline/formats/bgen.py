@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.errors import InputError, PlaceError
+from pipeline.files import Stamp, exists, read_bytes, stamp
 from pipeline.format import InputFormat
 from pipeline.formats._plink.bed_files import CHROMOSOME_CODES, read_columns, refuse_same_ids
 from pipeline.genome.builds import Build, build_field
@@ -44,7 +45,7 @@ def _opened(path: str) -> Iterator[Any]:
 
 
 @lru_cache(maxsize=16)
-def _summary(path: str, samples: str | None, _changed: tuple[int, ...]) -> tuple[int, pl.DataFrame]:
+def _summary(path: str, samples: str | None, _stamps: tuple[Stamp, ...]) -> tuple[int, pl.DataFrame]:
     """The number of variants, and the people, read once while the files are unchanged."""
     with _opened(path) as reader:
         header, inside = reader.header, reader.samples
@@ -52,7 +53,7 @@ def _summary(path: str, samples: str | None, _changed: tuple[int, ...]) -> tuple
     if samples is None and header.has_sample_ids:
         people = pl.DataFrame({"sample_id": inside}, schema={"sample_id": pl.String()})
         refuse_same_ids(path, people)
-    elif samples is not None or beside.is_file():
+    elif samples is not None or exists(beside):
         people = read_sample(samples or beside)
     else:
         raise InputError(f"{path}: holds no sample ids, and there is no {beside}; name the file that has them with samples:")
@@ -66,7 +67,7 @@ def read_sample(path: str | Path) -> pl.DataFrame:
 
     InputError where its two header lines are missing, a line has another number of fields, or an ID_2 stands twice.
     """
-    lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines() if Path(path).is_file() else []
+    lines = read_bytes(path).decode(errors="replace").splitlines() if exists(path) else []
     names = lines[0].split() if lines else []
     if len(lines) < 2 or len(names) < 2 or not lines[1].split()[:2] == ["0", "0"]:
         raise InputError(f"{path}: is no .sample file, whose first two lines are 'ID_1 ID_2 missing ...' and '0 0 0 ...'")
@@ -82,17 +83,18 @@ def read_sample(path: str | Path) -> pl.DataFrame:
 def check_index(path: str, variants: int) -> None:
     """InputError where the .bgi beside a BGEN file is of another file."""
     index = Path(f"{path}.bgi")
-    if not index.is_file():
+    if not exists(index):
         return
     try:
         with closing(sqlite3.connect(f"{index.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             ((count, end),) = connection.execute("SELECT COUNT(*), MAX(file_start_position + size_in_bytes) FROM Variant")
     except sqlite3.Error as error:
         count, end = f"no variants that can be read ({error})", 0
-    if count != variants or end != Path(path).stat().st_size:
+    size = stamp(path).size
+    if count != variants or end != size:
         raise InputError(
             f"{index}: is the index of another file: it lists {count} variants up to byte {end}, and {path} has {variants} in "
-            f"{Path(path).stat().st_size} bytes. Make it again (bgenix -g {path} -index -clobber), or remove it"
+            f"{size} bytes. Make it again (bgenix -g {path} -index -clobber), or remove it"
         )
 
 
@@ -163,6 +165,7 @@ class BgenInput(InputFormat):
 
     name = "bgen"
     suffixes = (".bgen",)
+    in_place = True
 
     field: Literal["calls", "dosages"] = Field("dosages", description="dosages: ALT dosages as float32. calls: hard calls of two bits.")
     hard_call_threshold: float = Field(
@@ -177,8 +180,7 @@ class BgenInput(InputFormat):
         if len(files) > 1:
             raise InputError(f"{files[1]}: one .bgen is one input; name {files[0]} and this one as inputs of their own")
         beside = (files[0], self.samples or Path(files[0]).with_suffix(".sample"))
-        changed = tuple(Path(file).stat().st_mtime_ns for file in beside if Path(file).is_file())
-        return files[0], *_summary(files[0], self.samples, changed)
+        return files[0], *_summary(files[0], self.samples, tuple(stamp(file) for file in beside if exists(file)))
 
     @property
     def _array(self) -> str:

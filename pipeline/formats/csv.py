@@ -10,6 +10,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import InputError, near
+from pipeline.files import for_polars
 from pipeline.format import InputFormat, OutputFormat
 from pipeline.formats._csv_problems import first_problem, header_line
 from pipeline.tables.dtypes import DTYPES, DtypeName
@@ -33,7 +34,7 @@ class CsvSource:
 
     def load(self) -> pl.LazyFrame:
         """The scan; NaN of a file is null from here on."""
-        scan = pl.scan_csv(self.path, separator=self.separator, schema=dict(self.dtypes), null_values=list(self.null_values))
+        scan = pl.scan_csv(for_polars(self.path), separator=self.separator, schema=dict(self.dtypes), null_values=list(self.null_values))
         scan = scan if self.rows is None else scan.slice(self.offset, self.rows)
         floats = [name for name, dtype in self.dtypes if dtype.is_float()]
         return scan.with_columns(pl.col(floats).fill_nan(None)) if floats else scan
@@ -73,7 +74,9 @@ class CsvInput(InputFormat):
         header = header_line(path, self.separator)
         self._check_header(path, header)
         try:
-            scan = pl.scan_csv(path, separator=self.separator, null_values=list(self.null_values), infer_schema_length=INFER_ROWS)
+            scan = pl.scan_csv(
+                for_polars(path), separator=self.separator, null_values=list(self.null_values), infer_schema_length=INFER_ROWS
+            )
             return {name: pl.Int64() if dtype.is_integer() else dtype for name, dtype in scan.collect_schema().items()}
         except (pl.exceptions.PolarsError, OSError) as error:
             problem = first_problem(path, dict.fromkeys(header, pl.String()), self.separator, self.null_values)

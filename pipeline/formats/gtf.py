@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
-from pathlib import Path
 from threading import Lock
 from typing import Annotated
 
@@ -14,8 +13,10 @@ import polars as pl
 from pydantic import BeforeValidator, Field
 
 from pipeline.errors import InputError
+from pipeline.files import Stamp, stamp
 from pipeline.format import InputFormat
-from pipeline.formats._bgzip.blocks import TextRange, file_kind, open_text, read_lines, reading
+from pipeline.formats._bgzip.blocks import TextRange, file_kind, reading
+from pipeline.formats._bgzip.lines import open_text, read_lines
 from pipeline.genome.builds import Build, build_field, build_in_text
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema
@@ -45,16 +46,16 @@ class GtfSource:
 
     def load(self) -> Part:
         """Their rows, in the files' order. InputError for a wrong line, or where there are none."""
-        changed = tuple(Path(path).stat().st_mtime_ns for path in self.paths)
+        stamps = tuple(stamp(path) for path in self.paths)
         with _ONE_AT_A_TIME:
-            return Part(_read(self.paths, self.features, changed))
+            return Part(_read(self.paths, self.features, stamps))
 
     def interval(self, column: str) -> None:
         """Text has no statistics."""
 
 
 @lru_cache(maxsize=4)
-def _read(paths: tuple[str, ...], features: tuple[str, ...], _changed: tuple[int, ...]) -> pl.DataFrame:
+def _read(paths: tuple[str, ...], features: tuple[str, ...], _stamps: tuple[Stamp, ...]) -> pl.DataFrame:
     """The features of files, read once while these are unchanged, a few megabytes of text at a time."""
     tables, seen = [], set[str]()
     for path in paths:
@@ -73,7 +74,7 @@ def _read(paths: tuple[str, ...], features: tuple[str, ...], _changed: tuple[int
 
 def _chunks(path: str) -> Iterator[bytes]:
     """Whole lines; the sequences of a GFF3 (##FASTA) end them."""
-    for chunk in read_lines(TextRange(path, file_kind(path), 0, Path(path).stat().st_size)):
+    for chunk in read_lines(TextRange(path, file_kind(path), 0, stamp(path).size)):
         lines = chunk.split(b"\n>", 1)[0] if not chunk.startswith(b">") else b""
         if lines.strip():
             yield lines

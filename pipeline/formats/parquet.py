@@ -12,6 +12,7 @@ from pydantic import Field
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import InputError
+from pipeline.files import for_polars
 from pipeline.format import InputFormat, OutputFormat
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
 from pipeline.formats._parquet.ranges import RowRange, bunches, cut, footer, row_groups
@@ -38,7 +39,7 @@ class ParquetSource:
             return read_genotypes(self.ranges, self.arrays)
         scans = []
         for piece in self.ranges:
-            scan = pl.scan_parquet(piece.path)
+            scan = pl.scan_parquet(for_polars(piece.path))
             whole = piece.rows == footer(piece.path).num_rows
             scans.append(scan if whole else scan.slice(piece.offset, piece.rows))
         rows = pl.concat(scans) if len(scans) > 1 else scans[0]
@@ -61,6 +62,12 @@ class ParquetSource:
         return (min(low for low, _ in bounds), max(high for _, high in bounds)) if bounds else None
 
 
+def _columns(path: str) -> pl.Schema:
+    """Names and types of a file's columns. Raises InputError where the file is no whole Parquet file."""
+    footer(path)
+    return pl.scan_parquet(for_polars(path)).collect_schema()
+
+
 class ParquetInput(InputFormat):
     """Parquet files of one schema. With a column `calls` or `alt_dosages` written by this project they are a genotype table."""
 
@@ -76,11 +83,9 @@ class ParquetInput(InputFormat):
     def table_schema(self) -> Schema:
         """Names and types from the footers; all files must agree."""
         files = self.files()
-        first = pl.read_parquet_schema(files[0]) if footer(files[0]) else {}
+        first = _columns(files[0])
         for file in files[1:]:
-            footer(file)
-            other = pl.read_parquet_schema(file)
-            if other != first:
+            if (other := _columns(file)) != first:
                 differing = sorted({*first.items()} ^ {*other.items()}, key=str)[:3] or "the order"
                 raise InputError(f"{file}: its columns differ from those of {files[0]}: {differing}. Give files of one schema.")
         samples = self._samples(files)

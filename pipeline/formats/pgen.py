@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.errors import InputError, PlaceError
+from pipeline.files import Stamp, exists, stamp
 from pipeline.format import InputFormat
 from pipeline.formats._plink.pgen_files import PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
 from pipeline.genome.builds import Build, build_field
@@ -40,7 +41,7 @@ class Fileset:
 
 
 @lru_cache(maxsize=16)
-def _fileset(pgen: str, _changed: tuple[int, ...]) -> Fileset:
+def _fileset(pgen: str, _stamps: tuple[Stamp, ...]) -> Fileset:
     """The fileset, read once while its three files are unchanged."""
     header, pvar, people = read_pgen_header(pgen), read_pvar(_beside(pgen, ".pvar")), read_psam(_beside(pgen, ".psam"))
     for what, ending, found, expected in (
@@ -58,9 +59,9 @@ def _beside(pgen: str, ending: str) -> Path:
     if path.suffix != ".pgen":
         raise InputError(f"{pgen}: the path of a pgen input names the .pgen file (its .pvar and .psam lie beside it)")
     file = path.with_suffix(ending)
-    if file.is_file():
+    if exists(file):
         return file
-    if Path(f"{file}.zst").is_file():
+    if exists(f"{file}.zst"):
         stem = path.with_suffix("")
         raise InputError(f"{file}.zst: is compressed; write it as plain text with: plink2 --pfile {stem} vzs --make-just-pvar --out {stem}")
     raise InputError(f"{file}: no such file; a pgen input is three files with one name, .pgen, .pvar and .psam")
@@ -71,7 +72,7 @@ class PgenSource:
     """`count` rows of a fileset from `first` on."""
 
     pgen: str
-    changed: tuple[int, ...]
+    stamps: tuple[Stamp, ...]
     field: Literal["calls", "dosages"]
     first: int
     count: int
@@ -79,7 +80,7 @@ class PgenSource:
 
     def load(self) -> Part:
         """Their rows, and their packed calls or dosages; variants with phase, and with dosages that are read as calls, are counted."""
-        files = _fileset(self.pgen, self.changed)
+        files = _fileset(self.pgen, self.stamps)
         rows = files.rows.slice(self.first, self.count)
         index, allele = rows["index"].to_numpy(), rows["allele"].to_numpy()
         with _reader(self.pgen, files) as reader:
@@ -156,16 +157,17 @@ class PgenInput(InputFormat):
 
     name = "pgen"
     suffixes = (".pgen",)
+    in_place = True
 
     field: Literal["calls", "dosages"] = Field("calls", description="calls: hard calls of two bits. dosages: ALT dosages as float32.")
     build: Build = build_field()
 
-    def _pgen(self) -> tuple[str, tuple[int, ...]]:
+    def _pgen(self) -> tuple[str, tuple[Stamp, ...]]:
         files = self.files()
         if len(files) > 1:
             raise InputError(f"{files[1]}: one .pgen is one input; name {files[0]} and this one as inputs of their own")
         beside = _beside(files[0], ".pvar"), _beside(files[0], ".psam")
-        return files[0], tuple(Path(file).stat().st_mtime_ns for file in (files[0], *beside))
+        return files[0], tuple(stamp(file) for file in (files[0], *beside))
 
     @property
     def _array(self) -> str:
@@ -192,8 +194,8 @@ class PgenInput(InputFormat):
 
     def sources(self, parallel: int) -> Sequence[PgenSource]:
         """Ranges of rows, a few per task that can run at once."""
-        pgen, changed = self._pgen()
-        files = _fileset(pgen, changed)
+        pgen, stamps = self._pgen()
+        files = _fileset(pgen, stamps)
         people = files.people.height
         ranges = self.ranges(files.rows.height, packed_width(people) if self.field == "calls" else 4 * people, parallel)
-        return [PgenSource(pgen, changed, self.field, first, count) for first, count in ranges]
+        return [PgenSource(pgen, stamps, self.field, first, count) for first, count in ranges]

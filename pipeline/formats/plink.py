@@ -11,6 +11,7 @@ import polars as pl
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import InputError, JobError
+from pipeline.files import Stamp, stamp
 from pipeline.format import InputFormat, JoinedOutput, Piece, join_files
 from pipeline.formats._plink.bed_files import (
     BED_MAGIC,
@@ -29,7 +30,7 @@ from pipeline.tables.part import Part, Schema
 
 
 @lru_cache(maxsize=16)
-def _fileset(bed: str, _changed: tuple[int, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _fileset(bed: str, _stamps: tuple[Stamp, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Variants and people of a fileset, read once while its three files are unchanged."""
     bim, fam = bim_and_fam(bed)
     variants, people = read_bim(bim), read_fam(fam)
@@ -42,14 +43,14 @@ class PlinkSource:
     """`count` variants of a fileset from `first` on."""
 
     bed: str
-    changed: tuple[int, ...]
+    stamps: tuple[Stamp, ...]
     first: int
     count: int
     cheap: bool = False
 
     def load(self) -> Part:
         """Their rows and packed calls."""
-        variants, people = _fileset(self.bed, self.changed)
+        variants, people = _fileset(self.bed, self.stamps)
         return Part(variants.slice(self.first, self.count), {"calls": read_bed(self.bed, self.first, self.count, people.height)})
 
     def interval(self, column: str) -> None:
@@ -61,6 +62,7 @@ class PlinkInput(InputFormat):
 
     name = "plink"
     suffixes = (".bed",)
+    in_place = True
 
     build: Build = build_field()
 
@@ -68,11 +70,11 @@ class PlinkInput(InputFormat):
         """As the job says; the files say nothing of it."""
         return self.build
 
-    def _bed(self) -> tuple[str, tuple[int, ...]]:
+    def _bed(self) -> tuple[str, tuple[Stamp, ...]]:
         files = self.files()
         if len(files) > 1:
             raise InputError(f"{files[1]}: one .bed is one input; name {files[0]} and this one as inputs of their own")
-        return files[0], tuple(Path(file).stat().st_mtime_ns for file in (files[0], *bim_and_fam(files[0])))
+        return files[0], tuple(stamp(file) for file in (files[0], *bim_and_fam(files[0])))
 
     def table_schema(self) -> Schema:
         """The columns of the .bim and of the .fam; lengths of all three files are checked."""
@@ -89,10 +91,10 @@ class PlinkInput(InputFormat):
 
     def sources(self, parallel: int) -> Sequence[PlinkSource]:
         """Ranges of variants, a few per task that can run at once."""
-        bed, changed = self._bed()
-        variants, people = _fileset(bed, changed)
+        bed, stamps = self._bed()
+        variants, people = _fileset(bed, stamps)
         ranges = self.ranges(variants.height, packed_width(people.height), parallel)
-        return [PlinkSource(bed, changed, first, count) for first, count in ranges]
+        return [PlinkSource(bed, stamps, first, count) for first, count in ranges]
 
 
 VARIANT = ("chromosome", "base_pair_location", "variant_id", "ref", "alt")

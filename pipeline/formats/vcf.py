@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import polars as pl
@@ -12,8 +11,10 @@ from pydantic import AfterValidator, BeforeValidator
 from pydantic import Field as Key
 
 from pipeline.errors import InputError
+from pipeline.files import stamp
 from pipeline.format import InputFormat
-from pipeline.formats._bgzip.blocks import TextRange, plan_ranges, read_lines, text_size
+from pipeline.formats._bgzip.blocks import TextRange, plan_ranges, text_size
+from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._bgzip.tabix import read_index
 from pipeline.formats._vcf.header import VcfHeader, read_header
 from pipeline.formats._vcf.region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
@@ -68,6 +69,7 @@ class VcfInput(InputFormat):
 
     name = "vcf"
     suffixes = (".vcf", ".vcf.gz", ".vcf.bgz")
+    in_place = True
 
     field: Field = Key(
         "calls", description="calls: hard calls of GT. dosages: ALT dosages of DS; a record without DS is missing throughout."
@@ -123,7 +125,7 @@ class VcfInput(InputFormat):
     def sources(self, parallel: int) -> Sequence[VcfSource]:
         """Ranges of whole lines, a few per task that can run at once."""
         headers = self._headers()
-        size = sum(Path(header.path).stat().st_size for header in headers)
+        size = sum(stamp(header.path).size for header in headers)
         text = size if headers[0].path.endswith(".vcf") else TEXT_RATIO * size
         target = min(max(text // (4 * parallel), TEXT_BYTES_LEAST), TEXT_BYTES_MOST // (DOSAGES_SHARE if self.field == "dosages" else 1))
         if self.regions:

@@ -11,7 +11,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -19,6 +18,7 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import refusals
 from pipeline.errors import InputError, JobError, PipelineError, Problem, near
+from pipeline.files import stamp
 from pipeline.genome.build_check import Lineage
 from pipeline.job.spec import Input, Job, Output, StageSpec
 from pipeline.job.yaml_tree import Place
@@ -209,8 +209,9 @@ def ordered(stages: Iterable[StageSpec]) -> list[StageSpec]:
 
 def _identity(entry: Input) -> str:
     """What an input's files are known by: path, size and time of change."""
-    stats = [(file, Path(file).stat()) for file in entry.reader.files()]
-    return _digest([entry.format, entry.reader.model_dump(mode="json"), [(file, stat.st_size, stat.st_mtime_ns) for file, stat in stats]])
+    stamps = [(file, stamp(file)) for file in entry.reader.files()]
+    known = [(file, found.size, found.changed, found.etag) for file, found in stamps]
+    return _digest([entry.format, entry.reader.model_dump(mode="json"), known])
 
 
 def _need_scan(entry: Input) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.formats._bgzip import blocks
-from pipeline.formats._bgzip.blocks import TextRange, file_kind, plan_ranges, read_lines
+from pipeline.formats._bgzip import lines
+from pipeline.formats._bgzip.blocks import TextRange, file_kind, plan_ranges
+from pipeline.formats._bgzip.lines import read_lines
 
 KINDS = ("plain", "gzip", "bgzip")
 TextFile = Callable[[str, bytes], Path]
@@ -41,7 +42,7 @@ def test_read_lines__gives_every_line_once_for_any_ranges(text_file: TextFile, k
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("chunk_bytes", [1, 500, 3000])
 def test_read_lines__cuts_chunks_at_line_ends(text_file: TextFile, monkeypatch: pytest.MonkeyPatch, kind: str, chunk_bytes: int) -> None:
-    monkeypatch.setattr(blocks, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(lines, "CHUNK_BYTES", chunk_bytes)
     text = numbered_lines(200, 400)
     chunks = list(read_lines(plan_ranges(text_file(f"lines.{kind}", text), 1 << 30)[0]))
     assert b"".join(chunks) == text

@@ -14,7 +14,8 @@ from ruamel.yaml import YAML
 
 from pipeline.errors import JobError
 from pipeline.format import OutputFormat, format_class
-from pipeline.formats._bgzip.blocks import plan_ranges, read_lines
+from pipeline.formats._bgzip.blocks import plan_ranges
+from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._bgzip.writer import bgzip
 from pipeline.formats.gwas_ssf import GwasSsfOutput
 from pipeline.tables.part import Part, Schema

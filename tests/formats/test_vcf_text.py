@@ -13,8 +13,9 @@ from cyvcf2 import VCF
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
-from pipeline.formats._bgzip import blocks
-from pipeline.formats._bgzip.blocks import plan_ranges, read_lines
+from pipeline.formats._bgzip import lines
+from pipeline.formats._bgzip.blocks import plan_ranges
+from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._vcf import text as vcf_text
 from pipeline.formats._vcf.calls import PackedRecords, pack_records
 from pipeline.formats._vcf.header import VcfHeader, read_header
@@ -170,7 +171,7 @@ def test_parse_records__gives_the_same_rows_for_any_ranges(text_file: TextFile, 
     path = text_file(f"odd.{kind}.vcf", text)
     whole = read_whole(path)
     for ranges, chunk_bytes in ((1, 2000), (2, 1 << 20), (7, 900)):
-        monkeypatch.setattr(blocks, "CHUNK_BYTES", chunk_bytes)
+        monkeypatch.setattr(lines, "CHUNK_BYTES", chunk_bytes)
         target = -(-len(text) // ranges)
         assert len(plan_ranges(path, target)) == ranges if kind == "plain" else len(plan_ranges(path, target)) in (ranges, ranges - 1)
         found = read_whole(path, target)

@@ -1,4 +1,4 @@
-"""Text files that are plain, gzip or bgzip: cut into ranges without reading them, and the whole lines of one range.
+"""Text files that are plain, gzip or bgzip: which of these a file is, and how it is cut into ranges without reading it.
 
 A bgzip file (BGZF, section 4.1 of the SAM specification) is a row of gzip members of at most 64 KiB text; the header of each holds its
 compressed size (BSIZE), its last four bytes the size of its text. So ranges of equal text are found by hopping from member to member, and
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
-from isal import igzip, igzip_lib, isal_zlib
+from isal import igzip_lib
 
 from pipeline.errors import InputError
+from pipeline.files import open_file, stamp
 
-CHUNK_BYTES = 4 << 20
 EOF_BLOCK = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
 TRUNCATED = "looks truncated: {}. Copy or download it again (the writer may also have been stopped before it was done)"
 _GZIP_HEADER = 12  # ID1 ID2 CM FLG MTIME(4) XFL OS XLEN(2)
@@ -68,7 +68,7 @@ def file_kind(path: str | Path) -> Kind:
 
     InputError where it is missing, empty, or a bgzip file without its end marker.
     """
-    with reading(path), Path(path).open("rb") as file:
+    with reading(path), open_file(path) as file:
         head = file.read(_GZIP_HEADER + _SUBFIELD_ROOM)
         if not head:
             raise InputError(f"{path}: the file is empty; give a file with data or remove this input")
@@ -76,7 +76,7 @@ def file_kind(path: str | Path) -> Kind:
             return "plain"
         if _block_size(head) is None:
             return "gzip"
-        file.seek(max(0, Path(path).stat().st_size - len(EOF_BLOCK)))
+        file.seek(max(0, stamp(path).size - len(EOF_BLOCK)))
         if file.read() != EOF_BLOCK:
             raise InputError(f"{path}: {TRUNCATED.format('the block that ends every bgzip file is missing')}")
         return "bgzf"
@@ -124,7 +124,7 @@ def plan_ranges(path: str | Path, target_bytes: int) -> list[TextRange]:
     if target_bytes < 1:
         raise ValueError(f"target_bytes must be 1 or more, not {target_bytes}")
     kind, name = file_kind(path), str(path)
-    file_bytes = Path(path).stat().st_size
+    file_bytes = stamp(path).size
     if kind == "gzip":
         return [TextRange(name, kind, 0, file_bytes)]
     if kind == "plain":
@@ -147,7 +147,7 @@ def cut_blocks(path: str, target_bytes: int, first: int = 0, end: int | None = N
             text_bytes += size
             last_with_text = at if size else last_with_text
             stop = at + 1
-    stop = Path(path).stat().st_size if end is None else stop
+    stop = stamp(path).size if end is None else stop
     ends = [start for start, _ in starts[1:]] + [stop]
     ranges = zip(starts, ends, strict=True)
     return [TextRange(path, "bgzf", start, stop, before, skip if start == first else 0) for (start, before), stop in ranges]
@@ -155,87 +155,14 @@ def cut_blocks(path: str, target_bytes: int, first: int = 0, end: int | None = N
 
 def text_size(path: str | Path) -> int:
     """Bytes of text in a plain or bgzip file, nothing inflated; a gzip file, which cannot be cut, counts by its own size."""
-    file_bytes = Path(path).stat().st_size
+    file_bytes = stamp(path).size
     if file_kind(path) != "bgzf":
         return file_bytes
     with reading(path):
         return sum(size for _, size in blocks(str(path)))
 
 
-def open_text(path: str | Path, kind: Kind) -> BinaryIO:
-    """The text of a file from its beginning, inflated where it is gzip or bgzip."""
-    return Path(path).open("rb") if kind == "plain" else cast("BinaryIO", igzip.open(path, "rb"))
-
-
-def read_lines(part: TextRange) -> Iterator[bytes]:
-    """The lines that begin in a range, in chunks of whole lines of about 4 MiB.
-
-    Each chunk ends with a line end, but for the last of a file that has none. Memory is a few chunks, or a few times the longest line.
-    InputError where the data are cut or damaged.
-    """
-    with reading(part.path):
-        yield from _chunks(part)
-
-
-def _chunks(part: TextRange) -> Iterator[bytes]:
-    """The lines that begin in a range: text up to the first line end belongs to the range before, and the last line is read to its end."""
-    pending: list[bytes] = []
-    size, before_first_line = 0, part.before >= 0
-    for text, inside in _pieces(part):
-        if before_first_line:
-            if not inside:
-                return
-            line_end = text.find(b"\n")
-            before_first_line = line_end < 0
-            text = text[line_end + 1 :] if line_end >= 0 else b""
-        if not inside:
-            if not pending or pending[-1].endswith(b"\n"):
-                break
-            text = text[: text.find(b"\n") + 1] or text
-        if text:
-            pending.append(text)
-            size += len(text)
-        # Joining only where a line ended keeps a line that is longer than a chunk from being copied again with every piece of it.
-        if size >= CHUNK_BYTES and (cut := text.rfind(b"\n") + 1):
-            yield b"".join([*pending[:-1], text[:cut]])
-            pending, size = ([text[cut:]], len(text) - cut) if cut < len(text) else ([], 0)
-    if pending:
-        yield b"".join(pending)
-
-
-def _pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
-    """Text from the byte before a range to the end of the file, piece by piece, and whether each lies in the range."""
-    if part.kind == "bgzf":
-        yield from _bgzf_pieces(part)
-        return
-    with open_text(part.path, part.kind) as file:
-        if part.kind == "gzip":
-            while text := file.read(CHUNK_BYTES):
-                yield text, True
-            return
-        at = max(part.before, 0)
-        file.seek(at)
-        while text := file.read(min(CHUNK_BYTES, part.end - at) if at < part.end else 1 << 16):
-            yield text, at < part.end
-            at += len(text)
-
-
-def _bgzf_pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
-    with Path(part.path).open("rb", buffering=1 << 20) as file:
-        at, skip = part.start if part.before < 0 else part.before, part.skip
-        file.seek(at)
-        while block := _read_block(file, part.path, at):
-            text = isal_zlib.decompress(block, wbits=31, bufsize=1 << 16)
-            if at < part.start:
-                yield text[-1:], True
-                at = part.start
-                file.seek(at)
-            else:
-                yield text[skip:] if skip else text, at < part.end
-                at, skip = at + len(block), 0
-
-
-def _read_block(file: BinaryIO, path: str, at: int) -> bytes:
+def read_block(file: BinaryIO, path: str, at: int) -> bytes:
     """The BGZF block that begins where the file stands, `at`; nothing at the end of the file."""
     head = file.read(_GZIP_HEADER)
     if not head:

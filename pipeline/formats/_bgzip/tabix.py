@@ -9,12 +9,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 from isal import igzip
 
 from pipeline.errors import InputError
+from pipeline.files import Stamp, exists, stamp
 from pipeline.formats._bgzip.blocks import reading
 
 _LEAF_SHIFT, _DEPTH = 14, 5  # of a .tbi; a .csi says its own
@@ -86,26 +86,26 @@ def read_index(path: str) -> Index:
 
     InputError where there is none, it is older than the file or damaged, or points past the file's end.
     """
-    beside = [f"{path}.{ending}" for ending in ("csi", "tbi") if Path(f"{path}.{ending}").is_file()]
+    beside = [f"{path}.{ending}" for ending in ("csi", "tbi") if exists(f"{path}.{ending}")]
     if not beside:
         raise InputError(
             f"{path}: regions need an index beside it; make one with: tabix -p vcf {path} (or leave `regions` out, and filter)"
         )
-    file, index = Path(path).stat(), Path(beside[0]).stat()
-    if index.st_mtime_ns < file.st_mtime_ns:
+    file, index = stamp(path), stamp(beside[0])
+    if index.changed < file.changed:
         raise InputError(
             f"{beside[0]}: is older than {path}, so it may be of a former file; make it again with: tabix -f -p vcf {path} "
             "(or touch it, where you know that it fits)"
         )
-    found = _read(beside[0], path, index.st_mtime_ns, index.st_size)
+    found = _read(beside[0], path, index)
     last = max((chunk.end >> 16 for contig in found.contigs.values() for chunks in contig.bins.values() for chunk in chunks), default=0)
-    if last > file.st_size:
+    if last > file.size:
         raise InputError(f"{beside[0]}: is not of {path}, which ends before what it points to; make it again with: tabix -f -p vcf {path}")
     return found
 
 
 @lru_cache(maxsize=64)
-def _read(index: str, path: str, _changed: int, _size: int) -> Index:
+def _read(index: str, path: str, _stamp: Stamp) -> Index:
     """An index, read once while it is unchanged."""
     with reading(index), igzip.open(index, "rb") as text:
         data = text.read()

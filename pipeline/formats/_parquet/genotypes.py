@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from pipeline.formats._parquet.ranges import RowRange
+from pipeline.formats._parquet.ranges import RowRange, opened
 from pipeline.tables.part import Part, frame_bytes
 
 GENOTYPES = {"calls": np.uint8, "alt_dosages": np.float32}
@@ -44,7 +44,7 @@ def _tables(ranges: Sequence[RowRange]) -> Iterator[Any]:
 
     for piece in ranges:
         groups = piece.groups()
-        with pq.ParquetFile(piece.path) as file:
+        with opened(piece.path) as given, pq.ParquetFile(given) as file:
             if not groups:
                 yield file.schema_arrow.empty_table()
             for group, start in groups:

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
+from pipeline.files import Stamp, is_url, open_file, stamp
 
 
 def footer(path: str) -> Any:
     """The footer of a Parquet file, read once while the file is unchanged. Raises InputError where the file is none, or torn."""
-    now = Path(path).stat()
-    return _footer(path, now.st_mtime_ns, now.st_size)
+    return _footer(path, stamp(path))
 
 
 @lru_cache(maxsize=4096)
-def _footer(path: str, _changed: int, _size: int) -> Any:
+def _footer(path: str, _stamp: Stamp) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_metadata(path)
+        with opened(path) as file:
+            return pq.read_metadata(file)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: not a whole Parquet file ({error}). Was its writing interrupted?") from error
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Any]:
+    """A file as pyarrow takes it: by its path, which it maps or reads by itself; the bytes of one at a URL."""
+    if is_url(path):
+        with open_file(path) as file:
+            yield file
+    else:
+        yield path
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.errors import DataError, InputError
+from pipeline.files import exists, open_file, read_bytes, stamp
 from pipeline.formats._bgzip.blocks import reading
 from pipeline.kernels.genotypes import packed_width
 
@@ -48,7 +49,7 @@ def bim_and_fam(bed: str | Path) -> tuple[Path, Path]:
     if path.suffix != ".bed":
         raise InputError(f"{bed}: the path of a plink input names the .bed file (its .bim and .fam lie beside it)")
     files = path, path.with_suffix(".bim"), path.with_suffix(".fam")
-    missing = [str(file) for file in files if not file.is_file()]
+    missing = [str(file) for file in files if not exists(file)]
     if missing:
         raise InputError(f"{', '.join(missing)}: no such file; a plink input is three files with one name, .bed, .bim and .fam")
     return files[1], files[2]
@@ -60,7 +61,7 @@ def read_columns(path: str | Path, names: tuple[str, ...], skip: int = 0) -> pl.
     InputError where it has no lines, or where a line has another number of fields.
     """
     with reading(path):
-        text = Path(path).read_bytes()
+        text = read_bytes(path)
     for _ in range(skip):
         text = text[text.find(b"\n") + 1 :] if b"\n" in text else b""
     if b" " in text or b"\t\t" in text or b"\r" in text or b"\n\t" in text or text.startswith(b"\t"):
@@ -150,7 +151,7 @@ def refuse_same_ids(path: str | Path, people: pl.DataFrame) -> None:
 
 def bed_shape_check(bed: str | Path, n_variants: int, n_samples: int) -> None:
     """InputError where a .bed is missing, empty, no variant-major .bed, or not as long as its .bim and .fam say."""
-    with reading(bed), Path(bed).open("rb") as file:
+    with reading(bed), open_file(bed) as file:
         magic = file.read(len(BED_MAGIC))
     if not magic:
         raise InputError(f"{bed}: the file is empty; give a file with data or remove this input")
@@ -158,7 +159,7 @@ def bed_shape_check(bed: str | Path, n_variants: int, n_samples: int) -> None:
         raise InputError(f"{bed}: is sample-major (an old layout); write it again with plink --make-bed")
     if magic != BED_MAGIC:
         raise InputError(f"{bed}: is not a PLINK .bed: it begins with {magic.hex(' ')}, not with {BED_MAGIC.hex(' ')}")
-    expected, found = len(BED_MAGIC) + n_variants * packed_width(n_samples), Path(bed).stat().st_size
+    expected, found = len(BED_MAGIC) + n_variants * packed_width(n_samples), stamp(bed).size
     if found != expected:
         why = "it looks truncated, copy or download it again" if found < expected else "the three files do not belong together"
         raise InputError(f"{bed}: has {found} bytes where {expected} are expected for {n_variants} variants and {n_samples} people; {why}")
@@ -167,7 +168,7 @@ def bed_shape_check(bed: str | Path, n_variants: int, n_samples: int) -> None:
 def read_bed(path: str | Path, first_variant: int, n_variants: int, n_samples: int) -> NDArray[np.uint8]:
     """Packed calls `uint8[n_variants, ceil(n_samples / 4)]` of the variants from `first_variant`; InputError where the file ends before."""
     width = packed_width(n_samples)
-    with reading(path), Path(path).open("rb") as file:
+    with reading(path), open_file(path) as file:
         file.seek(len(BED_MAGIC) + first_variant * width)
         raw = np.fromfile(file, np.uint8, n_variants * width)
     if len(raw) != n_variants * width:

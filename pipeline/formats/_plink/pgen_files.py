@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import takewhile
+from io import TextIOWrapper
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
+from pipeline.files import open_file
 from pipeline.formats._bgzip.blocks import reading
 from pipeline.formats._plink.bed_files import CHROMOSOME_CODES, numbers, read_bim, read_columns, read_fam, refuse_same_ids
 from pipeline.genome.builds import build_in_text, build_of_contigs
@@ -41,7 +42,7 @@ class PgenHeader:
 
 def read_pgen_header(path: str | Path) -> PgenHeader:
     """The header of a .pgen. InputError for another file, and for one that keeps its index elsewhere or is in a mode that is not known."""
-    with reading(path), Path(path).open("rb") as file:
+    with reading(path), open_file(path) as file:
         head = file.read(12)
         if len(head) < 12 or head[:2] != PGEN_MAGIC:
             raise InputError(f"{path}: is not a .pgen: it begins with {head[:2].hex(' ')}, not with {PGEN_MAGIC.hex(' ')}")
@@ -66,10 +67,14 @@ def read_pgen_header(path: str | Path) -> PgenHeader:
 
 def _header(path: Path) -> tuple[list[str], list[str]]:
     """The ## lines of a table, and the names of the line that begins with one #; no names where there is no such line."""
-    with reading(path), path.open(encoding="utf-8", errors="replace") as file:
-        meta = list(takewhile(lambda line: line.startswith("##"), file))
-    with reading(path), path.open(encoding="utf-8", errors="replace") as file:
-        line = next((line for line in file if not line.startswith("##")), "")
+    meta, line = list[str](), ""
+    with reading(path), open_file(path) as file, TextIOWrapper(file, encoding="utf-8", errors="replace") as text:
+        for line in text:
+            if not line.startswith("##"):
+                break
+            meta.append(line)
+        else:
+            line = ""
     return meta, line.lstrip("#").split() if line.startswith("#") else []
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import InputError
-from pipeline.formats._bgzip.blocks import file_kind, open_text, reading
+from pipeline.formats._bgzip.blocks import file_kind, reading
+from pipeline.formats._bgzip.lines import open_text
 from pipeline.genome.builds import build_in_text, build_of_contigs
 
 FIXED = (b"#CHROM", b"POS", b"ID", b"REF", b"ALT", b"QUAL", b"FILTER", b"INFO")

@@ -1,0 +1,94 @@
+"""The whole lines of a range of a text file that is plain, gzip or bgzip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from isal import igzip, isal_zlib
+
+from pipeline.files import open_file
+from pipeline.formats._bgzip.blocks import Kind, TextRange, read_block, reading
+
+CHUNK_BYTES = 4 << 20
+
+
+@contextmanager
+def open_text(path: str | Path, kind: Kind) -> Iterator[BinaryIO]:
+    """The text of a file from its beginning, inflated where it is gzip or bgzip."""
+    with open_file(path) as file:
+        if kind == "plain":
+            yield file
+        else:
+            with igzip.open(file, "rb") as text:
+                yield text
+
+
+def read_lines(part: TextRange) -> Iterator[bytes]:
+    """The lines that begin in a range, in chunks of whole lines of about 4 MiB.
+
+    Each chunk ends with a line end, but for the last of a file that has none. Memory is a few chunks, or a few times the longest line.
+    InputError where the data are cut or damaged.
+    """
+    with reading(part.path):
+        yield from _chunks(part)
+
+
+def _chunks(part: TextRange) -> Iterator[bytes]:
+    """The lines that begin in a range: text up to the first line end belongs to the range before, and the last line is read to its end."""
+    pending: list[bytes] = []
+    size, before_first_line = 0, part.before >= 0
+    for text, inside in _pieces(part):
+        if before_first_line:
+            if not inside:
+                return
+            line_end = text.find(b"\n")
+            before_first_line = line_end < 0
+            text = text[line_end + 1 :] if line_end >= 0 else b""
+        if not inside:
+            if not pending or pending[-1].endswith(b"\n"):
+                break
+            text = text[: text.find(b"\n") + 1] or text
+        if text:
+            pending.append(text)
+            size += len(text)
+        # Joining only where a line ended keeps a line that is longer than a chunk from being copied again with every piece of it.
+        if size >= CHUNK_BYTES and (cut := text.rfind(b"\n") + 1):
+            yield b"".join([*pending[:-1], text[:cut]])
+            pending, size = ([text[cut:]], len(text) - cut) if cut < len(text) else ([], 0)
+    if pending:
+        yield b"".join(pending)
+
+
+def _pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
+    """Text from the byte before a range to the end of the file, piece by piece, and whether each lies in the range."""
+    if part.kind == "bgzf":
+        yield from _bgzf_pieces(part)
+        return
+    with open_text(part.path, part.kind) as file:
+        if part.kind == "gzip":
+            while text := file.read(CHUNK_BYTES):
+                yield text, True
+            return
+        at = max(part.before, 0)
+        file.seek(at)
+        while text := file.read(min(CHUNK_BYTES, part.end - at) if at < part.end else 1 << 16):
+            yield text, at < part.end
+            at += len(text)
+
+
+def _bgzf_pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
+    with open_file(part.path, 1 << 20) as file:
+        at, skip = part.start if part.before < 0 else part.before, part.skip
+        file.seek(at)
+        while block := read_block(file, part.path, at):
+            text = isal_zlib.decompress(block, wbits=31, bufsize=1 << 16)
+            if at < part.start:
+                yield text[-1:], True
+                at = part.start
+                file.seek(at)
+            else:
+                yield text[skip:] if skip else text, at < part.end
+                at, skip = at + len(block), 0
