@@ -45,6 +45,11 @@ def local_path(path: str | Path) -> str:
     return str(path).removeprefix("file://").removeprefix("local://")
 
 
+def absolute(path: str | Path) -> str:
+    """A path as any folder's process can use it; a URL is one already."""
+    return str(path) if is_url(path) else str(Path(local_path(path)).absolute())
+
+
 def stamp(path: str | Path) -> Stamp:
     """What a file is known by. Raises FileNotFoundError where there is none."""
     if not is_url(path):

@@ -24,7 +24,7 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from pipeline.errors import InputError, JobError, near
-from pipeline.files import beside, exists, is_folder, is_url, local_path, matching, names, parent, stamp
+from pipeline.files import absolute, beside, exists, is_folder, is_url, local_path, matching, names, parent, stamp
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.steps import Source
 
@@ -43,6 +43,7 @@ class InputFormat(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()  # which files of a folder are meant
+    asides: ClassVar[frozenset[str]] = frozenset({"path", "parts"})  # keys that say nothing of the rows that a file holds
     in_place: ClassVar[bool] = False  # whether only files of a disk can be read: by compiled code, or piece by piece
 
     path: Paths
@@ -94,9 +95,7 @@ class InputFormat(BaseModel):
 
     def absolute(self) -> Self:
         """The same reader with absolute paths."""
-        return self.model_copy(
-            update={"path": tuple(path if is_url(path) else str(Path(local_path(path)).absolute()) for path in self.path)}
-        )
+        return self.model_copy(update={"path": tuple(absolute(path) for path in self.path)})
 
     def keeps_import(self) -> bool:
         """Whether the job wants the table kept as Parquet and read from there (running/kept_inputs.py)."""

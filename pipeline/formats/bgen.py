@@ -165,6 +165,7 @@ class BgenInput(InputFormat):
 
     name = "bgen"
     suffixes = (".bgen",)
+    asides = InputFormat.asides | {"build"}
     in_place = True
 
     field: Literal["calls", "dosages"] = Field("dosages", description="dosages: ALT dosages as float32. calls: hard calls of two bits.")

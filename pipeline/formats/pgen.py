@@ -157,6 +157,7 @@ class PgenInput(InputFormat):
 
     name = "pgen"
     suffixes = (".pgen",)
+    asides = InputFormat.asides | {"build"}
     in_place = True
 
     field: Literal["calls", "dosages"] = Field("calls", description="calls: hard calls of two bits. dosages: ALT dosages as float32.")

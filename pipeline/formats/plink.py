@@ -62,6 +62,7 @@ class PlinkInput(InputFormat):
 
     name = "plink"
     suffixes = (".bed",)
+    asides = InputFormat.asides | {"build"}
     in_place = True
 
     build: Build = build_field()

@@ -69,6 +69,7 @@ class VcfInput(InputFormat):
 
     name = "vcf"
     suffixes = (".vcf", ".vcf.gz", ".vcf.bgz")
+    asides = InputFormat.asides | {"build", "imported"}
     in_place = True
 
     field: Field = Key(

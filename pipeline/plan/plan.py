@@ -6,8 +6,6 @@ problem with the line of the job file; all problems of a job come in one go. A p
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,10 +16,10 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import refusals
 from pipeline.errors import InputError, JobError, PipelineError, Problem, near
-from pipeline.files import stamp
 from pipeline.genome.build_check import Lineage
 from pipeline.job.spec import Input, Job, Output, StageSpec
 from pipeline.job.yaml_tree import Place
+from pipeline.plan.fingerprints import Fingerprints
 from pipeline.stage import Context
 from pipeline.tables.columns import AXES
 from pipeline.tables.part import Schema
@@ -86,7 +84,7 @@ class Planner:
         self.refused: list[str] = []
         self.tables: dict[str, Schema] = {}
         self.rows: dict[str, int | None] = {}
-        self.fingerprints: dict[str, str] = {}
+        self.fingerprints = Fingerprints(backend, job.seed)
         self.lineage = Lineage()
 
     def plan(self) -> Plan:
@@ -105,13 +103,13 @@ class Planner:
         ]
         inputs = {name: self.tables[name] for name in self.job.inputs}
         uses = dict(Counter(read))
-        return Plan(self.job, self.backend, inputs, self.rows, tuple(stages), self.tables, uses, self.fingerprints)
+        return Plan(self.job, self.backend, inputs, self.rows, tuple(stages), self.tables, uses, self.fingerprints.found)
 
     def _open(self, entry: Input) -> None:
         try:
             self._add(entry.name, entry.reader.table_schema())
             self.rows[entry.name] = entry.reader.rows()
-            self.fingerprints[entry.name] = _identity(entry)
+            self.fingerprints.add_input(entry.name, entry.reader)
             self.lineage.add_input(entry.name, entry.reader.genome_build())
             if self.backend == "gpu" and not self.tables[entry.name].arrays:
                 _need_scan(entry)
@@ -143,9 +141,7 @@ class Planner:
         gives = {f"{spec.name}.{name}" if name else spec.name: schema for name, schema in given.items()}
         for name, schema in gives.items():
             self._add(name, schema)
-        marks = {role: self._mark(table) for role, table in spec.inputs.items()}
-        parameters = spec.stage.model_dump(mode="json")
-        self.fingerprints[spec.name] = _digest([spec.use, spec.stage.version, self.job.seed, parameters, marks])
+        self.fingerprints.add_stage(spec)
         return PlannedStage(spec, reads, gives)
 
     def _output(self, output: Output) -> None:
@@ -174,9 +170,6 @@ class Planner:
         self.tables[name] = schema
         for array, axis in schema.arrays.items():
             self.tables[f"{name}.{AXES[array]}"] = Schema(axis)
-
-    def _mark(self, table: str) -> str:
-        return self.fingerprints[table.split(".")[0]] + table
 
     def _problem(self, spec: StageSpec, key: str, text: str) -> None:
         where = f"stages.{spec.name}" + (f".{key}" if key else "")
@@ -207,22 +200,11 @@ def ordered(stages: Iterable[StageSpec]) -> list[StageSpec]:
     return done
 
 
-def _identity(entry: Input) -> str:
-    """What an input's files are known by: path, size and time of change."""
-    stamps = [(file, stamp(file)) for file in entry.reader.files()]
-    known = [(file, found.size, found.changed, found.etag) for file, found in stamps]
-    return _digest([entry.format, entry.reader.model_dump(mode="json"), known])
-
-
 def _need_scan(entry: Input) -> None:
     """Raise InputError for files that cuDF cannot scan; those with arrays (genotypes) are read on the host."""
     scan = entry.reader.model_copy(update={"parts": None}).sources(1)[0].load()
     if isinstance(scan, pl.LazyFrame) and (refused := refusals(scan)):
         raise InputError(f"backend gpu: cuDF cannot read this ({'; '.join(refused)}). Convert it to Parquet, or use backend: cpu.")
-
-
-def _digest(value: Any) -> str:
-    return hashlib.blake2b(json.dumps(value, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
 
 
 def _column_lacking(text: str) -> str:
