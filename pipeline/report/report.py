@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import polars as pl
 
-from pipeline.report.findings import sections
+from pipeline.report.finding import Evidence, sections
 from pipeline.report.pieces import Grid, Note, Section, Tally, bytes_text, number_text, seconds_text
 from pipeline.results.manifest import Entry
 from pipeline.running.execute import Executed
@@ -45,10 +45,7 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
     """The page as HTML text. `folder` is the run's folder or URL, which the paths of `executed.entries` are relative to."""
     document = record.document()
     notes = list[str]()
-    shown = list(sections(_opened(executed.entries, folder, notes)))
-    metrics = _metrics(executed.metrics)
-    if metrics:
-        shown.append(metrics)
+    shown = list(sections(Evidence(_opened(executed.entries, folder, notes), executed.metrics)))
     shown += (section for section in _counts(record) if section.blocks)
     shown += [_stages(document), _outputs(executed.entries)]
     highlights = [(seconds_text(document["seconds"]), "wall time"), *(entry for section in shown for entry in section.highlights)]
@@ -119,25 +116,6 @@ def _read(path: str, output: str) -> pl.LazyFrame:
     trait = unquote(PurePosixPath(path).name.removesuffix(".tsv.gz").removeprefix(output).removeprefix("."))
     named = [pl.coalesce("rsid", "variant_id").alias("variant_id")] if "rsid" in rows.collect_schema().names() else []
     return rows.with_columns(*named, *([pl.lit(trait).alias("trait")] if trait else []))
-
-
-def _metrics(metrics: Mapping[str, Any]) -> Section | None:
-    """A table per model stage, a row per split; what is not of that shape is written as it is."""
-    section = Section("Metrics")
-    for stage, value in metrics.items():
-        rows = value if isinstance(value, Mapping) and all(isinstance(row, Mapping) for row in value.values()) else {"": value}
-        cells = {name: row if isinstance(row, Mapping) else {"value": row} for name, row in rows.items()}
-        names = list(dict.fromkeys(name for row in cells.values() for name in row))
-        body = [[split, *(_metric(row.get(name)) for name in names)] for split, row in cells.items()]
-        if names:
-            section.blocks.append(Grid(("split", *map(str, names)), "l" + "r" * len(names), body, f"Stage {stage}."))
-    return section if section.blocks else None
-
-
-def _metric(value: Any) -> str:
-    if isinstance(value, float) and abs(value) < 10:
-        return f"{value:.4f}"
-    return number_text(value) if value is None or isinstance(value, int | float | str) else json.dumps(value, default=str)
 
 
 def _counts(record: RunRecord) -> tuple[Section, Section]:

@@ -17,6 +17,10 @@ from pipeline.report.svg import Panel
 
 CHROMOSOME, POSITION = "chromosome", "base_pair_location"
 
+P_VALUES = ("p_value", "neg_log_10_p_value")
+LINKED, CLUMPED = ("index_variant_id", "r2"), ("variant_id", "members")
+"""Columns that make a table of p-values one of linkage around index variants, or one of clumps."""
+
 GENOME_WIDE_STRENGTH, SUGGESTIVE_STRENGTH = float(-np.log10(5e-8)), float(-np.log10(1e-5))
 """-log10 of a scan's two lines: 0.05 over a million independent common variants (Pe'er et al. 2008), and the customary second."""
 

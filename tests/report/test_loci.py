@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from pipeline.report import findings
+from pipeline.report.finding import Evidence, sections
 from pipeline.report.pieces import Figure, Section
 from pipeline.report.plots_locus import gene_track, r2_bins
 from tests.report.pages import Page, dots_of, page_of, scan_of
@@ -38,7 +38,7 @@ def genes_of(*names: str) -> pl.DataFrame:
 
 
 def sections_of(**outputs: pl.DataFrame) -> list[Section]:
-    return [*findings.sections({name: frame.lazy() for name, frame in outputs.items()})]
+    return [*sections(Evidence({name: frame.lazy() for name, frame in outputs.items()}))]
 
 
 def test_regions__colour_every_variant_by_its_linkage() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 from sklearn.metrics import roc_auc_score
 
-from pipeline.report import findings
+from pipeline.report.finding import Evidence, sections
 from pipeline.report.pieces import Figure, Section
 from tests.report.pages import Page, dots_of, page_of
 
@@ -15,7 +15,7 @@ PEOPLE = [f"p{i}" for i in range(300)]
 
 
 def first(outputs: dict[str, pl.DataFrame]) -> Section:
-    return next(iter(findings.sections({name: frame.lazy() for name, frame in outputs.items()})))
+    return next(iter(sections(Evidence({name: frame.lazy() for name, frame in outputs.items()}))))
 
 
 def figures(section: Section) -> list[Figure]:

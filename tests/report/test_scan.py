@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pipeline.report import plots_scan, scan_data
-from pipeline.report.findings_scan import associations, leads
+from pipeline.report.findings.associations import associations, leads
 from pipeline.report.pieces import Figure
 from pipeline.report.svg import Panel
 from tests.report.pages import Page, dots_of, page_of, scan_of

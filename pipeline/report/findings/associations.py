@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 import polars as pl
 
 from pipeline.report import plots_scan
-from pipeline.report.loci import COLUMNS, locus_table, place_text
+from pipeline.report.finding import Evidence, Finding
+from pipeline.report.locus_table import COLUMNS, locus_table, place_text
 from pipeline.report.pieces import Figure, Grid, Note, Section, headline, number_text, p_text
 from pipeline.report.scan_data import (
     CHROMOSOME,
+    CLUMPED,
     GENOME_WIDE_STRENGTH,
+    LINKED,
+    P_VALUES,
     POSITION,
     SUGGESTIVE_STRENGTH,
     extents,
@@ -27,6 +32,22 @@ from pipeline.report.svg import Panel
 
 LOCUS_BP = 500_000
 MOST_HITS, MOST_LABELS, MOST_TRAITS, MOST_LISTED = 20, 10, 6, 100
+
+
+class Associations(Finding):
+    """Plots and leads of an output of p-values with places, but for those of clumps and of linkage, which have findings of their own."""
+
+    place = 100
+    columns = (CHROMOSOME, POSITION)
+    any_of = P_VALUES
+
+    def applies(self, columns: Set[str]) -> bool:
+        """Whether it is a scan."""
+        return super().applies(columns) and not columns >= {*LINKED} and not columns >= {*CLUMPED}
+
+    def show(self, output: str, evidence: Evidence) -> Iterator[Section]:
+        """One section."""
+        yield associations(output, evidence.outputs[output])
 
 
 @dataclass(frozen=True)

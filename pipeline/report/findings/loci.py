@@ -1,40 +1,33 @@
-"""What is shown of loci: the table of clumps, and regional plots of the strongest with their linkage and the genes below."""
+"""What is shown of loci: regional plots of the strongest with their linkage and the genes below."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
 from pipeline.genome.chromosomes import chromosome_key
-from pipeline.report.loci import COLUMNS, locus_table, place_text
+from pipeline.report.finding import Evidence, Finding, Outputs
+from pipeline.report.locus_table import place_text
 from pipeline.report.pieces import Figure, Note, Section, headline, p_text
 from pipeline.report.plots_locus import R2_STYLES, UNKNOWN_R2, gene_track, r2_bins, regional, span_bp
-from pipeline.report.scan_data import CHROMOSOME, POSITION, scan_rows
+from pipeline.report.scan_data import CHROMOSOME, LINKED, P_VALUES, POSITION, scan_rows
 
-Outputs = Mapping[str, pl.LazyFrame]
-MOST_CLUMPS, MOST_REGIONS, MOST_NAMED = 20, 6, 12
+MOST_REGIONS, MOST_NAMED = 6, 12
 REGION = ["trait", "index_variant_id"]
 
 
-def clumps(output: str, rows: pl.LazyFrame) -> Section:
-    """The index variants with the smallest p-values, how many variants each stands for, and their genes where the output has them."""
-    rows = scan_rows(rows).filter(pl.col("strength").is_not_null())
-    has = rows.collect_schema().names()
-    columns = ["trait", CHROMOSOME, POSITION, "strength", *(name for name in COLUMNS if name in has)]
-    order = ["strength", "trait", CHROMOSOME, POSITION, "variant_id"]
-    top = rows.select(columns).sort(order, descending=[True] + [False] * 4).head(MOST_CLUMPS).collect(engine="streaming")
-    counts = rows.select(pl.len(), pl.col("trait").n_unique().alias("traits")).collect(engine="streaming").row(0)
-    section = Section(headline("Clumps", output), highlights=[(f"{counts[0]:,}", "clumps")])
-    if top.height == 0:
-        section.blocks.append(Note("No variant has a p-value small enough to begin a clump."))
-        return section
-    text = f"{counts[0]:,} clumps" + (f" of {counts[1]:,} traits" if counts[1] > 1 else "")
-    text += f"; those with the {MOST_CLUMPS} smallest p-values are shown" if counts[0] > MOST_CLUMPS else ""
-    members = "members are the variants that an index variant stands for by linkage, itself not counted"
-    section.blocks.append(locus_table(top, ["members"], f"{text}. Each row is an index variant; {members}."))
-    return section
+class Loci(Finding):
+    """Regional plots of an output of linkage around index variants."""
+
+    place = 300
+    columns = (CHROMOSOME, POSITION, *LINKED)
+    any_of = P_VALUES
+
+    def show(self, output: str, evidence: Evidence) -> Iterator[Section]:
+        """One section."""
+        yield regions(output, evidence.outputs)
 
 
 def regions(output: str, outputs: Outputs) -> Section:

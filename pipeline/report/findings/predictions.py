@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 import numpy as np
 import polars as pl
@@ -10,9 +10,23 @@ import polars.selectors as cs
 
 from pipeline.kernels.metrics import accuracy, auc, r2, rmse
 from pipeline.report import plots
+from pipeline.report.finding import Evidence, Finding
 from pipeline.report.pieces import Figure, Grid, Note, Section, headline, number_text
+from pipeline.report.splits import auc_interval, by_split, judged_split, split_style
 
-SPLIT_STYLES = {"train": "s6", "validation": "s3", "test": "s0"}
+
+class Predictions(Finding):
+    """Figures of an output with a prediction, or with one for each of several classes."""
+
+    place = 700
+
+    def applies(self, columns: Set[str]) -> bool:
+        """Whether it has predictions."""
+        return "prediction" in columns or sum(name.startswith("prediction_") for name in columns) > 1
+
+    def show(self, output: str, evidence: Evidence) -> Iterator[Section]:
+        """One section; none where no column could be what was predicted."""
+        yield from predictions(output, evidence.outputs[output])
 
 
 def predictions(output: str, rows: pl.LazyFrame) -> Iterator[Section]:
@@ -44,32 +58,20 @@ def _target(rows: pl.LazyFrame, candidates: list[str]) -> str:
     return next((name for name, fits in zip(reversed(candidates), reversed(two), strict=True) if fits), candidates[-1])
 
 
-def _splits(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Rows by split: train, validation, test, then others by name."""
-    order = {name: number for number, name in enumerate(SPLIT_STYLES)}
-    names = sorted(frame["split"].unique().to_list(), key=lambda name: (order.get(name, len(order)), name))
-    return {name: frame.filter(pl.col("split") == name) for name in names}
-
-
-def _judged(splits: Mapping[str, pl.DataFrame]) -> str:
-    """The split that a model is judged by: test where there is one, else the last."""
-    return "test" if "test" in splits else next(reversed([*splits]), "")
-
-
 def _binary(output: str, target: str, frame: pl.DataFrame) -> Section:
-    section, splits = Section(headline("Predictions", output)), _splits(frame)
+    section, splits = Section(headline("Predictions", output)), by_split(frame)
     if frame.height == 0:
         section.blocks.append(Note(f"No row has both {target} and a prediction."))
         return section
     pairs = {name: (part["truth"].to_numpy(), part["score"].to_numpy()) for name, part in splits.items()}
-    judged = _judged(splits)
+    judged = judged_split(splits)
     curves, legend = [], []
     for name, (truth, score) in pairs.items():
         area = auc(truth, score)
         if not np.isnan(area):
             low, high = auc_interval(area, int(truth.sum()), len(truth))
-            curves.append((_style(name), truth, score))
-            legend.append((_style(name), f"{name}: {area:.3f} ({low:.3f} to {high:.3f}), {int(truth.sum()):,} / {len(truth):,}"))
+            curves.append((split_style(name), truth, score))
+            legend.append((split_style(name), f"{name}: {area:.3f} ({low:.3f} to {high:.3f}), {int(truth.sum()):,} / {len(truth):,}"))
             if name == judged:
                 section.highlights.append((f"{area:.3f}", f"{name} AUC of {target}"))
     if curves:
@@ -90,18 +92,14 @@ def _binary(output: str, target: str, frame: pl.DataFrame) -> Section:
     return section
 
 
-def _style(split: str) -> str:
-    return SPLIT_STYLES.get(split, "s4")
-
-
 def _calibration(pairs: Mapping[str, tuple[plots.Floats, plots.Floats]], judged: str, target: str) -> Iterator[Figure | Grid]:
     """The curve of every split, the Brier scores (1950), and the bins of the split that the model is judged by."""
     order = [*(name for name in pairs if name != judged), judged]
     found = {name: plots.deciles(*pairs[name]) for name in order}
     caption = f"Calibration by split in ten bins of equal size by prediction; dots with 95 % intervals: {judged}."
-    legend = [(_style(name), name) for name in pairs]
+    legend = [(split_style(name), name) for name in pairs]
     yield Figure(
-        plots.calibration([(_style(name), found[name]) for name in order], f"{caption} Its numbers are in the table."), caption, legend
+        plots.calibration([(split_style(name), found[name]) for name in order], f"{caption} Its numbers are in the table."), caption, legend
     )
     rows = []
     for name, (truth, score) in pairs.items():
@@ -119,17 +117,9 @@ def _calibration(pairs: Mapping[str, tuple[plots.Floats, plots.Floats]], judged:
     yield Grid(head, "rrrrrr", cells, f"Calibration of {target}, {judged}, bins from the lowest predictions to the highest.")
 
 
-def auc_interval(area: float, cases: int, rows: int) -> tuple[float, float]:
-    """A 95 % interval of an AUC by its standard error of Hanley & McNeil (1982), Radiology 143:29-36."""
-    first, second = area / (2 - area) - area**2, 2 * area**2 / (1 + area) - area**2
-    controls = rows - cases
-    error = np.sqrt((area * (1 - area) + (cases - 1) * first + (controls - 1) * second) / (cases * controls))
-    return max(area - 1.96 * float(error), 0.0), min(area + 1.96 * float(error), 1.0)
-
-
 def _regression(output: str, target: str, frame: pl.DataFrame) -> Section:
-    section, splits = Section(headline("Predictions", output)), _splits(frame)
-    name = _judged(splits)
+    section, splits = Section(headline("Predictions", output)), by_split(frame)
+    name = judged_split(splits)
     if frame.height == 0:
         section.blocks.append(Note(f"No row has both {target} and a prediction."))
         return section
@@ -146,11 +136,11 @@ def _regression(output: str, target: str, frame: pl.DataFrame) -> Section:
 
 
 def _several(output: str, target: str, frame: pl.DataFrame, classes: list[str]) -> Section:
-    section, splits = Section(headline("Predictions", output)), _splits(frame)
+    section, splits = Section(headline("Predictions", output)), by_split(frame)
     if frame.height == 0:
         section.blocks.append(Note(f"No row has both {target} and predictions."))
         return section
-    name, names = _judged(splits), [column.removeprefix("prediction_") for column in classes]
+    name, names = judged_split(splits), [column.removeprefix("prediction_") for column in classes]
     best = splits[name].select(classes).to_numpy().argmax(axis=1)
     told, truth = np.array(names)[best], splits[name]["truth"].to_numpy()
     right = accuracy(truth, told)

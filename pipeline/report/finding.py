@@ -1,0 +1,81 @@
+"""A finding: what the outputs of a run show, as sections of its page. One file under findings/ a finding, found by being there."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, ClassVar
+
+import polars as pl
+
+from pipeline.report.pieces import Section
+
+OWN = "pipeline.report.findings"
+GROUP = "pipeline.findings"
+
+Outputs = Mapping[str, pl.LazyFrame]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a run left to be shown: the outputs that can be read, as rows by output, and the metrics of its stages, by stage."""
+
+    outputs: Outputs
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def columns(self) -> Mapping[str, frozenset[str]]:
+        """The columns of every output."""
+        return {output: frozenset(rows.collect_schema().names()) for output, rows in self.outputs.items()}
+
+
+class Finding:
+    """Base of all findings: a section for every output that has all of `columns`, and one at least of `any_of` where it names some.
+
+    `place` is where on the page it stands, from low to high. A finding about metrics, or about several outputs at once, has its own
+    `sections`.
+    """
+
+    place: ClassVar[int] = 850  # after the package's own findings on outputs, before the metrics
+    columns: ClassVar[tuple[str, ...]] = ()
+    any_of: ClassVar[tuple[str, ...]] = ()
+
+    def applies(self, columns: Set[str]) -> bool:
+        """Whether the finding is about an output of these columns."""
+        declared = bool(self.columns or self.any_of)
+        return declared and columns >= {*self.columns} and (not self.any_of or not columns.isdisjoint(self.any_of))
+
+    def sections(self, evidence: Evidence) -> Iterator[Section]:
+        """The sections of all outputs that it is about, in the order of the outputs."""
+        for output, columns in evidence.columns.items():
+            if self.applies(columns):
+                yield from self.show(output, evidence)
+
+    def show(self, output: str, evidence: Evidence) -> Iterable[Section]:
+        """The sections of one output."""
+        raise NotImplementedError(f"{type(self).__name__} has no show")
+
+
+@cache
+def findings() -> tuple[Finding, ...]:
+    """All findings in the order of the page: those defined in the files here, and in modules of the entry point pipeline.findings."""
+    own = [f"{OWN}.{file.stem}" for file in sorted((Path(__file__).parent / "findings").glob("[a-z]*.py"))]
+    others = sorted(entry.value.split(":")[0] for entry in entry_points(group=GROUP))
+    found = [finding for module in (*own, *others) for finding in defined_in(module)]
+    return tuple(sorted(found, key=lambda finding: finding.place))
+
+
+def defined_in(module: str) -> list[Finding]:
+    """The findings that a module defines."""
+    values = vars(importlib.import_module(module)).values()
+    return [value() for value in values if isinstance(value, type) and issubclass(value, Finding) and value.__module__ == module]
+
+
+def sections(evidence: Evidence) -> Iterator[Section]:
+    """What all findings say."""
+    for finding in findings():
+        yield from finding.sections(evidence)

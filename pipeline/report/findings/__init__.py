@@ -1,0 +1,1 @@
+"""What a report page says about the outputs of a run: one file a finding."""

@@ -1,0 +1,35 @@
+"""What the stages of models measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipeline.report.finding import Evidence, Finding
+from pipeline.report.pieces import Grid, Section, number_text
+
+
+class Metrics(Finding):
+    """A table per model stage, a row per split; what is not of that shape is written as it is."""
+
+    place = 900
+
+    def sections(self, evidence: Evidence) -> Iterator[Section]:
+        """One section for all stages that measured anything."""
+        section = Section("Metrics")
+        for stage, value in evidence.metrics.items():
+            rows = value if isinstance(value, Mapping) and all(isinstance(row, Mapping) for row in value.values()) else {"": value}
+            cells = {name: row if isinstance(row, Mapping) else {"value": row} for name, row in rows.items()}
+            names = list(dict.fromkeys(name for row in cells.values() for name in row))
+            body = [[split, *(_text(row.get(name)) for name in names)] for split, row in cells.items()]
+            if names:
+                section.blocks.append(Grid(("split", *map(str, names)), "l" + "r" * len(names), body, f"Stage {stage}."))
+        if section.blocks:
+            yield section
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float) and abs(value) < 10:
+        return f"{value:.4f}"
+    return number_text(value) if value is None or isinstance(value, int | float | str) else json.dumps(value, default=str)

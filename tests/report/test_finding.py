@@ -1,0 +1,63 @@
+"""finding."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
+import polars as pl
+import pytest
+
+from pipeline.report import finding
+from pipeline.report.finding import Evidence, Finding, findings, sections
+from pipeline.report.pieces import Note, Section
+
+FOLDER = Path(finding.__file__).parent / "findings"
+
+
+class Weather(Finding):
+    columns = ("day",)
+    any_of = ("rain", "snow")
+
+    def show(self, output: str, evidence: Evidence) -> Iterator[Section]:
+        yield Section(output, [Note(", ".join(sorted(evidence.columns[output])))])
+
+
+@pytest.fixture
+def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A package beside ours, which adds a finding by its entry point."""
+    module = ModuleType("weather_report")
+    vars(module)["Weather"] = type("Weather", (Weather,), {"__module__": "weather_report"})
+    monkeypatch.setitem(sys.modules, "weather_report", module)
+    point = EntryPoint("weather", "weather_report", finding.GROUP)
+    monkeypatch.setattr(finding, "entry_points", lambda group: [point] if group == finding.GROUP else [])
+    findings.cache_clear()
+    yield module
+    findings.cache_clear()
+
+
+def test_findings__are_the_files_of_their_folder_in_the_order_of_the_page() -> None:
+    modules = {type(one).__module__.rpartition(".")[2] for one in findings()}
+    assert modules == {file.stem for file in FOLDER.glob("[a-z]*.py")}
+    places = [one.place for one in findings()]
+    assert places == sorted(set(places))
+
+
+def test_finding__is_about_outputs_of_its_columns() -> None:
+    weather = Weather()
+    assert weather.applies({"day", "rain", "wind"})
+    assert not weather.applies({"day", "wind"})
+    assert not weather.applies({"rain", "snow"})
+    assert not Finding().applies({"day"})
+    tables = {"dry": pl.LazyFrame({"day": [1]}), "wet": pl.LazyFrame({"day": [1], "rain": [2.0]})}
+    assert [section.title for section in weather.sections(Evidence(tables))] == ["wet"]
+
+
+@pytest.mark.usefixtures("added")
+def test_findings__of_another_package_stand_before_the_metrics() -> None:
+    importance = pl.LazyFrame({"feature": ["age"], "gain": [1.0]})
+    evidence = Evidence({"wet": pl.LazyFrame({"day": [1], "snow": [2.0]}), "weights": importance}, {"model": {"auc": 0.5}})
+    assert [section.title for section in sections(evidence)] == ["Feature importance: weights", "wet", "Metrics"]
