@@ -25,6 +25,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from pipeline.errors import InputError, JobError, near
 from pipeline.files import absolute, beside, exists, is_folder, is_url, local_path, matching, names, parent, stamp
+from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.steps import Source
 
@@ -45,6 +46,7 @@ class InputFormat(BaseModel):
     suffixes: ClassVar[tuple[str, ...]] = ()  # which files of a folder are meant
     asides: ClassVar[frozenset[str]] = frozenset({"path", "parts"})  # keys that say nothing of the rows that a file holds
     in_place: ClassVar[bool] = False  # whether only files of a disk can be read: by compiled code, or piece by piece
+    counts: ClassVar[Mapping[str, Count]] = {}  # the words for what is counted while it reads
 
     path: Paths
     parts: int | None = Field(None, ge=1, le=100_000, description="Parts to cut the table into; chosen by size where it is not given.")

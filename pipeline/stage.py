@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.errors import StageError, near, under
 from pipeline.sql.expression import check_filter
+from pipeline.tables.counts import Count
 from pipeline.tables.names import ColumnName as ColumnName  # this module is the door for authors of stages
 from pipeline.tables.names import ColumnNames as ColumnNames
 from pipeline.tables.part import Part, Schema, empty_part
@@ -51,6 +52,7 @@ class Stage(BaseModel):
     name: ClassVar[str] = ""
     version: ClassVar[int] = 1
     roles: ClassVar[tuple[str, ...]] = ("rows",)
+    counts: ClassVar[Mapping[str, Count]] = {}  # the words for what its tasks count
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Take `name` and `version` out of the class statement."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,7 @@ from pipeline.format import InputFormat
 from pipeline.formats._plink.pgen_files import PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
 from pipeline.genome.builds import Build, build_field
 from pipeline.kernels.genotypes import packed_width
+from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 
 BLOCK_BYTES = 1 << 18  # of calls of a byte each: stays in a core's cache
@@ -159,6 +160,10 @@ class PgenInput(InputFormat):
     suffixes = (".pgen",)
     asides = InputFormat.asides | {"build"}
     in_place = True
+    counts: ClassVar[Mapping[str, Count]] = {
+        "variants_with_phase": Count("variants with phase"),
+        "variants_with_dosages": Count("variants with dosages"),
+    }
 
     field: Literal["calls", "dosages"] = Field("calls", description="calls: hard calls of two bits. dosages: ALT dosages as float32.")
     build: Build = build_field()

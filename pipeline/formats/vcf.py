@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import polars as pl
 from pydantic import AfterValidator, BeforeValidator
@@ -20,6 +20,7 @@ from pipeline.formats._vcf.header import VcfHeader, read_header
 from pipeline.formats._vcf.region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
 from pipeline.formats._vcf.text import VARIANT_COLUMNS, Field, concat_records, parse_records
 from pipeline.genome.builds import Build, build_field
+from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 
 ARRAYS = {"calls": "calls", "dosages": "alt_dosages"}
@@ -71,6 +72,16 @@ class VcfInput(InputFormat):
     suffixes = (".vcf", ".vcf.gz", ".vcf.bgz")
     asides = InputFormat.asides | {"build", "imported"}
     in_place = True
+    counts: ClassVar[Mapping[str, Count]] = {
+        "records": Count("records"),
+        "multi_allelic": Count("with several ALT alleles"),
+        "monomorphic": Count("without an ALT allele"),
+        "symbolic": Count("symbolic alleles"),
+        "without_gt": Count("without genotypes"),
+        "without_ds": Count("without dosages"),
+        "half_missing_calls": Count("half-missing calls (taken as missing)"),
+        "haploid_calls": Count("haploid calls"),
+    }
 
     field: Field = Key(
         "calls", description="calls: hard calls of GT. dosages: ALT dosages of DS; a record without DS is missing throughout."

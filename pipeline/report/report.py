@@ -12,33 +12,12 @@ from urllib.parse import unquote
 import polars as pl
 
 from pipeline.report.finding import Evidence, sections
-from pipeline.report.pieces import Grid, Note, Section, Tally, bytes_text, number_text, seconds_text
+from pipeline.report.pieces import Grid, Note, Section, bytes_text, number_text, seconds_text
+from pipeline.report.tallies import tallies
 from pipeline.results.manifest import Entry
 from pipeline.running.execute import Executed
 from pipeline.running.record import RunRecord
 from pipeline.tables.columns import VOCABULARY
-
-WORDS = {
-    "variants_in": "variants read", "variants_out": "variants kept", "people_in": "people read", "people_out": "people kept",
-    "low_call_rate": "call rate too low", "low_maf": "allele too rare", "out_of_hardy_weinberg": "out of Hardy-Weinberg equilibrium",
-    "extreme_inbreeding": "inbreeding beyond its limit", "duplicate_variants": "at the place and with the alleles of another",
-    "in_linkage": "in linkage with one that is kept", "related": "related to someone who is kept",
-    "not_varying": "without variation", "unplaced": "without a place",
-    "related_pairs": "pairs above the limit", "pairs_without_kinship": "pairs without a kinship",
-    "records": "records", "multi_allelic": "with several ALT alleles", "monomorphic": "without an ALT allele",
-    "symbolic": "symbolic alleles", "without_gt": "without genotypes", "half_missing_calls": "half-missing calls (taken as missing)",
-    "haploid_calls": "haploid calls", "without_ds": "without dosages",
-    "matched": "rows with a partner", "multiplied": "more rows by several partners", "lost": "rows without a partner",
-    "variants_used": "variants used", "people": "people", "features": "features", "trees_used": "trees used",
-    "unmatched": "without a partner", "weights_unmatched": "weights without a variant", "other_alleles": "with other alleles",
-}  # fmt: skip
-"""Plain words for the names of counts."""
-
-NEVER_LEFT_OUT = ("lost", "multiplied", "low_call_rate", "low_maf", "out_of_hardy_weinberg", "in_linkage", "related")
-"""Counts that are shown where they are 0, too."""
-
-ASIDE = ("duplicate_variants", "related_pairs", "pairs_without_kinship")
-"""Counts of what was noticed and kept: no step of a funnel."""
 
 
 def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
@@ -46,7 +25,7 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
     document = record.document()
     notes = list[str]()
     shown = list(sections(Evidence(_opened(executed.entries, folder, notes), executed.metrics)))
-    shown += (section for section in _counts(record) if section.blocks)
+    shown += (section for section in tallies(record) if section.blocks)
     shown += [_stages(document), _outputs(executed.entries)]
     highlights = [(seconds_text(document["seconds"]), "wall time"), *(entry for section in shown for entry in section.highlights)]
     job = record.plan.job
@@ -116,40 +95,6 @@ def _read(path: str, output: str) -> pl.LazyFrame:
     trait = unquote(PurePosixPath(path).name.removesuffix(".tsv.gz").removeprefix(output).removeprefix("."))
     named = [pl.coalesce("rsid", "variant_id").alias("variant_id")] if "rsid" in rows.collect_schema().names() else []
     return rows.with_columns(*named, *([pl.lit(trait).alias("trait")] if trait else []))
-
-
-def _counts(record: RunRecord) -> tuple[Section, Section]:
-    """What the stages counted: funnels where something went in and came out, in the order of the stages, and tables of the rest."""
-    funnels, others = Section("Quality control"), Section("Counts")
-    for name, account in record.accounts.items():
-        counts = {what: count for what, count in account.counts.items() if count or what in NEVER_LEFT_OUT}
-        title = f"{name} ({account.use})" if account.use != name else name
-        unit = next((what.removesuffix("_in") for what in account.counts if what.endswith("_in")), None)
-        steps = _funnel(counts, unit) if unit else []
-        plain = [(_words(what), number_text(count)) for what, count in counts.items() if not steps or what in ASIDE]
-        if steps or plain:
-            (funnels if steps else others).blocks.append(Tally(title, [*steps, *plain]))
-    return funnels, others
-
-
-def _funnel(counts: Mapping[str, int], unit: str) -> list[tuple[str, str] | tuple[str, str, float, float]]:
-    """The steps from what went in to what came out; none where the counts between do not add up to the difference."""
-    start, end = counts.get(f"{unit}_in", 0), counts.get(f"{unit}_out", 0)
-    fell = {what: count for what, count in counts.items() if what not in (f"{unit}_in", f"{unit}_out", *ASIDE)}
-    if start <= 0 or start - sum(fell.values()) != end:
-        return []
-    steps, left = list[tuple[str, str] | tuple[str, str, float, float]](), start
-    steps.append((_words(f"{unit}_in"), number_text(start), 1.0, 0.0))
-    for what, count in fell.items():
-        left -= count
-        steps.append((_words(what), f"−{count:,}", left / start, count / start))
-    return [*steps, (_words(f"{unit}_out"), number_text(end), end / start, 0.0)]
-
-
-def _words(name: str) -> str:
-    unit, _, of = name.partition("_")
-    rest = f"{unit}, {of}" if unit in ("people", "rows", "tested", "kept") and of else name.replace("_", " ")
-    return WORDS.get(name, rest)
 
 
 def _stages(document: Mapping[str, Any]) -> Section:

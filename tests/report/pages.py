@@ -13,11 +13,14 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
+from pipeline.format import InputFormat, format_class, format_files
 from pipeline.plan.plan import Plan
+from pipeline.registry import stage_class, stage_files
 from pipeline.report.report import write_report
 from pipeline.results.manifest import Entry
 from pipeline.running.execute import Executed
 from pipeline.running.record import Account, RunRecord
+from pipeline.stage import Stage
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -58,9 +61,17 @@ class Page(HTMLParser):
 
 
 def record_of(accounts: Mapping[str, Account] | None = None, title: str | None = "A scan") -> RunRecord:
-    stages = [SimpleNamespace(spec=SimpleNamespace(name=name, use="some_use", inputs={"rows": "cohort"})) for name in ("passed", "model")]
+    uses = {account.name: account.use for account in (accounts or {}).values()}
+    made = {name: stage_class(use).model_construct() if use in stage_files() else Stage() for name, use in uses.items()}
+    made = {"passed": Stage(), "model": Stage()} | {name: stage for name, stage in made.items() if uses[name] not in format_files()}
+    stages = [
+        SimpleNamespace(spec=SimpleNamespace(name=name, use="some_use", inputs={"rows": "cohort"}, stage=stage))
+        for name, stage in made.items()
+    ]
+    readers = {name: format_class(use, InputFormat) for name, use in uses.items() if use in format_files()}
+    inputs = {name: SimpleNamespace(reader=reader) for name, reader in readers.items()}
     raw = {"job": "genomics", "title": title, "stages": [{"use": "variant_qc", "min_hwe_p": 1e-6}]}
-    job = SimpleNamespace(name="genomics", title=title, description=None, raw=raw)
+    job = SimpleNamespace(name="genomics", title=title, description=None, raw=raw, inputs=inputs)
     plan = cast(Plan, SimpleNamespace(job=job, backend="cpu", inputs={"cohort": None}, stages=stages, fingerprints={}))
     record = RunRecord("20261121T093012Z-3f2a9c", plan, {"kind": "local", "workers": 1}, datetime(2026, 11, 21, 9, 30, tzinfo=UTC))
     record.accounts = dict(accounts or {})

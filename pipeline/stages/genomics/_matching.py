@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from pipeline.errors import DataError
+from pipeline.tables.counts import Count
 
 
 class Matches(NamedTuple):
@@ -41,6 +42,16 @@ class Matches(NamedTuple):
                 f"{int(several.sum())} {what} meet several variants of the genotype table each, such as "
                 f"{names[int(several.argmax())]!r}. Use drop_duplicates by variant_id, ref and alt before, or give each an id of its own."
             )
+
+    @staticmethod
+    def words(what: str) -> dict[str, Count]:
+        """The words for what `counts` gives."""
+        return {
+            f"{what}_in": Count(f"{what} in"),
+            f"{what}_unmatched": Count(f"{what} without a variant"),
+            "other_alleles": Count("with other alleles"),
+            f"{what}_out": Count(f"{what} out"),
+        }
 
     def counts(self, what: str) -> dict[str, int]:
         """How many rows of the other table there are, have no variant, have one of other alleles only, and are used."""

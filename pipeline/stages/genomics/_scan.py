@@ -5,7 +5,7 @@ A scan gives `build`, its model of the people that share a missingness, and `tes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -13,23 +13,18 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend.arrays import array_module, to_host
+from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import chromosome_kind
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
 from pipeline.kernels.genotypes import Array
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_array, need_columns, need_numeric
+from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, Tested, named_variants, words_column
 from pipeline.stages.genomics._sheet import SEX, Sheet, read_sheet
 from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, added_counts, take
 from pipeline.tables.table import Table
-
-COLUMNS = (
-    "chromosome", "base_pair_location", "effect_allele", "other_allele", "beta", "standard_error", "effect_allele_frequency", "p_value",
-    "neg_log_10_p_value", "variant_id", "n", "trait", "statistic", "test", "reason",
-)  # fmt: skip
-_SCHEMA = {name: VOCABULARY[name].dtype for name in COLUMNS}
-NUMBERS = ("beta", "standard_error", "effect_allele_frequency", "p_value", "neg_log_10_p_value", "statistic")
 
 NO_SEX = "no sex is known for the people, which X and Y need"
 NOT_DIPLOID = "dominant and recessive coding need two copies of the chromosome"
@@ -52,39 +47,6 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class Tested:
-    """Results to keep, each array one value a row, by variant and then by trait; NaN stands for null."""
-
-    variant: Array
-    """Place in the block."""
-    trait: Array
-    """Place in the model's traits."""
-    numbers: Mapping[str, Array]
-    """`float64` by name: beta, standard_error, effect_allele_frequency, p_value, neg_log_10_p_value, statistic."""
-    n: Array
-    test: Array
-    """Place in the scan's `tests`."""
-    reason: Array
-    """Place in the scan's `reasons`, 0 where there is a result."""
-    tested: Array
-    """Results of each trait, kept or not, `int64[t]`."""
-
-    @classmethod
-    def joined(cls, blocks: Sequence[Tested], step: int) -> Tested:
-        """The rows of neighbouring blocks of `step` variants each."""
-        if len(blocks) == 1:
-            return blocks[0]
-        xp = array_module(blocks[0].variant)
-        columns = {name: xp.concatenate([getattr(rows, name) for rows in blocks]) for name in ("trait", "n", "test", "reason")}
-        return cls(
-            variant=xp.concatenate([rows.variant + i * step for i, rows in enumerate(blocks)]),
-            numbers={name: xp.concatenate([rows.numbers[name] for rows in blocks]) for name in NUMBERS},
-            tested=sum(rows.tested for rows in blocks),
-            **columns,
-        )
-
-
-@dataclass(frozen=True)
 class FittedTraits:
     """The sheets of the traits that are missing for the same people, and their models of all people."""
 
@@ -96,6 +58,12 @@ class Scan(Whole):
     """Base of the scans: one test of every variant with each trait."""
 
     roles = ("genotypes", "samples")
+    counts: ClassVar[Mapping[str, Count]] = {
+        "people_of_unknown_sex": Count("people of unknown sex"),
+        "people_*": Count("people, *"),
+        "tested_*": Count("tested, *"),
+        "kept_*": Count("kept, *"),
+    }
     tests: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = ("",)
     results: ClassVar[int] = 1 << 21  # of variants and traits that are held at once: an array of them is 16 MB
@@ -139,7 +107,7 @@ class Scan(Whole):
         for names, what in ((self.traits, "traits"), (self.covariates, "covariates")):
             if len({*names}) < len(names):
                 raise StageError(f"{', '.join(names)} names a column twice", key=what)
-        return {"": Schema(pl.Schema(_SCHEMA))}
+        return {"": Schema(pl.Schema(SCHEMA))}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Fit what all variants share once, then map over blocks of variants; nothing is exchanged."""
@@ -204,12 +172,12 @@ class Scan(Whole):
         """Rows with no results, or no rows where `max_p` keeps only results."""
         traits = traits if self.max_p == 1 else ()
         rows = [
-            _named(variants).with_columns(
+            named_variants(variants).with_columns(
                 pl.lit(None, VOCABULARY[name].dtype).alias(name) for name in (*NUMBERS, "n")
             ).with_columns(trait=pl.lit(trait), test=pl.lit(self._test_name(0)), reason=pl.lit(reason))
             for trait in traits
         ]  # fmt: skip
-        return Part(pl.concat(rows).select("row", *COLUMNS) if rows else pl.DataFrame(schema={"row": pl.Int64(), **_SCHEMA}))
+        return Part(pl.concat(rows).select("row", *COLUMNS) if rows else pl.DataFrame(schema={"row": pl.Int64(), **SCHEMA}))
 
     def _test_name(self, test: int) -> str:
         return self.tests[test] + ("" if self.coding == "additive" else f" {self.coding}")
@@ -220,25 +188,14 @@ class Scan(Whole):
         """A block's rows as a frame, with `row`, the variant's place in the part."""
         every = len(variant) == variants.height and bool((variant == np.arange(len(variant))).all())
         tests = tuple(self._test_name(i) for i in range(len(self.tests)))
-        named = _named(variants) if every else _named(variants)[variant]
+        named = named_variants(variants) if every else named_variants(variants)[variant]
         return named.with_columns(
             *(pl.Series(name, numbers[name], pl.Float64, nan_to_null=True) for name in NUMBERS),
             pl.Series("n", to_host(rows.n), pl.Int64),
-            _words("trait", traits, to_host(rows.trait)),
-            _words("test", tests, to_host(rows.test)),
-            _words("reason", (None, *self.reasons[1:]), to_host(rows.reason)),
+            words_column("trait", traits, to_host(rows.trait)),
+            words_column("test", tests, to_host(rows.test)),
+            words_column("reason", (None, *self.reasons[1:]), to_host(rows.reason)),
         ).select("row", *COLUMNS)
-
-
-def _named(variants: pl.DataFrame) -> pl.DataFrame:
-    return variants.select("row", "chromosome", "base_pair_location", "variant_id", effect_allele="alt", other_allele="ref")
-
-
-def _words(name: str, words: tuple[str | None, ...], places: Any) -> pl.Series | pl.Expr:
-    """A column of words by their places; one word alone is not spelled out row by row."""
-    if len(places) and (places == places[0]).all():
-        return pl.lit(words[int(places[0])], pl.String).alias(name)
-    return pl.Series(name, words, pl.String).gather(places.astype(np.uint32))
 
 
 def _tally(fitted: FittedTraits) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
@@ -16,6 +16,7 @@ from pipeline.kernels.linkage_pruning import MORE
 from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
 from pipeline.stages.genomics._linkage import chosen_calls, kind_of
 from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.counts import Count
 from pipeline.tables.part import ROW, Part, Schema, take
 from pipeline.tables.table import Table
 
@@ -40,6 +41,12 @@ class Clump(Whole, name="clump", version=1):
     """
 
     roles = ("associations", "genotypes")
+    counts: ClassVar[Mapping[str, Count]] = {
+        "hits": Count("hits"),
+        "unmatched": Count("without a partner"),
+        "clumps": Count("clumps"),
+        "members": Count("members"),
+    }
 
     p1: float = Field(1e-4, gt=0, le=1, description="Greatest p-value that opens a clump.")
     p2: float = Field(1e-2, gt=0, le=1, description="Greatest p-value of a member; at least p1.")

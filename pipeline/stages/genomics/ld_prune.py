@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from zlib import crc32
 
 import numpy as np
@@ -18,6 +18,7 @@ from pipeline.kernels.linkage import Samples
 from pipeline.kernels.linkage_pruning import MORE, Pruned, PruneRule, prune
 from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
 from pipeline.stages.genomics._linkage import chosen_calls
+from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts, take
 from pipeline.tables.table import Table
 
@@ -58,6 +59,13 @@ class LdPrune(Whole, name="ld_prune", version=1):
     """
 
     roles = ("genotypes",)
+    counts: ClassVar[Mapping[str, Count]] = {
+        "variants_in": Count("variants read"),
+        "unplaced": Count("without a place"),
+        "not_varying": Count("without variation"),
+        "in_linkage": Count("in linkage with one that is kept", always=True),
+        "variants_out": Count("variants kept"),
+    }
 
     window_variants: int | None = Field(None, ge=2, description="Variants in a window; give this or window_kb.")
     window_kb: float | None = Field(None, gt=0, le=1_000_000, description="Thousands of base pairs that a window spans.")

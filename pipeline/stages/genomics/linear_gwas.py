@@ -10,7 +10,8 @@ from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.linear_regression import FINE, REASONS, Missing, associate
 from pipeline.kernels.p_values import significant
-from pipeline.stages.genomics._scan import Scan, Tested
+from pipeline.stages.genomics._results import Tested
+from pipeline.stages.genomics._scan import Scan
 from pipeline.stages.genomics._sheet import Sheet
 
 

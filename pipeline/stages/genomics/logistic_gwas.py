@@ -15,7 +15,8 @@ from pipeline.kernels.logistic_regression import TESTS, Method
 from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
 from pipeline.kernels.logistic_score import FINE, REASONS
 from pipeline.stage import Share
-from pipeline.stages.genomics._scan import NUMBERS, Scan, Tested
+from pipeline.stages.genomics._results import NUMBERS, Tested
+from pipeline.stages.genomics._scan import Scan
 from pipeline.stages.genomics._sheet import Sheet
 
 

@@ -45,6 +45,7 @@ class PolygenicScore(Whole, name="polygenic_score", version=1):
     """
 
     roles = ("genotypes", "weights")
+    counts = Matches.words("weights")
 
     missing: Literal["mean", "ignore"] = Field(
         "mean", description="A missing call counts as its variant's mean, twice the effect allele's frequency, or it does not count."

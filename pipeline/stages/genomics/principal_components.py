@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ from pipeline.kernels.relationship import GrmSums, grm, grm_sums, principal_comp
 from pipeline.kernels.standardized import standard_values, variant_products
 from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
 from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, hidden, take
 from pipeline.tables.table import Table
 
@@ -51,6 +52,7 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
     """
 
     roles = ("genotypes",)
+    counts: ClassVar[Mapping[str, Count]] = {"variants_used": Count("variants used"), "people": Count("people")}
 
     components: int = Field(10, ge=1, le=1_000, description="Number of axes.")
     method: Literal["exact", "randomized"] = Field("exact", description="The whole relationship matrix, or a few passes over the calls.")

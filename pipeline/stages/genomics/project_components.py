@@ -42,6 +42,7 @@ class ProjectComponents(Whole, name="project_components", version=1):
     """
 
     roles = ("genotypes", "loadings")
+    counts = Matches.words("loadings")
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row per person, with the axes of the loadings."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,7 @@ from pipeline.kernels.kinship import kinship, pair_counts, pair_members, unrelat
 from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
 from pipeline.stages.genomics._people import autosomal_calls, keep_people
 from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -40,6 +41,13 @@ class Relatedness(Whole, name="relatedness", version=1):
     """
 
     roles = ("genotypes",)
+    counts: ClassVar[Mapping[str, Count]] = {
+        "people_in": Count("people read"),
+        "related_pairs": Count("pairs above the limit", aside=True),
+        "pairs_without_kinship": Count("pairs without a kinship", aside=True),
+        "related": Count("related to someone who is kept", always=True),
+        "people_out": Count("people kept"),
+    }
 
     max_kinship: float = Field(0.0884, ge=0, le=0.5, description="Largest kinship that two people who stay may have; 0.0884 is 2nd degree.")
     min_kinship: float | None = Field(

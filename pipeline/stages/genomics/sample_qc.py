@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from pipeline.kernels.variant_quality import MALE, People
 from pipeline.stage import Context, Outcome, Share, Whole, need_array, need_columns
 from pipeline.stages.genomics._people import check_sex, counted_people, keep_people, special_rows
 from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -40,6 +41,12 @@ class SampleQc(Whole, name="sample_qc", version=2):
     """
 
     roles = ("genotypes",)
+    counts: ClassVar[Mapping[str, Count]] = {
+        "people_in": Count("people read"),
+        "low_call_rate": Count("call rate too low", always=True),
+        "extreme_inbreeding": Count("inbreeding beyond its limit"),
+        "people_out": Count("people kept"),
+    }
 
     min_call_rate: Share = Field(0.0, description="Least share of variants with a call.")
     max_abs_inbreeding: float | None = Field(None, ge=0, description="Largest |inbreeding|; any where it is not given.")

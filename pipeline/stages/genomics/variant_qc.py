@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from pipeline.kernels.variant_quality import People, variant_quality
 from pipeline.stage import Context, Outcome, Share, Whole, need_array, need_columns
 from pipeline.stages.genomics._people import check_sex, counted_people, special_rows
 from pipeline.tables.columns import VOCABULARY
+from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, take
 from pipeline.tables.table import Table
 
@@ -38,6 +39,13 @@ class VariantQc(Whole, name="variant_qc", version=2):
     """
 
     roles = ("genotypes",)
+    counts: ClassVar[Mapping[str, Count]] = {
+        "variants_in": Count("variants read"),
+        "low_call_rate": Count("call rate too low", always=True),
+        "low_maf": Count("allele too rare", always=True),
+        "out_of_hardy_weinberg": Count("out of Hardy-Weinberg equilibrium", always=True),
+        "variants_out": Count("variants kept"),
+    }
 
     min_call_rate: Share = Field(0.0, description="Least share of people with a call.")
     min_maf: float = Field(0.0, ge=0, le=0.5, description="Least frequency of the rarer allele.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import polars as pl
 from pydantic import Field
@@ -14,6 +14,7 @@ from pipeline.stage import ColumnName, Context, Outcome, Whole, need_columns
 from pipeline.stages.models._task import Task
 from pipeline.stages.models._training import train_here
 from pipeline.stages.models._training_dask import train_over_workers
+from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
@@ -34,6 +35,7 @@ class Xgboost(Whole, name="xgboost", version=1):
     """
 
     roles = ("rows",)
+    counts: ClassVar[Mapping[str, Count]] = {"features": Count("features"), "trees_used": Count("trees used"), "rows_*": Count("rows, *")}
 
     target: ColumnName = Field(description="Column to predict; 0 and 1 for a binary objective.")
     key: ColumnName = Field(description="Column that names a row; it is not a feature, and its order is the order of training.")

@@ -13,6 +13,7 @@ from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect
 from pipeline.errors import DataError, StageError
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, need_columns
+from pipeline.tables.counts import Count
 from pipeline.tables.part import ROW, Part, Schema
 from pipeline.tables.table import Table, together
 
@@ -32,6 +33,11 @@ class Join(Stage, name="join", version=1):
     """
 
     roles: ClassVar[tuple[str, ...]] = ("left", "right")
+    counts: ClassVar[Mapping[str, Count]] = {
+        "matched": Count("rows with a partner"),
+        "multiplied": Count("more rows by several partners", always=True),
+        "lost": Count("rows without a partner", always=True),
+    }
 
     on: ColumnNames | dict[ColumnName, ColumnName] = Field(
         description="Key columns; {left name: right name} where they are named differently."
