@@ -18,7 +18,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -131,6 +131,13 @@ class OutputFormat(BaseModel):
     def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
         """Write one part to a local path that does not exist yet."""
         raise NotImplementedError(f"{type(self).__name__} has no write")
+
+    def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame | None:
+        """The rows of a file that was written, for the report; None where it holds none that a report can read.
+
+        `source` is its path or its bytes, `rest` its name after the output's, `dtypes` are those of the table's plain columns.
+        """
+        return None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import polars as pl
 from pydantic import Field
@@ -118,3 +119,8 @@ class CsvOutput(OutputFormat):
     def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
         """Write one part's frame; arrays have no place in text and are left out."""
         part.frame.write_csv(path, separator=self.separator, null_value=self.null_value)
+
+    def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+        """The file's rows."""
+        nulls = self.null_value or None
+        return pl.scan_csv(source, separator=self.separator, null_values=nulls, schema_overrides=dtypes, infer_schema_length=None)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import polars as pl
 
@@ -118,6 +118,15 @@ class GwasSsfOutput(JoinedOutput):
             join_files(f"{stem}.{member}.gz-meta.yaml", [], before=self._metadata(Path(f"{stem}.{member}.gz"), whole).encode())
             files |= {f".{member}.gz": whole.rows, f".{member}.gz-meta.yaml": None}
         return files
+
+    def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame | None:
+        """A trait's rows, with its name and the variants' own; None for metadata."""
+        if not rest.endswith(".tsv.gz"):
+            return None
+        rows = pl.scan_csv(source, separator="\t", null_values="#NA", schema_overrides=dtypes, quote_char=None, infer_schema_length=None)
+        trait = unquote(rest.removesuffix(".tsv.gz").removeprefix("."))
+        named = [pl.coalesce("rsid", "variant_id").alias("variant_id")] if "rsid" in rows.collect_schema().names() else []
+        return rows.with_columns(*named, *([pl.lit(trait).alias("trait")] if trait else []))
 
     def _metadata(self, file: Path, whole: _Written) -> str:
         """The fields of the standard's metadata that are known here, as YAML."""

@@ -156,3 +156,7 @@ class ParquetOutput(OutputFormat):
         else:
             codec = "zstd" if self.compression == "auto" else self.compression
             frame.write_parquet(path, compression=codec, row_group_size=ROW_GROUP)
+
+    def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+        """The file's rows; it knows its types."""
+        return pl.scan_parquet(source)

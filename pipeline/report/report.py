@@ -7,24 +7,21 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import unquote
-
-import polars as pl
 
 from pipeline.report.finding import Evidence, sections
 from pipeline.report.pieces import Grid, Note, Section, bytes_text, number_text, seconds_text
+from pipeline.report.reading import by_output, opened
 from pipeline.report.tallies import tallies
 from pipeline.results.manifest import Entry
 from pipeline.running.execute import Executed
 from pipeline.running.record import RunRecord
-from pipeline.tables.columns import VOCABULARY
 
 
 def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
     """The page as HTML text. `folder` is the run's folder or URL, which the paths of `executed.entries` are relative to."""
     document = record.document()
     notes = list[str]()
-    shown = list(sections(Evidence(_opened(executed.entries, folder, notes), executed.metrics)))
+    shown = list(sections(Evidence(opened(record.plan, executed.entries, folder, notes), executed.metrics)))
     shown += (section for section in tallies(record) if section.blocks)
     shown += [_stages(document), _outputs(executed.entries)]
     highlights = [(seconds_text(document["seconds"]), "wall time"), *(entry for section in shown for entry in section.highlights)]
@@ -35,7 +32,7 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
         description=job.raw.get("description"),
         record=document,
         highlights=highlights,
-        rows={name: number_text(sum(entry.rows or 0 for entry in entries)) for name, entries in _by_output(executed.entries).items()},
+        rows={name: number_text(sum(entry.rows or 0 for entry in entries)) for name, entries in by_output(executed.entries).items()},
         sections=shown,
         warnings=[*document["warnings"], *notes],
         about=_about(document),
@@ -52,49 +49,6 @@ def _template() -> Any:
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined, auto_reload=False
     )
     return environment.get_template("report.html.j2")
-
-
-def _by_output(entries: list[Entry]) -> dict[str, list[Entry]]:
-    """Tables' files by output: the first piece of their paths."""
-    found: dict[str, list[Entry]] = {}
-    for entry in entries:
-        found.setdefault(entry.path.split("/")[0], []).append(entry)
-    return found
-
-
-def _opened(entries: list[Entry], folder: str, notes: list[str]) -> dict[str, pl.LazyFrame]:
-    """Every output written as Parquet, CSV or GWAS-SSF, to be read; what cannot be read gets a note."""
-    opened = {}
-    for name, files in _by_output(entries).items():
-        tables = [entry.path for entry in files if not entry.path.endswith(".gz-meta.yaml")]
-        paths = sorted(f"{folder.rstrip('/')}/{path}" for path in tables)
-        if paths and all(path.endswith((".parquet", ".csv", ".tsv.gz")) for path in paths):
-            try:
-                opened[name] = pl.concat([_read(path, name) for path in paths])
-                opened[name].collect_schema()
-            except (OSError, pl.exceptions.PolarsError) as error:
-                notes.append(f"output {name} could not be read for this page: {error}")
-                del opened[name]
-    return opened
-
-
-def _read(path: str, output: str) -> pl.LazyFrame:
-    source: Any = path
-    if "://" in path:
-        import fsspec
-
-        with fsspec.open(path, "rb") as file:
-            source = io.BytesIO(file.read())
-    if path.endswith(".parquet"):
-        return pl.scan_parquet(source)
-    # A table's types are known by its columns' names where they are in the vocabulary; chromosome 1 is text.
-    known = {name: column.dtype for name, column in VOCABULARY.items()}
-    if path.endswith(".csv"):
-        return pl.scan_csv(source, schema_overrides=known, infer_schema_length=None)
-    rows = pl.scan_csv(source, separator="\t", null_values="#NA", schema_overrides=known, quote_char=None, infer_schema_length=None)
-    trait = unquote(PurePosixPath(path).name.removesuffix(".tsv.gz").removeprefix(output).removeprefix("."))
-    named = [pl.coalesce("rsid", "variant_id").alias("variant_id")] if "rsid" in rows.collect_schema().names() else []
-    return rows.with_columns(*named, *([pl.lit(trait).alias("trait")] if trait else []))
 
 
 def _stages(document: Mapping[str, Any]) -> Section:
@@ -118,7 +72,7 @@ def _stages(document: Mapping[str, Any]) -> Section:
 def _outputs(entries: list[Entry]) -> Section:
     rows = [
         (name, number_text(sum(entry.rows or 0 for entry in files)), str(len(files)), ", ".join(sorted({_suffix(e) for e in files})))
-        for name, files in _by_output(entries).items()
+        for name, files in by_output(entries).items()
     ]
     table = Grid(("output", "rows", "files", "format"), "lrrl", rows)
     return Section("Outputs", [table if rows else Note("The job has no outputs.")])

@@ -13,7 +13,9 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from pipeline.format import InputFormat, format_class, format_files
+from pipeline.format import InputFormat, OutputFormat, format_class, format_files
+from pipeline.formats.csv import CsvOutput
+from pipeline.formats.parquet import ParquetOutput
 from pipeline.plan.plan import Plan
 from pipeline.registry import stage_class, stage_files
 from pipeline.report.report import write_report
@@ -21,6 +23,7 @@ from pipeline.results.manifest import Entry
 from pipeline.running.execute import Executed
 from pipeline.running.record import Account, RunRecord
 from pipeline.stage import Stage
+from pipeline.tables.part import Schema
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -86,8 +89,24 @@ def page_of(folder: Path, outputs: Mapping[str, pl.DataFrame], csv: bool = False
         path = f"{name}/part-00000-ab12{'.csv' if csv else '.parquet'}"
         frame.write_csv(folder / path) if csv else frame.write_parquet(folder / path)
         entries.append(Entry(path, frame.height))
-    executed = Executed(entries, metrics=more.pop("metrics", {}))
-    return write_report(more.pop("record", None) or record_of(**more), executed, str(folder))
+    metrics, record = more.pop("metrics", {}), more.pop("record", None) or record_of(**more)
+    return report_of(entries, outputs, folder, record, CsvOutput() if csv else ParquetOutput(), metrics)
+
+
+def report_of(
+    entries: list[Entry],
+    outputs: Mapping[str, pl.DataFrame],
+    folder: Path | str,
+    record: RunRecord | None = None,
+    writer: OutputFormat | None = None,
+    metrics: Mapping[str, Any] | None = None,
+) -> str:
+    """The page of a run that wrote these files, of outputs that are tables of their names."""
+    record, tables = record or record_of(), {name: Schema(frame.schema) for name, frame in outputs.items()}
+    written = {name: SimpleNamespace(name=name, table=name, writer=writer or ParquetOutput()) for name in outputs}
+    job = SimpleNamespace(**{**vars(record.plan.job), "outputs": written})
+    record.plan = cast(Plan, SimpleNamespace(**{**vars(record.plan), "tables": tables, "job": job}))
+    return write_report(record, Executed(entries, metrics=dict(metrics or {})), str(folder))
 
 
 def scan_of(n: int = 2_000, chromosomes: int = 3, seed: int = 1, trait: str = "ldl") -> pl.DataFrame:

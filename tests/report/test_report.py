@@ -9,13 +9,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+from pipeline.formats.csv import CsvOutput
+from pipeline.formats.gwas_ssf import GwasSsfOutput
+from pipeline.formats.plink import PlinkOutput
 from pipeline.report.pieces import bytes_text, number_text, p_text, seconds_text
-from pipeline.report.report import write_report
 from pipeline.report.svg import ticks
 from pipeline.results.manifest import Entry
-from pipeline.running.execute import Executed
 from pipeline.running.record import Account
-from tests.report.pages import Page, page_of, predictions_of, record_of, scan_of
+from tests.report.pages import Page, page_of, predictions_of, record_of, report_of, scan_of
 
 
 def test_report__is_one_well_formed_page_that_needs_nothing_else(tmp_path: Path) -> None:
@@ -74,9 +75,12 @@ def test_report__reads_csv_and_names_what_it_cannot_read(tmp_path: Path) -> None
     )
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "part.parquet").write_bytes(b"no parquet")
-    html = write_report(record_of(), Executed([Entry("bad/part.parquet", 3), Entry("calls/part.bed", 9)]), str(tmp_path))
+    none = pl.DataFrame({"a": [1]})
+    html = report_of([Entry("bad/part.parquet", 3)], {"bad": none}, tmp_path)
     assert "output bad could not be read for this page" in html
-    assert '<td class="l">bed</td>' in html
+    calls = report_of([Entry("calls/part.bed", 9)], {"calls": none}, tmp_path, writer=PlinkOutput())
+    assert '<td class="l">bed</td>' in calls
+    assert "could not be read" not in calls
 
 
 def test_report__reads_summary_statistics_of_every_trait(tmp_path: Path) -> None:
@@ -90,17 +94,25 @@ def test_report__reads_summary_statistics_of_every_trait(tmp_path: Path) -> None
         blocks = gzip.compress(text[:half].encode()) + gzip.compress(text[half:].encode())  # as bgzip has several members
         (tmp_path / f"gwas/gwas.{trait}.tsv.gz").write_bytes(blocks)
         entries += [Entry(f"gwas/gwas.{trait}.tsv.gz", rows.height), Entry(f"gwas/gwas.{trait}.tsv.gz-meta.yaml")]
-    page = Page(write_report(record_of(), Executed(entries), str(tmp_path)))
+    page = Page(report_of(entries, {"gwas": scan_of()}, tmp_path, writer=GwasSsfOutput()))
     assert "1 of 2,000 variants of ldl have no result" in page.text
     assert "genomic inflation λ" in page.text
     assert "p-values of a/b against chance" in page.text
     assert "rs500" in page.text
 
 
+def test_report__reads_csv_as_it_was_written(tmp_path: Path) -> None:
+    rows = scan_of().with_columns(trait=pl.lit("a;b"))
+    (tmp_path / "gwas").mkdir()
+    rows.write_csv(tmp_path / "gwas/part.csv", separator=";", null_value="-")
+    page = Page(report_of([Entry("gwas/part.csv", rows.height)], {"gwas": rows}, tmp_path, writer=CsvOutput(separator=";", null_value="-")))
+    assert "2,000 variants of a;b" in page.text
+
+
 def test_report__reads_a_folder_that_is_a_url(tmp_path: Path) -> None:
     local = page_of(tmp_path, {"gwas": scan_of()})
     entries = [Entry("gwas/part-00000-ab12.parquet", 2_000)]
-    assert write_report(record_of(), Executed(entries), f"file://{tmp_path}/") == local
+    assert report_of(entries, {"gwas": scan_of()}, f"file://{tmp_path}/") == local
 
 
 @pytest.mark.parametrize(
