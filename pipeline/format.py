@@ -8,22 +8,18 @@ One file under formats/ a format, named like it, with a class of either kind or 
 from __future__ import annotations
 
 import glob
-import importlib
-import re
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self
 
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from pipeline.errors import InputError, JobError, near
+from pipeline.errors import InputError, near
 from pipeline.files import absolute, beside, exists, is_folder, is_url, local_path, matching, names, parent, stamp
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
@@ -181,40 +177,3 @@ def join_files(path: str, pieces: Iterable[str], before: bytes = b"", after: byt
                 shutil.copyfileobj(source, target, 1 << 20)
         target.write(after)
     Path(whole).replace(path)
-
-
-F = TypeVar("F", InputFormat, OutputFormat)
-
-
-@cache
-def format_files() -> dict[str, str]:
-    """Format name to module; third parties add theirs by the entry point pipeline.formats."""
-    own: dict[str, str] = {}
-    for file in (Path(__file__).parent / "formats").glob("[a-z]*.py"):
-        if re.search(r"\((InputFormat|OutputFormat|JoinedOutput)\)", file.read_text(encoding="utf-8")):  # others help several formats
-            own[file.stem] = f"pipeline.formats.{file.stem}"
-    for entry in entry_points(group="pipeline.formats"):
-        if entry.name in own:
-            raise JobError(f"format {entry.name!r} of {entry.value} is already defined in {own[entry.name]}: rename one of them")
-        own[entry.name] = entry.value.split(":")[0]
-    return own
-
-
-def format_class(name: str, kind: type[F]) -> type[F]:
-    """The class that reads (InputFormat) or writes (OutputFormat) a format. Raises JobError, with a near name, where there is none."""
-    files = format_files()
-    if name not in files:
-        raise JobError(f"there is no format {name!r}.{near(name, files)}")
-    for value in vars(importlib.import_module(files[name])).values():
-        if isinstance(value, type) and issubclass(value, kind) and value is not kind and value.__module__ == files[name]:
-            return value
-    verb = "read" if kind is InputFormat else "written"
-    able = [other for other in files if _has(other, kind)]
-    raise JobError(f"format {name!r} cannot be {verb}. Formats that can: {', '.join(sorted(able))}.")
-
-
-def _has(name: str, kind: type[InputFormat] | type[OutputFormat]) -> bool:
-    module = importlib.import_module(format_files()[name])
-    return any(
-        isinstance(v, type) and issubclass(v, kind) and v is not kind and v.__module__ == module.__name__ for v in vars(module).values()
-    )

@@ -5,35 +5,42 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import defaultdict
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from pipeline.errors import JobError, near
-from pipeline.format import format_files
-from pipeline.job.schema import described, format_side, job_schema
+from pipeline.format import InputFormat, OutputFormat
+from pipeline.job.schema import described, job_schema
 from pipeline.job.type_words import branches, schema_of, type_words
-from pipeline.registry import stage_class, stage_files, stage_summary
+from pipeline.registry import FORMATS, STAGES, format_side, stage_class
 from pipeline.stage import Stage
 
 __all__ = ["describe_stage", "job_schema", "list_stages", "stage_reference"]
 
 WIDTH = 110
+OURS = f"{STAGES.package}."
 EXAMPLE = re.compile(r"^Examples?:[ \t]*\n?", re.MULTILINE)
 
 
 def list_stages() -> str:
     """Every stage with its first sentence, in groups, without importing one; and the formats."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for name, module in stage_files().items():
-        parts = module.split(".")
-        groups[parts[-2] if parts[:2] == ["pipeline", "stages"] and len(parts) > 3 else parts[0]].append(name)
-    width = max(map(len, stage_files()), default=0)
+    for name, module in STAGES.modules.items():
+        groups[_group(module)].append(name)
+    width = max(map(len, STAGES.modules), default=0)
     lines = []
     for group in sorted(groups):
-        lines += [group, *(f"  {name:{width}}  {_sentence(stage_summary(name))}".rstrip() for name in sorted(groups[group])), ""]
-    return "\n".join([*lines, f"formats: {', '.join(sorted(format_files()))}", "", "--describe NAME tells more about a stage or a format."])
+        lines += [group, *(f"  {name:{width}}  {_sentence(STAGES.summary(name))}".rstrip() for name in sorted(groups[group])), ""]
+    return "\n".join(
+        [*lines, f"formats: {', '.join(sorted(FORMATS.modules))}", "", "--describe NAME tells more about a stage or a format."]
+    )
+
+
+def _group(module: str) -> str:
+    """The folder of a stage of ours, or the package that another one comes with."""
+    return module.split(".")[-2 if module.startswith(OURS) else 0]
 
 
 def _sentence(text: str) -> str:
@@ -43,20 +50,21 @@ def _sentence(text: str) -> str:
 
 def describe_stage(name: str) -> str:
     """What a stage, or a format, does: its docstring, what it reads, its parameters and an example. Raises JobError for an unknown name."""
-    if name in stage_files():
+    if name in STAGES.modules:
         kind = stage_class(name)
         text, example = _split(described(kind))
         return "\n\n".join(filter(None, (name, text, _reads(kind), _parameters(kind, "parameters"), example)))
-    if name in format_files():
+    if name in FORMATS.modules:
         return "\n\n".join([name, *_format(name)])
-    raise JobError(f"there is no stage or format {name!r}.{near(name, [*stage_files(), *format_files()])}")
+    raise JobError(f"there is no stage or format {name!r}.{near(name, [*STAGES.modules, *FORMATS.modules])}")
 
 
 def stage_reference() -> str:
-    """docs/stages.md: what `describe_stage` says of every stage, group by group."""
+    """docs/stages.md: what `describe_stage` says of every stage of ours, group by group."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for name, module in sorted(stage_files().items()):
-        groups[module.split(".")[-2]].append(name)
+    for name, module in sorted(STAGES.modules.items()):
+        if module.startswith(OURS):
+            groups[_group(module)].append(name)
     lines = ["# Stages", "", "Made from the code by `make schema`. The same is printed by `python -m pipeline.run --describe STAGE`.", ""]
     for group in sorted(groups):
         lines += [f"## {group}", ""]
@@ -67,12 +75,8 @@ def stage_reference() -> str:
 
 def _format(name: str) -> list[str]:
     """A format's two sides."""
-    lines = []
-    sides: tuple[Literal["input", "output"], ...] = ("input", "output")
-    for side in sides:
-        if kind := format_side(name, side):
-            lines += [f"as an {side}: {described(kind)}", _parameters(kind, "keys")]
-    return lines
+    sides = {"input": format_side(name, InputFormat), "output": format_side(name, OutputFormat)}
+    return [text for side, kind in sides.items() if kind for text in (f"as an {side}: {described(kind)}", _parameters(kind, "keys"))]
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import JobError, near
-from pipeline.format import InputFormat, OutputFormat, format_class, format_files
+from pipeline.format import InputFormat, OutputFormat
 from pipeline.job.environment import fill_environment, masked
 from pipeline.job.links import Reading, check_cycles, check_tables, read_roles
 from pipeline.job.override import apply_overrides, stage_name
@@ -20,7 +20,7 @@ from pipeline.job.spec import Input, Job, JobSettings, Output, OutputKeys, Stage
 from pipeline.job.wording import Subject, check_name, check_numbers, report
 from pipeline.job.yaml_text import MAX_BYTES, read_yaml
 from pipeline.job.yaml_tree import Node, Problems, found_text
-from pipeline.registry import stage_class
+from pipeline.registry import FORMATS, format_class, stage_class
 from pipeline.tables.names import Order
 
 SECTIONS = ("inputs", "stages", "outputs")
@@ -135,7 +135,7 @@ class _Loader:
 
     def _input(self, name: str, node: Node) -> Input | None:
         key = f"inputs.{name}"
-        use = self._text(node, "format", key, f"one of {', '.join(sorted(format_files()))}")
+        use = self._text(node, "format", key, f"one of {', '.join(sorted(FORMATS.modules))}")
         if use is None or (kind := self._found(format_class, use, InputFormat, node=node.value["format"], key=f"{key}.format")) is None:
             return None
         reader = self._validated(Subject(kind, node, key, f"{use} input", ("format",)), ("format",))

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 from pydantic_core import core_schema
 
-from pipeline.errors import JobError
-from pipeline.format import InputFormat, OutputFormat, format_class, format_files
+from pipeline.format import InputFormat, OutputFormat
 from pipeline.job.spec import JobSettings, OutputKeys
-from pipeline.registry import stage_class, stage_files
+from pipeline.registry import FORMATS, STAGES, format_side, stage_class
 
 TABLE = {"type": "string", "description": "The name of an input, of a stage, or of a part of one (NAME.part)."}
 DIALECT = "http://json-schema.org/draft-07/schema#"
@@ -42,9 +41,9 @@ class _Generator(GenerateJsonSchema):
 
 def job_schema() -> dict[str, Any]:
     """The schema of a whole job file (JSON Schema draft 7)."""
-    stages = {name: stage_class(name) for name in sorted(stage_files())}
-    readers = {name: kind for name in sorted(format_files()) if (kind := format_side(name, "input"))}
-    writers = {name: kind for name in sorted(format_files()) if (kind := format_side(name, "output"))}
+    stages = {name: stage_class(name) for name in sorted(STAGES.modules)}
+    readers = {name: reader for name in sorted(FORMATS.modules) if (reader := format_side(name, InputFormat))}
+    writers = {name: writer for name in sorted(FORMATS.modules) if (writer := format_side(name, OutputFormat))}
     models: list[type[BaseModel]] = [JobSettings, OutputKeys, *stages.values(), *readers.values(), *writers.values()]
     pairs: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "validation") for model in models]
     references, document = models_json_schema(pairs, schema_generator=_Generator)
@@ -57,14 +56,6 @@ def job_schema() -> dict[str, Any]:
     entries |= {f"output_{name}": _entry(name, model, taken[model], own) for name, model in writers.items()}
     definitions = {name: part for name, part in shared.items() if name not in tops} | entries
     return _document(_object(taken[JobSettings]), definitions)
-
-
-def format_side(name: str, side: Literal["input", "output"]) -> type[BaseModel] | None:
-    """The class that reads or writes a format; None where it has no such side."""
-    try:
-        return format_class(name, InputFormat) if side == "input" else format_class(name, OutputFormat)
-    except JobError:
-        return None
 
 
 def _document(settings: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pipeline.backend.engines import UntranslatableError, collect, refusals
 from pipeline.errors import PipelineError
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
-from pipeline.registry import stage_class, stage_files
+from pipeline.registry import STAGES, stage_class
 from pipeline.running.writing import _selected
 from pipeline.tables.names import Order
 from pipeline.tables.session import Session
@@ -53,7 +53,7 @@ def untested(stages: Sequence[str]) -> list[str]:
 
 
 def test_examples__are_of_every_stage() -> None:
-    own = [name for name, module in stage_files().items() if module.startswith("pipeline.")]
+    own = [name for name, module in STAGES.modules.items() if module.startswith("pipeline.")]
     assert untested(own) == []
     assert untested([*own, "a_new_stage"]) == ["a_new_stage"]
 

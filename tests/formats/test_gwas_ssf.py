@@ -13,11 +13,12 @@ import pytest
 from ruamel.yaml import YAML
 
 from pipeline.errors import JobError
-from pipeline.format import OutputFormat, format_class
+from pipeline.format import OutputFormat
 from pipeline.formats._bgzip.blocks import plan_ranges
 from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._bgzip.writer import bgzip
 from pipeline.formats.gwas_ssf import GwasSsfOutput
+from pipeline.registry import format_class
 from pipeline.tables.part import Part, Schema
 from tests.outputs import write_output
 

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from pipeline.errors import JobError
 from pipeline.job.describe import describe_stage, job_schema, list_stages
-from pipeline.registry import stage_class, stage_files
+from pipeline.registry import STAGES, stage_class
 
 ROOT = Path(__file__).parents[2]
 TABLE = {"format": "csv", "path": "t.csv"}
@@ -25,13 +25,13 @@ def errors_of(document: Any) -> list[list[str | int]]:
 
 
 def test_list_stages__names_every_stage_and_imports_none() -> None:
-    assert {line.split()[0] for line in list_stages().splitlines() if line.startswith("  ")} == set(stage_files())
+    assert {line.split()[0] for line in list_stages().splitlines() if line.startswith("  ")} == set(STAGES.modules)
     code = "import sys; from pipeline.job.describe import list_stages; list_stages(); print([n for n in sys.modules if n.count('.') > 2])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, cwd=ROOT).stdout
     assert "pipeline.stages" not in out
 
 
-@pytest.mark.parametrize("name", sorted(stage_files()))
+@pytest.mark.parametrize("name", sorted(STAGES.modules))
 def test_describe_stage__has_every_parameter_with_its_meaning(name: str) -> None:
     text = describe_stage(name)
     for parameter, field in stage_class(name).model_fields.items():
@@ -62,7 +62,7 @@ def test_job_schema__is_a_schema_that_names_every_stage() -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema comes with the notebook extra")
     schema = job_schema()
     jsonschema.Draft7Validator.check_schema(schema)
-    for name in stage_files():
+    for name in STAGES.modules:
         part = schema["$defs"][f"stage_{name}"]
         assert part["properties"]["use"]["const"] == name
         assert part["description"]

@@ -7,9 +7,9 @@ import inspect
 import pytest
 from ruamel.yaml import YAML
 
-from pipeline.registry import stage_class, stage_files
+from pipeline.registry import STAGES, stage_class
 
-OURS = sorted(name for name, module in stage_files().items() if ".relational." in module or ".features." in module)
+OURS = sorted(name for name, module in STAGES.modules.items() if ".relational." in module or ".features." in module)
 
 
 @pytest.mark.parametrize("name", OURS)
