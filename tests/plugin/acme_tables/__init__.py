@@ -1,0 +1,1 @@
+"""A stage and a format for gpu-table-pipeline, from another package."""
