@@ -54,11 +54,15 @@ class Registry:
         except ImportError as error:
             raise self._unusable(name, error) from error
 
-    def defined(self, name: str, base: type[T]) -> list[type[T]]:
-        """The classes of that name and base which the module of that name defines itself: those that it imports are not its own."""
+    def classes(self, name: str, base: type[T]) -> list[type[T]]:
+        """The classes of a base which the module of that name defines itself: those that it imports are not its own."""
         module = self.module(name)
         found = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__]
-        return [value for value in dict.fromkeys(found) if issubclass(value, base) and getattr(value, "name", "") == name]
+        return [value for value in dict.fromkeys(found) if issubclass(value, base)]
+
+    def defined(self, name: str, base: type[T]) -> list[type[T]]:
+        """Those of them that state the name as theirs."""
+        return [found for found in self.classes(name, base) if getattr(found, "name", "") == name]
 
     def summary(self, name: str) -> str:
         """First line of the docstring of the class that states the name, read without importing its module; '' where there is none."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, ClassVar
 
 import polars as pl
 
+from pipeline.registry import Registry
 from pipeline.report.pieces import Section
 
-OWN = "pipeline.report.findings"
-GROUP = "pipeline.findings"
+FINDINGS = Registry("finding", "pipeline.report.findings", "pipeline.findings")
 
 Outputs = Mapping[str, pl.LazyFrame]
 
@@ -63,16 +60,8 @@ class Finding:
 @cache
 def findings() -> tuple[Finding, ...]:
     """All findings in the order of the page: those defined in the files here, and in modules of the entry point pipeline.findings."""
-    own = [f"{OWN}.{file.stem}" for file in sorted((Path(__file__).parent / "findings").glob("[a-z]*.py"))]
-    others = sorted(entry.value.split(":")[0] for entry in entry_points(group=GROUP))
-    found = [finding for module in (*own, *others) for finding in defined_in(module)]
+    found = [finding() for name in sorted(FINDINGS.modules) for finding in FINDINGS.classes(name, Finding)]
     return tuple(sorted(found, key=lambda finding: finding.place))
-
-
-def defined_in(module: str) -> list[Finding]:
-    """The findings that a module defines."""
-    values = vars(importlib.import_module(module)).values()
-    return [value() for value in values if isinstance(value, type) and issubclass(value, Finding) and value.__module__ == module]
 
 
 def sections(evidence: Evidence) -> Iterator[Section]:

@@ -13,11 +13,11 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from pipeline.format import InputFormat, OutputFormat, format_class, format_files
+from pipeline.format import InputFormat, OutputFormat
 from pipeline.formats.csv import CsvOutput
 from pipeline.formats.parquet import ParquetOutput
 from pipeline.plan.plan import Plan
-from pipeline.registry import stage_class, stage_files
+from pipeline.registry import FORMATS, STAGES, format_class, stage_class
 from pipeline.report.report import write_report
 from pipeline.results.manifest import Entry
 from pipeline.running.execute import Executed
@@ -65,13 +65,13 @@ class Page(HTMLParser):
 
 def record_of(accounts: Mapping[str, Account] | None = None, title: str | None = "A scan") -> RunRecord:
     uses = {account.name: account.use for account in (accounts or {}).values()}
-    made = {name: stage_class(use).model_construct() if use in stage_files() else Stage() for name, use in uses.items()}
-    made = {"passed": Stage(), "model": Stage()} | {name: stage for name, stage in made.items() if uses[name] not in format_files()}
+    made = {name: stage_class(use).model_construct() if use in STAGES.modules else Stage() for name, use in uses.items()}
+    made = {"passed": Stage(), "model": Stage()} | {name: stage for name, stage in made.items() if uses[name] not in FORMATS.modules}
     stages = [
         SimpleNamespace(spec=SimpleNamespace(name=name, use="some_use", inputs={"rows": "cohort"}, stage=stage))
         for name, stage in made.items()
     ]
-    readers = {name: format_class(use, InputFormat) for name, use in uses.items() if use in format_files()}
+    readers = {name: format_class(use, InputFormat) for name, use in uses.items() if use in FORMATS.modules}
     inputs = {name: SimpleNamespace(reader=reader) for name, reader in readers.items()}
     raw = {"job": "genomics", "title": title, "stages": [{"use": "variant_qc", "min_hwe_p": 1e-6}]}
     job = SimpleNamespace(name="genomics", title=title, description=None, raw=raw, inputs=inputs)

@@ -1,9 +1,10 @@
-"""finding."""
+"""Findings are found by being there, and are about the outputs that have their columns."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,7 @@ from types import ModuleType
 import polars as pl
 import pytest
 
+from pipeline import registry
 from pipeline.report import finding
 from pipeline.report.finding import Evidence, Finding, findings, sections
 from pipeline.report.pieces import Note, Section
@@ -32,8 +34,9 @@ def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     module = ModuleType("weather_report")
     vars(module)["Weather"] = type("Weather", (Weather,), {"__module__": "weather_report"})
     monkeypatch.setitem(sys.modules, "weather_report", module)
-    point = EntryPoint("weather", "weather_report", finding.GROUP)
-    monkeypatch.setattr(finding, "entry_points", lambda group: [point] if group == finding.GROUP else [])
+    points = {"pipeline.findings": [EntryPoint("weather", "weather_report", "pipeline.findings")]}
+    monkeypatch.setattr(registry, "entry_points", lambda group: points.get(group, []))
+    monkeypatch.setattr(finding, "FINDINGS", replace(finding.FINDINGS))
     findings.cache_clear()
     yield module
     findings.cache_clear()
