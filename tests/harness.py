@@ -15,8 +15,8 @@ from polars.testing import assert_frame_equal
 
 from pipeline.backend.devices import Backend
 from pipeline.stage import Context, Stage
-from pipeline.tables.part import Part, Schema, added_counts, concat_parts, register_with_dask, take
-from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.part import Part, Schema, added_counts, concat_parts, take
+from pipeline.tables.session import ClusterSession, Session, register_with_dask
 from pipeline.tables.table import Table
 
 Data = pl.DataFrame | Part

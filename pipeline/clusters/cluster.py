@@ -22,8 +22,7 @@ from pipeline.backend.devices import Backend, gpu_count
 from pipeline.backend.threads import blas_limited, cores, worker_threads
 from pipeline.errors import PlaceError
 from pipeline.job.spec import ClusterSpec
-from pipeline.tables.part import register_with_dask
-from pipeline.tables.session import ClusterSession
+from pipeline.tables.session import ClusterSession, register_with_dask
 
 HOST = "127.0.0.1"
 # In our own process Dask would look around a hundred times a second, and XGBoost's threads stand still meanwhile.

@@ -131,22 +131,5 @@ def read_frame(buffer: Any) -> pl.DataFrame:
     return pl.read_ipc(bytes(buffer), memory_map=False)
 
 
-def _read_frames(_header: dict[str, Any], frames: list[Any]) -> pl.DataFrame:
-    return read_frame(frames[0])
-
-
 def _host(array: Any) -> np.ndarray[Any, Any]:
     return cast("np.ndarray[Any, Any]", array if isinstance(array, np.ndarray) else array.get())
-
-
-def register_with_dask() -> None:
-    """Tell Dask the size and the wire form of parts and frames: without both a worker at its memory limit dies instead of spilling."""
-    from dask.sizeof import sizeof
-    from distributed.protocol import dask_deserialize, dask_serialize
-
-    sizeof.register(Part, lambda part: part.nbytes)
-    sizeof.register(pl.DataFrame, lambda frame: int(frame.estimated_size()))
-    dask_serialize.register(Part, serialize_part)
-    dask_deserialize.register(Part, deserialize_part)
-    dask_serialize.register(pl.DataFrame, lambda frame: ({}, [frame_bytes(frame)]))
-    dask_deserialize.register(pl.DataFrame, _read_frames)

@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
+
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect_spread, spread_engine
 from pipeline.errors import PipelineError, RunError
-from pipeline.tables.part import Part, added_counts
+from pipeline.tables.part import Part, added_counts, deserialize_part, frame_bytes, read_frame, serialize_part
 from pipeline.tables.steps import Step, evaluate, extract, fill, lazy_of
 
 
@@ -132,3 +134,16 @@ def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
         raise
     except Exception as error:
         raise RunError(f"{type(error).__name__}: {error}", stage=stage) from error
+
+
+def register_with_dask() -> None:
+    """Tell Dask the size and the wire form of parts and frames: without both a worker at its memory limit dies instead of spilling."""
+    from dask.sizeof import sizeof
+    from distributed.protocol import dask_deserialize, dask_serialize
+
+    sizeof.register(Part, lambda part: part.nbytes)
+    sizeof.register(pl.DataFrame, lambda frame: int(frame.estimated_size()))
+    dask_serialize.register(Part, serialize_part)
+    dask_deserialize.register(Part, deserialize_part)
+    dask_serialize.register(pl.DataFrame, lambda frame: ({}, [frame_bytes(frame)]))
+    dask_deserialize.register(pl.DataFrame, lambda _header, frames: read_frame(frames[0]))

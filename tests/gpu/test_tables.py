@@ -17,8 +17,8 @@ from pipeline.clusters.cluster import Cluster, open_cluster
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
 from pipeline.job.spec import ClusterSpec
-from pipeline.tables.part import Part, concat_parts, register_with_dask
-from pipeline.tables.session import Session
+from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.session import Session, register_with_dask
 from pipeline.tables.table import Table
 from tests.gpu.conftest import library_of
 from tests.stage_examples import EXAMPLES, GENOTYPES, StageExample, assert_alike

@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.tables.part import ROW, Part, concat_parts, deserialize_part, frame_bytes, read_frame, register_with_dask, serialize_part
+from pipeline.tables.part import ROW, Part, concat_parts, deserialize_part, frame_bytes, read_frame, serialize_part
+from pipeline.tables.session import register_with_dask
 
 
 def part_of(rows: int) -> Part:

@@ -13,8 +13,8 @@ import pytest
 from pipeline.errors import DataError, RunError
 from pipeline.formats.parquet import ParquetInput
 from pipeline.tables.exchange import join_pieces, overlap_groups, split_part
-from pipeline.tables.part import Part, concat_parts, register_with_dask
-from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.session import ClusterSession, Session, register_with_dask
 from pipeline.tables.steps import lazy_of
 from pipeline.tables.table import Table, together
 
