@@ -12,12 +12,16 @@ from pipeline.backend.devices import gpu_count
 # Set by the contract test that shows that the bodies of the GPU tests work: they run here on the CPU, and prove nothing about a GPU.
 ON_CPU = "PIPELINE_GPU_TESTS_ON_CPU"
 
+# What these fixtures give are processes of their own, so a test that asks for one is a process test.
+OF_PROCESSES = {"scheduler", "two_workers", "workers"}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-gpu", action="store_true", help="a missing GPU is a failure, not a skip")
     parser.addoption("--require-rapids", action="store_true", help="missing RAPIDS packages are a failure, not a skip")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     no_gpu = gpu_count() == 0
     no_rapids = find_spec("cudf_polars") is None
@@ -26,6 +30,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if no_rapids and config.getoption("--require-rapids"):
         raise pytest.UsageError("--require-rapids: the RAPIDS packages are not installed here; make contract installs them")
     for item in items:
+        if isinstance(item, pytest.Function) and OF_PROCESSES & set(item.fixturenames):
+            item.add_marker("process")
         if "gpu" in item.keywords and no_gpu and ON_CPU not in os.environ:
             item.add_marker(pytest.mark.skip(reason="needs a GPU; make test-gpu runs it on one"))
         if "contract" in item.keywords and no_rapids:

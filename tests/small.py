@@ -117,7 +117,7 @@ def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
 def run_process(*arguments: str, **options: Any) -> Ended:
     """The same, waited for."""
     process = start(*arguments, **options)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     return Ended(process.returncode, out, err)
 
 

@@ -35,6 +35,7 @@ def run(folder: Path) -> Run:
         return pipeline.load("job.yaml").run()
 
 
+@pytest.mark.process
 def test_import__of_the_package_is_light() -> None:
     code = "import sys, pipeline; print({'polars', 'dask', 'numpy', 'pydantic', 'distributed'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

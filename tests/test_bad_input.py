@@ -292,6 +292,7 @@ def test_failed__while_running(folder: Path, case: str) -> None:
     assert_failed(folder, message)
 
 
+@pytest.mark.process
 def test_failed__on_workers_says_the_same(folder: Path) -> None:
     spoil, message = FAILED["constant trait"]
     spoil(folder)
@@ -387,6 +388,7 @@ def test_problems__come_in_one_go(folder: Path) -> None:
     assert planning_keys == ["stages.older.columns.decades", "stages.common.where"], planning.err
 
 
+@pytest.mark.process
 def test_a_fault_of_ours__is_one_line_and_a_failed_record(folder: Path) -> None:
     code = "import pipeline.api, pipeline.run; pipeline.api.write_report = None; pipeline.run.main(['job.yaml', '--quiet'])"
     with former_result_stays(folder, new_runs=1):
@@ -397,6 +399,7 @@ def test_a_fault_of_ours__is_one_line_and_a_failed_record(folder: Path) -> None:
     assert last_record(folder / "results")["error"] == message
 
 
+@pytest.mark.process
 def test_as_a_process__the_codes_and_the_messages_are_the_same(folder: Path) -> None:
     FAILED["ids twice"][0](folder)
     failed = run_process("job.yaml", cwd=folder)

@@ -112,7 +112,7 @@ def test_genomics_job__the_record_tells_what_ran(run: Run) -> None:
     record = run.record
     assert (record["status"], record["error"], record["backend"], record["run"]) == ("done", None, "cpu", Path(run.path).name)
     assert {"python", "polars", "numpy", "dask", "distributed"} <= set(record["versions"])
-    assert 0 < record["seconds"] < 120
+    assert record["seconds"] > 0
     assert record["started"] < record["finished"]
     assert (record["inputs"]["cohort"]["rows"], record["inputs"]["sheet"]["rows"]) == (21300, 1203)
     stages = record["stages"]
@@ -241,6 +241,7 @@ def test_genomics_job__variants_of_the_model_are_chosen_on_training_people_alone
     assert_frame_equal(table(other, "associations"), table(run, "associations"), check_exact=True)
 
 
+@pytest.mark.process
 def test_genomics_job__on_two_processes_gives_the_same(tmp_path: Path, run: Run) -> None:
     other = run_job(tmp_path, cluster={"kind": "local", "workers": 2, "dashboard": False}, inputs__cohort__parts=7)
     assert other.record["cluster"]["workers"] == 2

@@ -20,6 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return published_job(tmp_path_factory.mktemp("published"))
 
 
+@pytest.mark.process
 def test_kill__at_random_moments_leaves_the_former_result_or_the_whole_new_one(folder: Path) -> None:
     moments = random.Random(20261121)
     statuses = set()
@@ -31,7 +32,7 @@ def test_kill__at_random_moments_leaves_the_former_result_or_the_whole_new_one(f
         assert run is not None
         time.sleep(moments.uniform(0, 0.5 * number / KILLS))
         process.kill()
-        process.communicate(timeout=20)
+        process.communicate(timeout=300)
         current = current_run(folder / "results")
         assert current in {former, folder / "results" / "runs" / run[0]}
         assert verify(str(current)) == []

@@ -216,6 +216,7 @@ def test_loans_job__of_one_part_and_of_seven_gives_the_same(shipped: api.Run, tm
     assert_same(seven, shipped)
 
 
+@pytest.mark.process
 def test_loans_job__on_two_processes_and_on_months_spread_over_files_gives_the_same(shipped: api.Run, tmp_path: Path) -> None:
     make_loans.write_loans(tmp_path, 4000, seed=20261121, files=2, spread=True)
     spread = run(tmp_path / "results", tmp_path, cluster__workers=2)

@@ -11,13 +11,14 @@ from nbclient import NotebookClient
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 def test_genomics_notebook__runs_and_shows_its_figures() -> None:
     notebook = nbformat.read(NOTEBOOKS / "genomics.ipynb", as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert not cell.outputs  # committed without outputs: they are made here
-    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(NOTEBOOKS)}}).execute()
+    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(NOTEBOOKS)}}).execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     figures = [output for output in outputs if "image/png" in output.get("data", {})]
     assert len(figures) == 3

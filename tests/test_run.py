@@ -144,6 +144,7 @@ def test_wrong_use__exits_2(arguments: tuple[str, ...], message: str) -> None:
     assert message in ended.err
 
 
+@pytest.mark.process
 def test_help__imports_no_heavy_library() -> None:
     code = """if True:
         import sys, pipeline.run
@@ -165,6 +166,7 @@ def test_a_fault__shows_a_traceback_with_debug_alone(folder: Path) -> None:
     assert "Traceback" in loud.err
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal__ends_the_run_as_interrupted_and_keeps_the_former_result(folder: Path, number: int, code: int) -> None:
     former = current_run(folder / "results")
@@ -172,7 +174,7 @@ def test_signal__ends_the_run_as_interrupted_and_keeps_the_former_result(folder:
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == code, err
     assert "done in" not in out
     assert err.splitlines()[0] in {"error: interrupted", "error: terminated by SIGTERM"}
@@ -183,16 +185,18 @@ def test_signal__ends_the_run_as_interrupted_and_keeps_the_former_result(folder:
     assert verify(str(former)) == []
 
 
+@pytest.mark.process
 def test_signal__reaches_a_whole_process_group_with_workers(folder: Path) -> None:
     process = start("job.yaml", "--set", "cluster={kind: local, workers: 2}", cwd=folder, start_new_session=True)
     assert process.stdout is not None
     process.stdout.readline()
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does on Ctrl-C
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert "Traceback" not in err
 
 
+@pytest.mark.process
 def test_broken_pipe__is_quiet_and_the_run_goes_on(folder: Path) -> None:
     former = current_run(folder / "results")
     for arguments, first in ((("job.yaml",), "run "), (("--schema",), "{")):
@@ -203,10 +207,11 @@ def test_broken_pipe__is_quiet_and_the_run_goes_on(folder: Path) -> None:
         process.stdout.close()
         err = process.stderr.read()
         process.stderr.close()
-        assert (process.wait(30), err) == (0, "")
+        assert (process.wait(300), err) == (0, "")
     assert current_run(folder / "results") != former
 
 
+@pytest.mark.process
 def test_terminal__shows_live_bars(folder: Path) -> None:
     master, terminal = pty.openpty()
     said: list[bytes] = []
@@ -223,7 +228,7 @@ def test_terminal__shows_live_bars(folder: Path) -> None:
     command = [sys.executable, "-m", "pipeline.run", "job.yaml"]
     ended = subprocess.run(command, cwd=folder, stdout=terminal, stderr=terminal, env={**os.environ, "TERM": "xterm"}, check=False)
     os.close(terminal)
-    reader.join(10)
+    reader.join()
     os.close(master)
     text = b"".join(said).decode()
     assert ended.returncode == 0, text
@@ -232,6 +237,7 @@ def test_terminal__shows_live_bars(folder: Path) -> None:
     assert "associations: 60 rows" in text
 
 
+@pytest.mark.process
 def test_process__ends_2_for_a_wrong_job(folder: Path) -> None:
     ended = run_process("job.yaml", "--set", "stages.gwas.traits=[ldll]", cwd=folder)
     assert (ended.code, ended.out) == (2, "")

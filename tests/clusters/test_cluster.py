@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,16 @@ def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]
         yield process
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(300)
+
+
+def wait_until(reached: Callable[[], bool]) -> None:
+    """Look for a state until it is there; one that never comes ends the test after some minutes."""
+    for _ in range(6000):
+        if reached():
+            return
+        time.sleep(0.05)
+    raise AssertionError("the state that the test waits for did not come")
 
 
 def free_port() -> int:
@@ -55,9 +64,7 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, P
     first = [*dask, "scheduler", "--host", address, "--no-dashboard", "--no-show", "--scheduler-file", str(file)]
     second = [*dask, "worker", address, "--host", "127.0.0.1", "--nthreads", "2", "--no-nanny", "--no-dashboard"]
     with ended(subprocess.Popen(first, **quiet)), ended(subprocess.Popen(second, **quiet)):
-        until = time.monotonic() + 30
-        while not file.exists() and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_until(file.exists)
         yield address, file
 
 
@@ -74,6 +81,7 @@ def assert_same_result(folder: Path, cluster: str, kind: str) -> None:
         assert_frame_equal(frame, outputs(folder / "results")[name], rel_tol=1e-12, abs_tol=1e-12)
 
 
+@pytest.mark.process
 def test_local__two_workers_give_the_result_of_one(folder: Path) -> None:
     assert_same_result(folder, "{kind: local, workers: 2}", "local")
     assert last_record(folder / "other")["cluster"]["workers"] == 2
@@ -95,10 +103,7 @@ def test_scheduler__a_failed_run_leaves_nothing_on_it(folder: Path, scheduler: t
         )
     assert (run.code, "the samples table has no rows" in run.err) == (1, True)
     with Client(address) as client:
-        deadline = time.monotonic() + 10
-        while (left := client.run_on_scheduler(tasks_of)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-    assert left == []
+        wait_until(lambda: client.run_on_scheduler(tasks_of) == [])
 
 
 def tasks_of(dask_scheduler: Any) -> list[str]:
@@ -121,6 +126,7 @@ def listening() -> set[tuple[str, int]]:
     return found
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("workers", [None, 2])
 @pytest.mark.parametrize("dashboard", [True, False])
 def test_local__listens_on_this_machine_alone_and_closes(workers: int | None, dashboard: bool) -> None:
@@ -166,9 +172,10 @@ def test_check_cluster__refuses_a_scheduler_file_that_is_none(tmp_path: Path) ->
 
 
 def test_open_cluster__names_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from distributed import LocalCluster
+    from distributed import Client, LocalCluster
 
-    monkeypatch.setattr("pipeline.clusters.cluster.CONNECT_TIMEOUT_S", 1)
+    wait = Client.wait_for_workers
+    monkeypatch.setattr(Client, "wait_for_workers", lambda client, count, **_: wait(client, count, 0.1))
     options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
     with LocalCluster(n_workers=0, **options) as empty:
         spec = ClusterSpec(kind="scheduler", address=empty.scheduler_address)
@@ -176,6 +183,7 @@ def test_open_cluster__names_a_scheduler_without_workers(monkeypatch: pytest.Mon
             raise AssertionError
 
 
+@pytest.mark.process
 def test_open_cluster__holds_blas_to_one_thread_where_numpy_came_first() -> None:
     code = (
         "import numpy; from threadpoolctl import threadpool_info\n"

@@ -231,6 +231,7 @@ def test_shipped_loans__have_gaps_bad_values_and_a_label() -> None:
     assert len(label) < len(loans)
 
 
+@pytest.mark.process
 def test_make_cohort__writes_three_views_of_the_same_calls(tmp_path: Path) -> None:
     out = tmp_path / "cohort"
     subprocess.run(

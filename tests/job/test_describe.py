@@ -24,6 +24,7 @@ def errors_of(document: Any) -> list[list[str | int]]:
     return [list(error.path) for error in jsonschema.Draft7Validator(job_schema()).iter_errors(document)]
 
 
+@pytest.mark.process
 def test_list_stages__names_every_stage_and_imports_none() -> None:
     assert {line.split()[0] for line in list_stages().splitlines() if line.startswith("  ")} == set(STAGES.modules)
     code = "import sys; from pipeline.job.describe import list_stages; list_stages(); print([n for n in sys.modules if n.count('.') > 2])"

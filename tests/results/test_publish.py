@@ -334,6 +334,7 @@ def python(script: str, *args: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.process
 def test_lock__names_a_living_owner_and_is_free_when_it_is_dead(tmp_path: Path) -> None:
     holder = python(
         """
@@ -503,14 +504,15 @@ KILLED_WRITERS = """
 """
 
 
+@pytest.mark.process
 def test_kill__at_any_moment_leaves_a_whole_result(tmp_path: Path) -> None:
     """A writer is killed before each of its file operations in turn (Python's audit events), then at random times."""
     with python(KILLED_WRITERS, str(tmp_path)) as killer:
-        out, _ = killer.communicate(timeout=60)
+        out, _ = killer.communicate(timeout=300)
     assert killer.returncode == 0
     told = json.loads(out)
     assert told["events"] > 50
-    assert told["torn"] > 25  # else the kills came at idle moments and showed nothing
+    assert told["torn"] > 15  # else the kills came at idle moments and showed nothing; those before an operation alone give as many
     assert told["generation"] > 5
     publish(str(tmp_path), "after", keep=1)
     assert content(str(tmp_path)) == "after"

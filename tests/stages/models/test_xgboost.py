@@ -363,6 +363,7 @@ outputs:
 """
 
 
+@pytest.mark.process
 def test_command_line__trains_without_scikit_learn_which_can_be_imported_afterwards(tmp_path: Path) -> None:
     PEOPLE.write_parquet(tmp_path / "people.parquet")
     (tmp_path / "job.yaml").write_text(JOB)
@@ -375,6 +376,6 @@ assert "xgboost" in sys.modules and not [name for name in sys.modules if name.pa
 from sklearn.linear_model import LinearRegression
 print(LinearRegression().fit([[0.0], [1.0]], [1.0, 3.0]).coef_[0].round(6))
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "2.0"), done.stderr
     assert (tmp_path / "results" / "current" / "models" / "model.ubj").stat().st_size > 0

@@ -92,26 +92,25 @@ def test_workers_all__names_what_cannot_be_learned(change: dict[str, pl.Expr], m
         train(stage_for("binary", workers="all"), PEOPLE.with_columns(**change), [300, 300], workers)
 
 
+@pytest.mark.process
 def test_workers_all__a_killed_worker_ends_training_with_an_error() -> None:
     with two_workers() as session:
         pids = session.client.run(os.getpid)
 
         def kill_one() -> None:
-            """Kill a worker once the same task, training, has run on it for half a second."""
+            """Kill a worker once the same task, of XGBoost and not of ours, was seen on it twice, half a second apart."""
             address = next(iter(pids))
             before: Any = None
             now: Any = ()
-            while not now or now != before:
+            while not now or now != before or any(key.startswith("tested") for key in now):
                 time.sleep(0.5)
                 before, now = now, session.client.processing()[address]
             os.kill(next(iter(pids.values())), signal.SIGKILL)
 
         killer = threading.Thread(target=kill_one, daemon=True)
         killer.start()
-        began = time.monotonic()
         with pytest.raises(RunError, match="training over workers failed, one of them may have been lost") as raised:
             train(stage_for("binary", workers="all", rounds=20_000, early_stopping_rounds=None), MANY, PARTS, session)
-        assert time.monotonic() - began < 30
         assert "\n" not in str(raised.value)
-        killer.join(10)
+        killer.join(120)
         assert not killer.is_alive()
