@@ -3,7 +3,7 @@
     PLACE/current -> runs/ID     the current run: one atomic rename of a link
     PLACE/current.json           the same; alone where there are no links (URLs)
     PLACE/runs/ID/               a folder that no other run uses; its manifest.json, written last, makes it complete
-    PLACE/imports/, checkpoints/ inputs kept as Parquet (imports.py), and room for tables of stages: nothing here touches them
+    PLACE/imports/, checkpoints/ inputs kept as Parquet, and room for tables of stages: nothing here touches them
     PLACE/lock                   one writer at a time; a dead writer's lock is free (on a URL there is no lock)
 
 A run that dies at any moment leaves the former result as it was.

@@ -21,14 +21,14 @@ from typing import Any
 import fsspec.core
 
 from pipeline.errors import PlaceError
+from pipeline.files import absolute, is_url
 from pipeline.results.lock import take_lock
 
 
 def open_store(place: str) -> Store:
     """The store at a folder or a URL; raises PlaceError where no installed library handles that kind of URL."""
-    scheme, _, path = place.partition("://")
-    if not path or scheme in ("file", "local"):
-        return LocalStore(place, str(Path(path or place).absolute()))
+    if not is_url(place):
+        return LocalStore(place, absolute(place))
     try:
         _, root = fsspec.core.url_to_fs(place)
     except (ImportError, ValueError) as error:
@@ -162,6 +162,18 @@ class LocalStore(Store):
                     raise
             finally:
                 os.close(descriptor)
+
+    def rename(self, name: str, to: str) -> bool:
+        """Give a folder another name in one step; False where there is none, or a file or a folder that is not empty has the name."""
+        try:
+            Path(self._at(name)).rename(self._at(to))
+        except (FileExistsError, FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+            return False
+        return True
 
     def linked(self) -> str | None:
         """What the link `current` points to; None where there is no link."""

@@ -1,7 +1,7 @@
 """Imports: an input's table kept as Parquet, made once and found again by the content of the input's files.
 
-    PLACE/imports/KEY/part-00000-*.parquet, manifest.json    one import; it has this name only once it is whole
-    PLACE/imports/known.json                                 digests of files by path, size and time of change
+    PLACE/imports/KEY/part-00000-*.parquet    one import (results/keyed.py)
+    PLACE/imports/known.json                  digests of files by path, size and time of change
 
 KEY is a digest of the files' bytes and of how they are read, so a file that is copied, moved or touched has the import it had, and one that
 changed gets another. Any job with the same results folder finds it. Nothing removes an import but its owner.
@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.backend.threads import cores
-from pipeline.errors import DataError, PlaceError, RunError
+from pipeline.errors import DataError, PlaceError
+from pipeline.files import absolute, is_url, open_file, stamp
 from pipeline.format import InputFormat
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
 from pipeline.job.spec import Job
-from pipeline.results.manifest import MANIFEST
+from pipeline.plan.fingerprints import digest, fields_of
+from pipeline.results.keyed import Keyed, Made
 from pipeline.results.publish import attempt_name
 from pipeline.results.store import open_store
 from pipeline.running.writing import WriteTask, Written
@@ -40,7 +39,6 @@ VERSION = 1
 FOLDER, KNOWN = "imports", "imports/known.json"
 SEGMENT_BYTES = 64 << 20  # what one thread hashes at a time
 SETTLED_NS = 2 * 10**9  # a file that changed within this time may change again without its time showing it
-READING = ("path", "parts", "build", "imported")  # keys of a reader that say nothing of what a table holds
 
 Write = Callable[[str], Sequence[Written]]
 """Writes an input's parts into a folder, and gives what `WriteTask` says of each."""
@@ -62,7 +60,7 @@ class Kept:
 def check_imports(job: Job) -> None:
     """Raise PlaceError where an input is to be kept, and results do not go to a folder."""
     kept = [entry.name for entry in job.inputs.values() if entry.reader.keeps_import()]
-    if kept and "://" in job.results.removeprefix("file://").removeprefix("local://"):
+    if kept and is_url(job.results):
         raise PlaceError(f"{job.results}: input {kept[0]!r} says import: true, and imports are kept in a folder; give one with --out")
 
 
@@ -71,82 +69,41 @@ class Imports:
 
     def __init__(self, place: str) -> None:
         self.store = open_store(place)
+        self.folders = Keyed(self.store, FOLDER, VERSION)
 
     def of(self, reader: InputFormat, write: Write) -> Kept:
         """The import of what `reader` reads: the one that is there, else a new one that `write` fills.
 
         Raises DataError where the files changed meanwhile, RunError where the import cannot be put in its place.
         """
-        files, before = reader.files(), _stats(reader.files())
-        key = self._key(reader, files)
-        kept = self.find(key)
-        if kept:
-            return kept
-        beside = f"{FOLDER}/.{key}.{secrets.token_hex(4)}"
-        self.store.make(beside)
-        try:
-            written = write(self.store.path(beside))
-            if _stats(files) != before:
+        files = reader.content()
+        before = [stamp(file) for file in files]
+
+        def make(folder: str) -> Made:
+            """Write the parts of files that stay as they are meanwhile."""
+            written = write(folder)
+            if [stamp(file) for file in files] != before:
                 raise DataError(f"{', '.join(files[:3])}: changed while it was imported. Run again when its writing is done.")
-            self._publish(beside, key, written, files)
-        except BaseException:
-            self.store.remove(beside)
-            raise
-        found = self.find(key)
-        if found is None:
-            raise RunError(f"{self.store.path(f'{FOLDER}/{key}')}: the import that was made is not whole. Run again.")
-        return found
+            return _made(written, files)
 
-    def find(self, key: str) -> Kept | None:
-        """The import of that key, where all its files are there with the sizes that they were written with."""
-        folder = f"{FOLDER}/{key}"
-        sizes = self.store.sizes(folder)
-        try:
-            document = json.loads(self.store.read(f"{folder}/{MANIFEST}"))
-            files = {str(entry["path"]): int(entry["bytes"]) for entry in document["files"]}
-            kept = Kept(tuple(self.store.path(f"{folder}/{name}") for name in files), int(document["rows"]), document["counts"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            return None
-        return kept if document.get("version") == VERSION and all(sizes.get(name) == size for name, size in files.items()) else None
-
-    def _publish(self, beside: str, key: str, written: Sequence[Written], files: Sequence[str]) -> None:
-        """Write the manifest, make all durable, and give the folder its name; another run may have done so first."""
-        names = [Path(path).name for part in written for path, _ in part.files]
-        entries = [{"path": name, "bytes": self.store.seal(f"{beside}/{name}", "not needed")[0]} for name in names]
-        counts = added_counts([{name.partition(":")[2]: count for name, count in part.measured.counts.items()} for part in written])
-        document = {
-            "version": VERSION,
-            "of": list(files),
-            "rows": sum(part.measured.rows for part in written),
-            "counts": counts,
-            "files": entries,
-        }
-        self.store.write(f"{beside}/{MANIFEST}", (json.dumps(document, indent=2) + "\n").encode())
-        self.store.seal(f"{beside}/{MANIFEST}", "not needed")
-        self.store.sync([beside])
-        if self.find(key) is None:
-            shutil.rmtree(self.store.path(f"{FOLDER}/{key}"), ignore_errors=True)  # torn, if it is there
-            Path(self.store.path(beside)).rename(self.store.path(f"{FOLDER}/{key}"))
-            self.store.sync([FOLDER])
-        else:
-            self.store.remove(beside)
+        found = self.folders.get(self._key(reader, files), make)
+        return Kept(found.files, int(found.note["rows"]), found.note["counts"])
 
     def _key(self, reader: InputFormat, files: Sequence[str]) -> str:
         """Digest of the files' content and of how they are read."""
-        how = reader.model_dump(mode="json", exclude=set(READING))
-        document = [VERSION, reader.name, how, self._digests(files)]
-        return hashlib.blake2b(json.dumps(document, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return digest([VERSION, reader.name, fields_of(reader, reader.asides), self._digests(files)])
 
     def _digests(self, files: Sequence[str]) -> list[str]:
         """Digest of each file's content; those of files that have not changed since are remembered."""
         known, found = self._known(), list[str]()
         for file in files:
-            path, (size, changed) = str(Path(file).absolute()), _stats([file])[0]
-            digest = known.get(path, {}).get(f"{size} {changed}") or content_digest(file)
+            path, now = absolute(file), stamp(file)
+            mark = f"{now.size} {now.etag or now.changed}"
+            of_file = known.get(path, {}).get(mark) or content_digest(file)
             known.pop(path, None)
-            if changed < time.time_ns() - SETTLED_NS:
-                known[path] = {f"{size} {changed}": digest}
-            found.append(digest)
+            if now.changed < time.time_ns() - SETTLED_NS:
+                known[path] = {mark: of_file}
+            found.append(of_file)
         self.store.make(FOLDER)
         self.store.write(KNOWN, json.dumps(known, indent=1).encode())
         return found
@@ -160,9 +117,11 @@ class Imports:
         return known if isinstance(known, dict) and all(isinstance(entry, dict) for entry in known.values()) else {}
 
 
-def _stats(files: Sequence[str]) -> list[tuple[int, int]]:
-    """Size and time of change of each file."""
-    return [(stat.st_size, stat.st_mtime_ns) for stat in map(os.stat, files)]
+def _made(written: Sequence[Written], files: Sequence[str]) -> Made:
+    """What the parts' tasks wrote: their files, and the rows and counts of all."""
+    counts = added_counts([{name.partition(":")[2]: count for name, count in part.measured.counts.items()} for part in written])
+    note = {"of": list(files), "rows": sum(part.measured.rows for part in written), "counts": counts}
+    return Made([Path(path).name for part in written for path, _ in part.files], note)
 
 
 def content_digest(path: str) -> str:
@@ -170,11 +129,11 @@ def content_digest(path: str) -> str:
 
     def segment(start: int) -> bytes:
         """The digest of one segment."""
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             file.seek(start)
             return hashlib.blake2b(file.read(SEGMENT_BYTES), digest_size=32).digest()
 
-    size = Path(path).stat().st_size
+    size = stamp(path).size
     with ThreadPoolExecutor(cores()) as pool:
         digests = list(pool.map(segment, range(0, size, SEGMENT_BYTES)))
     return hashlib.blake2b(b"".join(digests) + str(size).encode(), digest_size=16).hexdigest()
