@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.backend.devices import choose_backend
-from pipeline.clusters.cluster import Cluster, check_cluster, kind_of, open_cluster
+from pipeline.clusters.cluster import Cluster, open_cluster
 from pipeline.errors import DataError, PipelineError, RefusedError, RunError
 from pipeline.job.load import load as load_job
 from pipeline.job.spec import Job
@@ -38,9 +38,9 @@ class LoadedJob:
 
         Raises JobError, InputError or PlaceError for all that can be known before anything starts.
         """
-        elsewhere = kind_of(self.job.cluster, "cpu") == "scheduler"
+        elsewhere = self.job.cluster.for_backend("cpu").elsewhere
         backend = choose_backend(self.job.backend, workers_elsewhere=elsewhere)
-        check_cluster(self.job.cluster, kind_of(self.job.cluster, backend))
+        self.job.cluster.for_backend(backend).check()
         refuse_output_inside_input(self.job.results, [path for entry in self.job.inputs.values() for path in entry.reader.path])
         check_imports(self.job)
         return make_plan(self.job, backend)

@@ -37,7 +37,9 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("--out", metavar="DIR", help="results folder or URL, instead of the job's")
     options.add_argument("--backend", choices=("auto", "cpu", "gpu"), help="where queries and arrays compute")
-    options.add_argument("--cluster", metavar="KIND|ADDRESS", help="local, cuda, or the address of a running Dask scheduler")
+    options.add_argument(
+        "--cluster", metavar="KIND|ADDRESS", help="a kind such as local or cuda, or the address of a running Dask scheduler"
+    )
     options.add_argument("--check", action="store_true", help="validate and plan only")
     options.add_argument("--explain", action="store_true", help="print the plan")
     options.add_argument("--quiet", action="store_true", help="say nothing unless something is wrong")

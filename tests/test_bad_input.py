@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipeline.clusters.cluster import CONNECT_TIMEOUT_S
+from pipeline.clusters.scheduler import CONNECT_TIMEOUT_S
 from pipeline.results.manifest import verify
 from tests.small import PEOPLE, Ended, copied, current_run, inside, last_record, published_job, replace_in, run_main, run_process
 
@@ -365,7 +365,7 @@ def test_place__that_cannot_be_had(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_scheduler__that_does_not_answer_is_said_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert CONNECT_TIMEOUT_S <= 10
-    monkeypatch.setattr("pipeline.clusters.cluster.CONNECT_TIMEOUT_S", 1)
+    monkeypatch.setattr("pipeline.clusters.scheduler.CONNECT_TIMEOUT_S", 1)
     message = r"cluster scheduler: no Dask scheduler answers at tcp://127\.0\.0\.1:1 within 1 s\. Is it running, and does a firewall"
     assert_refused(folder, message, "--cluster", "tcp://127.0.0.1:1")
     assert not [name for name in (folder / "results" / "runs").iterdir() if not (name / "manifest.json").exists()]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pipeline.clusters.kinds import keys_of_text
 from pipeline.errors import near
 from pipeline.job.environment import MASK, is_secret
-from pipeline.job.spec import cluster_keys
 from pipeline.job.yaml_text import read_yaml
 from pipeline.job.yaml_tree import Node, Place, Problems, found_text, node_of
 
@@ -120,7 +120,7 @@ def _descend(node: Node, parts: list[str], value: Node, problems: Problems, abov
             node.keys[part] = value.place
         elif path == ["cluster"] and isinstance(below.value, str):
             try:
-                below.value = node_of(cluster_keys(below.value), below.place).value
+                below.value = node_of(keys_of_text(below.value), below.place).value
             except ValueError as error:
                 problems.add(below.place, "cluster", str(error))
                 return

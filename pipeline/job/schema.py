@@ -30,13 +30,9 @@ class _Generator(GenerateJsonSchema):
         plain = schema.get("json_schema_input_schema") is not None or inner.get("type") in {"string", "number", "integer", "boolean"}
         return inner if plain else {"anyOf": [{"type": "string"}, inner]}
 
-    def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
-        """A model; where it may be written as text too, only its mapping refuses other keys."""
-        whole = super().model_schema(schema)
-        for branch in whole.get("anyOf", ()):
-            if branch.get("type") == "object" and "additionalProperties" in whole:
-                branch["additionalProperties"] = whole.pop("additionalProperties")
-        return whole
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> dict[str, Any]:
+        """Any of the union's models: where the tag is not given, several may fit."""
+        return {"anyOf": super().tagged_union_schema(schema)["oneOf"]}
 
 
 def job_schema() -> dict[str, Any]:

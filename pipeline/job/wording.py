@@ -59,6 +59,8 @@ def report(error: ValidationError, subject: Subject, problems: Problems) -> None
         path, rest = _follow(subject.node, item["loc"])
         if item["type"] == "missing":
             path = (*path, rest[-1])
+        elif item["type"] == "union_tag_invalid":
+            path = (*path, item["ctx"]["discriminator"].strip("'"))
         groups.setdefault(path, []).append(item)
     schema = schema_of(subject.model)
     for path, items in groups.items():
@@ -134,7 +136,7 @@ def _expected(item: Mapping[str, Any]) -> str | None:
     kind = str(item["type"])
     if kind == "int_from_float":
         return EXPECTED["int"]
-    match = re.fullmatch(r"(.+)_(type|parsing|from_date_parsing|attributes_type)", kind)
+    match = re.fullmatch(r"(.+?)_(type|parsing|from_date_parsing|attributes_type)", kind)
     return EXPECTED.get(match[1]) if match else None
 
 
@@ -152,8 +154,9 @@ def _sentence(item: Mapping[str, Any], path: tuple[str | int, ...], shown: str, 
         known = {name for part in branches(below(schema, path[:-1]), schema) for name in part.get("properties", {})}
         known |= set(subject.known) if len(path) == 1 else set()
         return f"unknown parameter {str(path[-1])!r} of {subject.name}.{near(str(path[-1]), known)}"
-    if kind in {"literal_error", "enum"}:
-        choices = re.findall(r"'([^']*)'", str(context["expected"])) or [str(context["expected"])]
+    if kind in {"literal_error", "enum", "union_tag_invalid"}:
+        expected = str(context.get("expected") or context["expected_tags"])
+        choices = re.findall(r"'([^']*)'", expected) or [expected]
         hint = near(shown.strip("'"), choices) if len(choices) > 1 else f" Known: {choices[0]}."
         return f"{shown} is not one of the choices.{hint}"
     if kind == "string_pattern_mismatch":

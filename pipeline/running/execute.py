@@ -91,13 +91,13 @@ class Execution:
         self.tables.clear()
         for table, future in self.session.accounts:
             self.waiting.add(f"rows of {table or 'a table'}", [future], partial(self._measured, table))
-        if self.cluster.kind == "local" and self.cluster.workers == 1:
+        if self.cluster.spec.in_this_process:
             for stage in self.plan.stages:
                 stage.spec.stage.prepare(lean=self.session.lean)
 
     def _reader(self, name: str) -> InputFormat:
         reader = self.plan.job.inputs[name].reader  # workers of a running cluster may have been started in another folder
-        return reader.absolute() if self.cluster.kind == "scheduler" else reader
+        return reader if self.cluster.spec.shares_our_folder else reader.absolute()
 
     def _input(self, name: str) -> Table:
         reader, schema, kept = self._reader(name), self.plan.inputs[name], self.kept.get(name)

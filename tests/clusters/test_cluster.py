@@ -16,9 +16,10 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from pipeline.clusters.cluster import check_cluster, kind_of, open_cluster
+from pipeline.clusters.cluster import open_cluster
+from pipeline.clusters.local import Local
+from pipeline.clusters.scheduler import Scheduler
 from pipeline.errors import PlaceError
-from pipeline.job.spec import ClusterSpec
 from tests.small import current_run, inside, last_record, published_job, run_main
 
 psutil: Any = pytest.importorskip("psutil")
@@ -131,7 +132,7 @@ def listening() -> set[tuple[str, int]]:
 @pytest.mark.parametrize("dashboard", [True, False])
 def test_local__listens_on_this_machine_alone_and_closes(workers: int | None, dashboard: bool) -> None:
     before, threads = listening(), psutil.Process().children(recursive=True)
-    with open_cluster(ClusterSpec(kind="local", workers=workers, dashboard=dashboard), "cpu") as cluster:
+    with open_cluster(Local(workers=workers, dashboard=dashboard), "cpu") as cluster:
         opened = listening() - before
         assert opened or workers is None
         assert {host for host, _ in opened} <= {"127.0.0.1"}
@@ -148,27 +149,21 @@ def test_local__listens_on_this_machine_alone_and_closes(workers: int | None, da
 
 def test_open_cluster__closes_when_the_run_fails() -> None:
     before = listening()
-    with pytest.raises(RuntimeError, match="the run failed"), open_cluster(ClusterSpec(kind="local"), "cpu") as cluster:
+    with pytest.raises(RuntimeError, match="the run failed"), open_cluster(Local(), "cpu") as cluster:
         raise RuntimeError("the run failed")
     assert cluster.client.status == "closed"
     assert listening() <= before
 
 
-def test_kind_of__auto_follows_the_backend_and_the_address() -> None:
-    assert kind_of(ClusterSpec(), "cpu") == "local"
-    assert kind_of(ClusterSpec(), "gpu") == "cuda"
-    assert kind_of(ClusterSpec(address="tcp://127.0.0.1:8786"), "gpu") == "scheduler"
-
-
-def test_check_cluster__refuses_a_scheduler_file_that_is_none(tmp_path: Path) -> None:
+def test_scheduler__refuses_a_file_that_is_none(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.json"
-    spec = ClusterSpec(kind="scheduler", scheduler_file=str(file))
+    spec = Scheduler(scheduler_file=str(file))
     with pytest.raises(PlaceError, match=r"scheduler\.json: No such file or directory\. Start a scheduler that writes it"):
-        check_cluster(spec, "scheduler")
+        spec.check()
     for text in ("hello", "[]", "{}"):
         file.write_text(text)
         with pytest.raises(PlaceError, match="not the file of a Dask scheduler"):
-            check_cluster(spec, "scheduler")
+            spec.check()
 
 
 def test_open_cluster__names_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +173,7 @@ def test_open_cluster__names_a_scheduler_without_workers(monkeypatch: pytest.Mon
     monkeypatch.setattr(Client, "wait_for_workers", lambda client, count, **_: wait(client, count, 0.1))
     options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
     with LocalCluster(n_workers=0, **options) as empty:
-        spec = ClusterSpec(kind="scheduler", address=empty.scheduler_address)
+        spec = Scheduler(address=empty.scheduler_address)
         with pytest.raises(PlaceError, match=r"has no worker\. Start one with: dask worker tcp://127\.0\.0\.1"), open_cluster(spec, "cpu"):
             raise AssertionError
 
@@ -187,10 +182,10 @@ def test_open_cluster__names_a_scheduler_without_workers(monkeypatch: pytest.Mon
 def test_open_cluster__holds_blas_to_one_thread_where_numpy_came_first() -> None:
     code = (
         "import numpy; from threadpoolctl import threadpool_info\n"
-        "from pipeline.clusters.cluster import open_cluster; from pipeline.job.spec import ClusterSpec\n"
+        "from pipeline.clusters.cluster import open_cluster; from pipeline.clusters.local import Local\n"
         "count = lambda: {pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas'}\n"
         "before = count()\n"
-        "with open_cluster(ClusterSpec(kind='local', dashboard=False), 'cpu'): print(before, count())\n"
+        "with open_cluster(Local(dashboard=False), 'cpu'): print(before, count())\n"
         "print(before == count())"
     )
     environment = {name: value for name, value in os.environ.items() if name not in {"OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}}

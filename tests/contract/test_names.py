@@ -14,14 +14,13 @@ import polars as pl
 import pytest
 
 from pipeline.backend.engines import engine, spread_engine
-from pipeline.clusters.cluster import cuda_options
-from pipeline.job.spec import ClusterSpec
+from pipeline.clusters.cuda import Cuda, cuda_options
 
 pytestmark = pytest.mark.contract
 
 PACKAGE = Path(__file__).parents[2] / "pipeline"
 DEVICE_LIBRARIES = {"cudf", "cudf_polars", "cupy", "cupyx", "dask_cuda", "distributed_ucxx", "pynvml", "rmm"}
-SEAM = (*(PACKAGE / "backend").glob("*.py"), *(PACKAGE / "clusters").glob("*.py"))
+SEAM = (*(PACKAGE / "backend").glob("*.py"), PACKAGE / "clusters" / "cuda.py")
 MODULES = {"array_module": "cupy", "special_module": "cupyx.scipy.special"}
 UFUNC_KEYWORDS = {"out", "dtype", "casting"}
 
@@ -184,8 +183,8 @@ def test_the_options_of_a_gpu_cluster__are_ones_that_something_takes() -> None:
     from dask_cuda import LocalCUDACluster
     from distributed import LocalCluster, Nanny, Scheduler, Worker
 
-    spec = ClusterSpec.model_validate({"kind": "cuda", "rmm_pool_size": 0.5, "memory_limit": "8GB", "device_memory_limit": "4GB"})
-    for options in (cuda_options(ClusterSpec(kind="cuda"), 4), cuda_options(spec, 1)):
+    spec = Cuda.model_validate({"rmm_pool_size": 0.5, "memory_limit": "8GB", "device_memory_limit": "4GB"})
+    for options in (cuda_options(Cuda(), 4), cuda_options(spec, 1)):
         own = inspect.signature(LocalCUDACluster.__init__).parameters
         passed_on = [inspect.signature(made.__init__).parameters for made in (LocalCluster, Nanny, Worker)]
         for name in options:

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from pipeline.backend.devices import device_names, gpu_count
-from pipeline.clusters.cluster import cuda_options, kind_of, open_cluster
+from pipeline.clusters.auto import Auto
+from pipeline.clusters.cluster import open_cluster
+from pipeline.clusters.cuda import Cuda, cuda_options
+from pipeline.clusters.local import Local
+from pipeline.clusters.scheduler import Scheduler
 from pipeline.errors import PlaceError
-from pipeline.job.spec import ClusterSpec
 
 pytestmark = pytest.mark.contract
 
@@ -66,7 +69,7 @@ def plugins(worker: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_one_worker_a_gpu__as_was_meant(gpus: int, protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mock_nvml(monkeypatch, gpus)
     assert gpu_count() == gpus
-    cluster = unstarted(cuda_options(ClusterSpec(kind="cuda"), gpu_count()))
+    cluster = unstarted(cuda_options(Cuda(), gpu_count()))
     scheduler, workers = cluster.scheduler_spec["options"], cluster.worker_spec
     assert scheduler["protocol"].removesuffix("://") == protocol
     assert (scheduler["host"], scheduler["dashboard_address"]) == ("127.0.0.1", "127.0.0.1:0")
@@ -91,7 +94,7 @@ def test_one_worker_a_gpu__as_was_meant(gpus: int, protocol: str, monkeypatch: p
 def test_memory_of_a_worker__is_what_the_job_says(monkeypatch: pytest.MonkeyPatch) -> None:
     mock_nvml(monkeypatch, 1)
     given = {"rmm_pool_size": "8GB", "memory_limit": "2GB", "device_memory_limit": 0.5, "enable_cudf_spill": False, "dashboard": False}
-    cluster = unstarted(cuda_options(ClusterSpec.model_validate({"kind": "cuda", **given}), 1))
+    cluster = unstarted(cuda_options(Cuda.model_validate(given), 1))
     (worker,) = cluster.worker_spec.values()
     added = plugins(worker)
     assert cluster.scheduler_spec["options"]["dashboard"] is False
@@ -113,31 +116,31 @@ def test_gpus__are_those_that_cuda_visible_devices_lets_through(visible: str, na
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_workers__are_as_many_as_gpus_are_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     mock_nvml(monkeypatch, 4, "3,1")
-    cluster = unstarted(cuda_options(ClusterSpec(kind="cuda"), gpu_count()))
+    cluster = unstarted(cuda_options(Cuda(), gpu_count()))
     visible = {worker["options"]["env"]["CUDA_VISIBLE_DEVICES"] for worker in cluster.worker_spec.values()}
     assert visible == {"3,1", "1,3"}
 
 
 def test_more_workers_than_gpus__are_refused() -> None:
     with pytest.raises(PlaceError, match=r"2 workers are asked for and this machine shows 1 GPUs\. One worker a GPU is the most"):
-        cuda_options(ClusterSpec(kind="cuda", workers=2), 1)
+        cuda_options(Cuda(workers=2), 1)
 
 
 def test_protocol__is_the_jobs_where_it_says_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cuda_options(ClusterSpec(kind="cuda", protocol="ucx"), 1)["protocol"] == "ucx"
-    assert cuda_options(ClusterSpec(kind="cuda", protocol="tcp"), 4)["protocol"] == "tcp"
-    monkeypatch.setattr("pipeline.clusters.cluster.find_spec", lambda _name: None)
-    assert cuda_options(ClusterSpec(kind="cuda"), 4)["protocol"] == "tcp"
+    assert cuda_options(Cuda(protocol="ucx"), 1)["protocol"] == "ucx"
+    assert cuda_options(Cuda(protocol="tcp"), 4)["protocol"] == "tcp"
+    monkeypatch.setattr("pipeline.clusters.cuda.find_spec", lambda _name: None)
+    assert cuda_options(Cuda(), 4)["protocol"] == "tcp"
 
 
 def test_auto__is_gpu_workers_where_the_backend_is_gpu() -> None:
-    assert kind_of(ClusterSpec(), "gpu") == "cuda"
-    assert kind_of(ClusterSpec(), "cpu") == "local"
+    assert Auto().for_backend("gpu") == Cuda()
+    assert Auto().for_backend("cpu") == Local()
 
 
 def test_a_cluster_of_gpus__is_refused_where_none_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     mock_nvml(monkeypatch, 0)
-    with pytest.raises(PlaceError, match="cluster cuda: this machine shows no NVIDIA GPU"), open_cluster(ClusterSpec(kind="cuda"), "gpu"):
+    with pytest.raises(PlaceError, match="cluster cuda: this machine shows no NVIDIA GPU"), open_cluster(Cuda(), "gpu"):
         pass
 
 
@@ -147,7 +150,7 @@ def test_a_scheduler_whose_worker_has_no_gpu__is_refused_for_backend_gpu(monkeyp
     monkeypatch.setattr("pipeline.backend.devices._visible_gpus", list)
     options = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0", "host": "127.0.0.1", "protocol": "tcp"}
     with LocalCluster(processes=False, n_workers=1, threads_per_worker=1, **options) as running:
-        spec = ClusterSpec(kind="scheduler", address=running.scheduler_address)
+        spec = Scheduler(address=running.scheduler_address)
         with open_cluster(spec, "cpu") as cluster:
             assert cluster.workers == 1
         with pytest.raises(PlaceError, match=r"the worker at tcp://127\.0\.0\.1:\d+ shows no NVIDIA GPU"), open_cluster(spec, "gpu"):
@@ -155,5 +158,5 @@ def test_a_scheduler_whose_worker_has_no_gpu__is_refused_for_backend_gpu(monkeyp
 
 
 def test_threads_of_a_local_gpu_run__are_one() -> None:
-    with open_cluster(ClusterSpec(kind="local", dashboard=False), "gpu") as cluster:
+    with open_cluster(Local(dashboard=False), "gpu") as cluster:
         assert cluster.threads == 1

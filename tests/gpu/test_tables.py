@@ -14,9 +14,10 @@ from pipeline.backend.arrays import to_device
 from pipeline.backend.devices import Backend, device_names
 from pipeline.backend.engines import UntranslatableError, collect
 from pipeline.clusters.cluster import Cluster, open_cluster
+from pipeline.clusters.cuda import Cuda
+from pipeline.clusters.local import Local
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
-from pipeline.job.spec import ClusterSpec
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.session import Session, register_with_dask
 from pipeline.tables.table import Table
@@ -31,7 +32,7 @@ FRAME = pl.DataFrame({"id": [1, 2, 3, 4], "x": [1.5, float("nan"), None, float("
 @pytest.fixture(scope="module")
 def cluster(device: Backend) -> Iterator[Cluster]:
     """Our own cluster of GPU workers, with one; threads where there is no GPU."""
-    spec = ClusterSpec(kind="cuda", workers=1, dashboard=False) if device == "gpu" else ClusterSpec(kind="local", dashboard=False)
+    spec = Cuda(workers=1, dashboard=False) if device == "gpu" else Local(dashboard=False)
     with open_cluster(spec, device) as opened:
         yield opened
 

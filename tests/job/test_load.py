@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from pipeline.clusters.auto import Auto
 from pipeline.errors import JobError
 from pipeline.job.load import load, load_text
 from pipeline.job.spec import Job
@@ -345,7 +346,7 @@ def test_load__takes_a_chain_of_a_thousand_stages_backwards() -> None:
 
 def test_cluster__is_a_word_an_address_or_a_mapping() -> None:
     assert job_of(f"{SMALL}cluster: cuda\n").cluster.kind == "cuda"
-    spec = job_of(SMALL, ["cluster=10.0.0.5:8786"]).cluster
+    spec: Any = job_of(SMALL, ["cluster=10.0.0.5:8786"]).cluster
     assert (spec.kind, spec.address) == ("scheduler", "tcp://10.0.0.5:8786")
     assert job_of(f"{SMALL}cluster: {{scheduler_file: s.json}}\n").cluster.kind == "scheduler"
     spec = job_of(f"{SMALL}cluster: {{kind: cuda, workers: 2, memory_limit: 8GB, device_memory_limit: 0.8}}\n").cluster
@@ -365,7 +366,7 @@ def test_environment__fills_texts_and_defaults(monkeypatch: pytest.MonkeyPatch) 
     job = job_of(f"{text}cluster: {{workers: '${{WORKERS}}'}}\nseed: ${{WORKERS}}\n")
     assert job.inputs["t"].reader.path == ("/data/t.csv",)
     assert job.inputs["t"].reader.model_dump()["null_values"] == ("${DATA_DIR}", "NA")
-    assert (job.cluster.workers, job.seed) == (3, 3)
+    assert (job.cluster, job.seed) == (Auto(workers=3), 3)
     assert job.raw["inputs"]["t"]["path"] == "/data/t.csv"
 
 

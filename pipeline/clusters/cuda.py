@@ -1,0 +1,71 @@
+"""The cluster of this machine's GPUs, one worker a GPU: with backend/ the only file that imports GPU libraries, dask_cuda alone."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from importlib.util import find_spec
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from pipeline.backend.devices import Backend, gpu_count
+from pipeline.clusters.kind import ClusterKind, Size
+from pipeline.clusters.on_this_machine import HOST, OwnWorkers, client_of, interrupts_held
+from pipeline.errors import PlaceError
+
+DeviceShare = Annotated[float, Field(gt=0, le=1)]
+
+
+class CudaKeys(OwnWorkers):
+    """The keys of a cluster of GPUs."""
+
+    protocol: Literal["auto", "tcp", "ucx"] = Field("auto", description="auto: UCX between several GPUs where it is installed, else TCP.")
+    rmm_pool_size: Size | DeviceShare | None = Field(
+        None, description="GPU memory to take at once, as a size or a share; taken as it is needed where not given."
+    )
+    device_memory_limit: Size | DeviceShare | None = Field(None, description="GPU memory of a worker beyond which it spills to the host.")
+    enable_cudf_spill: bool = Field(True, description="Whether cuDF moves what it does not use from the GPU to the host's memory.")
+
+
+class Cuda(CudaKeys, ClusterKind):
+    """This machine's GPUs: one worker process a GPU."""
+
+    rank: ClassVar[int] = 2
+    ignores: ClassVar[frozenset[str]] = frozenset({"threads"})
+
+    kind: Literal["cuda"] = Field("cuda", description="This machine's GPUs.")
+
+    def check(self) -> None:
+        """Raise PlaceError where no GPU shows, dask-cuda is not installed, or more workers are asked for than there are GPUs."""
+        if gpu_count() == 0:
+            raise PlaceError("cluster cuda: this machine shows no NVIDIA GPU. Use cluster: local, or a scheduler whose workers have GPUs.")
+        if find_spec("dask_cuda") is None:
+            raise PlaceError("cluster cuda: dask-cuda is not installed here. Install it with: pip install '.[gpu]'")
+        cuda_options(self, gpu_count())
+
+    def open(self, backend: Backend) -> AbstractContextManager[Any]:
+        """A client of workers that are started here and closed at the end."""
+        from dask_cuda import LocalCUDACluster
+
+        with interrupts_held():
+            return client_of(LocalCUDACluster(**cuda_options(self, gpu_count())))
+
+
+def cuda_options(spec: Cuda, gpus: int) -> dict[str, Any]:
+    """What LocalCUDACluster is called with: one worker a GPU, an asynchronous allocator, UCX between several GPUs where it is installed."""
+    workers = spec.workers or gpus
+    if workers > gpus:
+        raise PlaceError(f"cluster cuda: {workers} workers are asked for and this machine shows {gpus} GPUs. One worker a GPU is the most.")
+    ucx = spec.protocol == "ucx" or (spec.protocol == "auto" and workers > 1 and find_spec("distributed_ucxx") is not None)
+    memory: dict[str, Any] = {"rmm_pool_size": spec.rmm_pool_size} if spec.rmm_pool_size else {"rmm_async": True}
+    memory["rmm_allocator_external_lib_list"] = ["cupy"]  # else CuPy keeps a pool of its own, which cuDF cannot have back
+    return {
+        **spec.common_options(),
+        **memory,
+        "n_workers": workers,
+        "threads_per_worker": 1,
+        "protocol": "ucx" if ucx else "tcp",
+        "enable_cudf_spill": spec.enable_cudf_spill,
+        "device_memory_limit": spec.device_memory_limit or "default",
+        "host": HOST,
+    }

@@ -1,0 +1,74 @@
+"""Which kinds of clusters there are, found by the files of this folder, and what a job writes as one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Annotated, Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from pipeline import clusters
+from pipeline.clusters.kind import ClusterKind, ClusterSpec
+
+
+@cache
+def cluster_kinds() -> dict[str, type[ClusterSpec]]:
+    """Every kind by its name: a class of a file of this folder that says its `kind`."""
+    modules = [import_module(f"{clusters.__name__}.{file.name}") for file in iter_modules(clusters.__path__)]
+    specs = [spec for module in modules for spec in vars(module).values() if _is_own(spec, module.__name__)]
+    named = {spec.model_fields["kind"].default: spec for spec in specs if not spec.model_fields["kind"].is_required()}
+    return dict(sorted(named.items(), key=lambda item: (item[1].rank, item[0])))
+
+
+def _is_own(value: Any, module: str) -> bool:
+    return isinstance(value, type) and issubclass(value, ClusterSpec) and value.__module__ == module
+
+
+def keys_of_text(text: str) -> dict[str, Any]:
+    """The keys that a cluster written as one text stands for: cuda, tcp://host:8786. Raises ValueError where it is neither."""
+    kinds = cluster_kinds()
+    for spec in kinds.values():
+        if (keys := spec.of_text(text)) is not None:
+            return keys
+    raise ValueError(f"{text!r} is no kind of cluster ({', '.join(kinds)}) and no address such as tcp://HOST:8786")
+
+
+def cluster_keys(value: Any) -> Any:
+    """What a job gives as its cluster, as a mapping that says its kind; what is no text and no mapping is unchanged.
+
+    Raises ValueError for a text that means nothing, and for keys of another kind. What is null or makes no difference is dropped.
+    """
+    value = keys_of_text(value) if isinstance(value, str) else value
+    if not isinstance(value, Mapping):
+        return value
+    kinds, kind = cluster_kinds(), value.get("kind", "auto")
+    given = {key for key, what in value.items() if what is not None}
+    if kind == "auto":
+        kind = next((name for name, spec in kinds.items() if given & spec.implied_by), kind)
+    named = {**value, "kind": kind}
+    if not isinstance(kind, str) or kind not in kinds:
+        return named
+    others = {key for spec in kinds.values() for key in spec.model_fields} - set(kinds[kind].model_fields)
+    if wrong := sorted(given & others - kinds[kind].ignores):
+        raise ValueError(kinds[kind].refusal({key: _owners(key) for key in wrong}))
+    return {key: what for key, what in named.items() if key not in others}
+
+
+def _owners(key: str) -> str:
+    """The kinds that have a key, in words."""
+    return " or ".join(name for name, spec in cluster_kinds().items() if issubclass(spec, ClusterKind) and key in spec.model_fields)
+
+
+class _OneOfKinds:
+    """Has Pydantic take a cluster of any kind, told apart by `kind`."""
+
+    def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        kinds = {name: handler.generate_schema(spec) for name, spec in cluster_kinds().items()}
+        return core_schema.no_info_before_validator_function(cluster_keys, core_schema.tagged_union_schema(kinds, "kind"))
+
+
+AnyCluster = Annotated[ClusterSpec, _OneOfKinds()]

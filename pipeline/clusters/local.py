@@ -1,0 +1,58 @@
+"""The cluster of this machine's cores: threads of this process, or worker processes where several are asked for."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from pipeline.backend.devices import Backend
+from pipeline.backend.threads import cores, worker_threads
+from pipeline.clusters.kind import ClusterKind
+from pipeline.clusters.on_this_machine import HOST, QUIET, OwnWorkers, client_of, interrupts_held
+
+# In our own process Dask would look around a hundred times a second, and XGBoost's threads stand still meanwhile.
+CALM = {"distributed.worker.profile.interval": "200ms", "distributed.admin.tick.interval": "200ms"}
+
+
+class LocalKeys(OwnWorkers):
+    """The keys of a local cluster."""
+
+    threads: int | None = Field(None, ge=1, le=10_000, description="Threads of each worker; the machine's cores, shared out.")
+
+
+class Local(LocalKeys, ClusterKind):
+    """This machine's cores: threads of this process, or so many worker processes."""
+
+    rank: ClassVar[int] = 1
+    ignores: ClassVar[frozenset[str]] = frozenset({"protocol", "enable_cudf_spill"})
+    lean: ClassVar[bool] = True
+
+    kind: Literal["local"] = Field("local", description="This machine's cores.")
+
+    @property
+    def in_this_process(self) -> bool:
+        """Whether it is threads of this process."""
+        return self.workers is None or self.workers == 1
+
+    def open(self, backend: Backend) -> AbstractContextManager[Any]:
+        """A client of workers that are started here and closed at the end."""
+        return client_of(self._threads(backend) if self.in_this_process else self._processes(self.workers or 1))
+
+    def _threads(self, backend: Backend) -> Any:
+        from dask import config
+        from distributed import LocalCluster
+
+        # One GPU takes one task at a time: several would share its memory with nothing between them.
+        threads = self.threads or (1 if backend == "gpu" else cores())
+        with config.set(CALM):
+            return LocalCluster(processes=False, n_workers=1, threads_per_worker=threads, silence_logs=QUIET, **self.common_options())
+
+    def _processes(self, workers: int) -> Any:
+        from distributed import LocalCluster
+
+        threads = self.threads or max(1, cores() // workers)
+        options = {**self.common_options(), "host": HOST, "env": worker_threads(threads), "silence_logs": QUIET}
+        with interrupts_held():
+            return LocalCluster(processes=True, n_workers=workers, threads_per_worker=threads, **options)

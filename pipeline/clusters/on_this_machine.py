@@ -1,0 +1,56 @@
+"""What clusters that this process starts on this machine share: their keys, where they listen, how they start and end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from multiprocessing import resource_tracker
+from typing import Any
+
+from pydantic import Field
+
+from pipeline.clusters.kind import ClusterSpec, Size
+
+HOST = "127.0.0.1"
+QUIET = logging.CRITICAL  # what fails comes to the user as one message; Dask would print it too, with its traceback
+
+
+class OwnWorkers(ClusterSpec):
+    """The keys of clusters whose workers this process starts."""
+
+    workers: int | None = Field(None, ge=1, le=10_000, description="Processes; local: threads of one where not given; cuda: one a GPU.")
+    memory_limit: Size | None = Field(None, description="Memory of each worker, such as 8GB; beyond it parts spill to disk.")
+
+    def common_options(self) -> dict[str, Any]:
+        """What every such cluster of Dask is called with. With no address given it would listen on every interface, dashboard or not."""
+        return {
+            "dashboard_address": f"{HOST}:0",
+            "worker_dashboard_address": f"{HOST}:0",
+            "scheduler_kwargs": {"dashboard": self.dashboard},
+            **({"memory_limit": self.memory_limit} if self.memory_limit else {}),
+        }
+
+
+@contextmanager
+def client_of(cluster: Any) -> Iterator[Any]:
+    """A client of a cluster of Dask that was just started; both are closed at the end."""
+    from distributed import Client
+
+    with closing(cluster), closing(Client(cluster)) as client:
+        yield client
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Keep SIGINT for afterwards. Threads and worker processes begun here never see one: on Ctrl-C this process ends them in order."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # its own start, at the first worker's, would let interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

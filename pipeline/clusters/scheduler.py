@@ -1,0 +1,93 @@
+"""A Dask cluster that runs already, found by its scheduler's address or file; it is left running."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, WithJsonSchema, model_validator
+
+from pipeline.backend.devices import Backend
+from pipeline.clusters.kind import ClusterKind
+from pipeline.errors import PlaceError
+
+ADDRESS = re.compile(r"[a-z]+://\S+|[A-Za-z0-9_.-]+:[0-9]+|\[[0-9a-fA-F:]+\]:[0-9]+")
+CONNECT_TIMEOUT_S = 10
+
+
+class Scheduler(ClusterKind):
+    """A running cluster."""
+
+    rank: ClassVar[int] = 3
+    implied_by: ClassVar[frozenset[str]] = frozenset({"address", "scheduler_file"})
+    ignores: ClassVar[frozenset[str]] = frozenset({"protocol"})
+    elsewhere: ClassVar[bool] = True
+    shares_our_folder: ClassVar[bool] = False  # its workers may have been started in another
+
+    kind: Annotated[Literal["scheduler"], WithJsonSchema({"enum": ["scheduler", "auto"]})] = Field(
+        "scheduler", description="A running cluster."
+    )
+    address: str | None = Field(None, pattern=r"^[a-z]+://\S+$|^\S+:[0-9]+$", description="Of a running scheduler: tcp://HOST:8786.")
+    scheduler_file: str | None = Field(None, min_length=1, description="The file that a running scheduler wrote.")
+
+    @model_validator(mode="after")
+    def _is_found(self) -> Self:
+        if (self.address is None) == (self.scheduler_file is None):
+            raise ValueError("kind: scheduler needs one of address: tcp://HOST:PORT and scheduler_file: PATH")
+        return self
+
+    @classmethod
+    def of_text(cls, text: str) -> dict[str, Any] | None:
+        """Its name, or an address, with tcp:// where it names no protocol."""
+        if ADDRESS.fullmatch(text) is None:
+            return super().of_text(text)
+        return {"kind": "scheduler", "address": text if "://" in text else f"tcp://{text}"}
+
+    @classmethod
+    def refusal(cls, owners: Mapping[str, str]) -> str:
+        """What is said of keys that only a cluster of our own has."""
+        return f"{', '.join(owners)}: a running cluster has its own; leave them out"
+
+    def check(self) -> None:
+        """Raise PlaceError for a scheduler file that is none."""
+        self._found_address()
+
+    @contextmanager
+    def open(self, backend: Backend) -> Iterator[Any]:
+        """A client, closed at the end. Raises PlaceError where no scheduler answers, or one that has no worker."""
+        address = self._found_address()
+        with closing(self._connected(address)) as client:
+            try:
+                client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
+            except TimeoutError as error:
+                raise PlaceError(f"cluster scheduler: {address} has no worker. Start one with: dask worker {address}") from error
+            yield client
+
+    def _connected(self, address: str) -> Any:
+        from distributed import Client
+
+        try:
+            return Client(address, timeout=CONNECT_TIMEOUT_S)
+        except (OSError, TimeoutError, ValueError) as error:
+            given = f" (of {self.scheduler_file})" if self.scheduler_file else ""
+            raise PlaceError(
+                f"cluster scheduler: no Dask scheduler answers at {address}{given} within {CONNECT_TIMEOUT_S} s. "
+                "Is it running, and does a firewall let this machine reach it?"
+            ) from error
+
+    def _found_address(self) -> str:
+        """The scheduler's address. Dask itself would wait for a missing scheduler file without an end."""
+        if self.scheduler_file is None:
+            assert self.address is not None
+            return self.address
+        remedy = f"Start a scheduler that writes it: dask scheduler --scheduler-file {self.scheduler_file}"
+        try:
+            return str(json.loads(Path(self.scheduler_file).read_text(encoding="utf-8"))["address"])
+        except OSError as error:
+            raise PlaceError(f"cluster scheduler: {self.scheduler_file}: {error.strerror}. {remedy}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise PlaceError(f"cluster scheduler: {self.scheduler_file}: not the file of a Dask scheduler. {remedy}") from error

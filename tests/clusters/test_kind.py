@@ -1,0 +1,130 @@
+"""Kinds of clusters: each is one file that the job file, its schema and a run find by themselves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from pipeline.clusters.auto import Auto
+from pipeline.clusters.cuda import Cuda
+from pipeline.clusters.kind import ClusterKind
+from pipeline.clusters.kinds import cluster_keys, cluster_kinds
+from pipeline.clusters.local import Local
+from pipeline.clusters.scheduler import Scheduler
+from tests.small import last_record, published_job
+
+ROOT = Path(__file__).parents[2]
+SLURM = '''\
+"""A kind that a test adds."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from pipeline.clusters.kind import ClusterKind
+from pipeline.clusters.local import Local
+
+
+class Slurm(ClusterKind):
+    """Threads, under another name."""
+
+    shares_our_folder: ClassVar[bool] = False
+
+    kind: Literal["slurm"] = Field("slurm", description="Workers of a batch system.")
+    partition: str = Field(min_length=3, description="Where they queue.")
+
+    def open(self, backend):
+        return Local().open(backend)
+'''
+ADDED = """\
+import sys
+from pipeline import clusters
+clusters.__path__.append(sys.argv[1])
+from pipeline.errors import JobError
+from pipeline.job.load import load_text
+from pipeline.job.schema import job_schema
+from pipeline.run import main
+
+START = "job: x\\ninputs: {t: {format: parquet, path: t}}\\ncluster: "
+for text in ("{kind: slurm}", "{kind: slurm, partition: a}", "{kind: slurm, partitoin: short}", "{kind: local, partition: short}", "clurm"):
+    try:
+        load_text(START + text, "j.yaml")
+    except JobError as error:
+        print(error)
+print("Slurm" in job_schema()["$defs"])
+print(main(["job.yaml", "--quiet", "--out", "other", "--set", "cluster={kind: slurm, partition: short}"]))
+"""
+
+
+def test_a_kind__is_one_file(tmp_path: Path) -> None:
+    folder = published_job(tmp_path)
+    (tmp_path / "kinds").mkdir()
+    (tmp_path / "kinds" / "slurm.py").write_text(SLURM)
+    command = [sys.executable, "-c", ADDED, str(tmp_path / "kinds")]
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stderr == ""
+    first, bounds, absent, unknown, foreign, word, schema, code = done.stdout.splitlines()
+    assert first == "j.yaml:3:10: cluster.partition: missing: partition (text)"
+    assert bounds == "j.yaml:3:35: cluster.partition: 'a' is too short: at least 3 are needed"
+    assert absent == first
+    assert unknown.startswith("j.yaml:3:24: cluster.partitoin: unknown parameter 'partitoin' of a job. Did you mean 'partition'?")
+    assert foreign == "j.yaml:3:10: cluster: partition is for kind: slurm, and this is kind: local"
+    assert word.endswith("'clurm' is no kind of cluster (auto, local, cuda, scheduler, slurm) and no address such as tcp://HOST:8786")
+    assert (schema, code) == ("True", "0")
+    assert last_record(folder / "other")["cluster"]["kind"] == "slurm"
+
+
+def test_cluster_kinds__are_in_the_order_that_messages_list_them() -> None:
+    assert cluster_kinds() == {"auto": Auto, "local": Local, "cuda": Cuda, "scheduler": Scheduler}
+
+
+def test_auto__follows_the_backend_and_keeps_the_keys_that_its_kind_has() -> None:
+    auto = Auto(workers=2, threads=3, rmm_pool_size=0.5)
+    assert auto.for_backend("cpu") == Local(workers=2, threads=3)
+    assert auto.for_backend("gpu") == Cuda(workers=2, rmm_pool_size=0.5)
+
+
+@pytest.mark.parametrize(
+    ("written", "keys"),
+    [
+        ("cuda", {"kind": "cuda"}),
+        ("a:8786", {"kind": "scheduler", "address": "tcp://a:8786"}),
+        ({}, {"kind": "auto"}),
+        ({"workers": 4}, {"kind": "auto", "workers": 4}),
+        ({"kind": "auto", "address": "tcp://a:1"}, {"kind": "scheduler", "address": "tcp://a:1"}),
+        ({"kind": "local", "rmm_pool_size": None, "protocol": "tcp"}, {"kind": "local"}),
+        ({"kind": "cuda", "threads": 2, "workers": 1}, {"kind": "cuda", "workers": 1}),
+        ({"kind": "cloud", "size": 1}, {"kind": "cloud", "size": 1}),
+    ],
+)
+def test_cluster_keys__say_the_kind_and_leave_out_what_makes_no_difference(written: Any, keys: dict[str, Any]) -> None:
+    assert cluster_keys(written) == keys
+
+
+@pytest.mark.parametrize(
+    ("kind", "own_process", "shares_our_folder", "elsewhere"),
+    [
+        (Local(), True, True, False),
+        (Local(workers=1), True, True, False),
+        (Local(workers=2), False, True, False),
+        (Cuda(), False, True, False),
+        (Scheduler(address="tcp://a:1"), False, False, True),
+    ],
+)
+def test_a_kind__says_what_its_workers_share_with_us(
+    kind: ClusterKind, own_process: bool, shares_our_folder: bool, elsewhere: bool
+) -> None:
+    assert (kind.in_this_process, kind.shares_our_folder, kind.elsewhere) == (own_process, shares_our_folder, elsewhere)
+
+
+def test_a_kind__has_its_own_keys_only() -> None:
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        Local.model_validate({"address": "tcp://a:1"})
