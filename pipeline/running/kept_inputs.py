@@ -1,7 +1,7 @@
 """Imports: an input's table kept as Parquet, made once and found again by the content of the input's files.
 
     PLACE/imports/KEY/part-00000-*.parquet    one import (results/keyed.py)
-    PLACE/imports/known.json                  digests of files by path, size and time of change
+    PLACE/imports/known.json                  digests of files (running/contents.py)
 
 KEY is a digest of the files' bytes and of how they are read, so a file that is copied, moved or touched has the import it had, and one that
 changed gets another. Any job with the same results folder finds it. Nothing removes an import but its owner.
@@ -9,18 +9,13 @@ changed gets another. Any job with the same results folder finds it. Nothing rem
 
 from __future__ import annotations
 
-import hashlib
-import json
-import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.backend.threads import cores
 from pipeline.errors import DataError, PlaceError
-from pipeline.files import absolute, is_url, open_file, stamp
+from pipeline.files import is_url, stamp
 from pipeline.format import InputFormat
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
 from pipeline.job.spec import Job
@@ -28,6 +23,7 @@ from pipeline.plan.fingerprints import digest, fields_of
 from pipeline.results.keyed import Keyed, Made
 from pipeline.results.publish import attempt_name
 from pipeline.results.store import open_store
+from pipeline.running.contents import Contents
 from pipeline.running.writing import WriteTask, Written
 from pipeline.tables.part import Part, Schema, added_counts
 from pipeline.tables.session import Session
@@ -36,9 +32,7 @@ from pipeline.tables.steps import Source, Step, evaluate
 VERSION = 1
 """Of what an import holds; a new one makes all imports anew."""
 
-FOLDER, KNOWN = "imports", "imports/known.json"
-SEGMENT_BYTES = 64 << 20  # what one thread hashes at a time
-SETTLED_NS = 2 * 10**9  # a file that changed within this time may change again without its time showing it
+FOLDER = "imports"
 
 Write = Callable[[str], Sequence[Written]]
 """Writes an input's parts into a folder, and gives what `WriteTask` says of each."""
@@ -68,8 +62,8 @@ class Imports:
     """The imports of one results folder."""
 
     def __init__(self, place: str) -> None:
-        self.store = open_store(place)
-        self.folders = Keyed(self.store, FOLDER, VERSION)
+        store = open_store(place)
+        self.folders, self.contents = Keyed(store, FOLDER, VERSION), Contents(store, f"{FOLDER}/known.json")
 
     def of(self, reader: InputFormat, write: Write) -> Kept:
         """The import of what `reader` reads: the one that is there, else a new one that `write` fills.
@@ -91,30 +85,7 @@ class Imports:
 
     def _key(self, reader: InputFormat, files: Sequence[str]) -> str:
         """Digest of the files' content and of how they are read."""
-        return digest([VERSION, reader.name, fields_of(reader, reader.asides), self._digests(files)])
-
-    def _digests(self, files: Sequence[str]) -> list[str]:
-        """Digest of each file's content; those of files that have not changed since are remembered."""
-        known, found = self._known(), list[str]()
-        for file in files:
-            path, now = absolute(file), stamp(file)
-            mark = f"{now.size} {now.etag or now.changed}"
-            of_file = known.get(path, {}).get(mark) or content_digest(file)
-            known.pop(path, None)
-            if now.changed < time.time_ns() - SETTLED_NS:
-                known[path] = {mark: of_file}
-            found.append(of_file)
-        self.store.make(FOLDER)
-        self.store.write(KNOWN, json.dumps(known, indent=1).encode())
-        return found
-
-    def _known(self) -> dict[str, dict[str, str]]:
-        """What known.json says; nothing where it is not there or damaged, which costs no more than another reading."""
-        try:
-            known = json.loads(self.store.read(KNOWN))
-        except (FileNotFoundError, ValueError):
-            return {}
-        return known if isinstance(known, dict) and all(isinstance(entry, dict) for entry in known.values()) else {}
+        return digest([VERSION, reader.name, fields_of(reader, reader.asides), self.contents.digests(files)])
 
 
 def _made(written: Sequence[Written], files: Sequence[str]) -> Made:
@@ -122,21 +93,6 @@ def _made(written: Sequence[Written], files: Sequence[str]) -> Made:
     counts = added_counts([{name.partition(":")[2]: count for name, count in part.measured.counts.items()} for part in written])
     note = {"of": list(files), "rows": sum(part.measured.rows for part in written), "counts": counts}
     return Made([Path(path).name for part in written for path, _ in part.files], note)
-
-
-def content_digest(path: str) -> str:
-    """Digest of a file's bytes: of the digests of its segments, which threads compute."""
-
-    def segment(start: int) -> bytes:
-        """The digest of one segment."""
-        with open_file(path) as file:
-            file.seek(start)
-            return hashlib.blake2b(file.read(SEGMENT_BYTES), digest_size=32).digest()
-
-    size = stamp(path).size
-    with ThreadPoolExecutor(cores()) as pool:
-        digests = list(pool.map(segment, range(0, size, SEGMENT_BYTES)))
-    return hashlib.blake2b(b"".join(digests) + str(size).encode(), digest_size=16).hexdigest()
 
 
 def submit_import(session: Session, name: str, reader: InputFormat, schema: Schema, folder: str) -> list[Any]:

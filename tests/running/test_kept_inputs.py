@@ -15,7 +15,8 @@ from cyvcf2 import VCF
 from pipeline.api import Run, load
 from pipeline.errors import DataError, PlaceError
 from pipeline.formats.vcf import VcfInput
-from pipeline.running.kept_inputs import SEGMENT_BYTES, Imports, Kept, content_digest, submit_import
+from pipeline.running.contents import SEGMENT_BYTES, content_digest
+from pipeline.running.kept_inputs import Imports, Kept, submit_import
 from pipeline.tables.part import concat_parts
 from pipeline.tables.session import Session
 from pipeline.tables.steps import Step, evaluate
@@ -121,7 +122,7 @@ def test_import__reads_an_unchanged_file_once(tmp_path: Path, monkeypatch: pytes
         seen.append(file)
         return content_digest(file)
 
-    monkeypatch.setattr("pipeline.running.kept_inputs.content_digest", digest)
+    monkeypatch.setattr("pipeline.running.contents.content_digest", digest)
     settled(path)
     for _ in range(3):
         kept(results, reader(path))
@@ -175,7 +176,7 @@ def test_import__of_a_file_that_changes_meanwhile_fails_and_leaves_nothing(tmp_p
 
 
 def test_content_digest__sees_every_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.running.kept_inputs.SEGMENT_BYTES", 100)
+    monkeypatch.setattr("pipeline.running.contents.SEGMENT_BYTES", 100)
     path, seen = tmp_path / "file", set()
     for at in (0, 99, 100, 999):
         data = bytearray(1000)
