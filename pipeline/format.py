@@ -11,7 +11,7 @@ import glob
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -25,13 +25,23 @@ from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.steps import Source
 
-PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20  # of genotypes in a part, where `ranges` chooses
-
 Paths = Annotated[
     tuple[str, ...],
     Field(min_length=1, description="A file, a folder, a pattern with * or a list of these."),
     BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
 ]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A fact of an input: tables that come from inputs of two values never meet in a stage.
+
+    `kind` is what such facts are called (genome builds); `remedy` ends the refusal: why two do not fit, and what to do.
+    """
+
+    kind: str
+    value: str
+    remedy: str = field(compare=False)
 
 
 class InputFormat(BaseModel):
@@ -95,7 +105,7 @@ class InputFormat(BaseModel):
         """The same reader with absolute paths."""
         return self.model_copy(update={"path": tuple(absolute(path) for path in self.path)})
 
-    def keeps_import(self) -> bool:
+    def keeps_table(self) -> bool:
         """Whether the job wants the table kept as Parquet and read from there (running/kept_inputs.py)."""
         return False
 
@@ -103,15 +113,14 @@ class InputFormat(BaseModel):
         """The number of rows where the files say it without being read."""
         return None
 
-    def ranges(self, rows: int, row_bytes: int, parallel: int) -> list[tuple[int, int]]:
-        """First row and number of rows of each part: as many as `parts`, else by size, a few per task that can run at once."""
-        size = rows * row_bytes
-        parts = self.parts or max(min(2 * parallel, size // PART_BYTES_LEAST + 1), size // PART_BYTES_MOST + 1)
-        return [(low, high - low) for low, high in pairwise(rows * i // parts for i in range(parts + 1))]
+    def marks(self) -> Sequence[Mark]:
+        """Facts that the rows of another input must share before they may meet in a stage."""
+        return ()
 
-    def genome_build(self) -> str | None:
-        """The genome build of the positions, as genome/builds.py names it: by the job (an input's key `build`), else by the header."""
-        return None
+
+def even_ranges(rows: int, parts: int) -> list[tuple[int, int]]:
+    """First row and number of rows of each of so many parts, as even as can be."""
+    return [(low, high - low) for low, high in pairwise(rows * i // parts for i in range(parts + 1))]
 
 
 class OutputFormat(BaseModel):

@@ -6,13 +6,13 @@ A .bgi index beside the file is used where there is one; else every task finds i
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,9 +21,8 @@ from pydantic import Field
 
 from pipeline.errors import InputError, PlaceError
 from pipeline.files import Stamp, exists, read_bytes, stamp
-from pipeline.format import InputFormat
+from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes
 from pipeline.formats._plink.bed_files import CHROMOSOME_CODES, read_columns, refuse_same_ids
-from pipeline.genome.builds import Build, build_field
 from pipeline.kernels.genotypes import MISSING, pack, packed_width
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema
@@ -127,7 +126,7 @@ class BgenSource:
                     uncertain += int(np.count_nonzero(codes == MISSING) - np.count_nonzero(np.isnan(dosages)))
                     array[at : at + len(block)] = pack(codes)
         frame = pl.DataFrame(rows, schema=VARIANT, orient="row")
-        name = "alt_dosages" if self.threshold is None else "calls"
+        name = ARRAYS["dosages" if self.threshold is None else "calls"]
         return Part(frame, {name: array}, {"calls_past_threshold": uncertain} if uncertain else {})
 
     def interval(self, column: str) -> None:
@@ -160,32 +159,35 @@ def hard_calls(dosages: NDArray[np.float32], threshold: float) -> NDArray[np.uin
     return np.where(near, nearest, MISSING).astype(np.uint8)
 
 
-class BgenInput(InputFormat):
+class BgenInput(GenotypeInput):
     """Genotypes of one BGEN file of variants with two alleles; the people's ids are the file's, else those of the .sample beside it."""
 
     name = "bgen"
     suffixes = (".bgen",)
-    asides = InputFormat.asides | {"build"}
-    in_place = True
 
-    field: Literal["calls", "dosages"] = Field("dosages", description="dosages: ALT dosages as float32. calls: hard calls of two bits.")
+    field: Genotypes = Field("dosages", description="dosages: ALT dosages as float32. calls: hard calls of two bits.")
     hard_call_threshold: float = Field(
         0.1, ge=0, lt=0.5, description="For field: calls; a dosage further than this from 0, 1 and 2 is a missing call (PLINK's rule)."
     )
     ref_first: bool = Field(True, description="Whether the first allele is REF, as the format recommends; PLINK's and regenie's ref-first.")
     samples: str | None = Field(None, description="A .sample file with the people's ids; the ids in the file where it is not given.")
-    build: Build = build_field()
+
+    def beside(self, path: str) -> Sequence[str]:
+        """The file with the people's ids, where there is one."""
+        return [file for file in (self.samples or str(Path(path).with_suffix(".sample")),) if exists(file)]
+
+    def people(self) -> pl.DataFrame:
+        """The people."""
+        return self._bgen()[2]
+
+    def reads(self) -> Genotypes:
+        """As the job says."""
+        return self.field
 
     def _bgen(self) -> tuple[str, int, pl.DataFrame]:
-        files = self.files()
-        if len(files) > 1:
-            raise InputError(f"{files[1]}: one .bgen is one input; name {files[0]} and this one as inputs of their own")
-        beside = (files[0], self.samples or Path(files[0]).with_suffix(".sample"))
-        return files[0], *_summary(files[0], self.samples, tuple(stamp(file) for file in beside if exists(file)))
-
-    @property
-    def _array(self) -> str:
-        return "calls" if self.field == "calls" else "alt_dosages"
+        """The file, its number of variants, and the people."""
+        path, stamps = self.stamped()
+        return path, *_summary(path, self.samples, stamps)
 
     def table_schema(self) -> Schema:
         """A variant's columns, and the people; an index is checked. PlaceError where the package bgen is not installed."""
@@ -193,15 +195,7 @@ class BgenInput(InputFormat):
             raise PlaceError("bgen, which reads .bgen files, is not installed. Install it with: pip install '.[genotypes]'")
         path, variants, people = self._bgen()
         check_index(path, variants)
-        return Schema(VARIANT, {self._array: people.schema})
-
-    def axes(self) -> Mapping[str, pl.DataFrame]:
-        """The people."""
-        return {self._array: self._bgen()[2]}
-
-    def genome_build(self) -> str | None:
-        """As the job says; a BGEN file says nothing of it."""
-        return self.build
+        return Schema(VARIANT, {self.array: people.schema})
 
     def rows(self) -> int | None:
         """Variants by the header."""
@@ -210,6 +204,6 @@ class BgenInput(InputFormat):
     def sources(self, parallel: int) -> Sequence[BgenSource]:
         """Ranges of variants, a few per task that can run at once."""
         path, variants, people = self._bgen()
-        ranges = self.ranges(variants, packed_width(people.height) if self.field == "calls" else 4 * people.height, parallel)
+        ranges = self.ranges(variants, people.height, parallel)
         threshold = self.hard_call_threshold if self.field == "calls" else None
         return [BgenSource(path, people.height, first, count, self.ref_first, threshold) for first, count in ranges]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -12,7 +11,7 @@ from pydantic import Field
 
 from pipeline.errors import InputError, near
 from pipeline.files import for_polars
-from pipeline.format import InputFormat, OutputFormat
+from pipeline.format import InputFormat, OutputFormat, even_ranges
 from pipeline.formats._csv_problems import first_problem, header_line
 from pipeline.tables.dtypes import DTYPES, DtypeName
 from pipeline.tables.part import Part, Schema
@@ -104,8 +103,7 @@ class CsvInput(InputFormat):
 
     def _cut(self, source: CsvSource, parts: int) -> list[CsvSource]:
         rows = int(source.load().select(pl.len()).collect(engine="streaming").item())
-        bounds = [rows * i // parts for i in range(parts + 1)]
-        return [replace(source, offset=low, rows=high - low) for low, high in pairwise(bounds)]
+        return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
 
 
 class CsvOutput(OutputFormat):

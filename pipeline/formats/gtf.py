@@ -14,10 +14,10 @@ from pydantic import BeforeValidator, Field
 
 from pipeline.errors import InputError
 from pipeline.files import Stamp, stamp
-from pipeline.format import InputFormat
 from pipeline.formats._bgzip.blocks import TextRange, file_kind, reading
 from pipeline.formats._bgzip.lines import open_text, read_lines
-from pipeline.genome.builds import Build, build_field, build_in_text
+from pipeline.genome.builds import build_in_text
+from pipeline.genome.inputs import PlacedInput
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema
 
@@ -128,7 +128,7 @@ def _is_comment(line: bytes) -> bool:
     return line.startswith(b"#")
 
 
-class GtfInput(InputFormat):
+class GtfInput(PlacedInput):
     """Genes of GTF or GFF3 files, which may lie on different chromosomes; positions are from 1, the end included."""
 
     name = "gtf"
@@ -137,7 +137,6 @@ class GtfInput(InputFormat):
     features: Annotated[
         tuple[str, ...], Field(min_length=1), BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
     ] = Field(("gene",), description="The features (column 3) to read; Ensembl's GFF3 names others beside gene, such as ncRNA_gene.")
-    build: Build = build_field()
 
     def table_schema(self) -> Schema:
         """The columns of genes; the files are looked at."""

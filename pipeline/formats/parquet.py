@@ -13,10 +13,10 @@ from pydantic import Field
 from pipeline.backend.arrays import to_host
 from pipeline.errors import InputError
 from pipeline.files import for_polars
-from pipeline.format import InputFormat, OutputFormat
+from pipeline.format import OutputFormat
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
 from pipeline.formats._parquet.ranges import RowRange, bunches, cut, footer, row_groups
-from pipeline.genome.builds import Build, build_field
+from pipeline.genome.inputs import PlacedInput
 from pipeline.tables.columns import AXES, AXIS_IDS
 from pipeline.tables.part import Part, Schema, read_frame
 
@@ -68,17 +68,11 @@ def _columns(path: str) -> pl.Schema:
     return pl.scan_parquet(for_polars(path)).collect_schema()
 
 
-class ParquetInput(InputFormat):
+class ParquetInput(PlacedInput):
     """Parquet files of one schema. With a column `calls` or `alt_dosages` written by this project they are a genotype table."""
 
     name = "parquet"
     suffixes = (".parquet", ".pq")
-
-    build: Build = build_field()
-
-    def genome_build(self) -> str | None:
-        """As the job says; a Parquet file says nothing of it."""
-        return self.build
 
     def table_schema(self) -> Schema:
         """Names and types from the footers; all files must agree."""

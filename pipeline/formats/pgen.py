@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.errors import InputError, PlaceError
-from pipeline.files import Stamp, exists, stamp
-from pipeline.format import InputFormat
+from pipeline.files import Stamp, exists
+from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes
 from pipeline.formats._plink.pgen_files import PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
-from pipeline.genome.builds import Build, build_field
 from pipeline.kernels.genotypes import packed_width
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
@@ -74,7 +73,7 @@ class PgenSource:
 
     pgen: str
     stamps: tuple[Stamp, ...]
-    field: Literal["calls", "dosages"]
+    field: Genotypes
     first: int
     count: int
     cheap: bool = False
@@ -92,7 +91,7 @@ class PgenSource:
         if self.field == "calls":
             counts["variants_with_dosages"] = int(files.header.dosages[found].sum())
         kept = {name: count for name, count in counts.items() if count}
-        return Part(rows.drop("index", "allele"), {"calls" if self.field == "calls" else "alt_dosages": array}, kept)
+        return Part(rows.drop("index", "allele"), {ARRAYS[self.field]: array}, kept)
 
     def interval(self, column: str) -> None:
         """No statistics are kept."""
@@ -150,7 +149,7 @@ def _read_dosages(reader: Any, index: NDArray[np.uint32], allele: NDArray[np.uin
     return dosages
 
 
-class PgenInput(InputFormat):
+class PgenInput(GenotypeInput):
     """Genotypes of one PLINK 2 fileset; the .pvar and .psam lie beside the .pgen. A site of several ALT alleles gives one row for each.
 
     Phase is left out. Calls are PLINK's hard calls; of variants with dosages they are those that PLINK rounded them to.
@@ -158,50 +157,43 @@ class PgenInput(InputFormat):
 
     name = "pgen"
     suffixes = (".pgen",)
-    asides = InputFormat.asides | {"build"}
-    in_place = True
     counts: ClassVar[Mapping[str, Count]] = {
         "variants_with_phase": Count("variants with phase"),
         "variants_with_dosages": Count("variants with dosages"),
     }
 
-    field: Literal["calls", "dosages"] = Field("calls", description="calls: hard calls of two bits. dosages: ALT dosages as float32.")
-    build: Build = build_field()
+    field: Genotypes = Field("calls", description="calls: hard calls of two bits. dosages: ALT dosages as float32.")
 
-    def _pgen(self) -> tuple[str, tuple[Stamp, ...]]:
-        files = self.files()
-        if len(files) > 1:
-            raise InputError(f"{files[1]}: one .pgen is one input; name {files[0]} and this one as inputs of their own")
-        beside = _beside(files[0], ".pvar"), _beside(files[0], ".psam")
-        return files[0], tuple(stamp(file) for file in (files[0], *beside))
+    def beside(self, path: str) -> Sequence[str]:
+        """The .pvar and the .psam."""
+        return [str(_beside(path, ending)) for ending in (".pvar", ".psam")]
 
-    @property
-    def _array(self) -> str:
-        return "calls" if self.field == "calls" else "alt_dosages"
+    def people(self) -> pl.DataFrame:
+        """The people of the .psam."""
+        return _fileset(*self.stamped()).people
+
+    def reads(self) -> Genotypes:
+        """As the job says."""
+        return self.field
 
     def table_schema(self) -> Schema:
         """The columns of the .pvar and of the .psam. PlaceError where pgenlib is not installed."""
         if find_spec("pgenlib") is None:
             raise PlaceError("pgenlib, which reads .pgen files, is not installed. Install it with: pip install '.[genotypes]'")
-        files = _fileset(*self._pgen())
-        return Schema(files.rows.drop("index", "allele").schema, {self._array: files.people.schema})
-
-    def axes(self) -> Mapping[str, pl.DataFrame]:
-        """The people of the .psam."""
-        return {self._array: _fileset(*self._pgen()).people}
+        files = _fileset(*self.stamped())
+        return Schema(files.rows.drop("index", "allele").schema, {self.array: files.people.schema})
 
     def genome_build(self) -> str | None:
         """As the job says, else as the .pvar's header tells."""
-        return self.build or _fileset(*self._pgen()).pvar.build
+        return self.build or _fileset(*self.stamped()).pvar.build
 
     def rows(self) -> int | None:
         """ALT alleles of the .pvar."""
-        return _fileset(*self._pgen()).rows.height
+        return _fileset(*self.stamped()).rows.height
 
     def sources(self, parallel: int) -> Sequence[PgenSource]:
         """Ranges of rows, a few per task that can run at once."""
-        pgen, stamps = self._pgen()
+        pgen, stamps = self.stamped()
         files = _fileset(pgen, stamps)
-        people = files.people.height
-        ranges = self.ranges(files.rows.height, packed_width(people) if self.field == "calls" else 4 * people, parallel)
+        ranges = self.ranges(files.rows.height, files.people.height, parallel)
         return [PgenSource(pgen, stamps, self.field, first, count) for first, count in ranges]

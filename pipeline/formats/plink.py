@@ -10,9 +10,10 @@ from pathlib import Path
 import polars as pl
 
 from pipeline.backend.arrays import to_host
-from pipeline.errors import InputError, JobError
-from pipeline.files import Stamp, stamp
-from pipeline.format import InputFormat, JoinedOutput, Piece, join_files
+from pipeline.errors import JobError
+from pipeline.files import Stamp
+from pipeline.format import JoinedOutput, Piece, join_files
+from pipeline.formats._genotypes import GenotypeInput
 from pipeline.formats._plink.bed_files import (
     BED_MAGIC,
     bed_rows,
@@ -24,8 +25,6 @@ from pipeline.formats._plink.bed_files import (
     read_bim,
     read_fam,
 )
-from pipeline.genome.builds import Build, build_field
-from pipeline.kernels.genotypes import packed_width
 from pipeline.tables.part import Part, Schema
 
 
@@ -57,44 +56,34 @@ class PlinkSource:
         """No statistics are kept."""
 
 
-class PlinkInput(InputFormat):
+class PlinkInput(GenotypeInput):
     """Genotypes of one PLINK fileset; the .bim and .fam lie beside the .bed. Column 5 of the .bim is ALT, column 6 REF."""
 
     name = "plink"
     suffixes = (".bed",)
-    asides = InputFormat.asides | {"build"}
-    in_place = True
 
-    build: Build = build_field()
+    def beside(self, path: str) -> Sequence[str]:
+        """The .bim and the .fam."""
+        return [str(file) for file in bim_and_fam(path)]
 
-    def genome_build(self) -> str | None:
-        """As the job says; the files say nothing of it."""
-        return self.build
-
-    def _bed(self) -> tuple[str, tuple[Stamp, ...]]:
-        files = self.files()
-        if len(files) > 1:
-            raise InputError(f"{files[1]}: one .bed is one input; name {files[0]} and this one as inputs of their own")
-        return files[0], tuple(stamp(file) for file in (files[0], *bim_and_fam(files[0])))
+    def people(self) -> pl.DataFrame:
+        """The people of the .fam."""
+        return _fileset(*self.stamped())[1]
 
     def table_schema(self) -> Schema:
         """The columns of the .bim and of the .fam; lengths of all three files are checked."""
-        variants, people = _fileset(*self._bed())
+        variants, people = _fileset(*self.stamped())
         return Schema(variants.schema, {"calls": people.schema})
-
-    def axes(self) -> Mapping[str, pl.DataFrame]:
-        """The people of the .fam."""
-        return {"calls": _fileset(*self._bed())[1]}
 
     def rows(self) -> int | None:
         """Lines of the .bim."""
-        return _fileset(*self._bed())[0].height
+        return _fileset(*self.stamped())[0].height
 
     def sources(self, parallel: int) -> Sequence[PlinkSource]:
         """Ranges of variants, a few per task that can run at once."""
-        bed, stamps = self._bed()
+        bed, stamps = self.stamped()
         variants, people = _fileset(bed, stamps)
-        ranges = self.ranges(variants.height, packed_width(people.height), parallel)
+        ranges = self.ranges(variants.height, people.height, parallel)
         return [PlinkSource(bed, stamps, first, count) for first, count in ranges]
 
 

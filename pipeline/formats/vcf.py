@@ -12,19 +12,16 @@ from pydantic import Field as Key
 
 from pipeline.errors import InputError
 from pipeline.files import stamp
-from pipeline.format import InputFormat
 from pipeline.formats._bgzip.blocks import TextRange, plan_ranges, text_size
 from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._bgzip.tabix import read_index
+from pipeline.formats._genotypes import ARRAYS
 from pipeline.formats._vcf.header import VcfHeader, read_header
 from pipeline.formats._vcf.region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
 from pipeline.formats._vcf.text import VARIANT_COLUMNS, Field, concat_records, parse_records
-from pipeline.genome.builds import Build, build_field
+from pipeline.genome.inputs import PlacedInput
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
-
-ARRAYS = {"calls": "calls", "dosages": "alt_dosages"}
-"""The array of the genotype table, by the field that is read."""
 
 SAMPLE = pl.Schema({"sample_id": pl.String()})
 TEXT_BYTES_LEAST, TEXT_BYTES_MOST = 32 << 20, 512 << 20  # text of one part; its calls take a sixteenth of that
@@ -65,12 +62,12 @@ class VcfSource:
         """Text has no statistics."""
 
 
-class VcfInput(InputFormat):
+class VcfInput(PlacedInput):
     """Genotypes of one VCF, or of several of the same samples. Multi-allelic sites give one row per ALT allele."""
 
     name = "vcf"
     suffixes = (".vcf", ".vcf.gz", ".vcf.bgz")
-    asides = InputFormat.asides | {"build", "imported"}
+    asides = PlacedInput.asides | {"imported"}
     in_place = True
     counts: ClassVar[Mapping[str, Count]] = {
         "records": Count("records"),
@@ -89,7 +86,6 @@ class VcfInput(InputFormat):
     regions: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_checked)] = Key(
         (), description="Records whose POS lies in these (20:1000000-2000000, chrX), read by the file's .tbi or .csi index."
     )
-    build: Build = build_field()
     imported: bool = Key(
         False,
         alias="import",
@@ -119,7 +115,7 @@ class VcfInput(InputFormat):
         """The samples of the header line."""
         return {ARRAYS[self.field]: pl.DataFrame({"sample_id": list(self._headers()[0].samples)}, schema=SAMPLE)}
 
-    def keeps_import(self) -> bool:
+    def keeps_table(self) -> bool:
         """As the job says."""
         return self.imported
 

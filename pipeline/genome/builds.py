@@ -1,7 +1,7 @@
 """Genome builds: the one name of each, what a text or a list of chromosome lengths says about it, and the `build` key of inputs.
 
-An input of genotypes or of genes has a field `build: Build = build_field()`, by which the job states it, and answers `genome_build()` with
-`self.build or` what its header says. Lengths are those of the assemblies' own reports (NCBI: GCF_000001405.12, .13, .26, GCF_009914755.1).
+Inputs of genotypes, variants or genes have that key from genome/inputs.py, an output says `build: Build = build_field()`. Lengths are
+those of the assemblies' own reports (NCBI: GCF_000001405.12, .13, .26, GCF_009914755.1).
 """
 
 from __future__ import annotations

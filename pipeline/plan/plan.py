@@ -16,10 +16,10 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import refusals
 from pipeline.errors import InputError, JobError, PipelineError, Problem, near
-from pipeline.genome.build_check import Lineage
 from pipeline.job.spec import Input, Job, Output, StageSpec
 from pipeline.job.yaml_tree import Place
 from pipeline.plan.fingerprints import Fingerprints
+from pipeline.plan.lineage import Lineage
 from pipeline.stage import Context
 from pipeline.tables.columns import AXES
 from pipeline.tables.part import Schema
@@ -110,7 +110,7 @@ class Planner:
             self._add(entry.name, entry.reader.table_schema())
             self.rows[entry.name] = entry.reader.rows()
             self.fingerprints.add_input(entry.name, entry.reader)
-            self.lineage.add_input(entry.name, entry.reader.genome_build())
+            self.lineage.add_input(entry.name, entry.reader.marks())
             if self.backend == "gpu" and not self.tables[entry.name].arrays:
                 _need_scan(entry)
         except InputError as error:

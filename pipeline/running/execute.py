@@ -70,7 +70,7 @@ class Execution:
     def _import(self) -> None:
         """Make the imports that the job wants and that are not there yet, one after the other."""
         for name, entry in self.plan.job.inputs.items():
-            if entry.reader.keeps_import():
+            if entry.reader.keeps_table():
                 self.kept[name] = Imports(self.plan.job.results).of(entry.reader, partial(self._convert, name))
 
     def _convert(self, name: str, folder: str) -> list[Written]:

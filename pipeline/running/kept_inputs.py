@@ -53,7 +53,7 @@ class Kept:
 
 def check_imports(job: Job) -> None:
     """Raise PlaceError where an input is to be kept, and results do not go to a folder."""
-    kept = [entry.name for entry in job.inputs.values() if entry.reader.keeps_import()]
+    kept = [entry.name for entry in job.inputs.values() if entry.reader.keeps_table()]
     if kept and is_url(job.results):
         raise PlaceError(f"{job.results}: input {kept[0]!r} says import: true, and imports are kept in a folder; give one with --out")
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 from pipeline.errors import InputError
 from pipeline.files import Stamp, is_url, open_file, stamp
+from pipeline.format import even_ranges
 
 
 def footer(path: str) -> Any:
@@ -71,8 +71,8 @@ def row_groups(path: str) -> list[RowRange]:
 
 def cut(piece: RowRange, parts: int) -> list[RowRange]:
     """A range as at most so many, none of them empty."""
-    bounds = [piece.rows * i // parts for i in range(parts + 1)]
-    return [RowRange(piece.path, piece.offset + low, high - low) for low, high in pairwise(bounds) if high > low] or [piece]
+    cuts = even_ranges(piece.rows, parts)
+    return [RowRange(piece.path, piece.offset + first, count) for first, count in cuts if count] or [piece]
 
 
 def bunches(groups: Sequence[RowRange], sizes: Sequence[int], wanted: int) -> list[list[RowRange]]:
