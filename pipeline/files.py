@@ -55,28 +55,28 @@ def stamp(path: str | Path) -> Stamp:
     if not is_url(path):
         found = Path(path).stat()
         return Stamp(found.st_size, found.st_mtime_ns)
-    told = _ask(path, "info")
+    told = _ask_url(path, "info")
     return Stamp(int(told.get("size") or 0), etag=next((str(told[key]) for key in _TOLD if told.get(key)), ""))
 
 
 def exists(path: str | Path) -> bool:
     """Whether there is a file of that path, and no folder."""
-    return bool(_ask(path, "isfile")) if is_url(path) else Path(path).is_file()
+    return bool(_ask_url(path, "isfile")) if is_url(path) else Path(path).is_file()
 
 
 def is_folder(path: str | Path) -> bool:
     """Whether there is a folder of that path; at a URL, whether anything lies below it. Looked up anew."""
     if not is_url(path):
         return Path(path).is_dir()
-    _ask(path, "invalidate_cache")
-    return bool(_ask(path, "isdir"))
+    _ask_url(path, "invalidate_cache")
+    return bool(_ask_url(path, "isdir"))
 
 
 def names(folder: str | Path) -> list[str]:
     """Names of the files and folders right in a folder, sorted."""
     if not is_url(folder):
         return sorted(entry.name for entry in Path(folder).iterdir())
-    return sorted(str(found).rstrip("/").rpartition("/")[2] for found in _ask(folder, "ls", detail=False))
+    return sorted(str(found).rstrip("/").rpartition("/")[2] for found in _ask_url(folder, "ls", detail=False))
 
 
 def beside(folder: str | Path, name: str) -> str:
@@ -94,12 +94,12 @@ def matching(pattern: str) -> list[str]:
     if not is_url(pattern):
         return sorted(glob.glob(pattern, recursive=True))
     system, _ = _system(pattern)
-    return sorted(system.unstrip_protocol(found) for found in _ask(pattern, "glob"))
+    return sorted(system.unstrip_protocol(found) for found in _ask_url(pattern, "glob"))
 
 
 def open_file(path: str | Path, buffering: int = -1) -> BinaryIO:
     """The bytes of a file, to be read and sought in; `buffering` as `open` has it, for a local file."""
-    return cast("BinaryIO", _ask(path, "open", mode="rb")) if is_url(path) else Path(path).open("rb", buffering=buffering)
+    return cast("BinaryIO", _ask_url(path, "open", mode="rb")) if is_url(path) else Path(path).open("rb", buffering=buffering)
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -125,12 +125,16 @@ def _system(path: str | Path) -> tuple[Any, str]:
     return system, str(inside)
 
 
-def _ask(path: str | Path, method: str, **options: Any) -> Any:
+def _ask_url(path: str | Path, method: str, **options: Any) -> Any:
     """What the file system of a URL answers."""
     system, inside = _system(path)
-    call: Callable[..., Any] = getattr(system, method)
+    return ask(getattr(system, method), inside, **options)
+
+
+def ask(method: Callable[..., Any], *values: Any, **options: Any) -> Any:
+    """What a file system of fsspec answers; OSError for whatever its library raises."""
     try:
-        return call(inside, **options)
+        return method(*values, **options)
     except OSError:
         raise
     except Exception as error:

@@ -118,6 +118,18 @@ class InputFormat(BaseModel):
         return ()
 
 
+class CostlySource:
+    """Base of sources that it costs more to read twice than to hold, of files without statistics."""
+
+    @property
+    def cheap(self) -> bool:
+        """Never."""
+        return False
+
+    def interval(self, column: str) -> None:
+        """Not known."""
+
+
 def even_ranges(rows: int, parts: int) -> list[tuple[int, int]]:
     """First row and number of rows of each of so many parts, as even as can be."""
     return [(low, high - low) for low, high in pairwise(rows * i // parts for i in range(parts + 1))]

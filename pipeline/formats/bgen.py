@@ -21,6 +21,7 @@ from pydantic import Field
 
 from pipeline.errors import InputError, PlaceError
 from pipeline.files import Stamp, exists, read_bytes, stamp
+from pipeline.format import CostlySource
 from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes
 from pipeline.formats._plink.bed_files import CHROMOSOME_CODES, read_columns, refuse_same_ids
 from pipeline.kernels.genotypes import MISSING, pack, packed_width
@@ -48,7 +49,7 @@ def _summary(path: str, samples: str | None, _stamps: tuple[Stamp, ...]) -> tupl
     """The number of variants, and the people, read once while the files are unchanged."""
     with _opened(path) as reader:
         header, inside = reader.header, reader.samples
-    beside = Path(path).with_suffix(".sample")
+    beside = sample_file(path)
     if samples is None and header.has_sample_ids:
         people = pl.DataFrame({"sample_id": inside}, schema={"sample_id": pl.String()})
         refuse_same_ids(path, people)
@@ -59,6 +60,11 @@ def _summary(path: str, samples: str | None, _stamps: tuple[Stamp, ...]) -> tupl
     if people.height != header.nsamples:
         raise InputError(f"{samples or beside}: has {people.height} people where {path} has {header.nsamples}; they do not belong together")
     return header.nvariants, people
+
+
+def sample_file(path: str) -> str:
+    """The .sample beside a BGEN file, which may not be there."""
+    return str(Path(path).with_suffix(".sample"))
 
 
 def read_sample(path: str | Path) -> pl.DataFrame:
@@ -98,7 +104,7 @@ def check_index(path: str, variants: int) -> None:
 
 
 @dataclass(frozen=True)
-class BgenSource:
+class BgenSource(CostlySource):
     """`count` variants of a file from `first` on; `threshold` is None for dosages."""
 
     path: str
@@ -107,7 +113,6 @@ class BgenSource:
     count: int
     ref_first: bool
     threshold: float | None
-    cheap: bool = False
 
     def load(self) -> Part:
         """Their rows, and their dosages or packed calls; calls that no dosage is near enough for are missing, and counted."""
@@ -128,9 +133,6 @@ class BgenSource:
         frame = pl.DataFrame(rows, schema=VARIANT, orient="row")
         name = ARRAYS["dosages" if self.threshold is None else "calls"]
         return Part(frame, {name: array}, {"calls_past_threshold": uncertain} if uncertain else {})
-
-    def interval(self, column: str) -> None:
-        """No statistics are kept."""
 
     def _dosages(self, variant: Any) -> NDArray[np.float32]:
         """ALT dosages 0 to 2, NaN where missing; those of haploid people count twice, as PLINK has them."""
@@ -174,7 +176,8 @@ class BgenInput(GenotypeInput):
 
     def beside(self, path: str) -> Sequence[str]:
         """The file with the people's ids, where there is one."""
-        return [file for file in (self.samples or str(Path(path).with_suffix(".sample")),) if exists(file)]
+        file = self.samples or sample_file(path)
+        return [file] if exists(file) else []
 
     def people(self) -> pl.DataFrame:
         """The people."""

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from pipeline.errors import InputError, near
 from pipeline.files import for_polars
-from pipeline.format import InputFormat, OutputFormat, even_ranges
+from pipeline.format import CostlySource, InputFormat, OutputFormat, even_ranges
 from pipeline.formats._csv_problems import first_problem, header_line
 from pipeline.tables.dtypes import DTYPES, DtypeName
 from pipeline.tables.part import Part, Schema
@@ -21,7 +21,7 @@ SEPARATORS = "\t;|,"
 
 
 @dataclass(frozen=True)
-class CsvSource:
+class CsvSource(CostlySource):
     """One CSV file, or some rows of it, read with types that are known."""
 
     path: str
@@ -30,7 +30,6 @@ class CsvSource:
     null_values: tuple[str, ...]
     offset: int = 0
     rows: int | None = None
-    cheap: bool = False
 
     def load(self) -> pl.LazyFrame:
         """The scan; NaN of a file is null from here on."""
@@ -38,9 +37,6 @@ class CsvSource:
         scan = scan if self.rows is None else scan.slice(self.offset, self.rows)
         floats = [name for name, dtype in self.dtypes if dtype.is_float()]
         return scan.with_columns(pl.col(floats).fill_nan(None)) if floats else scan
-
-    def interval(self, column: str) -> None:
-        """Text has no statistics."""
 
     def explain(self) -> str | None:
         """What is wrong with the file, for a query over it that has failed; None where nothing is."""

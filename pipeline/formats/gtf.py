@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from pipeline.errors import InputError
 from pipeline.files import Stamp, stamp
+from pipeline.format import CostlySource
 from pipeline.formats._bgzip.blocks import TextRange, file_kind, reading
 from pipeline.formats._bgzip.lines import open_text, read_lines
 from pipeline.genome.builds import build_in_text
@@ -37,21 +38,17 @@ _ONE_AT_A_TIME = Lock()  # a run counts the rows of an input while it reads them
 
 
 @dataclass(frozen=True)
-class GtfSource:
+class GtfSource(CostlySource):
     """The features of some kinds in some files."""
 
     paths: tuple[str, ...]
     features: tuple[str, ...]
-    cheap: bool = False
 
     def load(self) -> Part:
         """Their rows, in the files' order. InputError for a wrong line, or where there are none."""
         stamps = tuple(stamp(path) for path in self.paths)
         with _ONE_AT_A_TIME:
             return Part(_read(self.paths, self.features, stamps))
-
-    def interval(self, column: str) -> None:
-        """Text has no statistics."""
 
 
 @lru_cache(maxsize=4)

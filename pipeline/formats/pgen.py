@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +17,7 @@ from pydantic import Field
 
 from pipeline.errors import InputError, PlaceError
 from pipeline.files import Stamp, exists
+from pipeline.format import CostlySource
 from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes
 from pipeline.formats._plink.pgen_files import PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
 from pipeline.kernels.genotypes import packed_width
@@ -68,7 +69,7 @@ def _beside(pgen: str, ending: str) -> Path:
 
 
 @dataclass(frozen=True)
-class PgenSource:
+class PgenSource(CostlySource):
     """`count` rows of a fileset from `first` on."""
 
     pgen: str
@@ -76,7 +77,6 @@ class PgenSource:
     field: Genotypes
     first: int
     count: int
-    cheap: bool = False
 
     def load(self) -> Part:
         """Their rows, and their packed calls or dosages; variants with phase, and with dosages that are read as calls, are counted."""
@@ -92,9 +92,6 @@ class PgenSource:
             counts["variants_with_dosages"] = int(files.header.dosages[found].sum())
         kept = {name: count for name, count in counts.items() if count}
         return Part(rows.drop("index", "allele"), {ARRAYS[self.field]: array}, kept)
-
-    def interval(self, column: str) -> None:
-        """No statistics are kept."""
 
 
 @contextmanager

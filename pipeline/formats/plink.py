@@ -12,7 +12,7 @@ import polars as pl
 from pipeline.backend.arrays import to_host
 from pipeline.errors import JobError
 from pipeline.files import Stamp
-from pipeline.format import JoinedOutput, Piece, join_files
+from pipeline.format import CostlySource, JoinedOutput, Piece, join_files
 from pipeline.formats._genotypes import GenotypeInput
 from pipeline.formats._plink.bed_files import (
     BED_MAGIC,
@@ -38,22 +38,18 @@ def _fileset(bed: str, _stamps: tuple[Stamp, ...]) -> tuple[pl.DataFrame, pl.Dat
 
 
 @dataclass(frozen=True)
-class PlinkSource:
+class PlinkSource(CostlySource):
     """`count` variants of a fileset from `first` on."""
 
     bed: str
     stamps: tuple[Stamp, ...]
     first: int
     count: int
-    cheap: bool = False
 
     def load(self) -> Part:
         """Their rows and packed calls."""
         variants, people = _fileset(self.bed, self.stamps)
         return Part(variants.slice(self.first, self.count), {"calls": read_bed(self.bed, self.first, self.count, people.height)})
-
-    def interval(self, column: str) -> None:
-        """No statistics are kept."""
 
 
 class PlinkInput(GenotypeInput):

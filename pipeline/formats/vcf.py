@@ -12,6 +12,7 @@ from pydantic import Field as Key
 
 from pipeline.errors import InputError
 from pipeline.files import stamp
+from pipeline.format import CostlySource
 from pipeline.formats._bgzip.blocks import TextRange, plan_ranges, text_size
 from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._bgzip.tabix import read_index
@@ -42,13 +43,12 @@ def _checked(regions: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class VcfSource:
+class VcfSource(CostlySource):
     """Ranges of a VCF's lines; of each the records of one region, where one is given."""
 
     ranges: tuple[tuple[TextRange, Region | None], ...]
     header: VcfHeader
     field: Field = "calls"
-    cheap: bool = False
 
     def load(self) -> Part:
         """Variants and packed calls, or dosages; text is held a few megabytes at a time."""
@@ -57,9 +57,6 @@ class VcfSource:
             [parse_records(lines, self.header, self.field, region) for lines, region in chunks], self.header, self.field
         )
         return Part(records.variants, {ARRAYS[self.field]: records.array}, asdict(records.counts))
-
-    def interval(self, column: str) -> None:
-        """Text has no statistics."""
 
 
 class VcfInput(PlacedInput):

@@ -13,7 +13,7 @@ import hashlib
 import os
 import secrets
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import fsspec.core
 
 from pipeline.errors import PlaceError
-from pipeline.files import absolute, is_url
+from pipeline.files import absolute, ask, is_url
 from pipeline.results.lock import take_lock
 
 
@@ -56,23 +56,23 @@ class Store:
 
     def make(self, name: str) -> None:
         """Make the folder `name` and those above it, where the service has folders."""
-        self._call(self.fs.makedirs, self._at(name), exist_ok=True)
+        ask(self.fs.makedirs, self._at(name), exist_ok=True)
 
     def read(self, name: str) -> bytes:
         """The whole file; raises FileNotFoundError."""
-        return bytes(self._call(self.fs.cat_file, self._at(name)))
+        return bytes(ask(self.fs.cat_file, self._at(name)))
 
     def write(self, name: str, data: bytes) -> None:
         """Write the whole file: a reader sees all of it, or the one before. Durable once it is sealed and its folder synced."""
-        self._call(self.fs.pipe_file, self._at(name), data)
+        ask(self.fs.pipe_file, self._at(name), data)
 
     def seal(self, name: str, sha256: str) -> tuple[int, str]:
         """Make a written file durable; returns its bytes and its checksum, which is computed in blocks where `sha256` is ''."""
-        return int(self._call(self.fs.size, self._at(name))), sha256 or self.digest(name)
+        return int(ask(self.fs.size, self._at(name))), sha256 or self.digest(name)
 
     def digest(self, name: str) -> str:
         """SHA-256 of a file, in hexadecimal."""
-        return str(self._call(_sha256, self.fs, self._at(name)))
+        return str(ask(_sha256, self.fs, self._at(name)))
 
     def sync(self, folders: Collection[str]) -> None:
         """Make the names in these folders durable; an upload that has ended is."""
@@ -80,14 +80,14 @@ class Store:
     def sizes(self, name: str) -> dict[str, int]:
         """Bytes of every file below the folder `name`, by its name relative to that; empty where there is none."""
         self.fs.invalidate_cache()
-        found = self._call(self.fs.find, self._at(name), detail=True)
+        found = ask(self.fs.find, self._at(name), detail=True)
         return {path[len(self._at(name)) + 1 :]: int(info["size"]) for path, info in found.items()}
 
     def folders(self, name: str) -> list[str]:
         """Names of the folders (not links) right in the folder `name`; empty where there is none."""
         self.fs.invalidate_cache()
         try:
-            found = self._call(self.fs.ls, self._at(name), detail=True)
+            found = ask(self.fs.ls, self._at(name), detail=True)
         except FileNotFoundError:
             return []
         return [info["name"].rstrip("/").rpartition("/")[2] for info in found if info["type"] == "directory"]
@@ -95,7 +95,7 @@ class Store:
     def remove(self, name: str) -> None:
         """Remove a file or a folder with all that it holds; what is gone already is no error."""
         try:
-            self._call(self.fs.rm, self._at(name), recursive=True)
+            ask(self.fs.rm, self._at(name), recursive=True)
         except FileNotFoundError:
             return
 
@@ -114,15 +114,6 @@ class Store:
 
     def _at(self, name: str) -> str:
         return f"{self.root}/{name}".rstrip("/")
-
-    @staticmethod
-    def _call(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        try:
-            return method(*args, **options)
-        except OSError:
-            raise
-        except Exception as error:
-            raise OSError(f"{type(error).__name__}: {error}") from error
 
 
 class LocalStore(Store):

@@ -12,8 +12,7 @@ from pipeline.errors import InputError, PlaceError
 from pipeline.formats import bgen as bgen_format
 from pipeline.formats.bgen import BgenInput, hard_calls
 from pipeline.kernels.genotypes import unpack
-from pipeline.tables.part import Part, concat_parts
-from pipeline.tables.steps import Step, evaluate
+from tests.formats.reading import read
 from tests.kernels.plink_files import DATA, needs_data, read_bed
 
 bgen = pytest.importorskip("bgen")
@@ -22,14 +21,6 @@ EXAMPLE = DATA / "regenie_example" / "example.bgen"
 
 def reader(path: Path, **given: Any) -> BgenInput:
     return BgenInput.model_validate({"path": str(path), **given})
-
-
-def read(table: BgenInput) -> Part:
-    """All rows, and the counts, read part by part as tasks read them."""
-    whole = concat_parts([evaluate(Step("read", "cohort", source=source), "cpu") for source in table.sources(2)])
-    assert whole.frame.schema == table.table_schema().columns
-    assert whole.frame.height == table.rows()
-    return whole
 
 
 def probabilities(variants: int, samples: int) -> np.ndarray[Any, Any]:

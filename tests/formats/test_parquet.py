@@ -16,25 +16,13 @@ from pydantic import ValidationError
 
 from pipeline.errors import InputError
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
-from pipeline.tables.part import Part, concat_parts
-from pipeline.tables.steps import Step, evaluate
+from pipeline.tables.part import Part
+from tests.formats.reading import read
 from tests.stages.genomics.cohorts import Cohort, small_cohort
 
 
 def reader(path: Path | list[Path], **given: Any) -> ParquetInput:
     return ParquetInput.model_validate({"path": [str(one) for one in path] if isinstance(path, list) else str(path), **given})
-
-
-def parts_of(table: ParquetInput) -> list[Part]:
-    """Every part, read as a task reads it."""
-    return [evaluate(Step("read", "t", source=source), "cpu") for source in table.sources(2)]
-
-
-def read(table: ParquetInput) -> Part:
-    whole = concat_parts(parts_of(table))
-    assert whole.frame.schema == table.table_schema().columns
-    assert whole.frame.height == table.rows()
-    return whole
 
 
 def numbered(path: Path, low: int, high: int, group: int = 5) -> Path:

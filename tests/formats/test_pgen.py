@@ -13,8 +13,7 @@ from pipeline.formats import pgen
 from pipeline.formats._plink.pgen_files import read_pgen_header
 from pipeline.formats.pgen import PgenInput
 from pipeline.kernels.genotypes import unpack
-from pipeline.tables.part import Part, concat_parts
-from pipeline.tables.steps import Step, evaluate
+from tests.formats.reading import read
 from tests.kernels.plink_files import DATA, needs_data, read_bed
 
 pgenlib = pytest.importorskip("pgenlib")
@@ -23,14 +22,6 @@ HEADER = "##fileformat=VCFv4.2\n##contig=<ID=1,length=249250621>\n#CHROM\tPOS\tI
 
 def reader(path: Path, **given: Any) -> PgenInput:
     return PgenInput.model_validate({"path": str(path), **given})
-
-
-def read(table: PgenInput) -> Part:
-    """All rows, and the counts, read part by part as tasks read them."""
-    whole = concat_parts([evaluate(Step("read", "cohort", source=source), "cpu") for source in table.sources(2)])
-    assert whole.frame.schema == table.table_schema().columns
-    assert whole.frame.height == table.rows()
-    return whole
 
 
 def write_tables(folder: Path, variants: list[str], samples: int) -> Path:

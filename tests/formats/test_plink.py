@@ -13,8 +13,8 @@ from pipeline.errors import InputError, JobError
 from pipeline.formats._plink.bed_files import write_plink
 from pipeline.formats.plink import PlinkInput, PlinkOutput
 from pipeline.tables.columns import VOCABULARY
-from pipeline.tables.part import Part, Schema, concat_parts
-from pipeline.tables.steps import Step, evaluate
+from pipeline.tables.part import Part, Schema
+from tests.formats.reading import read
 from tests.kernels.plink_files import DATA, needs_data, read_bed
 from tests.outputs import write_output
 from tests.stages.genomics.cohorts import small_cohort
@@ -25,18 +25,6 @@ PERSON = ("sample_id", "family_id", "father_id", "mother_id", "sex", "phenotype"
 
 def reader(path: Path | list[str], **given: Any) -> PlinkInput:
     return PlinkInput.model_validate({"path": path if isinstance(path, list) else str(path), **given})
-
-
-def parts_of(table: PlinkInput) -> list[Part]:
-    """Every part, read as a task reads it."""
-    return [evaluate(Step("read", "cohort", source=source), "cpu") for source in table.sources(2)]
-
-
-def read(table: PlinkInput) -> Part:
-    whole = concat_parts(parts_of(table))
-    assert whole.frame.schema == table.table_schema().columns
-    assert whole.frame.height == table.rows()
-    return whole
 
 
 def write_small(folder: Path, variants: int = 60) -> Path:

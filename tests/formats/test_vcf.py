@@ -16,7 +16,7 @@ from pipeline.errors import InputError
 from pipeline.formats.vcf import VcfInput
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, concat_parts
-from pipeline.tables.steps import Step, evaluate
+from tests.formats.reading import parts_of, read
 
 TextFile = Callable[[str, bytes], Path]
 SHIPPED = Path(__file__).parents[2] / "data" / "genomics" / "cohort.vcf.gz"
@@ -38,17 +38,6 @@ def text_of(low: int, high: int, samples: tuple[str, ...] = ("a", "b", "c", "d",
 
 def reader(path: Path | list[str], **given: Any) -> VcfInput:
     return VcfInput.model_validate({"path": path if isinstance(path, list) else str(path), **given})
-
-
-def parts_of(table: VcfInput) -> list[Part]:
-    """Every part, read as a task reads it."""
-    return [evaluate(Step("read", "cohort", source=source), "cpu") for source in table.sources(2)]
-
-
-def read(table: VcfInput) -> Part:
-    whole = concat_parts(parts_of(table))
-    assert whole.frame.schema == table.table_schema().columns
-    return whole
 
 
 def codes(rows: Part, people: int) -> NDArray[np.uint8]:
