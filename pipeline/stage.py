@@ -230,9 +230,8 @@ def need_numeric(schema: Schema, columns: Sequence[str], *, key: str = "") -> No
             raise StageError(f"column {column!r} is {schema.columns[column]}, and numbers are needed. Cast it, or categorify it.", key=key)
 
 
-def need_array(schema: Schema, array: str, role: str) -> pl.Schema:
-    """The axis of an array that a table must have; StageError where it has none."""
+def need_array(schema: Schema, array: str, role: str, *, made: str = "") -> pl.Schema:
+    """The axis of an array that a table must have; StageError where it has none. `made` says where such tables come from."""
     if array not in schema.arrays:
-        made = "a genotype table comes from a vcf, plink, pgen or bgen input"
-        raise StageError(f"the table given as {role!r} has no {array} ({made}). It has: {schema}")
+        raise StageError(f"the table given as {role!r} has no {array}{made and f' ({made})'}. It has: {schema}")
     return schema.arrays[array]

@@ -24,6 +24,7 @@ from pipeline.files import Stamp, exists, read_bytes, stamp
 from pipeline.format import CostlySource
 from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes
 from pipeline.formats._plink.bed_files import CHROMOSOME_CODES, read_columns, refuse_same_ids
+from pipeline.genome.people import sex_of_code
 from pipeline.kernels.genotypes import MISSING, pack, packed_width
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema
@@ -80,8 +81,7 @@ def read_sample(path: str | Path) -> pl.DataFrame:
     people = text.select("sample_id", "family_id", *(name for name in ("sex",) if name in names))
     refuse_same_ids(path, people)
     if "sex" in people.columns:
-        codes = {"1": 1, "M": 1, "m": 1, "2": 2, "F": 2, "f": 2}
-        people = people.with_columns(pl.col("sex").replace_strict(codes, default=None, return_dtype=pl.Int8))
+        people = people.with_columns(sex_of_code())
     return people
 
 

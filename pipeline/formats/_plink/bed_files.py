@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pipeline.errors import DataError, InputError
 from pipeline.files import exists, open_file, read_bytes, stamp
 from pipeline.formats._bgzip.blocks import reading
+from pipeline.genome.people import sex_of_code
 from pipeline.kernels.genotypes import packed_width
 
 BED_MAGIC = b"\x6c\x1b\x01"
@@ -131,9 +132,8 @@ def read_fam(path: str | Path) -> pl.DataFrame:
     """
     text = read_columns(path, _FAM)
     refuse_same_ids(path, text)
-    sex = pl.col("sex").cast(pl.Int8(), strict=False)
     frame = text.with_columns(
-        pl.when(sex.is_in([1, 2])).then(sex).alias("sex"),
+        sex_of_code(),
         numbers(path, text, "phenotype", pl.Float64(), unknown=("-9", "NA", "nan", "NaN")),
     )
     return frame.select("sample_id", "family_id", "father_id", "mother_id", "sex", "phenotype")

@@ -20,6 +20,7 @@ from pipeline.files import open_file
 from pipeline.formats._bgzip.blocks import reading
 from pipeline.formats._plink.bed_files import CHROMOSOME_CODES, numbers, read_bim, read_columns, read_fam, refuse_same_ids
 from pipeline.genome.builds import build_in_text, build_of_contigs
+from pipeline.genome.people import sex_of_code
 
 PGEN_MAGIC = b"\x6c\x1b"
 BLOCK_VARIANTS = 1 << 16
@@ -140,6 +141,5 @@ def read_psam(path: Path) -> pl.DataFrame:
     people = text.select(name for name in _PSAM.values() if name in text.columns)
     refuse_same_ids(path, people)
     if "sex" in people.columns:
-        codes = {"1": 1, "M": 1, "m": 1, "2": 2, "F": 2, "f": 2}
-        people = people.with_columns(pl.col("sex").replace_strict(codes, default=None, return_dtype=pl.Int8))
+        people = people.with_columns(sex_of_code())
     return people

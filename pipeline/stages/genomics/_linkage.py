@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.errors import DataError
 from pipeline.genome.chromosomes import chromosome_kind
+from pipeline.genome.people import founders, males
 from pipeline.kernels.genotypes import take_samples
 from pipeline.kernels.linkage import Samples
 
@@ -17,12 +17,10 @@ from pipeline.kernels.linkage import Samples
 def chosen_calls(calls: Any, people: pl.DataFrame, chromosome: str) -> tuple[Any, Samples]:
     """The calls that r^2 is of on a chromosome, and of whom: founders, on X women twice, on Y men; haploid ones are marked.
 
-    Raises DataError where nobody is a founder.
+    Raises DataError where nobody is a founder, or a sex is none.
     """
-    founder, male = _founders(people), _males(people)
+    founder, male = founders(people, "r^2 is of founders, so drop these columns to use all"), males(people)
     kind = kind_of(chromosome)
-    if not founder.any():
-        raise DataError("every person has a father_id or a mother_id, and r^2 is of founders; drop these columns to use all")
     index = np.flatnonzero(founder & male if kind == "y" else founder)
     haploid = male[index] if kind == "x" else np.full(len(index), kind in {"y", "mt"})
     if kind == "x" and haploid.any():
@@ -30,18 +28,6 @@ def chosen_calls(calls: Any, people: pl.DataFrame, chromosome: str) -> tuple[Any
     everybody = np.array_equal(index, np.arange(people.height))
     chosen = calls if everybody else take_samples(calls, people.height, index)
     return chosen, Samples(len(index), haploid if haploid.any() else None)
-
-
-def _founders(people: pl.DataFrame) -> Any:
-    if not {"father_id", "mother_id"} <= set(people.columns):
-        return np.ones(people.height, np.bool_)
-    return people.select(pl.all_horizontal(pl.col("father_id", "mother_id").fill_null("0").is_in(["0", ""]))).to_series().to_numpy()
-
-
-def _males(people: pl.DataFrame) -> Any:
-    if "sex" not in people.columns:
-        return np.zeros(people.height, np.bool_)
-    return (people["sex"] == 1).fill_null(value=False).to_numpy()
 
 
 @cache

@@ -16,9 +16,11 @@ from pydantic import Field
 from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import chromosome_kind
+from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.people import check_sex
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
 from pipeline.kernels.genotypes import Array
-from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_array, need_columns, need_numeric
+from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns, need_numeric
 from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, Tested, named_variants, words_column
 from pipeline.stages.genomics._sheet import SEX, Sheet, read_sheet
 from pipeline.tables.columns import VOCABULARY
@@ -74,7 +76,8 @@ class Scan(Whole):
         "additive", description="What is counted: copies of ALT, whether there is one (dominant), or whether there are two (recessive)."
     )
     sex: ColumnName | None = Field(
-        None, description="Column of the samples table, 1 male, 2 female, null unknown, for X and Y; by default the genotype table's own."
+        None,
+        description="Column of the samples table, 1 male, 2 female, 0 or null unknown, for X and Y; by default the genotype table's own.",
     )
     max_p: Share = Field(1.0, description="Give the rows with at most this p-value; below 1, rows without a result go too.")
 
@@ -95,13 +98,12 @@ class Scan(Whole):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """One row per variant and trait."""
         genotypes, samples = schemas["genotypes"], schemas["samples"]
-        if "alt_dosages" not in genotypes.arrays:
-            need_array(genotypes, "calls", "genotypes")
-        need_columns(genotypes, ("chromosome", "base_pair_location", "variant_id", "ref", "alt"), "genotypes")
+        people = need_genotypes(genotypes, ("chromosome", "base_pair_location", "variant_id", "ref", "alt"), dosages=True)
         need_columns(samples, ("sample_id",), "samples")
         need_numeric(samples, self.traits, key="traits")
         need_numeric(samples, self.covariates, key="covariates")
-        need_numeric(samples, (self.sex,) if self.sex else (), key="sex")
+        need_columns(samples, (self.sex,) if self.sex else (), key="sex")
+        check_sex(samples.columns, self.sex, key="sex") if self.sex else check_sex(people)
         if both := sorted({*self.traits} & {*self.covariates}):
             raise StageError(f"{both[0]!r} is both a trait and a covariate; leave one of them out", key="covariates")
         for names, what in ((self.traits, "traits"), (self.covariates, "covariates")):

@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.errors import DataError
+from pipeline.errors import DataError, under
+from pipeline.genome.people import sexes
 from pipeline.kernels.design import missingness_groups
+from pipeline.kernels.variant_quality import FEMALE, MALE
 
-MALE, FEMALE = 1, 2
 SEX = "__sex__"
 _SPANNED = 1e-8
 
@@ -76,23 +77,16 @@ def read_sheet(people: pl.DataFrame, rows: pl.DataFrame, traits: Sequence[str], 
     Raises DataError where the rows do not fit the people, or a sex is none.
     """
     aligned = aligned_sheet(people, rows)
+    with under("sex" if SEX in aligned.columns else ""):
+        sex = sexes(aligned, SEX) if SEX in aligned.columns else sexes(people)
     columns = {name: aligned[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in (*traits, *covariates)}
     return Sheet(
         trait_names=tuple(traits),
         covariate_names=tuple(covariates),
         traits=np.column_stack([columns[name] for name in traits]),
         covariates=np.column_stack([np.empty((aligned.height, 0)), *(columns[name] for name in covariates)]),
-        sex=_sexes(aligned[SEX] if SEX in aligned.columns else people["sex"] if "sex" in people.columns else None),
+        sex=sex if sex is not None and sex.any() else None,
     )
-
-
-def _sexes(column: pl.Series | None) -> NDArray[np.int8] | None:
-    if column is None or column.null_count() == len(column):
-        return None
-    wrong = column.filter(~column.is_in([MALE, FEMALE]) & column.is_not_null())
-    if len(wrong):
-        raise DataError(f"a sex is 1 (male), 2 (female) or null (unknown); found {wrong[0]:g} for {len(wrong)} people.")
-    return column.fill_null(0).cast(pl.Int8).to_numpy()
 
 
 def aligned_sheet(people: pl.DataFrame, sheet: pl.DataFrame) -> pl.DataFrame:

@@ -11,9 +11,11 @@ from pydantic import Field, model_validator
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
+from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.people import check_sex
 from pipeline.kernels.linkage import haplotype_r_squared, without_haploid_heterozygotes
 from pipeline.kernels.linkage_pruning import MORE
-from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
+from pipeline.stage import Context, Outcome, Whole, need_columns
 from pipeline.stages.genomics._linkage import chosen_calls, kind_of
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.counts import Count
@@ -27,7 +29,7 @@ CALLS_ROW = "__calls__"  # the row of the genotypes that an association is of
 SHOWN = (*PLACE, "index_variant_id", "r2", "p_value", "neg_log_10_p_value")
 
 
-class Clump(Whole, name="clump", version=1):
+class Clump(Whole, name="clump", version=2):
     """Put the hits of each trait into clumps: the strongest variant, and those near it that are in linkage with it.
 
     PLINK's --clump: variants with p at most `p1` in order of p (the strongest first, on a tie the first in the genotype table) each open a
@@ -71,8 +73,7 @@ class Clump(Whole, name="clump", version=1):
         need_columns(given, (*PLACE, *ALLELES), "associations")
         if not {"p_value", "neg_log_10_p_value"} & set(given.columns):
             raise StageError("the table given as 'associations' has neither p_value nor neg_log_10_p_value, which clumps are made by")
-        need_array(schemas["genotypes"], "calls", "genotypes")
-        need_columns(schemas["genotypes"], (*PLACE, "ref", "alt"), "genotypes")
+        check_sex(need_genotypes(schemas["genotypes"], (*PLACE, "ref", "alt")))
         hits = _hits(given.columns.to_frame().lazy(), 0).collect_schema()
         clumps = {name: hits[name] for name in KEPT if name in hits}
         members = {name: VOCABULARY[name].dtype for name in ("members", "member_ids")}

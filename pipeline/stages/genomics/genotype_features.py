@@ -9,8 +9,9 @@ import polars as pl
 
 from pipeline.backend.arrays import to_device, to_host
 from pipeline.errors import DataError
+from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.genotypes import unpack
-from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
+from pipeline.stage import Context, Outcome, Whole, need_columns
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -29,8 +30,7 @@ class GenotypeFeatures(Whole, name="genotype_features", version=1):
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """sample_id, and the dosages."""
-        need_array(schemas["genotypes"], "calls", "genotypes")
-        need_columns(schemas["genotypes"], ("variant_id", "ref", "alt"), "genotypes")
+        need_genotypes(schemas["genotypes"], ("variant_id", "ref", "alt"))
         need_columns(schemas["variants"], ("variant_id",), "variants")
         return {"": Schema(pl.Schema({"sample_id": pl.String()}), {"dosages": schemas["genotypes"].columns})}
 

@@ -14,9 +14,11 @@ from pydantic import Field, model_validator
 
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import AUTOSOMES
+from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.people import check_sex
 from pipeline.kernels.linkage import Samples
 from pipeline.kernels.linkage_pruning import MORE, Pruned, PruneRule, prune
-from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
+from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._linkage import chosen_calls
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts, take
@@ -46,11 +48,11 @@ class Lane:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-class LdPrune(Whole, name="ld_prune", version=1):
+class LdPrune(Whole, name="ld_prune", version=2):
     """Keep variants that are hardly correlated with one another: of a pair in a window with r^2 above `r2` one goes.
 
-    PLINK's --indep-pairwise (order of 2.00a3.5), the same lists. r^2 is of the calls that both variants have, of founders alone where the
-    people have father_id and mother_id. The variant with the rarer minor allele goes, on a tie the later one; also one that does not vary
+    PLINK's --indep-pairwise (order of 2.00a3.5), the same lists. r^2 is of the calls that both variants have, of founders alone, who
+    have no parent named. The variant with the rarer minor allele goes, on a tie the later one; also one that does not vary
     (unless it has no neighbour), and one on chromosome 0. X counts a woman twice, Y is men's alone, and a heterozygous call of a man there
     or of anybody on MT is missing. Variants must be sorted by position within a chromosome. Filter rare ones first (variant_qc).
 
@@ -92,8 +94,7 @@ class LdPrune(Whole, name="ld_prune", version=1):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """The genotype table as it is."""
         schema = schemas["genotypes"]
-        need_array(schema, "calls", "genotypes")
-        need_columns(schema, ("chromosome", "base_pair_location"), "genotypes")
+        check_sex(need_genotypes(schema, ("chromosome", "base_pair_location")))
         return {"": schema}
 
     def prepare(self, *, lean: bool = False) -> None:

@@ -13,8 +13,9 @@ from pydantic import Field
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import chromosome_kind
+from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.scores import call_scores, dosage_scores
-from pipeline.stage import Context, Outcome, Whole, need_array, need_columns, need_numeric
+from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
 from pipeline.stages.genomics._matching import Matches
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema, take
@@ -54,9 +55,7 @@ class PolygenicScore(Whole, name="polygenic_score", version=1):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row per person."""
         genotypes, weights = schemas["genotypes"], schemas["weights"]
-        if "alt_dosages" not in genotypes.arrays:
-            need_array(genotypes, "calls", "genotypes")
-        need_columns(genotypes, ("chromosome", "variant_id", "ref", "alt"), "genotypes")
+        need_genotypes(genotypes, ("chromosome", "variant_id", "ref", "alt"), dosages=True)
         need_columns(weights, ("variant_id", "effect_allele", "weight"), "weights")
         need_numeric(weights, ("weight",))
         for name in ("variant_id", "effect_allele"):

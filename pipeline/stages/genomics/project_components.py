@@ -12,8 +12,9 @@ import polars as pl
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError, StageError
+from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.standardized import sample_products, standard_values, value_sums
-from pipeline.stage import Context, Outcome, Whole, need_array, need_columns, need_numeric
+from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
 from pipeline.stages.genomics._matching import Matches
 from pipeline.tables.part import Part, Schema, take
 from pipeline.tables.table import Table
@@ -46,8 +47,7 @@ class ProjectComponents(Whole, name="project_components", version=1):
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row per person, with the axes of the loadings."""
-        need_array(schemas["genotypes"], "calls", "genotypes")
-        need_columns(schemas["genotypes"], ("variant_id", "ref", "alt"), "genotypes")
+        need_genotypes(schemas["genotypes"], ("variant_id", "ref", "alt"))
         need_columns(schemas["loadings"], ("variant_id", "ref", "alt", "alt_frequency"), "loadings")
         axes = _axes(schemas["loadings"].columns)
         if not axes:

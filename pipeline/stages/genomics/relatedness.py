@@ -13,9 +13,10 @@ from pydantic import Field
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
+from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.kinship import kinship, pair_counts, pair_members, unrelated
-from pipeline.stage import Context, Outcome, Whole, need_array, need_columns
-from pipeline.stages.genomics._people import autosomal_calls, keep_people
+from pipeline.stage import Context, Outcome, Whole
+from pipeline.stages.genomics._genotypes import autosomal_calls, keep_people
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
@@ -57,11 +58,11 @@ class Relatedness(Whole, name="relatedness", version=1):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """The genotype table, and the pairs."""
         schema = schemas["genotypes"]
-        axis = need_array(schema, "calls", "genotypes")
-        need_columns(schema, ("chromosome",), "genotypes")
+        axis = need_genotypes(schema, ("chromosome",))
         if self._listed() > self.max_kinship:
             raise StageError(
-                f"min_kinship {self.min_kinship} is above max_kinship {self.max_kinship}: pairs that cost a person would not be listed"
+                f"min_kinship {self.min_kinship} is above max_kinship {self.max_kinship}: pairs that cost a person would not be listed",
+                key="min_kinship",
             )
         return {"": Schema(schema.columns, {"calls": axis}), "pairs": Schema(pl.Schema({name: VOCABULARY[name].dtype for name in PAIRS}))}
 

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.backend.arrays import to_host
+from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.people import check_sex, counted_people
 from pipeline.kernels.variant_quality import People, variant_quality
-from pipeline.stage import Context, Outcome, Share, Whole, need_array, need_columns
-from pipeline.stages.genomics._people import check_sex, counted_people, special_rows
+from pipeline.stage import Context, Outcome, Share, Whole
+from pipeline.stages.genomics._genotypes import special_rows
 from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, take
@@ -64,9 +66,8 @@ class VariantQc(Whole, name="variant_qc", version=2):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """The genotype table with four more columns."""
         schema = schemas["genotypes"]
-        axis = need_array(schema, "calls", "genotypes")
+        axis = need_genotypes(schema, ("chromosome",))
         check_sex(axis)
-        need_columns(schema, ("chromosome",), "genotypes")
         kept = {name: dtype for name, dtype in schema.columns.items() if name not in QUALITY}
         return {"": Schema(pl.Schema({**kept, **{name: VOCABULARY[name].dtype for name in QUALITY}}), {"calls": axis})}
 

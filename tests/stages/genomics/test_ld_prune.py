@@ -173,10 +173,24 @@ def test_ld_prune__refuses_variants_out_of_order(columns: dict[str, Any], messag
         run(VARIANTS, {"genotypes": shifted(**columns)}, parts)
 
 
+@pytest.mark.parametrize("parent", ["father_id", "mother_id"])
+def test_ld_prune__of_one_parents_column_is_of_founders_too(parent: str) -> None:
+    cohort = odd_cohort(children=True)
+    one = cohort.people.rename({"father_id": parent, "mother_id": "other"} if parent == "mother_id" else {"mother_id": "other"})
+    assert kept(VARIANTS, replace(cohort, people=one.drop("other"))) == kept(VARIANTS, cohort)
+    assert kept(VARIANTS, cohort) != kept(VARIANTS, odd_cohort())
+
+
+def test_ld_prune__refuses_a_sex_that_is_none() -> None:
+    cohort = odd_cohort()
+    with pytest.raises(DataError, match="the sex of 's0' is 3"):
+        run(VARIANTS, {"genotypes": replace(cohort, people=cohort.people.with_columns(sex=pl.lit(3)))})
+
+
 def test_ld_prune__refuses_people_without_a_founder() -> None:
     cohort = odd_cohort()
     orphanless = replace(cohort, people=cohort.people.with_columns(mother_id=pl.lit("m")))
-    with pytest.raises(DataError, match="every person has a father_id or a mother_id, and r\\^2 is of founders"):
+    with pytest.raises(DataError, match="no founder to count; r\\^2 is of founders, so drop these columns to use all"):
         run(VARIANTS, {"genotypes": orphanless})
 
 

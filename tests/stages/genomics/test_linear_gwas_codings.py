@@ -269,12 +269,19 @@ def test_linear_gwas__of_one_sex_alone_needs_no_covariate_for_it_and_has_no_y() 
     assert str(reason).startswith("on chromosome Y: ")
 
 
-@pytest.mark.parametrize("wrong", [0, 3])
-def test_linear_gwas__refuses_a_sex_that_is_none(wrong: int) -> None:
-    sheet = small_sheet().with_columns(gender=pl.lit(wrong))
-    message = rf"stage tested: a sex is 1 \(male\), 2 \(female\) or null \(unknown\); found {wrong} for 40 people"
-    with pytest.raises(DataError, match=message):
-        small(small_cohort(), sheet, sex="gender")
+def test_linear_gwas__refuses_a_sex_that_is_none() -> None:
+    message = r"the sex of 'p1' is 3; it must be 1 \(male\), 2 \(female\), 0 or null \(unknown\)"
+    with pytest.raises(DataError, match=f"stage tested.sex: {message}"):
+        small(small_cohort(), small_sheet().with_columns(gender=pl.lit(3)), sex="gender")
+    with pytest.raises(DataError, match="stage tested: the sex of 'p0' is 4"):
+        small(with_sex([4] * 41))
+
+
+def test_linear_gwas__takes_0_for_an_unknown_sex() -> None:
+    unknown = [1 + i % 2 if i != 8 else None for i in range(41)]
+    zero, null = small(with_sex([sex or 0 for sex in unknown])), small(with_sex(unknown))
+    assert zero.frame.equals(null.frame)
+    assert zero.counts == null.counts
 
 
 def test_linear_gwas__refuses_a_sex_that_is_no_column() -> None:

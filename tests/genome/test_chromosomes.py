@@ -1,4 +1,4 @@
-"""columns."""
+"""chromosomes."""
 
 from __future__ import annotations
 
