@@ -24,12 +24,12 @@ from pipeline.files import Stamp, exists, read_bytes, stamp
 from pipeline.format import CostlySource
 from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes
 from pipeline.formats._plink.bed_files import CHROMOSOME_CODES, read_columns, refuse_same_ids
+from pipeline.genome.columns import dtypes_of
 from pipeline.genome.people import sex_of_code
 from pipeline.kernels.genotypes import MISSING, pack, packed_width
-from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema
 
-VARIANT = pl.Schema({name: VOCABULARY[name].dtype for name in ("chromosome", "base_pair_location", "variant_id", "ref", "alt")})
+VARIANT = pl.Schema(dtypes_of(("chromosome", "base_pair_location", "variant_id", "ref", "alt")))
 BLOCK_VARIANTS = 256  # whose dosages are held beside the packed calls
 
 

@@ -18,12 +18,12 @@ from pipeline.format import CostlySource
 from pipeline.formats._bgzip.blocks import TextRange, file_kind, reading
 from pipeline.formats._bgzip.lines import open_text, read_lines
 from pipeline.genome.builds import build_in_text
+from pipeline.genome.columns import dtypes_of
 from pipeline.genome.inputs import PlacedInput
-from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema
 
 COLUMNS = ("chromosome", "start", "end", "strand", "feature", "gene_id", "gene_name", "gene_type")
-GENES = pl.Schema({name: VOCABULARY[name].dtype for name in COLUMNS})
+GENES = pl.Schema(dtypes_of(COLUMNS))
 _FIELDS = ("chromosome", "source", "feature", "start", "end", "score", "strand", "frame", "attributes")
 LINES = pl.Schema(dict.fromkeys(_FIELDS, pl.String()))
 _KEYS = {

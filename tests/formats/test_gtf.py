@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.formats.gtf import GtfInput
-from pipeline.tables.columns import VOCABULARY
+from pipeline.genome.columns import dtypes_of
 from pipeline.tables.steps import Step, evaluate
 from tests.kernels.plink_files import DATA
 
@@ -59,7 +59,7 @@ def test_gtf_input__gencodes_genes_are_those_of_its_lines() -> None:
     ]
     found = read(reader(GENCODE))
     assert found.rows() == expected
-    assert dict(found.schema) == {name: VOCABULARY[name].dtype for name in found.columns}
+    assert dict(found.schema) == dtypes_of(found.columns)
     counts = read(reader(GENCODE, features=["gene", "transcript", "exon"]))["feature"].value_counts()
     assert dict(counts.rows()) == {kind: sum(f[2] == kind for f in lines) for kind in ("gene", "transcript", "exon")}
 

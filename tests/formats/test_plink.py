@@ -12,7 +12,7 @@ import pytest
 from pipeline.errors import InputError, JobError
 from pipeline.formats._plink.bed_files import write_plink
 from pipeline.formats.plink import PlinkInput, PlinkOutput
-from pipeline.tables.columns import VOCABULARY
+from pipeline.genome.columns import VOCABULARY, dtypes_of
 from pipeline.tables.part import Part, Schema
 from tests.formats.reading import read
 from tests.kernels.plink_files import DATA, needs_data, read_bed
@@ -62,7 +62,7 @@ def test_plink_input__states_its_schema_with_the_people_of_the_fam(tmp_path: Pat
     table = reader(write_small(tmp_path))
     schema = table.table_schema()
     assert list(schema.columns.items()) == [(name, VOCABULARY[name].dtype) for name in VARIANT]
-    assert dict(schema.arrays["calls"]) == {name: VOCABULARY[name].dtype for name in PERSON}
+    assert dict(schema.arrays["calls"]) == dtypes_of(PERSON)
     assert table.axes()["calls"].schema == schema.arrays["calls"]
     assert table.axes()["calls"]["sample_id"].to_list() == small_cohort().people["sample_id"].to_list()
 
@@ -157,7 +157,7 @@ def test_plink_output__keeps_a_table_without_rows(tmp_path: Path) -> None:
 
 
 def test_plink_output__refuses_a_table_without_calls_or_without_a_column_of_the_bim() -> None:
-    columns = {name: VOCABULARY[name].dtype for name in VARIANT}
+    columns = dtypes_of(VARIANT)
     people = pl.Schema({"sample_id": pl.String()})
     with pytest.raises(JobError, match=r"holds hard calls, and this table has none \(it has dosages; read it with field: calls\)"):
         PlinkOutput().check(Schema(pl.Schema(columns), {"alt_dosages": people}), list(columns))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import InputError
 from pipeline.formats.vcf import VcfInput
-from pipeline.tables.columns import VOCABULARY
+from pipeline.genome.columns import dtypes_of
 from pipeline.tables.part import Part, concat_parts
 from tests.formats.reading import parts_of, read
 
@@ -53,7 +53,7 @@ def oracle(path: Path) -> tuple[pl.DataFrame, NDArray[np.uint8]]:
             (record.CHROM, record.POS, record.ID or f"{record.CHROM}:{record.POS}:{record.REF}:{record.ALT[0]}", record.REF, record.ALT[0])
         )
         calls.append(record.gt_types.astype(np.uint8))
-    return pl.DataFrame(rows, schema={name: VOCABULARY[name].dtype for name in NAMES}, orient="row"), np.array(calls)
+    return pl.DataFrame(rows, schema=dtypes_of(NAMES), orient="row"), np.array(calls)
 
 
 def assert_is_oracles(path: Path, parts: int) -> None:

@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 
 from pipeline.backend.arrays import array_module
+from pipeline.genome.columns import dtypes_of
 from pipeline.kernels.genotypes import Array
-from pipeline.tables.columns import VOCABULARY
 
 COLUMNS = (
     "chromosome", "base_pair_location", "effect_allele", "other_allele", "beta", "standard_error", "effect_allele_frequency", "p_value",
     "neg_log_10_p_value", "variant_id", "n", "trait", "statistic", "test", "reason",
 )  # fmt: skip
-SCHEMA = {name: VOCABULARY[name].dtype for name in COLUMNS}
+SCHEMA = dtypes_of(COLUMNS)
 NUMBERS = ("beta", "standard_error", "effect_allele_frequency", "p_value", "neg_log_10_p_value", "statistic")
 
 

@@ -16,6 +16,7 @@ from pydantic import Field
 from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import chromosome_kind
+from pipeline.genome.columns import VOCABULARY, need_known
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.genome.people import check_sex
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
@@ -23,7 +24,6 @@ from pipeline.kernels.genotypes import Array
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns, need_numeric
 from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, Tested, named_variants, words_column
 from pipeline.stages.genomics._sheet import SEX, Sheet, read_sheet
-from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, added_counts, take
 from pipeline.tables.table import Table
@@ -99,7 +99,7 @@ class Scan(Whole):
         """One row per variant and trait."""
         genotypes, samples = schemas["genotypes"], schemas["samples"]
         people = need_genotypes(genotypes, ("chromosome", "base_pair_location", "variant_id", "ref", "alt"), dosages=True)
-        need_columns(samples, ("sample_id",), "samples")
+        need_known(samples, ("sample_id",), "samples")
         need_numeric(samples, self.traits, key="traits")
         need_numeric(samples, self.covariates, key="covariates")
         need_columns(samples, (self.sex,) if self.sex else (), key="sex")

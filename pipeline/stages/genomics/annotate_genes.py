@@ -12,12 +12,12 @@ from pydantic import Field
 
 from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import chromosome_key
+from pipeline.genome.columns import dtypes_of
 from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
-from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
-GIVEN = {name: VOCABULARY[name].dtype for name in ("gene_name", "nearest_gene", "gene_distance")}
+GIVEN = dtypes_of(("gene_name", "nearest_gene", "gene_distance"))
 SEGMENTS = pl.Schema(
     {
         "chromosome": pl.String(),

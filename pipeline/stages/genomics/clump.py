@@ -11,13 +11,13 @@ from pydantic import Field, model_validator
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
+from pipeline.genome.columns import VOCABULARY, dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.genome.people import check_sex
 from pipeline.kernels.linkage import haplotype_r_squared, without_haploid_heterozygotes
 from pipeline.kernels.linkage_pruning import MORE
-from pipeline.stage import Context, Outcome, Whole, need_columns
+from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._linkage import chosen_calls, kind_of
-from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.counts import Count
 from pipeline.tables.part import ROW, Part, Schema, take
 from pipeline.tables.table import Table
@@ -70,13 +70,13 @@ class Clump(Whole, name="clump", version=2):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """One row per clump; one row per variant near the strongest."""
         given = schemas["associations"]
-        need_columns(given, (*PLACE, *ALLELES), "associations")
+        need_known(given, (*PLACE, *ALLELES), "associations")
         if not {"p_value", "neg_log_10_p_value"} & set(given.columns):
             raise StageError("the table given as 'associations' has neither p_value nor neg_log_10_p_value, which clumps are made by")
         check_sex(need_genotypes(schemas["genotypes"], (*PLACE, "ref", "alt")))
         hits = _hits(given.columns.to_frame().lazy(), 0).collect_schema()
         clumps = {name: hits[name] for name in KEPT if name in hits}
-        members = {name: VOCABULARY[name].dtype for name in ("members", "member_ids")}
+        members = dtypes_of(("members", "member_ids"))
         shown = {name: hits[name] if name in hits else VOCABULARY[name].dtype for name in _shown(hits.names())}
         return {"": Schema(pl.Schema({**clumps, **members})), "ld": Schema(pl.Schema(shown))}
 

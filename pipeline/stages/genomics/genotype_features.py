@@ -9,9 +9,10 @@ import polars as pl
 
 from pipeline.backend.arrays import to_device, to_host
 from pipeline.errors import DataError
+from pipeline.genome.columns import need_known
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.genotypes import unpack
-from pipeline.stage import Context, Outcome, Whole, need_columns
+from pipeline.stage import Context, Outcome, Whole
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -31,7 +32,7 @@ class GenotypeFeatures(Whole, name="genotype_features", version=1):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """sample_id, and the dosages."""
         need_genotypes(schemas["genotypes"], ("variant_id", "ref", "alt"))
-        need_columns(schemas["variants"], ("variant_id",), "variants")
+        need_known(schemas["variants"], ("variant_id",), "variants")
         return {"": Schema(pl.Schema({"sample_id": pl.String()}), {"dosages": schemas["genotypes"].columns})}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:

@@ -11,13 +11,13 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.backend.arrays import array_module, to_host
-from pipeline.errors import DataError, StageError
+from pipeline.errors import DataError
 from pipeline.genome.chromosomes import chromosome_kind
+from pipeline.genome.columns import dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.scores import call_scores, dosage_scores
 from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
 from pipeline.stages.genomics._matching import Matches
-from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.part import Part, Schema, take
 from pipeline.tables.table import Table
 
@@ -56,14 +56,10 @@ class PolygenicScore(Whole, name="polygenic_score", version=1):
         """A row per person."""
         genotypes, weights = schemas["genotypes"], schemas["weights"]
         need_genotypes(genotypes, ("chromosome", "variant_id", "ref", "alt"), dosages=True)
-        need_columns(weights, ("variant_id", "effect_allele", "weight"), "weights")
+        need_known(weights, ("variant_id", "effect_allele"), "weights")
+        need_columns(weights, ("weight",), "weights")
         need_numeric(weights, ("weight",))
-        for name in ("variant_id", "effect_allele"):
-            if weights.columns[name] != pl.String:
-                raise StageError(
-                    f"column {name!r} of the table given as 'weights' is {weights.columns[name]}, and text is needed. Cast it."
-                )
-        return {"": Schema(pl.Schema({name: VOCABULARY[name].dtype for name in COLUMNS}))}
+        return {"": Schema(pl.Schema(dtypes_of(COLUMNS)))}
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""

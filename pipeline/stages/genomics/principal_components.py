@@ -13,13 +13,13 @@ from pydantic import Field
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import autosome_number
+from pipeline.genome.columns import dtypes_of
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.genotypes import alt_frequency, call_counts
 from pipeline.kernels.randomized_pca import Krylov, krylov_start, krylov_step, relationship_product, ritz_pairs
 from pipeline.kernels.relationship import GrmSums, grm, grm_sums, principal_components, residuals, shared_variants
 from pipeline.kernels.standardized import standard_values, variant_products
 from pipeline.stage import Context, Outcome, Whole
-from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, hidden, take
 from pipeline.tables.table import Table
@@ -65,7 +65,7 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
         need_genotypes(schemas["genotypes"], VARIANT[:-1])
         axes = {f"pc{i}": pl.Float64() for i in range(1, self.components + 1)}
         eigenvalues = {"component": pl.Int64(), "eigenvalue": pl.Float64(), "residual": pl.Float64()}
-        variant = {name: VOCABULARY[name].dtype for name in VARIANT}
+        variant = dtypes_of(VARIANT)
         people = {"sample_id": pl.String(), **axes}
         return {
             name: Schema(pl.Schema(columns))

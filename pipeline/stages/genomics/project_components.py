@@ -12,9 +12,10 @@ import polars as pl
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError, StageError
+from pipeline.genome.columns import need_known
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.standardized import sample_products, standard_values, value_sums
-from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
+from pipeline.stage import Context, Outcome, Whole, need_numeric
 from pipeline.stages.genomics._matching import Matches
 from pipeline.tables.part import Part, Schema, take
 from pipeline.tables.table import Table
@@ -48,11 +49,11 @@ class ProjectComponents(Whole, name="project_components", version=1):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row per person, with the axes of the loadings."""
         need_genotypes(schemas["genotypes"], ("variant_id", "ref", "alt"))
-        need_columns(schemas["loadings"], ("variant_id", "ref", "alt", "alt_frequency"), "loadings")
+        need_known(schemas["loadings"], ("variant_id", "ref", "alt", "alt_frequency"), "loadings")
         axes = _axes(schemas["loadings"].columns)
         if not axes:
             raise StageError("the table given as 'loadings' has no columns pc1, pc2 ...; give it NAME.loadings of a principal_components")
-        need_numeric(schemas["loadings"], ("alt_frequency", *axes))
+        need_numeric(schemas["loadings"], axes)
         columns = {"sample_id": pl.String(), **dict.fromkeys(axes, pl.Float64()), "variants_used": pl.Int64()}
         return {"": Schema(pl.Schema(columns))}
 

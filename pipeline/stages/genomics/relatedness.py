@@ -13,11 +13,11 @@ from pydantic import Field
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
+from pipeline.genome.columns import VOCABULARY, dtypes_of
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.kinship import kinship, pair_counts, pair_members, unrelated
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._genotypes import autosomal_calls, keep_people
-from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -64,7 +64,7 @@ class Relatedness(Whole, name="relatedness", version=1):
                 f"min_kinship {self.min_kinship} is above max_kinship {self.max_kinship}: pairs that cost a person would not be listed",
                 key="min_kinship",
             )
-        return {"": Schema(schema.columns, {"calls": axis}), "pairs": Schema(pl.Schema({name: VOCABULARY[name].dtype for name in PAIRS}))}
+        return {"": Schema(schema.columns, {"calls": axis}), "pairs": Schema(pl.Schema(dtypes_of(PAIRS)))}
 
     def _listed(self) -> float:
         return self.max_kinship / 2 if self.min_kinship is None else self.min_kinship

@@ -13,13 +13,13 @@ from pydantic import Field
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
+from pipeline.genome.columns import dtypes_of
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.genome.people import check_sex, counted_people
 from pipeline.kernels.genotypes import Array, alt_frequency, call_counts, missing_sums, sample_counts
 from pipeline.kernels.variant_quality import MALE, People
 from pipeline.stage import Context, Outcome, Share, Whole
 from pipeline.stages.genomics._genotypes import keep_people, special_rows
-from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -61,7 +61,7 @@ class SampleQc(Whole, name="sample_qc", version=2):
         schema = schemas["genotypes"]
         axis = need_genotypes(schema, ("chromosome",))
         check_sex(axis)
-        people = {name: dtype for name, dtype in axis.items() if name not in QUALITY} | {name: VOCABULARY[name].dtype for name in QUALITY}
+        people = {name: dtype for name, dtype in axis.items() if name not in QUALITY} | dtypes_of(QUALITY)
         return {"": Schema(schema.columns, {"calls": pl.Schema(people)}), "measured": Schema(pl.Schema({**people, "kept": pl.Boolean()}))}
 
     def prepare(self, *, lean: bool = False) -> None:

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.backend.arrays import to_host
+from pipeline.genome.columns import dtypes_of
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.genome.people import check_sex, counted_people
 from pipeline.kernels.variant_quality import People, variant_quality
 from pipeline.stage import Context, Outcome, Share, Whole
 from pipeline.stages.genomics._genotypes import special_rows
-from pipeline.tables.columns import VOCABULARY
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, take
 from pipeline.tables.table import Table
@@ -69,7 +69,7 @@ class VariantQc(Whole, name="variant_qc", version=2):
         axis = need_genotypes(schema, ("chromosome",))
         check_sex(axis)
         kept = {name: dtype for name, dtype in schema.columns.items() if name not in QUALITY}
-        return {"": Schema(pl.Schema({**kept, **{name: VOCABULARY[name].dtype for name in QUALITY}}), {"calls": axis})}
+        return {"": Schema(pl.Schema({**kept, **dtypes_of(QUALITY)}), {"calls": axis})}
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""
