@@ -11,6 +11,7 @@ from pipeline.backend.devices import gpu_count
 
 # Set by the contract test that shows that the bodies of the GPU tests work: they run here on the CPU, and prove nothing about a GPU.
 ON_CPU = "PIPELINE_GPU_TESTS_ON_CPU"
+collect_ignore = ["plugin"]  # the project of another package; test_plugin.py installs it and runs its tests
 
 # What these fixtures give are processes of their own, so a test that asks for one is a process test.
 OF_PROCESSES = {"scheduler", "two_workers", "workers"}

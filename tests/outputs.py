@@ -16,7 +16,7 @@ from pipeline.tables.names import Order
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
-from tests.harness import cut, even_sizes
+from pipeline.testing.stages import cut, even_sizes
 
 
 def write_output(

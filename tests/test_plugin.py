@@ -89,3 +89,11 @@ def test_a_name_that_is_taken__is_refused(name: str, owner: str, site: Path, tmp
     assert ended.returncode == 2
     text = f"stage {name!r} of zebra.stages is already defined in {owner}: rename one of them"
     assert text in ended.stderr or f"stage {name!r} of {owner} is already defined in zebra.stages: rename one of them" in ended.stderr
+
+
+def test_the_tests_of_such_a_package__pass_with_what_authors_are_given(site: Path, tmp_path: Path) -> None:
+    shutil.copy(PLUGIN / "test_acme_tables.py", tmp_path)
+    ended = run("-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", str(tmp_path), sites=[site], folder=tmp_path)
+    assert ended.returncode == 0, ended.stdout
+    assert "6 passed" in ended.stdout or "5 passed, 1 skipped" in ended.stdout
+    assert "6 passed" in ended.stdout or "cudf_polars is not installed here" in ended.stdout

@@ -52,7 +52,8 @@ def describe_stage(name: str) -> str:
     """What a stage, or a format, does: its docstring, what it reads, its parameters and an example. Raises JobError for an unknown name."""
     if name in STAGES.modules:
         kind = stage_class(name)
-        text, example = _split(described(kind))
+        text, example = split_example(described(kind))
+        example = "example:\n" + textwrap.indent(f"- {example}", "  ") if example else ""
         return "\n\n".join(filter(None, (name, text, _reads(kind), _parameters(kind, "parameters"), example)))
     if name in FORMATS.modules:
         return "\n\n".join([name, *_format(name)])
@@ -79,14 +80,13 @@ def _format(name: str) -> list[str]:
     return [text for side, kind in sides.items() if kind for text in (f"as an {side}: {described(kind)}", _parameters(kind, "keys"))]
 
 
-def _split(text: str) -> tuple[str, str]:
-    """The docstring and its example, which may go on over several lines."""
+def split_example(text: str) -> tuple[str, str]:
+    """A docstring without its example, and the example, YAML that may go on over several lines; '' where there is none."""
     match = EXAMPLE.search(text)
     if match is None:
         return text, ""
     example, _, rest = text[match.end() :].partition("\n\n")
-    body = "\n\n".join(filter(None, (text[: match.start()].strip(), rest.strip())))
-    return body, "example:\n" + textwrap.indent("- " + textwrap.dedent(example).strip(), "  ")
+    return "\n\n".join(filter(None, (text[: match.start()].strip(), rest.strip()))), textwrap.dedent(example).strip()
 
 
 def _reads(kind: type[Stage]) -> str:

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from pipeline.testing.examples import assert_alike
 from tests.conftest import ON_CPU
-from tests.stage_examples import assert_alike
 
 pytestmark = pytest.mark.contract
 

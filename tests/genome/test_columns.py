@@ -1,4 +1,4 @@
-"""columns."""
+"""The vocabulary of genomics holds: what its stages give and need is of the type that it says."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 from pipeline.errors import StageError
 from pipeline.genome.columns import VOCABULARY, need_known
 from pipeline.tables.part import Schema
-from tests.harness import plan_stage
-from tests.stage_examples import EXAMPLES, IDS, StageExample
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage
+from tests.stage_examples import EXAMPLES, IDS
 
-GENOMICS = [(example, name) for example, name in zip(EXAMPLES, IDS, strict=True) if ".genomics." in type(example.made()).__module__]
+GENOMICS = [(example, name) for example, name in zip(EXAMPLES, IDS, strict=True) if ".genomics." in type(example.stage).__module__]
 
 
 def named_columns(schema: Schema) -> Iterator[tuple[str, pl.DataType]]:
@@ -23,7 +24,7 @@ def named_columns(schema: Schema) -> Iterator[tuple[str, pl.DataType]]:
 
 @pytest.mark.parametrize("example", [example for example, _ in GENOMICS], ids=[name for _, name in GENOMICS])
 def test_every_table_of_a_genomics_stage__has_the_types_of_the_vocabulary(example: StageExample) -> None:
-    planned = plan_stage(example.made(), example.tables, example.axes)
+    planned = plan_stage(example.stage, example.tables, example.axes)
     assert planned
     for table, schema in planned.items():
         for name, dtype in named_columns(schema):

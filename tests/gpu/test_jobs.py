@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pipeline.api import Run, load, open_run
-from tests.stage_examples import EIGENVECTORS, IMPORTANCE, P_VALUES, assert_alike
+from pipeline.testing.examples import assert_alike
+from tests.example_tables import EIGENVECTORS, IMPORTANCE, P_VALUES
 
 pytestmark = pytest.mark.gpu
 

@@ -39,18 +39,18 @@ from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.logistic_design import LogisticDesign, binary_trait
 from pipeline.kernels.logistic_regression import refit
 from pipeline.kernels.logistic_scan import associate_binary
+from tests.example_tables import GENOTYPES, SAMPLES
 from tests.gpu.conftest import library_of
-from tests.stage_examples import GENOTYPES, PEOPLE
 
 pytestmark = pytest.mark.gpu
 
 RNG = np.random.default_rng(20261121)
 CALLS = GENOTYPES.arrays["calls"]
-COUNTS = genotypes.call_counts(CALLS, PEOPLE)
+COUNTS = genotypes.call_counts(CALLS, SAMPLES)
 COUNTS_X = np.concatenate([COUNTS[:, :3], COUNTS[:, [0, 2]]], axis=1)
-DOSAGES = genotypes.unpack(CALLS, PEOPLE)
-COVARIATES = RNG.normal(size=(PEOPLE, 3))
-TRAITS = RNG.normal(size=(PEOPLE, 2)) + DOSAGES[3][:, None].clip(0)
+DOSAGES = genotypes.unpack(CALLS, SAMPLES)
+COVARIATES = RNG.normal(size=(SAMPLES, 3))
+TRAITS = RNG.normal(size=(SAMPLES, 2)) + DOSAGES[3][:, None].clip(0)
 TRAITS[7] = np.nan
 DESIGN = Design.build(COVARIATES, TRAITS)
 CASES_AND_CONTROLS = np.where(np.isnan(TRAITS), np.nan, TRAITS > 0.5) + 1
@@ -60,10 +60,10 @@ FREQUENCY = genotypes.alt_frequency(COUNTS)
 VARIES = (FREQUENCY > 0) & (FREQUENCY < 1)
 VARYING, FREQUENCY = CALLS[VARIES], FREQUENCY[VARIES]
 VALUES = standardized.standard_values(FREQUENCY)
-SUMS = relationship.grm_sums(VARYING, PEOPLE, FREQUENCY)
+SUMS = relationship.grm_sums(VARYING, SAMPLES, FREQUENCY)
 SHARED = relationship.shared_variants(SUMS)
 RELATED = relationship.grm(SUMS, SHARED)
-VECTORS = RNG.normal(size=(PEOPLE, 3))
+VECTORS = RNG.normal(size=(SAMPLES, 3))
 WEIGHTS, SWAPPED = RNG.normal(size=len(CALLS)), np.arange(len(CALLS)) % 3 == 0
 ALT_DOSAGES = np.where(DOSAGES == 3, np.nan, DOSAGES * 0.9).astype(np.float32)
 T = np.array([[0.0, 0.3, -0.9], [2.0, -7.5, 40.0], [400.0, -1e5, np.inf], [np.nan, 1e-9, 1.0]])
@@ -98,34 +98,34 @@ def built(covariates: Any, traits: Any) -> Design:
 
 
 def associated(calls: Any, missing: Any) -> Any:
-    return linear_regression.associate(GenotypeBlock(calls, None, PEOPLE, (1.0, 1.0)), DESIGN, missing)
+    return linear_regression.associate(GenotypeBlock(calls, None, SAMPLES, (1.0, 1.0)), DESIGN, missing)
 
 
 def associated_dosages(dosages: Any, missing: Any) -> Any:
-    return linear_regression.associate_plain(GenotypeBlock(None, dosages, PEOPLE), DESIGN, missing)
+    return linear_regression.associate_plain(GenotypeBlock(None, dosages, SAMPLES), DESIGN, missing)
 
 
 def products(calls: Any) -> Any:
-    block = GenotypeBlock(calls, None, PEOPLE)
+    block = GenotypeBlock(calls, None, SAMPLES)
     return linear_products.block_products(block, DESIGN.beside(calls), complete_case=True, regular_above=1e-9)
 
 
 def sexed(calls: Any, midp: bool) -> Any:
-    people = variant_quality.People(PEOPLE, None, (np.arange(PEOPLE) % 3).astype(np.int8))
+    people = variant_quality.People(SAMPLES, None, (np.arange(SAMPLES) % 3).astype(np.int8))
     rows = {"x": np.arange(5, 11), "y": np.array([2, 3]), "mt": np.array([40])}
     return variant_quality.variant_quality(calls, people, rows, midp=midp)
 
 
 def associated_binary(calls: Any, method: Any) -> Any:
-    return associate_binary(GenotypeBlock(calls, None, PEOPLE), BINARY, 1, method, 0.5)
+    return associate_binary(GenotypeBlock(calls, None, SAMPLES), BINARY, 1, method, 0.5)
 
 
 def score_tested(calls: Any) -> Any:
-    return logistic_score.score_test(GenotypeBlock(calls, None, PEOPLE), BINARY.beside(calls), 0)
+    return logistic_score.score_test(GenotypeBlock(calls, None, SAMPLES), BINARY.beside(calls), 0)
 
 
 def score_tested_dosages(dosages: Any) -> Any:
-    return logistic_score.score_test_plain(GenotypeBlock(None, dosages, PEOPLE), BINARY.beside(dosages), 0)
+    return logistic_score.score_test_plain(GenotypeBlock(None, dosages, SAMPLES), BINARY.beside(dosages), 0)
 
 
 def refitted(dosages: Any, method: Any) -> Any:
@@ -147,7 +147,7 @@ def hwe(counts: Any, midp: bool) -> Any:
 
 
 def summed(calls: Any, frequency: Any) -> Any:
-    sums = relationship.grm_sums(calls, PEOPLE, frequency)
+    sums = relationship.grm_sums(calls, SAMPLES, frequency)
     xp = array_module(calls)
     return xp.triu(sums.products), xp.triu(sums.both_missing), sums.variants
 
@@ -161,48 +161,48 @@ def related(products: Any, both: Any, counts: Any) -> Any:
 
 
 def stepped(product: Any) -> Any:
-    return randomized_pca.krylov_step(randomized_pca.krylov_start(PEOPLE, 3, 1), product).products
+    return randomized_pca.krylov_step(randomized_pca.krylov_start(SAMPLES, 3, 1), product).products
 
 
 def ritz(calls: Any, frequency: Any) -> Any:
-    state = randomized_pca.krylov_start(PEOPLE, 2, 1)
+    state = randomized_pca.krylov_start(SAMPLES, 2, 1)
     for _ in range(10):
-        product = randomized_pca.relationship_product(calls, PEOPLE, frequency, state.bases[-1])
+        product = randomized_pca.relationship_product(calls, SAMPLES, frequency, state.bases[-1])
         state = randomized_pca.krylov_step(state, product)
     return randomized_pca.ritz_pairs(state, 2)[:2]
 
 
 def pruned(calls: Any, rule: linkage_pruning.PruneRule) -> Any:
-    haploid = np.arange(PEOPLE) % 3 == 0
-    found = linkage_pruning.prune(calls, np.arange(len(calls)) * 10, linkage.Samples(PEOPLE, haploid), rule)
+    haploid = np.arange(SAMPLES) % 3 == 0
+    found = linkage_pruning.prune(calls, np.arange(len(calls)) * 10, linkage.Samples(SAMPLES, haploid), rule)
     return array_module(calls).asarray(found.removed)
 
 
 def haploid_calls(calls: Any) -> Any:
-    return linkage.without_haploid_heterozygotes(calls, linkage.Samples(PEOPLE, np.arange(PEOPLE) % 3 == 0))
+    return linkage.without_haploid_heterozygotes(calls, linkage.Samples(SAMPLES, np.arange(SAMPLES) % 3 == 0))
 
 
 CASES = {
-    "paired_calls": Case(linkage.paired_calls, (CALLS, PEOPLE, 3)),
-    "r_squared": Case(linkage.r_squared, (CALLS, PEOPLE, 3), 1e-9),
-    "haplotype_r_squared": Case(linkage.haplotype_r_squared, (CALLS, PEOPLE, 3), 1e-9),
+    "paired_calls": Case(linkage.paired_calls, (CALLS, SAMPLES, 3)),
+    "r_squared": Case(linkage.r_squared, (CALLS, SAMPLES, 3), 1e-9),
+    "haplotype_r_squared": Case(linkage.haplotype_r_squared, (CALLS, SAMPLES, 3), 1e-9),
     "without_haploid_heterozygotes": Case(haploid_calls, (CALLS,)),
     "prune": Case(pruned, (CALLS, linkage_pruning.PruneRule(10, 3, 0.02, by_position=False))),
     "prune by position": Case(pruned, (CALLS, linkage_pruning.PruneRule(150, 1, 0.02, by_position=True))),
     "pack": Case(genotypes.pack, (DOSAGES,)),
     "pack nothing": Case(genotypes.pack, (DOSAGES[:0],)),
-    "unpack": Case(genotypes.unpack, (CALLS, PEOPLE)),
-    "unpack floats": Case(genotypes.unpack, (CALLS, PEOPLE, np.float32, float("nan"))),
-    "call_counts": Case(genotypes.call_counts, (CALLS, PEOPLE)),
-    "call_counts of nothing": Case(genotypes.call_counts, (CALLS[:0], PEOPLE)),
-    "sample_counts": Case(genotypes.sample_counts, (np.tile(CALLS, (9, 1)), PEOPLE)),
-    "take_samples": Case(genotypes.take_samples, (CALLS, PEOPLE, np.array([5, 0, 5, 41]))),
+    "unpack": Case(genotypes.unpack, (CALLS, SAMPLES)),
+    "unpack floats": Case(genotypes.unpack, (CALLS, SAMPLES, np.float32, float("nan"))),
+    "call_counts": Case(genotypes.call_counts, (CALLS, SAMPLES)),
+    "call_counts of nothing": Case(genotypes.call_counts, (CALLS[:0], SAMPLES)),
+    "sample_counts": Case(genotypes.sample_counts, (np.tile(CALLS, (9, 1)), SAMPLES)),
+    "take_samples": Case(genotypes.take_samples, (CALLS, SAMPLES, np.array([5, 0, 5, 41]))),
     "take_samples_by_bytes": Case(genotypes.take_samples_by_bytes, (CALLS, np.array([5, 0, 5, 41]))),
-    "call_counts among some": Case(genotypes.call_counts, (CALLS, PEOPLE, np.arange(PEOPLE) % 3 == 1)),
-    "call_counts_by_words": Case(genotypes.call_counts_by_words, (CALLS, PEOPLE)),
-    "sample_counts_by_fields": Case(genotypes.sample_counts_by_fields, (CALLS, PEOPLE)),
-    "missing_sums": Case(genotypes.missing_sums, (CALLS, PEOPLE, RNG.normal(size=len(CALLS)))),
-    "missing_calls": Case(genotypes.missing_calls, (CALLS, PEOPLE)),
+    "call_counts among some": Case(genotypes.call_counts, (CALLS, SAMPLES, np.arange(SAMPLES) % 3 == 1)),
+    "call_counts_by_words": Case(genotypes.call_counts_by_words, (CALLS, SAMPLES)),
+    "sample_counts_by_fields": Case(genotypes.sample_counts_by_fields, (CALLS, SAMPLES)),
+    "missing_sums": Case(genotypes.missing_sums, (CALLS, SAMPLES, RNG.normal(size=len(CALLS)))),
+    "missing_calls": Case(genotypes.missing_calls, (CALLS, SAMPLES)),
     "alt_frequency": Case(genotypes.alt_frequency, (COUNTS,)),
     "minor_allele_frequency": Case(genotypes.minor_allele_frequency, (COUNTS,)),
     "call_rate": Case(genotypes.call_rate, (COUNTS,)),
@@ -219,9 +219,9 @@ CASES = {
     "hwe_x_by_logarithms": Case(hardy_weinberg_x.hwe_x_by_logarithms, (COUNTS_X,), 1e-9),
     "variant_quality": Case(sexed, (CALLS, False), 1e-9),
     "variant_quality mid-p": Case(sexed, (CALLS, True), 1e-9),
-    "pair_counts": Case(kinship.pair_counts, (CALLS, PEOPLE)),
-    "pair_counts_by_products": Case(kinship.pair_counts_by_products, (CALLS, PEOPLE)),
-    "kinship": Case(kinship.kinship, (kinship.pair_counts(CALLS, PEOPLE),)),
+    "pair_counts": Case(kinship.pair_counts, (CALLS, SAMPLES)),
+    "pair_counts_by_products": Case(kinship.pair_counts_by_products, (CALLS, SAMPLES)),
+    "kinship": Case(kinship.kinship, (kinship.pair_counts(CALLS, SAMPLES),)),
     "Design": Case(built, (COVARIATES, TRAITS), 1e-10),
     "missingness_groups": Case(missingness_groups, (TRAITS,)),
     "associate": Case(associated, (CALLS, "complete_case"), 1e-9),
@@ -254,19 +254,19 @@ CASES = {
     "grm": Case(related, (*SUMS[:2], SHARED)),
     "signed": Case(relationship.signed, (VECTORS,)),
     "residuals": Case(relationship.residuals, (RELATED @ VECTORS, VECTORS, np.array([3.0, 1.0, 0.0]))),
-    "relationship_product": Case(randomized_pca.relationship_product, (VARYING, PEOPLE, FREQUENCY, VECTORS), 1e-10),
-    "krylov_step": Case(stepped, (RELATED @ RNG.normal(size=(PEOPLE, 9)),)),
+    "relationship_product": Case(randomized_pca.relationship_product, (VARYING, SAMPLES, FREQUENCY, VECTORS), 1e-10),
+    "krylov_step": Case(stepped, (RELATED @ RNG.normal(size=(SAMPLES, 9)),)),
     "ritz_pairs": Case(ritz, (VARYING, FREQUENCY), 1e-8),
     "standard_values": Case(standardized.standard_values, (FREQUENCY,)),
-    "decoded": Case(standardized.decoded, (VARYING, PEOPLE, VALUES)),
-    "decoded_plainly": Case(standardized.decoded_plainly, (VARYING, PEOPLE, VALUES)),
-    "value_sums": Case(standardized.value_sums, (VARYING, PEOPLE, VALUES), 1e-10),
-    "value_sums_plainly": Case(standardized.value_sums_plainly, (VARYING, PEOPLE, VALUES), 1e-10),
-    "sample_products": Case(standardized.sample_products, (VARYING, PEOPLE, VALUES, RNG.normal(size=(len(VARYING), 2))), 1e-10),
-    "variant_products": Case(standardized.variant_products, (VARYING, PEOPLE, VALUES, VECTORS), 1e-10),
-    "single_rows": Case(standardized.single_rows, (VARYING, PEOPLE, 4)),
-    "call_scores": Case(scores.call_scores, (CALLS, PEOPLE, WEIGHTS, SWAPPED, True), 1e-10),
-    "call_scores without imputing": Case(scores.call_scores, (CALLS, PEOPLE, WEIGHTS, SWAPPED, False), 1e-10),
+    "decoded": Case(standardized.decoded, (VARYING, SAMPLES, VALUES)),
+    "decoded_plainly": Case(standardized.decoded_plainly, (VARYING, SAMPLES, VALUES)),
+    "value_sums": Case(standardized.value_sums, (VARYING, SAMPLES, VALUES), 1e-10),
+    "value_sums_plainly": Case(standardized.value_sums_plainly, (VARYING, SAMPLES, VALUES), 1e-10),
+    "sample_products": Case(standardized.sample_products, (VARYING, SAMPLES, VALUES, RNG.normal(size=(len(VARYING), 2))), 1e-10),
+    "variant_products": Case(standardized.variant_products, (VARYING, SAMPLES, VALUES, VECTORS), 1e-10),
+    "single_rows": Case(standardized.single_rows, (VARYING, SAMPLES, 4)),
+    "call_scores": Case(scores.call_scores, (CALLS, SAMPLES, WEIGHTS, SWAPPED, True), 1e-10),
+    "call_scores without imputing": Case(scores.call_scores, (CALLS, SAMPLES, WEIGHTS, SWAPPED, False), 1e-10),
     "dosage_scores": Case(scores.dosage_scores, (ALT_DOSAGES, WEIGHTS, SWAPPED, True), 1e-10),
     "dosage_scores without imputing": Case(scores.dosage_scores, (ALT_DOSAGES, WEIGHTS, SWAPPED, False), 1e-10),
     "principal_components": Case(relationship.principal_components, (RELATED, 2), 1e-8),
@@ -309,7 +309,8 @@ def test_every_kernel__has_a_case() -> None:
             for name, value in vars(module).items()
             if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
         }
-    assert names == {name.split()[0] for name in CASES} - {"Design", "LogisticDesign"} | HOST_ONLY | PLAIN
+    cases = {name.split()[0] for name in CASES} - {"Design", "LogisticDesign"} | HOST_ONLY | PLAIN
+    assert names == cases, f"every kernel has a case in CASES of {__file__}, and no other: {sorted(names ^ cases)}"
 
 
 def test_calls_that_cannot_be__are_refused_there_too(device: Backend) -> None:

@@ -21,8 +21,10 @@ from pipeline.formats.parquet import ParquetInput
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.session import Session, register_with_dask
 from pipeline.tables.table import Table
+from pipeline.testing.examples import StageExample, assert_alike
+from tests.example_tables import GENOTYPES
 from tests.gpu.conftest import library_of
-from tests.stage_examples import EXAMPLES, GENOTYPES, StageExample, assert_alike
+from tests.stage_examples import EXAMPLES
 
 pytestmark = pytest.mark.gpu
 
@@ -116,6 +118,6 @@ def test_the_worker__has_one_gpu_and_its_own_allocator(cluster: Cluster, device:
 @pytest.mark.parametrize("stage", ["aggregate", "join", "variant_qc", "principal_components", "xgboost"])
 def test_a_stage_on_the_cluster__gives_what_the_cpu_gives(stage: str, cluster: Cluster, placed: Callable[[Part], Part]) -> None:
     assert cluster.workers == 1
-    example: StageExample = next(found for found in EXAMPLES if found.stage == stage)
+    example: StageExample = next(found for found in EXAMPLES if found.stage.name == stage)
     found, expected = example.run(cluster.session(), 2, placed), example.run(Session())
-    example.check({name: part.frame for name, part in found.items()}, {name: part.frame for name, part in expected.items()})
+    example.check(found, expected)

@@ -1,4 +1,4 @@
-"""counts."""
+"""Counts have words: where they are counted, and in the report."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pipeline.tables.counts import Count, count_of
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
-from tests.harness import SEED, table_schemas
-from tests.stage_examples import EXAMPLES, IDS, StageExample
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import SEED, table_schemas
+from tests.stage_examples import EXAMPLES, IDS
 
 
 def test_count_of__takes_the_name_the_family_or_plain_words() -> None:
@@ -28,7 +29,7 @@ def test_count_of__takes_the_name_the_family_or_plain_words() -> None:
 
 def counted(example: StageExample) -> set[str]:
     """Names of what a stage counts on its example."""
-    session, stage = Session(), example.made()
+    session, stage = Session(), example.stage
     schemas = table_schemas(example.tables, example.axes)
     axes = {name: Table.of(session, "axis", [Part(frame)], schema=Schema(frame.schema)) for name, frame in example.axes.items()}
     parts = {role: data if isinstance(data, Part) else Part(data) for role, data in example.tables.items()}
@@ -40,5 +41,5 @@ def counted(example: StageExample) -> set[str]:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
 def test_every_count_of_a_stage__has_words_beside_it(example: StageExample) -> None:
-    declared = type(example.made()).counts
+    declared = type(example.stage).counts
     assert not [name for name in counted(example) if not any(fnmatchcase(name, pattern) for pattern in declared)]

@@ -6,12 +6,17 @@ import random
 
 import polars as pl
 import pytest
-from sklearn.preprocessing import OrdinalEncoder
 
 from pipeline.errors import StageError
 from pipeline.stages.features.categorify import Categorify
 from pipeline.tables.session import ClusterSession
-from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import assert_same_for_any_parts, plan_stage, run_stage
+from tests import example_tables as examples
+
+EXAMPLES = [
+    StageExample(Categorify(columns=["key", "n", "flag"], min_count=1), {"rows": examples.MIXED}),
+]
 
 RANDOM = random.Random(10)
 FRAME = pl.DataFrame(
@@ -26,6 +31,8 @@ FRAME = pl.DataFrame(
 
 
 def test_categorify__equals_scikit_learn() -> None:
+    from sklearn.preprocessing import OrdinalEncoder
+
     found = assert_same_for_any_parts(Categorify(columns=("s", "i", "b")), {"rows": FRAME}, ["id"])
     for name in ("s", "i", "b"):
         texts = FRAME[name].cast(pl.String)

@@ -9,12 +9,20 @@ from typing import Any
 import polars as pl
 import pytest
 from pydantic import ValidationError
-from sklearn.impute import SimpleImputer
 
 from pipeline.errors import ExpressionError, StageError
 from pipeline.stages.features.fill_missing import FillMissing
 from pipeline.tables.session import ClusterSession
-from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import assert_same_for_any_parts, plan_stage, run_stage
+from tests import example_tables as examples
+
+CHOSEN = {"x": {"method": "median"}, "key": {"method": "most_frequent"}, "flag": {"method": "most_frequent"}}
+EXAMPLES = [
+    StageExample(FillMissing(columns=["x", "n"], method="mean", indicator=True, fit_where="id < 5"), {"rows": examples.MIXED}),
+    StageExample(FillMissing(columns=CHOSEN), {"rows": examples.MIXED}),
+    StageExample(FillMissing(columns={"x": {"value": 1}, "key": {"value": "none"}, "n": {"method": "zero"}}), {"rows": examples.MIXED}),
+]
 
 RANDOM = random.Random(9)
 ROWS = 101
@@ -37,6 +45,8 @@ def fill(**given: Any) -> FillMissing:
 @pytest.mark.parametrize("method", ["mean", "median", "most_frequent"])
 @pytest.mark.parametrize("where", [None, "split = 'train'"])
 def test_fill_missing__equals_scikit_learn(method: str, where: str | None) -> None:
+    from sklearn.impute import SimpleImputer
+
     found = assert_same_for_any_parts(fill(columns=["x", "i"], method=method, fit_where=where), {"rows": FRAME}, ["id"])
     learned = FRAME if where is None else FRAME.filter(pl.col("split") == "train")
     imputer = SimpleImputer(strategy=method).fit(learned.select("x", "i").cast(pl.Float64).fill_null(float("nan")).to_numpy())

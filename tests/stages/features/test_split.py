@@ -10,7 +10,14 @@ from benchmarks.peers.loans_polars import mixed
 from pipeline.errors import StageError
 from pipeline.stages.features.split import Split
 from pipeline.tables.session import ClusterSession
-from tests.harness import SEED, assert_same_for_any_parts, plan_stage, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import SEED, assert_same_for_any_parts, plan_stage, run_stage
+from tests import example_tables as examples
+
+EXAMPLES = [
+    StageExample(Split(key="id"), {"rows": examples.MIXED}),
+    StageExample(Split(key=["key", "n"]), {"rows": examples.MIXED}),
+]
 
 WORD = 2**64
 Key = int | str | bool | None

@@ -7,12 +7,17 @@ import random
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.preprocessing import StandardScaler
 
 from pipeline.errors import StageError
 from pipeline.stages.features.standardize import Standardize
 from pipeline.tables.session import ClusterSession
-from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import assert_same_for_any_parts, plan_stage, run_stage
+from tests import example_tables as examples
+
+EXAMPLES = [
+    StageExample(Standardize(columns=["x", "n"]), {"rows": examples.MIXED}),
+]
 
 RANDOM = random.Random(11)
 FRAME = pl.DataFrame(
@@ -29,6 +34,8 @@ COLUMNS = ("x", "far", "i")
 
 @pytest.mark.parametrize("where", [None, "split = 'train'"])
 def test_standardize__equals_scikit_learn(where: str | None) -> None:
+    from sklearn.preprocessing import StandardScaler
+
     found = run_stage(Standardize(columns=COLUMNS, fit_where=where), {"rows": FRAME}, 5)[""]
     learned = FRAME if where is None else FRAME.filter(pl.col("split") == "train")
     scaler = StandardScaler().fit(learned.select(COLUMNS).cast(pl.Float64).fill_null(float("nan")).to_numpy())

@@ -18,7 +18,7 @@ from pipeline.stage import Context, Stage
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
-from tests.harness import SEED, cut, even_sizes
+from pipeline.testing.stages import SEED, cut, even_sizes
 from tests.kernels.plink_files import DATA, REFERENCE, floats, read_columns
 
 HAPMAP3 = REFERENCE / "hapmap3"

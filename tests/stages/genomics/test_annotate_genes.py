@@ -12,9 +12,16 @@ from pipeline.errors import DataError, StageError
 from pipeline.formats.gtf import GtfInput
 from pipeline.stages.genomics.annotate_genes import AnnotateGenes
 from pipeline.tables.part import Part
-from tests.harness import cut, even_sizes, plan_stage, run_parts, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import cut, even_sizes, plan_stage, run_parts, run_stage
+from tests import example_tables as examples
 from tests.kernels.plink_files import DATA
 from tests.stages.genomics.cohorts import small_cohort
+
+EXAMPLE_GENES = pl.DataFrame({"chromosome": ["chr1", "1", "chrX"], "start": [5, 11, 2], "end": [8, 20, 4], "gene_name": ["A", "B", "C"]})
+EXAMPLES = [
+    StageExample(AnnotateGenes(max_distance=3), {"variants": examples.GENOTYPES, "genes": EXAMPLE_GENES}, examples.AXES, ordered=True),
+]
 
 GENCODE = DATA / "annotation" / "gencode.v19.annotation.chr20.250k.gtf"
 

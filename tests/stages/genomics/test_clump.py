@@ -15,10 +15,26 @@ from pipeline.formats.plink import PlinkInput
 from pipeline.stages.genomics.clump import Clump
 from pipeline.tables.part import concat_parts
 from pipeline.tables.session import ClusterSession
-from tests.harness import plan_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage
+from tests import example_tables as examples
 from tests.kernels.plink_files import REFERENCE, needs_data
 from tests.stages.genomics.cohorts import Cohort, Found, run, same_for_any_parts
 from tests.stages.genomics.test_ld_prune import odd_cohort, scrambled
+
+HITS = examples.GENOTYPES.frame.select(
+    "chromosome", "base_pair_location", "variant_id", effect_allele="alt", other_allele="ref", trait=pl.lit("ldl"),
+    p_value=pl.col("base_pair_location").cast(pl.Float64) % 13 / 20 + 0.001,
+)  # fmt: skip
+EXAMPLES = [
+    StageExample(
+        Clump(p1=0.3, p2=0.6, r2=0.02, kb=0.02),
+        {"associations": HITS, "genotypes": examples.GENOTYPES},
+        examples.AXES,
+        {"r2": examples.P_VALUES},
+        ordered=True,
+    ),
+]
 
 # plink1.9 --clump-p1 0.3 --clump-p2 0.9 --clump-r2 0.2 --clump-kb 3 of the odd cohort with children: members of each clump, in its order.
 ODD = {

@@ -12,9 +12,14 @@ from pipeline.errors import DataError, StageError
 from pipeline.formats.parquet import ParquetOutput
 from pipeline.stages.genomics.genotype_features import GenotypeFeatures
 from pipeline.tables.session import ClusterSession
-from tests.harness import plan_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage
+from tests import example_tables as examples
 from tests.kernels.plink_files import needs_data
 from tests.stages.genomics.cohorts import Cohort, Found, hapmap3, run, same_for_any_parts, small_cohort
+
+CHOSEN_VARIANTS = examples.GENOTYPES.frame.filter(pl.col("base_pair_location") % 7 == 0)
+EXAMPLES = [StageExample(GenotypeFeatures(), {"genotypes": examples.GENOTYPES, "variants": CHOSEN_VARIANTS}, examples.AXES)]
 
 IDS = ["rs40", "rs3", "rs17", "rs59", "rs3"]
 CHOSEN = pl.DataFrame({"variant_id": [*IDS, "rs999"], "beta": range(6)})

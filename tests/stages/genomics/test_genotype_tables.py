@@ -11,7 +11,7 @@ import pytest
 from pipeline.errors import StageError
 from pipeline.registry import stage_class
 from pipeline.tables.session import ClusterSession
-from tests.harness import plan_stage
+from pipeline.testing.stages import plan_stage
 from tests.kernels.plink_files import needs_data
 from tests.stages.genomics.cohorts import Cohort, Found, hapmap3, run, same_for_any_parts, small_cohort
 

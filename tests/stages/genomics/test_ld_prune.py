@@ -19,9 +19,16 @@ from pipeline.stages.genomics.ld_prune import LdPrune
 from pipeline.stages.genomics.variant_qc import VariantQc
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.session import ClusterSession, Session
-from tests.harness import plan_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage
+from tests import example_tables as examples
 from tests.kernels.plink_files import REFERENCE, needs_data
 from tests.stages.genomics.cohorts import Cohort, run, same_for_any_parts, small_cohort
+
+EXAMPLES = [
+    StageExample(LdPrune(window_variants=10, step=3, r2=0.05), {"genotypes": examples.GENOTYPES}, examples.AXES, ordered=True),
+    StageExample(LdPrune(window_kb=0.02, r2=0.02), {"genotypes": examples.GENOTYPES}, examples.AXES, ordered=True),
+]
 
 KG = REFERENCE / "kgchr20"
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import statsmodels.api as sm
 from scipy import stats
 
 from pipeline.errors import DataError, StageError
@@ -15,7 +14,9 @@ from pipeline.kernels.p_values import genomic_inflation
 from pipeline.stages.genomics.linear_gwas import LinearGwas
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
-from tests.harness import plan_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import Tables, plan_stage
+from tests import example_tables as examples
 from tests.kernels.plink_files import assert_printed, floats, needs_data, read_columns
 from tests.stages.genomics.cohorts import (
     COVARIATES,
@@ -30,6 +31,14 @@ from tests.stages.genomics.cohorts import (
     small_cohort,
     small_sheet,
 )
+
+SCANNED: Tables = {"genotypes": examples.GENOTYPES, "samples": examples.SHEET}
+TWO_TRAITS: dict[str, Any] = {"traits": ["ldl", "height"], "covariates": ["age", "sex"]}
+EXAMPLES = [
+    StageExample(LinearGwas(**TWO_TRAITS), SCANNED, examples.AXES, examples.SCAN),
+    StageExample(LinearGwas(**TWO_TRAITS, missing="mean"), SCANNED, examples.AXES, examples.SCAN),
+    StageExample(LinearGwas(**TWO_TRAITS, coding="recessive", max_p=0.5, sex="sex"), SCANNED, examples.AXES, examples.SCAN),
+]
 
 TEXT = ("chromosome", "effect_allele", "other_allele", "variant_id", "trait", "test", "reason")
 COLUMNS = (
@@ -103,6 +112,8 @@ def test_linear_gwas__is_the_same_in_any_parts_and_processes(given: dict[str, An
 
 @pytest.mark.parametrize("missing", ["complete_case", "mean"])
 def test_linear_gwas__equals_least_squares_of_the_joined_sheet(missing: str) -> None:
+    import statsmodels.api as sm
+
     cohort = small_cohort()
     found = small(small_sheet(), missing=missing).frame
     joined = cohort.people.join(small_sheet(), on="sample_id", how="left", maintain_order="left")

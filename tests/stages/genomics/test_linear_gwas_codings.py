@@ -17,7 +17,7 @@ from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import chromosome_kind
 from pipeline.stages.genomics.linear_gwas import LinearGwas
 from pipeline.tables.part import Part, concat_parts
-from tests.harness import plan_stage, run_parts
+from pipeline.testing.stages import plan_stage, run_parts
 from tests.kernels.plink_files import DATA, assert_printed, floats, needs_data, read_bed, read_columns
 from tests.stages.genomics.cohorts import COVARIATES, Cohort, Found, hapmap3, hapmap3_sheet, run, small_cohort, small_sheet
 

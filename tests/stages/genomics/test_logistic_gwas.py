@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import statsmodels.api as sm
 from scipy.stats import norm
 
 from pipeline.errors import DataError, StageError
 from pipeline.stages.genomics.logistic_gwas import LogisticGwas
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
-from tests.harness import plan_stage, run_parts
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import Tables, plan_stage, run_parts
+from tests import example_tables as examples
 from tests.kernels.plink_files import floats, half_digit, needs_data, read_columns
 from tests.stages.genomics.cohorts import (
     COVARIATES,
@@ -30,6 +31,17 @@ from tests.stages.genomics.cohorts import (
     small_cohort,
     small_sheet,
 )
+
+DIAGNOSED: Tables = {
+    "genotypes": examples.GENOTYPES,
+    "samples": examples.SHEET.with_columns(ill=pl.col("ldl") > 1, tall=(pl.col("height") > 0) + 1),
+}
+TWO_DISEASES: dict[str, Any] = {"traits": ["ill", "tall"], "covariates": ["age"]}
+REFITTED = dict.fromkeys(examples.SCAN, 1e-7)
+EXAMPLES = [
+    StageExample(LogisticGwas(**TWO_DISEASES, screen=0.5), DIAGNOSED, examples.AXES, REFITTED),
+    StageExample(LogisticGwas(**TWO_DISEASES, method="wald", screen=1, max_p=0.9), DIAGNOSED, examples.AXES, REFITTED),
+]
 
 # variant, allele counted, its frequency, whether by Firth, n, beta, standard error, z, p: what PLINK 2.00a3.5 printed on X and MT with
 # `--glm omit-ref hide-covar firth-fallback` for y_bin and the covariates age, PC1, PC2, PC3; sex comes from the .fam.
@@ -81,6 +93,8 @@ def test_logistic_gwas__is_the_same_in_any_parts_and_processes(given: dict[str, 
 
 
 def test_logistic_gwas__equals_statsmodels_on_the_joined_sheet() -> None:
+    import statsmodels.api as sm
+
     cohort = small_cohort()
     found = small(method="wald", screen=1).frame
     joined = cohort.people.join(sheet(), on="sample_id", how="left", maintain_order="left")

@@ -12,9 +12,22 @@ from pipeline.errors import DataError, StageError
 from pipeline.stages.genomics.polygenic_score import PolygenicScore
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession, Session
-from tests.harness import plan_stage, run_parts
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import Tables, plan_stage, run_parts
+from tests import example_tables as examples
 from tests.kernels.plink_files import assert_printed, floats, needs_data, read_columns
 from tests.stages.genomics.cohorts import HAPMAP3, Cohort, hapmap3, run, same_for_any_parts, small_cohort
+
+EFFECT = pl.when(pl.col("pc1") > 0).then("alt").otherwise("ref")
+SCORED: Tables = {
+    "genotypes": examples.GENOTYPES,
+    "weights": examples.LOADINGS[::2].select("variant_id", effect_allele=EFFECT, weight="pc2"),
+}
+SCORES = {"score_sum": examples.P_VALUES, "score_average": examples.P_VALUES}
+EXAMPLES = [
+    StageExample(PolygenicScore(), SCORED, examples.AXES, SCORES),
+    StageExample(PolygenicScore(missing="ignore"), SCORED, examples.AXES, SCORES),
+]
 
 Missing = Literal["mean", "ignore"]
 

@@ -9,16 +9,28 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from sklearn.decomposition import PCA
 
 from pipeline.errors import DataError, StageError
 from pipeline.kernels.genotypes import pack
 from pipeline.stages.genomics.principal_components import PrincipalComponents
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
-from tests.harness import plan_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage
+from tests import example_tables as examples
 from tests.kernels.plink_files import assert_printed, floats, needs_data, read_columns
 from tests.stages.genomics.cohorts import HAPMAP3, Cohort, hapmap3, run, same_for_any_parts, small_cohort, with_calls
+
+AXIS_LIMITS = {"pc1": examples.EIGENVECTORS, "pc2": examples.EIGENVECTORS, "eigenvalue": examples.P_VALUES}
+EXAMPLES = [
+    StageExample(PrincipalComponents(components=2), {"genotypes": examples.GENOTYPES}, examples.AXES, AXIS_LIMITS),
+    StageExample(
+        PrincipalComponents(components=2, method="randomized"),
+        {"genotypes": examples.GENOTYPES},
+        examples.AXES,
+        AXIS_LIMITS | {"residual": examples.EIGENVECTORS},
+    ),
+]
 
 Method = Literal["exact", "randomized"]
 METHODS: tuple[Method, ...] = ("exact", "randomized")
@@ -139,6 +151,8 @@ def test_principal_components__look_at_autosomes_alone_unless_told_otherwise() -
 
 
 def test_principal_components__equal_those_of_scikit_learn_without_missing_calls() -> None:
+    from sklearn.decomposition import PCA
+
     rng = np.random.default_rng(3)
     calls = rng.binomial(2, rng.uniform(0.2, 0.8, (50, 1)), (50, 23)).astype(np.uint8)
     cohort = small_cohort(50, 23)

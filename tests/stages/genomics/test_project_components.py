@@ -16,9 +16,20 @@ from pipeline.stages.genomics.principal_components import PrincipalComponents
 from pipeline.stages.genomics.project_components import ProjectComponents
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
-from tests.harness import plan_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage
+from tests import example_tables as examples
 from tests.kernels.plink_files import needs_data
 from tests.stages.genomics.cohorts import Cohort, Found, hapmap3, run, same_for_any_parts, small_cohort, with_calls
+
+EXAMPLES = [
+    StageExample(
+        ProjectComponents(),
+        {"genotypes": examples.GENOTYPES, "loadings": examples.LOADINGS},
+        examples.AXES,
+        {"pc1": examples.P_VALUES, "pc2": examples.P_VALUES},
+    ),
+]
 
 AXES = ["pc1", "pc2", "pc3"]
 

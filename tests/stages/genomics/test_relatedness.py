@@ -14,9 +14,15 @@ from pipeline.stages.genomics import relatedness
 from pipeline.stages.genomics.relatedness import Relatedness
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
-from tests.harness import plan_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage
+from tests import example_tables as examples
 from tests.kernels.plink_files import assert_printed, needs_data, read_columns
 from tests.stages.genomics.cohorts import HAPMAP3, Cohort, hapmap3, run, same_for_any_parts, small_cohort, with_calls
+
+EXAMPLES = [
+    StageExample(Relatedness(max_kinship=0.1, min_kinship=-0.5), {"genotypes": examples.GENOTYPES}, examples.AXES),
+]
 
 VARIANTS = 6_000
 

@@ -10,10 +10,16 @@ from pipeline.errors import DataError, StageError
 from pipeline.stages.genomics.sample_qc import SampleQc
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
-from tests.harness import plan_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage
+from tests import example_tables as examples
 from tests.kernels.plink_files import assert_printed, floats, needs_data, read_columns
 from tests.stages.genomics.cohorts import HAPMAP3, Cohort, hapmap3, run, same_for_any_parts, small_cohort, with_calls
 from tests.stages.genomics.sexed import PEOPLE, sexed_cohort
+
+EXAMPLES = [
+    StageExample(SampleQc(min_call_rate=0.95), {"genotypes": examples.GENOTYPES}, examples.AXES),
+]
 
 
 def qc(min_call_rate: float = 0.0, max_abs_inbreeding: float | None = None) -> SampleQc:

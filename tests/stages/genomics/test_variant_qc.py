@@ -14,10 +14,19 @@ from pipeline.stages.genomics.sample_qc import SampleQc
 from pipeline.stages.genomics.variant_qc import VariantQc
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.session import ClusterSession
-from tests.harness import plan_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage
+from tests import example_tables as examples
 from tests.kernels.plink_files import assert_printed, floats, needs_data, read_columns
 from tests.stages.genomics.cohorts import AUTOSOMES, HAPMAP3, Cohort, Found, hapmap3, run, same_for_any_parts, small_cohort
 from tests.stages.genomics.sexed import VARIANTS, sexed_cohort
+
+SEXED = {"calls": examples.PEOPLE.with_columns(sex=pl.Series(np.arange(examples.SAMPLES) % 3, dtype=pl.Int8))}
+EXACT_TEST = {"hwe_p_value": examples.P_VALUES}
+EXAMPLES = [
+    StageExample(VariantQc(min_call_rate=0.9, min_maf=0.01, min_hwe_p=1e-4), {"genotypes": examples.GENOTYPES}, examples.AXES, EXACT_TEST),
+    StageExample(VariantQc(hwe="midp"), {"genotypes": examples.GENOTYPES}, SEXED, EXACT_TEST),
+]
 
 MEASURES = ["call_rate", "alt_frequency", "minor_allele_frequency", "hwe_p_value"]
 

@@ -12,8 +12,6 @@ import numpy as np
 import polars as pl
 import pytest
 import xgboost as xgb
-from sklearn import metrics as reference
-from sklearn.utils.class_weight import compute_class_weight
 
 from pipeline.backend import boosting
 from pipeline.errors import DataError, PlaceError, StageError
@@ -25,8 +23,31 @@ from pipeline.stages.models.xgboost import Xgboost
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.session import ClusterSession, Session
 from pipeline.tables.table import Table
-from tests.harness import SEED, Data, even_sizes, genotypes, height, plan_stage, shuffled
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import SEED, Data, even_sizes, height, plan_stage, shuffled
+from tests import example_tables as examples
+from tests.harness import genotypes
 from tests.stages.models.training import CLASSES, FEATURES, PEOPLE, labels, native, numbers, stage_for, train
+
+
+def _example(*answers: str, **parameters: Any) -> StageExample:
+    learned = {"key": "id", "features": ["x", "y", "code"], "categorical": ["code"], "rounds": 20, "max_depth": 3}
+    rows = {"rows": examples.modelled_rows()}
+    return StageExample(Xgboost(**{**learned, **parameters}), rows, modelled=(*answers, *examples.IMPORTANCE), needs="xgboost")
+
+
+EXAMPLES = [
+    _example("prediction", target="value", objective="regression"),
+    _example("prediction", target="label", objective="binary", early_stopping_rounds=5, class_weight="balanced"),
+    _example(
+        "prediction_low",
+        "prediction_middle",
+        "prediction_high",
+        target="group",
+        objective="multiclass",
+        classes=["low", "middle", "high"],
+    ),
+]
 
 ROOT = Path(__file__).parents[3]
 
@@ -56,6 +77,8 @@ def test_xgboost__without_early_stopping_uses_all_rounds() -> None:
 
 
 def test_xgboost__metrics_fit_the_objective_and_equal_scikit_learns() -> None:
+    from sklearn import metrics as reference
+
     for objective in ("regression", "binary", "multiclass"):
         found = train(stage_for(objective), PEOPLE)
         for split in ("train", "validation", "test"):
@@ -86,6 +109,8 @@ def test_xgboost__a_metric_that_cannot_be_is_null_and_a_split_without_target_has
 
 
 def test_xgboost__balanced_classes_equal_scikit_learns_weights() -> None:
+    from sklearn.utils.class_weight import compute_class_weight
+
     for objective in ("binary", "multiclass"):
         seen = labels(PEOPLE.filter((pl.col("split") == "train") & pl.col(objective).is_not_null()), objective)
         weights = compute_class_weight("balanced", classes=np.unique(seen), y=seen)

@@ -16,7 +16,8 @@ from pipeline.errors import DataError, RunError
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession, Session
 from pipeline.tables.table import Table
-from tests.harness import even_sizes, two_workers
+from pipeline.testing.stages import even_sizes
+from tests.harness import two_workers
 from tests.stages.models.training import CLASSES, PEOPLE, people, stage_for, train
 
 MANY = people(4000)

@@ -16,7 +16,7 @@ from pipeline.stages.models.xgboost import Xgboost
 from pipeline.tables.part import concat_parts
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
-from tests.harness import SEED, Data, cut, height, table_schemas
+from pipeline.testing.stages import SEED, Data, cut, height, table_schemas
 
 FEATURES = ["a", "b", "group", "whole"]
 SETTINGS: dict[str, Any] = {"max_depth": 3, "learning_rate": 0.3, "rounds": 80, "early_stopping_rounds": 4}

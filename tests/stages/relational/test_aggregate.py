@@ -15,7 +15,31 @@ from pipeline.backend.engines import collect
 from pipeline.errors import ExpressionError, StageError
 from pipeline.stages.relational.aggregate import Aggregate
 from pipeline.tables.session import ClusterSession
-from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import assert_same_for_any_parts, plan_stage, run_stage
+from tests import example_tables as examples
+
+FUNCTIONS = ("sum", "mean", "min", "max", "count", "n_unique", "std", "var", "median")
+COMPUTED = {
+    **{f"{function}_{column}": f"{function}({column})" for function in FUNCTIONS for column in ("x", "n", "flag")},
+    **{f"{function}_text": f"{function}(text)" for function in ("min", "max", "count", "n_unique")},
+    "rows": "size()",
+    "late": {"function": "size", "where": "x > 1"},
+    "some": {"function": "mean", "of": "x * 2", "where": "flag"},
+}
+LAST = {"function": "last", "of": "x", "order_by": "n"}
+PICKED = {
+    "last": LAST,
+    "first": {**LAST, "function": "first", "of": "text", "order_by": "x"},
+    "sure": {**LAST, "ties": "none"},
+    "soon": {**LAST, "function": "first", "ties": "none", "where": "flag"},
+    "total": "sum(n)",
+    "mean": "mean(x)",
+}
+EXAMPLES = [
+    StageExample(Aggregate(by=["key"], compute=COMPUTED), {"rows": examples.MIXED}),
+    StageExample(Aggregate(by=["key", "flag"], compute=PICKED), {"rows": examples.MIXED}),
+]
 
 RANDOM = random.Random(4)
 ROWS = 200

@@ -12,7 +12,23 @@ from pydantic import ValidationError
 
 from pipeline.errors import RunError, StageError
 from pipeline.stages.relational.cast import Cast
-from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import assert_same_for_any_parts, plan_stage, run_stage
+from tests import example_tables as examples
+
+WELL_FORMED = {"text": "int64", "day": "date", "n": "int8", "x": "float32", "flag": "string", "id": "boolean"}
+SOME_ILL = {"text": "int8", "day": "datetime", "x": "int16", "flag": "int8", "id": "uint64", "key": "boolean"}
+EXAMPLES = [
+    StageExample(
+        Cast(columns=WELL_FORMED),
+        {"rows": examples.MIXED},
+    ),
+    StageExample(
+        Cast(columns=SOME_ILL, strict=False),
+        {"rows": examples.MIXED},
+    ),
+    StageExample(Cast(columns={"text": "float32", "n": "string", "id": "uint8"}), {"rows": examples.MIXED}),
+]
 
 
 @pytest.mark.parametrize(

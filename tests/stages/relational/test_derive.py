@@ -7,7 +7,14 @@ import pytest
 
 from pipeline.errors import ExpressionError
 from pipeline.stages.relational.derive import Derive
-from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import assert_same_for_any_parts, plan_stage, run_stage
+from tests import example_tables as examples
+
+COMPUTED = {"r": "x / n", "c": "case when r > 1 then 1 else 0 end", "s": "coalesce(text, 'none')"}
+EXAMPLES = [
+    StageExample(Derive(columns=COMPUTED), {"rows": examples.MIXED}),
+]
 
 FRAME = pl.DataFrame({"a": [6, 3, None], "b": [2.0, 0.0, 1.0], "n": pl.Series([1, 2, 3], dtype=pl.Int32)})
 

@@ -11,7 +11,14 @@ import pytest
 from pipeline.errors import StageError
 from pipeline.stages.relational.drop_duplicates import DropDuplicates
 from pipeline.tables.session import ClusterSession
-from tests.harness import assert_same_for_any_parts, genotypes, plan_stage, run_parts, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import assert_same_for_any_parts, plan_stage, run_parts, run_stage
+from tests import example_tables as examples
+from tests.harness import genotypes
+
+EXAMPLES = [
+    StageExample(DropDuplicates(columns=["key"], order_by=["-n"]), {"rows": examples.MIXED}),
+]
 
 RANDOM = random.Random(6)
 FRAME = pl.DataFrame(

@@ -7,7 +7,13 @@ import pytest
 
 from pipeline.errors import ExpressionError
 from pipeline.stages.relational.filter import Filter
-from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import assert_same_for_any_parts, plan_stage, run_stage
+from tests import example_tables as examples
+
+EXAMPLES = [
+    StageExample(Filter(where="x > 1 and lower(trim(key)) in ('a', 'b')"), {"rows": examples.MIXED}),
+]
 
 FRAME = pl.DataFrame({"a": [1, 2, 3, None], "s": ["F", "m", None, "f "]})
 

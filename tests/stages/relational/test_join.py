@@ -13,7 +13,18 @@ import pytest
 from pipeline.errors import DataError, StageError
 from pipeline.stages.relational.join import Join
 from pipeline.tables.session import ClusterSession
-from tests.harness import assert_same_for_any_parts, counts_of, cut, genotypes, plan_stage, run_parts, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import assert_same_for_any_parts, counts_of, cut, plan_stage, run_parts, run_stage
+from tests import example_tables as examples
+from tests.harness import genotypes
+
+PAIR = {"left": examples.MIXED, "right": examples.MIXED.select("key", "n", z=pl.col("x"))}
+EXAMPLES = [
+    StageExample(Join(on="key"), PAIR),
+    StageExample(Join(on=["key", "n"], how="left", validate="one_to_one"), PAIR),
+    StageExample(Join(on="key", how="semi"), PAIR),
+    StageExample(Join(on={"id": "id"}, how="anti"), {"left": examples.MIXED, "right": examples.MIXED}),
+]
 
 RANDOM = random.Random(8)
 LEFT = pl.DataFrame(

@@ -7,7 +7,13 @@ import pytest
 
 from pipeline.errors import StageError
 from pipeline.stages.relational.rename import Rename
-from tests.harness import assert_same_for_any_parts, plan_stage, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import assert_same_for_any_parts, plan_stage, run_stage
+from tests import example_tables as examples
+
+EXAMPLES = [
+    StageExample(Rename(columns={"x": "y", "id": "x"}), {"rows": examples.MIXED}),
+]
 
 FRAME = pl.DataFrame({"a": [1, 2, 3], "b": ["x", "y", None], "c": [0.5, None, 2.5]})
 

@@ -9,8 +9,15 @@ from pydantic import ValidationError
 from pipeline.errors import StageError
 from pipeline.stages.features.split import Split
 from pipeline.stages.relational.sample import OWN_START, Sample
-from tests.harness import SEED, assert_same_for_any_parts, plan_stage, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import SEED, assert_same_for_any_parts, plan_stage, run_stage
+from tests import example_tables as examples
 from tests.stages.features.test_split import python_fraction
+
+EXAMPLES = [
+    StageExample(Sample(fraction=0.5, key=["id", "n"]), {"rows": examples.MIXED}),
+    StageExample(Sample(fraction=0.5, key=["key", "flag"]), {"rows": examples.MIXED}),
+]
 
 FRAME = pl.DataFrame({"id": range(-2000, 2000), "name": [f"p{i % 700}" for i in range(4000)]})
 

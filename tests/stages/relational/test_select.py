@@ -24,7 +24,15 @@ from pipeline.tables.part import Schema
 from pipeline.tables.session import Session
 from pipeline.tables.steps import lazy_of
 from pipeline.tables.table import Table
-from tests.harness import SEED, assert_same_for_any_parts, genotypes, plan_stage, run_parts, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import SEED, assert_same_for_any_parts, plan_stage, run_parts, run_stage
+from tests import example_tables as examples
+from tests.harness import genotypes
+
+EXAMPLES = [
+    StageExample(Select(columns=["x", "id"]), {"rows": examples.MIXED}),
+    StageExample(Select(drop=["x"]), {"rows": examples.MIXED}),
+]
 
 FRAME = pl.DataFrame({"a": [1, 2, 3], "b": ["x", "y", None], "c": [0.5, None, 2.5]})
 

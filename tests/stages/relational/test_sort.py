@@ -10,7 +10,14 @@ import pytest
 from pipeline.errors import StageError
 from pipeline.stages.relational.sort import Sort
 from pipeline.tables.session import ClusterSession
-from tests.harness import plan_stage, run_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage, run_stage
+from tests import example_tables as examples
+
+EXAMPLES = [
+    StageExample(Sort(by=["-x", "key"]), {"rows": examples.MIXED}, ordered=True),
+    StageExample(Sort(by=["key", "-id"], limit=3), {"rows": examples.MIXED}, ordered=True),
+]
 
 RANDOM = random.Random(5)
 FRAME = pl.DataFrame({"g": [RANDOM.choice([1, 2, 3, None]) for _ in range(60)], "x": [RANDOM.random() for _ in range(60)], "id": range(60)})

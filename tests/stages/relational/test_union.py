@@ -9,7 +9,14 @@ from pipeline.errors import StageError
 from pipeline.stage import Context
 from pipeline.stages.relational.union import Union
 from pipeline.tables.session import Session
-from tests.harness import genotypes, plan_stage, run_stage, table_schemas
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage, run_stage, table_schemas
+from tests import example_tables as examples
+from tests.harness import genotypes
+
+EXAMPLES = [
+    StageExample(Union(), {"a": examples.MIXED, "b": examples.MIXED.select(reversed(examples.MIXED.columns))}),
+]
 
 ONE = pl.DataFrame({"a": [1, 2, 3], "b": ["x", "y", None]})
 TWO = pl.DataFrame({"b": ["z", "w"], "a": [4, 5]})
