@@ -1,4 +1,4 @@
-# make run and make test set everything up by themselves the first time; the second call starts at once.
+# Every target sets up what it needs by itself the first time; the second call starts at once.
 JOB ?= jobs/genomics.yaml
 ARGS ?=
 PYTHON ?= $(shell for p in python3.12 python3.13 python3.11 python3; do \
@@ -6,58 +6,68 @@ PYTHON ?= $(shell for p in python3.12 python3.13 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 RAPIDS := .venv-rapids
+INSTALL := -m pip install --quiet --disable-pip-version-check
+# Each process takes a stretch of the suite, and an idle one takes from the other's end: a module's fixtures are made once or twice.
+PYTEST = $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 
-.PHONY: run test lint types layers unit contract test-gpu schema clean
+.DEFAULT_GOAL := help
+.PHONY: help run quick test lint types layers unit contract test-gpu schema clean
 
-run: $(VENV)/.cpu
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: $(VENV)/.cpu  ## run a job: make run JOB=jobs/loans.yaml ARGS="--set seed=2"
 	@$(BIN)/python -m pipeline.run $(JOB) $(ARGS)
 
-test: lint types layers unit
+quick: schema lint types layers  ## while you work: all checks, and the tests that start no processes
+	$(PYTEST) -m "not gpu and not contract and not process"
 
-lint: $(VENV)/.dev
+test: lint types layers unit  ## before you hand in: all checks and tests of this machine
+
+lint: $(VENV)/.dev  ## formatting and ruff
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-types: $(VENV)/.dev
+types: $(VENV)/.dev  ## mypy
 	$(BIN)/mypy
 
-layers: $(VENV)/.dev
+layers: $(VENV)/.dev  ## who may import whom
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not gpu and not contract"
+unit: $(VENV)/.dev  ## all tests but those of GPUs and of the contract
+	$(PYTEST) -m "not gpu and not contract"
 
-# The RAPIDS packages in an environment of their own: every query must translate for cuDF, with no GPU.
-contract: $(RAPIDS)/.gpu
+contract: $(RAPIDS)/.gpu  ## every query translates for cuDF, in an environment with RAPIDS; no GPU needed
 	$(RAPIDS)/bin/python -m pytest -m contract --require-rapids tests/contract
 
-# On a machine with a GPU, in an environment where '.[gpu,test]' is installed.
-test-gpu:
+test-gpu:  ## on a machine with a GPU, where '.[gpu,test]' is installed: every stage against the CPU
 	python -m pytest -m gpu --require-gpu tests/gpu
 
-schema: $(VENV)/.cpu
-	$(BIN)/python -m pipeline.run --schema > jobs/schema.json
-	$(BIN)/python -c "from pipeline.job.describe import stage_reference; print(stage_reference(), end='')" > docs/stages.md
+schema: $(VENV)/.dev  ## write jobs/schema.json and docs/stages.md anew from the code
+	@$(BIN)/python -m pipeline.run --schema > $(VENV)/schema.json
+	@$(BIN)/python -c "from pipeline.job.describe import stage_reference; print(stage_reference(), end='')" > $(VENV)/stages.md
+	@cmp -s $(VENV)/schema.json jobs/schema.json || { cp $(VENV)/schema.json jobs/schema.json; echo "jobs/schema.json was rewritten: commit it"; }
+	@cmp -s $(VENV)/stages.md docs/stages.md || { cp $(VENV)/stages.md docs/stages.md; echo "docs/stages.md was rewritten: commit it"; }
+
+clean:  ## remove the environments and what tools keep
+	rm -rf $(VENV) $(RAPIDS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed: install one, or name it: make run PYTHON=/path/to/python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.cpu: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cpu]'
+	$(BIN)/python $(INSTALL) -e '.[cpu]'
 	$(BIN)/python -m compileall -q pipeline
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cpu,dev]'
+	$(BIN)/python $(INSTALL) -e '.[cpu,dev]'
 	$(BIN)/python -m compileall -q pipeline
 	@touch $@ $(VENV)/.cpu
 
 $(RAPIDS)/.gpu: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed"; exit 2; }
 	$(PYTHON) -m venv $(RAPIDS)
-	$(RAPIDS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[gpu,test]'
+	$(RAPIDS)/bin/python $(INSTALL) -e '.[gpu,test]'
 	@touch $@
-
-clean:
-	rm -rf $(VENV) $(RAPIDS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
