@@ -98,9 +98,8 @@ class Planner:
             raise InputError("\n".join(self.refused))
         if self.problems:
             raise JobError([*(Problem("", "", text) for text in self.refused), *self.problems])
-        read = [table for spec in self.job.stages for table in spec.inputs.values()] + [
-            output.table for output in self.job.outputs.values()
-        ]
+        read = [table for spec in self.job.stages for table in spec.inputs.values()]
+        read += [output.table for output in self.job.outputs.values()]
         inputs = {name: self.tables[name] for name in self.job.inputs}
         uses = dict(Counter(read))
         return Plan(self.job, self.backend, inputs, self.rows, tuple(stages), self.tables, uses, self.fingerprints.found)
@@ -222,10 +221,9 @@ def _parameter_naming(spec: StageSpec, column: str) -> str:
 
 def _words(value: Any) -> set[str]:
     """Every text in a parameter's value, keys too."""
-    if isinstance(value, Mapping):
-        return {word for pair in value.items() for part in pair for word in _words(part)}
-    if isinstance(value, list | tuple):
-        return {word for item in value for word in _words(item)}
+    if isinstance(value, Mapping | list | tuple):
+        items = [*value, *value.values()] if isinstance(value, Mapping) else value
+        return {word for item in items for word in _words(item)}
     return {value.removeprefix("-")} if isinstance(value, str) else set()
 
 

@@ -43,12 +43,13 @@ class Executed:
 class Execution:
     """One walk through a plan."""
 
-    def __init__(self, plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None]) -> None:
-        self.plan, self.cluster, self.folder, self.tell = plan, cluster, folder, tell
+    def __init__(
+        self, plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None], accounts: dict[str, Account]
+    ) -> None:
+        self.plan, self.cluster, self.folder, self.tell, self.accounts = plan, cluster, folder, tell, accounts
         self.session = cluster.session()
         self.waiting = Waiting(cluster.client)
         self.tables: dict[str, Table] = {}
-        self.accounts: dict[str, Account] = {}
         self.kept: dict[str, Kept] = {}  # inputs that are read from their imports
         self.metrics: dict[str, Any] = {}
         self.files: dict[str, bytes] = {}
@@ -209,6 +210,4 @@ def execute(plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Pro
 
     `accounts` fills as the run goes, so that the record of a run that fails says how far it came.
     """
-    execution = Execution(plan, cluster, folder, tell)
-    execution.accounts = accounts
-    return execution.run()
+    return Execution(plan, cluster, folder, tell, accounts).run()
