@@ -131,7 +131,7 @@ class FittedRows(Stage):
         (rows,) = tables.values()
         rows = (rows if rows.cheap else rows.hold()).named(context.name)
         state = rows.map(self._fit_rows).gather().map(self.merge).value()
-        fitted = Fitted(context.name, self.name, self.model_dump(mode="json"), state)
+        fitted = Fitted(context.name, self.name, self, state)
         applied = rows.map(self._apply_part, state, writes=self.writes())
         return Outcome({"": replace(applied, fitted=(*applied.fitted, fitted)), "fitted": Table.of(context.session, context.name, [state])})
 

@@ -8,6 +8,7 @@ from operator import getitem
 from typing import Any
 
 import polars as pl
+from pydantic import BaseModel
 
 from pipeline.errors import DataError
 from pipeline.tables.exchange import Interval, are_disjoint, join_pieces, overlap_groups, split_part
@@ -21,11 +22,11 @@ FAN_IN = 8  # values combined in one task of a reduction
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a stage learned from the data and applied: its parameters and its fitted frame, which scoring needs again."""
+    """What a stage learned from the data and applied: its parameters, frozen, and its fitted frame, which scoring needs again."""
 
     stage: str
     use: str
-    parameters: Mapping[str, Any]
+    parameters: BaseModel
     state: Any
 
 

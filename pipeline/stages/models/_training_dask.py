@@ -11,48 +11,56 @@ import polars as pl
 from pipeline.backend.boosting import import_xgboost
 from pipeline.errors import PipelineError, RunError
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._task import Rows, Task, chosen_rows, class_weights
-from pipeline.stages.models._training import check_target, finished, in_key_order, outcome, predict, stopping
+from pipeline.stages.models._booster import Trees, check_finite, native, predict, stopping
+from pipeline.stages.models._learning import Given, Trained, outcome, with_states
+from pipeline.stages.models._measures import class_weights
+from pipeline.stages.models._training import SUFFIX, finished
+from pipeline.stages.models._training_rows import Labels, TrainingRows, in_key_order
 from pipeline.tables.part import Part, concat_parts, take
 from pipeline.tables.session import ClusterSession, run_task
-from pipeline.tables.table import Table
+from pipeline.tables.table import Fitted, Table
 
 COLLECTIVE_TIMEOUT_S = 120  # without it a frozen worker hangs training for ever
+PREDICTED = "predicted"  # the array of predictions that rides along with a part's rows
 
 
-def train_over_workers(task: Task, rows: Table, axes: Sequence[Any], fitted: Sequence[tuple[Any, Any]], context: Context) -> Outcome:
+def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcome:
     """Train on all workers, parts where they were pinned by the workers' names; predictions are made part by part.
 
     It waits for the model, since xgboost.dask drives the cluster from here. The model depends on the number of workers and on how the rows
     are divided (in its last digits), and not on which worker was faster. Raises RunError where a worker is lost on the way.
     """
     assert isinstance(context.session, ClusterSession)
-    client, submit = context.session.client, context.session.submit
-    parts = rows.hold().futures()
-    targets = client.gather([submit(_target, task, part, stage=task.stage) for part in parts])
+    (client, submit), stage, name = (context.session.client, context.session.submit), learning.stage, learning.name
+    given = Given.of(rows, learning.arrays, rows.hold().futures())
+    targets = client.gather([submit(_target, learning, part, stage=name) for part in given.parts])
     whole = pl.concat(targets)
-    labels, split = task.labels(whole), task.split(whole)
-    check_target(task, whole, labels, split)
-    names = task.names([axis.frame for axis in client.gather(list(axes))])
-    weigh = class_weights(task, labels[chosen_rows(labels, split, "train")])
-    booster = client.scatter(_trained(task, client, (parts, targets), weigh, names), broadcast=False)
-    described, states = [about for about, _ in fitted], [state for _, state in fitted]
-    predicted = [submit(_predicted, task, booster, part, stage=task.stage) for part in parts]
-    trained = submit(_finished, task, described, (len(parts), len(axes)), booster, *predicted, *axes, *states, stage=task.stage)
-    return outcome(task, trained, context)
+    labels = Labels.of(stage, whole)
+    labels.check(stage, whole[stage.target], validation=bool(stage.early_stopping_rounds))
+    names = learning.feature_names(client.gather(given.axes))
+    pieces = list(zip(given.parts, targets, strict=True))
+    model = client.scatter(_trained(learning, client, pieces, class_weights(stage, labels), names), broadcast=False)
+    predicted = [submit(_predicted, learning, model, part, stage=name) for part in given.parts]
+    trained = submit(_finished, learning, model, predicted, names, given.steps, given.states, stage=name)
+    return outcome(name, SUFFIX, trained, context)
 
 
-def _trained(task: Task, client: Any, rows: tuple[Sequence[Any], Sequence[pl.DataFrame]], weigh: Any, names: list[str]) -> bytes:
-    """The model's bytes. What a lost worker raises is of many kinds, so all but our own errors become a RunError."""
-    xgb = import_xgboost(lean=task.lean)
+def _trained(
+    learning: Trees, client: Any, pieces: Sequence[tuple[Any, pl.DataFrame]], weigh: Callable[[Any], Any], names: list[str]
+) -> bytes:
+    """The model's bytes, from parts and their targets.
+
+    What a lost worker raises is of many kinds, so all but our own errors become a RunError.
+    """
+    xgb = import_xgboost(lean=learning.lean)
     from xgboost import dask as dxgb
 
     settings = xgb.collective.Config(timeout=COLLECTIVE_TIMEOUT_S, tracker_timeout=COLLECTIVE_TIMEOUT_S)
     try:
-        train, watched = _matrices(task, client, rows, weigh, names)
-        more = {"evals": watched, "callbacks": stopping(task), "coll_cfg": settings, "verbose_eval": False}
+        train, watched = _matrices(learning, client, pieces, weigh, names)
+        more = {"evals": watched, "callbacks": stopping(learning), "coll_cfg": settings, "verbose_eval": False}
         with xgb.config_context(verbosity=0):  # it would print every worker's rank
-            result = dxgb.train(client, task.parameters(), train, task.p["rounds"], **more)
+            result = dxgb.train(client, native(learning), train, learning.stage.rounds, **more)
     except PipelineError:
         raise
     except Exception as error:
@@ -61,27 +69,29 @@ def _trained(task: Task, client: Any, rows: tuple[Sequence[Any], Sequence[pl.Dat
             f"training over workers failed, one of them may have been lost (out of memory?). Run again, or train with "
             f"workers: one. XGBoost and Dask say: {type(error).__name__}: {said}"
         ) from error
-    return bytes(result["booster"].save_raw("ubj"))
+    return bytes(result["booster"].save_raw(SUFFIX))
 
 
-def _matrices(task: Task, client: Any, rows: tuple[Sequence[Any], Sequence[pl.DataFrame]], weigh: Any, names: list[str]) -> tuple[Any, Any]:
+def _matrices(
+    learning: Trees, client: Any, pieces: Sequence[tuple[Any, pl.DataFrame]], weigh: Callable[[Any], Any], names: list[str]
+) -> tuple[Any, Any]:
     """The matrix to train on and those to watch.
 
     Only as many workers as have rows of each: one with none of them stops training where a feature is categorical.
     """
-    splits = ["train", "validation"] if task.p["early_stopping_rounds"] else ["train"]
-    filled = {split: [(part, n) for part, frame in zip(*rows, strict=True) if (n := _count(task, frame, split))] for split in splits}
+    splits = ["train", "validation"] if learning.stage.early_stopping_rounds else ["train"]
+    filled = {split: [(part, n) for part, frame in pieces if (n := _count(learning, frame, split))] for split in splits}
     known = client.scheduler_info(n_workers=-1)["workers"]
     addresses = sorted(known, key=lambda address: str(known[address]["name"]))[: min(map(len, filled.values()))]
     pinned: dict[str, list[tuple[Any, int]]] = {}
-    for split, pieces in filled.items():
+    for split, found in filled.items():
         pinned[split] = []
-        for number, (part, count) in enumerate(pieces):
+        for number, (part, count) in enumerate(found):
             place = {"workers": [addresses[number % len(addresses)]], "allow_other_workers": True, "pure": False}
-            pinned[split].append((client.submit(run_task, task.stage, _block, task, part, split, weigh, **place), count))
-    _await([block for pieces in pinned.values() for block, _ in pieces])
-    train = _matrix(task, client, pinned["train"], names)
-    return train, [(_matrix(task, client, pinned[split], names, ref=train), split) for split in splits[1:]]
+            pinned[split].append((client.submit(run_task, learning.name, _block, learning, part, split, weigh, **place), count))
+    _await([block for blocks in pinned.values() for block, _ in blocks])
+    train = _matrix(learning, client, pinned["train"], names)
+    return train, [(_matrix(learning, client, pinned[split], names, ref=train), split) for split in splits[1:]]
 
 
 def _await(blocks: Sequence[Any]) -> None:
@@ -94,7 +104,7 @@ def _await(blocks: Sequence[Any]) -> None:
             raise block.exception()
 
 
-def _matrix(task: Task, client: Any, blocks: Sequence[tuple[Any, int]], names: list[str], ref: Any = None) -> Any:
+def _matrix(learning: Trees, client: Any, blocks: Sequence[tuple[Any, int]], names: list[str], ref: Any = None) -> Any:
     """A distributed quantile matrix of blocks, each a future and its number of rows."""
     import dask.array as da
     from dask import delayed
@@ -104,28 +114,30 @@ def _matrix(task: Task, client: Any, blocks: Sequence[tuple[Any, int]], names: l
     features = da.concatenate([da.from_delayed(piece[0], (count, len(names)), np.float32) for piece, count in pieces])
     labels = da.concatenate([da.from_delayed(piece[1], (count,), np.float64) for piece, count in pieces])
     weights = da.concatenate([da.from_delayed(piece[2], (count,), np.float64) for piece, count in pieces])
-    options = {"weight": weights, "feature_names": names, "feature_types": task.types(names), "enable_categorical": True}
-    options |= {"max_bin": task.p["max_bin"]} | ({} if ref is None else {"ref": ref})
+    types = learning.stage.feature_types(names)
+    options = {"weight": weights, "feature_names": names, "feature_types": types, "enable_categorical": True}
+    options |= {"max_bin": learning.stage.max_bin} | ({} if ref is None else {"ref": ref})
     return dxgb.DaskQuantileDMatrix(client, features, labels, **options)
 
 
-def _target(task: Task, part: Part) -> pl.DataFrame:
-    names = {name for name in (task.p["target"], task.p["split"]) if name}
+def _target(learning: Trees, part: Part) -> pl.DataFrame:
+    names = {name for name in (learning.stage.target, learning.stage.split) if name}
     return part.frame.select(sorted(names))
 
 
-def _count(task: Task, rows: pl.DataFrame, split: str) -> int:
-    return int(chosen_rows(task.labels(rows), task.split(rows), split).sum())
+def _count(learning: Trees, rows: pl.DataFrame, split: str) -> int:
+    return int(Labels.of(learning.stage, rows).of_split(split).sum())
 
 
-def _block(task: Task, part: Part, split: str, weigh: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+def _block(learning: Trees, part: Part, split: str, weigh: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
     """Features, labels and weights of a part's rows of one split, of which there are some."""
-    rows = Rows.of(task, part)
-    wanted = np.flatnonzero(rows.of_split(split))
+    check_finite(learning, part.frame)
+    labels = Labels.of(learning.stage, part.frame)
+    wanted = np.flatnonzero(labels.of_split(split))
     chosen = Part(part.frame[wanted], {name: take(array, wanted) for name, array in part.arrays.items()})
-    labels = rows.labels[wanted]
-    given = weigh(labels)
-    return task.matrix(chosen), labels, np.ones(len(labels)) if given is None else given
+    values = labels.values[wanted]
+    given = weigh(values)
+    return learning.matrix(chosen), values, np.ones(len(values)) if given is None else given
 
 
 def _loaded(model: bytes) -> Any:
@@ -135,14 +147,15 @@ def _loaded(model: bytes) -> Any:
     return booster
 
 
-def _predicted(task: Task, model: bytes, part: Part) -> Part:
-    kept = [name for name in (task.p["key"], task.p["split"], task.p["target"]) if name]
-    return Part(part.frame.select(kept), {"predicted": predict(_loaded(model), Rows.of(task, part))})
+def _predicted(learning: Trees, model: bytes, part: Part) -> Part:
+    check_finite(learning, part.frame)
+    found = predict(learning, _loaded(model), TrainingRows.of(learning.stage, part))
+    return Part(part.frame.select(learning.stage.row_columns), {PREDICTED: found})
 
 
-def _finished(task: Task, described: Sequence[dict[str, Any]], counts: tuple[int, int], model: bytes, *values: Part) -> Any:
-    parts, axes = values[: counts[0]], [part.frame for part in values[counts[0] : sum(counts)]]
-    states = [part.frame for part in values[sum(counts) :]]
-    whole = in_key_order(task, concat_parts(parts))
-    rows = Rows(task, Part(whole.frame), task.labels(whole.frame), task.split(whole.frame))
-    return finished(task, _loaded(model), rows, whole.arrays["predicted"], (axes, described, states))
+def _finished(
+    learning: Trees, model: bytes, predicted: Sequence[Part], names: list[str], steps: Sequence[Fitted], states: Sequence[Part]
+) -> Trained:
+    whole = in_key_order(learning.stage, concat_parts(predicted))
+    rows = TrainingRows.of(learning.stage, Part(whole.frame))
+    return finished(learning, _loaded(model), rows, whole.arrays[PREDICTED], (names, with_states(steps, states)))

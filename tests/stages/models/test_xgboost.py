@@ -18,7 +18,7 @@ from pipeline.errors import DataError, PlaceError, StageError
 from pipeline.stage import Context
 from pipeline.stages.features.categorify import Categorify
 from pipeline.stages.features.fill_missing import FillMissing
-from pipeline.stages.models import _task
+from pipeline.stages.models import _training_rows
 from pipeline.stages.models.xgboost import Xgboost
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.session import ClusterSession, Session
@@ -222,7 +222,7 @@ def test_xgboost__batches_of_another_size_give_the_same_model(monkeypatch: pytes
     dosages = np.random.default_rng(2).integers(0, 3, (PEOPLE.height, 2)).astype(np.float32)
     facts: dict[str, Any] = {"axes": {"dosages": Table.of(Session(), "axis", [Part(pl.DataFrame({"variant_id": ["v1", "v2"]}))])}}
     whole = train(stage_for("binary"), Part(PEOPLE, {"dosages": dosages}), **facts)
-    monkeypatch.setattr(_task, "BATCH_ROWS", 64)
+    monkeypatch.setattr(_training_rows, "BATCH_ROWS", 64)
     pieces = train(stage_for("binary"), Part(PEOPLE, {"dosages": dosages}), **facts)
     assert pieces.model == whole.model
     assert pieces.predictions.equals(whole.predictions)

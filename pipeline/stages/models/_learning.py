@@ -1,0 +1,128 @@
+"""One model to be learned, as the tasks that learn it take it, and what comes out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import polars as pl
+
+from pipeline.backend.arrays import to_host
+from pipeline.backend.devices import Backend
+from pipeline.stage import Context, Outcome
+from pipeline.stages.models._measures import Metrics
+from pipeline.stages.models._supervised import Supervised
+from pipeline.stages.models._training_rows import SPLITS, TrainingRows
+from pipeline.tables.columns import AXES, AXIS_IDS
+from pipeline.tables.part import Part
+from pipeline.tables.table import Fitted, Table
+
+Model = TypeVar("Model", bound=Supervised, covariant=True)
+
+
+@dataclass(frozen=True)
+class Learning(Generic[Model]):
+    """What learning needs to know beside the rows: the stage with its parameters, its name in the job, its features, and where it runs.
+
+    `columns` are the features among the frame's columns, `arrays` those that ride along, whose columns are named by their axes.
+    """
+
+    name: str
+    stage: Model
+    columns: tuple[str, ...]
+    arrays: tuple[str, ...]
+    seed: int
+    backend: Backend
+    threads: int
+    lean: bool = False
+
+    def feature_names(self, axes: Sequence[Part]) -> list[str]:
+        """Names of all features in order: the frame's, then the arrays' columns by their axis."""
+        labelled = zip(self.arrays, axes, strict=True)
+        return [*self.columns, *(name for array, axis in labelled for name in axis.frame[AXIS_IDS[AXES[array]]].to_list())]
+
+    def matrix(self, part: Part) -> np.ndarray[Any, Any]:
+        """Features of a part's rows, float32 [rows, features], NaN where missing."""
+        empty = np.empty((part.frame.height, 0), np.float32)
+        columns: np.ndarray[Any, Any] = self.frame(part).to_numpy() if self.columns else empty
+        arrays = [to_host(part.arrays[name]) for name in self.arrays]
+        matrix: np.ndarray[Any, Any] = np.hstack([columns, *arrays], dtype=np.float32) if arrays else columns
+        return matrix
+
+    def frame(self, part: Part) -> pl.DataFrame:
+        """The features among the frame's columns, float32."""
+        return part.frame.select(pl.col(self.columns).cast(pl.Float32))
+
+
+@dataclass(frozen=True)
+class Given:
+    """What learning starts from, as values or futures: the rows' parts, the arrays' axes, and the states that stages before learned.
+
+    `steps` are those stages, in the order of their states and without them: Dask sees a future in a list, and none in a dataclass.
+    """
+
+    parts: list[Any]
+    axes: list[Any]
+    steps: list[Fitted]
+    states: list[Any]
+
+    @staticmethod
+    def of(rows: Table, arrays: Sequence[str], parts: list[Any]) -> Given:
+        """Of a table whose parts were made."""
+        steps = [replace(fitted, state=None) for fitted in rows.fitted]
+        return Given(parts, [rows.axes[array].value() for array in arrays], steps, [fitted.state for fitted in rows.fitted])
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What learning gives: predictions and importance as parts, the model's two files, metrics per split, counts."""
+
+    predictions: Part
+    importance: Part
+    model: bytes
+    description: bytes
+    metrics: Metrics
+    counts: dict[str, int]
+
+
+def outcome(name: str, suffix: str, trained: Any, context: Context) -> Outcome:
+    """The tables, files, metrics and counts of a `Trained` that is still to come; the model's file is NAME.`suffix`."""
+    fields = ("predictions", "importance", "model", "description", "metrics", "counts")
+    pieces = {field: context.session.submit(attrgetter(field), trained, stage=name) for field in fields}
+    tables = {"": Table.of(context.session, name, [pieces["predictions"]])}
+    tables["importance"] = Table.of(context.session, name, [pieces["importance"]])
+    files = {f"{name}.{suffix}": pieces["model"], f"{name}.json": pieces["description"]}
+    return Outcome(tables, files, pieces["metrics"], pieces["counts"])
+
+
+def predictions(stage: Supervised, rows: TrainingRows, predicted: Any) -> Part:
+    """Key, split and target of every row, and what is predicted, [rows] or [rows, classes]."""
+    columns = zip(stage.prediction_columns, np.atleast_2d(predicted.T), strict=True)
+    return Part(rows.part.frame[stage.row_columns].hstack([pl.Series(name, np.ascontiguousarray(values)) for name, values in columns]))
+
+
+def split_counts(rows: TrainingRows) -> dict[str, int]:
+    """Rows of each split that has some."""
+    sizes = {f"rows_{name}": int((rows.labels.splits == code).sum()) for code, name in enumerate(SPLITS)}
+    return {name: size for name, size in sizes.items() if size}
+
+
+def with_states(steps: Sequence[Fitted], states: Sequence[Part]) -> list[Fitted]:
+    """The stages before with what they learned."""
+    return [replace(step, state=state) for step, state in zip(steps, states, strict=True)]
+
+
+def described(steps: Sequence[Fitted]) -> list[Mapping[str, Any]]:
+    """What the stages before learned and how they were told to, for the file beside a model: scoring does the same to raw rows."""
+    return [
+        {
+            "stage": step.stage,
+            "use": step.use,
+            "parameters": step.parameters.model_dump(mode="json"),
+            "state": step.state.frame.to_dict(as_series=False),
+        }
+        for step in steps
+    ]

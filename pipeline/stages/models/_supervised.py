@@ -1,0 +1,95 @@
+"""What every stage says that learns one column of a table from others: its target, its rows and its features, checked by the plan."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.errors import StageError
+from pipeline.stage import ColumnName, Whole, need_columns
+from pipeline.tables.part import Schema
+
+
+class Supervised(Whole):
+    """Learns `target` on the rows of split `train` and predicts every row. Which method learns is the subclass's."""
+
+    roles = ("rows",)
+
+    target: ColumnName = Field(description="Column to predict; 0 and 1 for a binary objective.")
+    key: ColumnName = Field(description="Column that names a row; it is not a feature, and its order is the order of training.")
+    objective: Literal["regression", "binary", "multiclass"] = Field(description="What the target is.")
+    classes: tuple[str | int, ...] = Field((), description="Values of a multi-class target, in the order of the prediction columns.")
+    split: ColumnName | None = Field("split", description="Column of train, validation and test; null to train on all rows.")
+    features: tuple[ColumnName, ...] = Field((), description="Feature columns; all but target, key and split where none are given.")
+    exclude: tuple[ColumnName, ...] = Field((), description="Columns that are no features.")
+    class_weight: Literal["none", "balanced"] = Field("none", description="balanced: every class weighs the same in training.")
+
+    @property
+    def class_names(self) -> list[str]:
+        """Values of a multi-class target as text; empty for other objectives."""
+        return [str(value) for value in self.classes]
+
+    @property
+    def row_columns(self) -> list[str]:
+        """Key, split and target: what predictions keep of a row."""
+        return [name for name in (self.key, self.split, self.target) if name]
+
+    @property
+    def prediction_columns(self) -> list[str]:
+        """Names of the columns with predictions: one a class where there are several."""
+        return [f"prediction_{value}" for value in self.classes] or ["prediction"]
+
+    def feature_columns(self, schema: Schema) -> list[str]:
+        """Columns of the frame that are features, in order."""
+        outside = {*self.row_columns, *self.exclude}
+        return [name for name in (self.features or schema.columns.names()) if name not in outside]
+
+    def check_columns(self, schema: Schema) -> None:
+        """Raise StageError where a column that a parameter names is missing."""
+        single = {"target": self.target, "key": self.key, "split": self.split}
+        several = {"features": self.features, "exclude": self.exclude}
+        for key, names in {**{key: [name] if name else [] for key, name in single.items()}, **several}.items():
+            need_columns(schema, names, key=key)
+
+    def check_features(self, schema: Schema) -> None:
+        """Raise StageError where there is no feature, or where one is named that cannot be one."""
+        for name in self.features:
+            if name in self.row_columns or self.features.count(name) > 1:
+                raise StageError(f"features names {name!r}, which is the target, the key or the split, or is named twice", key="features")
+        if "calls" in schema.arrays:
+            raise StageError("the table has packed genotype calls, which are no features. Use genotype_features to make dosages of them.")
+        if not self.feature_columns(schema) and not schema.arrays:
+            raise StageError("there is no feature column left: the table has only key, target, split and excluded columns")
+
+    def check_split(self, schema: Schema) -> None:
+        """Raise StageError where the split is no text."""
+        if self.split and schema.columns[self.split] != pl.String:
+            dtype = schema.columns[self.split]
+            raise StageError(f"split {self.split!r} is {dtype}: it must say train, validation or test (see split)", key="split")
+
+    def check_target(self, dtype: pl.DataType) -> None:
+        """Raise StageError where the objective does not fit the target, or the classes the objective."""
+        if self.objective != "multiclass" and not is_number(dtype):
+            raise StageError(f"target {self.target!r} is {dtype}; a {self.objective} objective needs numbers", key="target")
+        if self.objective == "multiclass" and dtype.is_float():
+            raise StageError(f"target {self.target!r} is {dtype}; classes are text or whole numbers. Cast it.", key="target")
+        if (self.objective == "multiclass") != bool(self.classes):
+            raise StageError("the values of a multi-class target, at least 3, and of no other; 'binary' has 0 and 1", key="classes")
+        if self.classes and len({*self.class_names}) < max(3, len(self.classes)):
+            raise StageError(f"{list(self.classes)} must be three values or more, each once", key="classes")
+        if self.class_weight == "balanced" and self.objective == "regression":
+            raise StageError("balanced is for classes, and a regression has none. Leave it out.", key="class_weight")
+
+    def predictions_schema(self, schema: Schema) -> Schema:
+        """Schema of the predictions. Raises StageError where one of their columns is there already."""
+        kept = {name: schema.columns[name] for name in self.row_columns}
+        if taken := [name for name in self.prediction_columns if name in kept]:
+            raise StageError(f"column {taken[0]!r} has the name of a column of the predictions. Rename it before.")
+        return Schema(pl.Schema({**kept, **dict.fromkeys(self.prediction_columns, pl.Float32())}))
+
+
+def is_number(dtype: pl.DataType) -> bool:
+    """Whether values of a type can be features or a numeric target."""
+    return dtype.is_numeric() or dtype == pl.Boolean

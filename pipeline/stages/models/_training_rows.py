@@ -1,0 +1,110 @@
+"""The rows that a model learns from and predicts: in the order of their key, with labels and splits, a fixed number at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from pipeline.errors import DataError
+from pipeline.stages.models._supervised import Supervised
+from pipeline.tables.part import Part, take
+
+SPLITS = ("train", "validation", "test")
+BATCH_ROWS = 131_072  # rows handed over at once; fixed, so that the model does not depend on how the rows are divided
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is known of rows beside their features.
+
+    `values` float64 [rows]: the target, class numbers for several classes, NaN for none. `splits` int8 [rows]: each its place in SPLITS,
+    -1 for none of them.
+    """
+
+    values: np.ndarray[Any, Any]
+    splits: np.ndarray[Any, Any]
+
+    @staticmethod
+    def of(stage: Supervised, rows: pl.DataFrame) -> Labels:
+        """Of a frame with the target and the split; without a split column all rows train."""
+        target = rows[stage.target]
+        if stage.classes:
+            numbers = {name: float(i) for i, name in enumerate(stage.class_names)}
+            target = target.cast(pl.String).replace_strict(numbers, default=None, return_dtype=pl.Float64)
+        values = target.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        if not stage.split:
+            return Labels(values, np.zeros(rows.height, np.int8))
+        codes = {name: code for code, name in enumerate(SPLITS)}
+        return Labels(values, rows[stage.split].replace_strict(codes, default=-1, return_dtype=pl.Int8).to_numpy())
+
+    def of_split(self, split: str, at: slice = slice(None)) -> np.ndarray[Any, Any]:
+        """Which rows (of those at `at`) are of a split and have a label."""
+        chosen: np.ndarray[Any, Any] = (self.splits[at] == SPLITS.index(split)) & ~np.isnan(self.values[at])
+        return chosen
+
+    def check(self, stage: Supervised, target: pl.Series, *, validation: bool) -> None:
+        """Raise DataError where the training rows' target cannot be learned; `validation` says that validation rows are needed too."""
+        name, names, known = stage.target, stage.class_names, self.values[~np.isnan(self.values)]
+        odd = sorted({*target.drop_nulls().cast(pl.String).unique().to_list()} - {*names}) if names else []
+        if odd:
+            raise DataError(f"{name!r} has the value {odd[0]!r}, which classes does not list: {names}")
+        if np.isinf(known).any():
+            raise DataError(f"{name!r} has infinite values (a division by zero?). Make them null, and they are predicted only.")
+        values = np.unique(known)
+        if stage.objective == "binary" and not set(values.tolist()) <= {0.0, 1.0}:
+            raise DataError(f"{name!r} is not binary, it has values {values[:5].tolist()}; 0 and 1 are needed")
+        seen = np.unique(self.values[self.of_split("train")])
+        if len(seen) == 0:
+            raise DataError(f"no training row has a {name!r}. Is the split column right, and the target not all missing?")
+        if len(seen) == 1:
+            value = names[int(seen[0])] if names else f"{seen[0]:g}"
+            raise DataError(f"{name!r} is {value} in every training row; there is nothing to learn")
+        if validation and not self.of_split("validation").any():
+            raise DataError(f"early stopping needs validation rows with a {name!r}, and there are none")
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Rows to learn from and to predict: their part and their labels."""
+
+    part: Part
+    labels: Labels
+
+    @staticmethod
+    def of(stage: Supervised, part: Part) -> TrainingRows:
+        """The rows of a part."""
+        return TrainingRows(part, Labels.of(stage, part.frame))
+
+    def batches(self, split: str, features: Callable[[Part], Any]) -> Iterator[tuple[Any, Any]]:
+        """Features and labels of one split's rows that have a label, a fixed number of source rows at a time."""
+        for at in self._slices():
+            wanted = np.flatnonzero(self.labels.of_split(split, at))
+            if len(wanted):
+                yield features(self._piece(at, wanted)), self.labels.values[at][wanted]
+
+    def pieces(self) -> Iterator[Part]:
+        """All rows in order, a fixed number of them at a time."""
+        return (self._piece(at) for at in self._slices())
+
+    def _slices(self) -> list[slice]:
+        return [slice(start, start + BATCH_ROWS) for start in range(0, max(self.part.frame.height, 1), BATCH_ROWS)]
+
+    def _piece(self, at: slice, wanted: Any = slice(None)) -> Part:
+        return Part(self.part.frame[at][wanted], {name: array[at][wanted] for name, array in self.part.arrays.items()})
+
+
+def in_key_order(stage: Supervised, whole: Part) -> Part:
+    """The rows in the order of the key; as they are where they have it already. Raises DataError where a key comes twice."""
+    name = stage.key
+    if not whole.frame[name].is_sorted():
+        order = whole.frame[name].arg_sort()
+        whole = Part(whole.frame[order], {array: take(values, order.to_numpy()) for array, values in whole.arrays.items()})
+    keys = whole.frame[name]
+    again = keys.slice(1).eq_missing(keys.head(-1)).arg_max()
+    if again is not None and keys[again] == keys[again + 1]:
+        raise DataError(f"the key {name!r} has the value {keys[again]!r} twice. It must name each row once.")
+    return whole
