@@ -15,7 +15,7 @@ from cyvcf2 import VCF
 from pipeline.api import Run, load
 from pipeline.errors import DataError, PlaceError
 from pipeline.formats.vcf import VcfInput
-from pipeline.running.contents import SEGMENT_BYTES, content_digest
+from pipeline.running.contents import content_digest
 from pipeline.running.kept_inputs import Imports, Kept, submit_import
 from pipeline.tables.part import concat_parts
 from pipeline.tables.session import Session
@@ -173,20 +173,6 @@ def test_import__of_a_file_that_changes_meanwhile_fails_and_leaves_nothing(tmp_p
     with pytest.raises(DataError, match=r"a\.vcf: changed while it was imported\. Run again"):
         kept(results, reader(path), write)
     assert folders(results) == []
-
-
-def test_content_digest__sees_every_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.running.contents.SEGMENT_BYTES", 100)
-    path, seen = tmp_path / "file", set()
-    for at in (0, 99, 100, 999):
-        data = bytearray(1000)
-        data[at] = 1
-        path.write_bytes(data)
-        seen.add(content_digest(str(path)))
-    path.write_bytes(bytes(1000))
-    seen.add(content_digest(str(path)))
-    assert len(seen) == 5
-    assert SEGMENT_BYTES > 1 << 20
 
 
 def run_job(folder: Path, path: Path) -> Run:
