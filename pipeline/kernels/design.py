@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pipeline.backend.arrays import array_module
 from pipeline.errors import DataError
@@ -31,6 +32,11 @@ class Design:
     residuals: Array
     """`float64[n_samples, t]`: the traits less what intercept and covariates explain."""
     trait_names: tuple[str, ...]
+
+    @property
+    def xp(self) -> Any:
+        """The module of its arrays, numpy or cupy."""
+        return array_module(self.basis)
 
     @property
     def columns(self) -> int:
@@ -66,7 +72,7 @@ class Design:
 
     def values(self) -> Array:
         """Intercept (orthonormal), basis and residuals, `float64[n_samples + 1, k + t]`: a row of zeros ends short lists of samples."""
-        xp = array_module(self.basis)
+        xp = self.xp
         used = unpack(self.mask[None, :], self.n_samples)[0] == MISSING
         values = xp.concatenate([used[:, None] / math.sqrt(self.used), self.basis, self.residuals], axis=1)
         return xp.concatenate([values, xp.zeros((1, values.shape[1]))])

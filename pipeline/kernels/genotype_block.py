@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import MISSING, Array, call_counts, unpack
@@ -36,6 +38,16 @@ class GenotypeBlock:
         """The dosages where there are some, else the calls."""
         return self.calls if self.dosages is None else self.dosages
 
+    @property
+    def xp(self) -> Any:
+        """The module of its arrays, numpy or cupy."""
+        return array_module(self.array)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether compiled kernels take it: packed calls in a CPU's memory."""
+        return self.dosages is None and self.xp is np
+
     def __len__(self) -> int:
         return len(self.array)
 
@@ -46,7 +58,7 @@ class GenotypeBlock:
 
     def coded(self, rows: slice) -> Array:
         """What the genotypes of some of the variants count, `float64[rows, n]`, NaN where missing."""
-        xp = array_module(self.array)
+        xp = self.xp
         if self.dosages is None:
             return unpack(self.calls[rows], self.n_samples, xp.float64, float("nan"), self.codes)
         one, two = self.codes
@@ -55,7 +67,7 @@ class GenotypeBlock:
 
     def alleles(self, mask: Array) -> tuple[Array, Array]:
         """Copies of ALT among the people of a packed mask, and how many of them are called: `float64[v]` each."""
-        xp = array_module(self.array)
+        xp = self.xp
         mask = xp.asarray(mask)
         people = unpack(mask[None, :], self.n_samples)[0] == MISSING
         if self.dosages is None:

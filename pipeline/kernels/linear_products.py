@@ -49,7 +49,7 @@ class _Genotypes:
 
 def block_products(block: GenotypeBlock, design: Design, *, complete_case: bool, regular_above: float) -> Products:
     """The products of a block, corrected where genotypes are missing; A is regular where its pivots stay above `regular_above`."""
-    xp = array_module(block.array)
+    xp = block.xp
     split = design.columns - 1
     genotypes, products = _of_calls(block, design) if block.dosages is None else _of_dosages(block, design)
     product = genotypes.dense @ xp.concatenate([design.basis, design.residuals], axis=1)
@@ -66,7 +66,7 @@ def block_products(block: GenotypeBlock, design: Design, *, complete_case: bool,
 
 def _of_calls(block: GenotypeBlock, design: Design) -> tuple[_Genotypes, Products]:
     """Packed calls: every sum of genotypes alone is one of whole numbers (or halves)."""
-    xp = array_module(block.calls)
+    xp = block.xp
     one, two = block.codes
     calls = block.calls & design.mask
     counts = call_counts(calls, design.n_samples)
@@ -81,7 +81,7 @@ def _of_calls(block: GenotypeBlock, design: Design) -> tuple[_Genotypes, Product
 
 def _of_dosages(block: GenotypeBlock, design: Design) -> tuple[_Genotypes, Products]:
     """Dosages, centred before any product."""
-    xp = array_module(block.dosages)
+    xp = block.xp
     used = unpack(design.mask[None, :], design.n_samples)[0] == MISSING
     alt, called = block.alleles(design.mask)
     dense = block.coded(slice(None))
@@ -97,7 +97,7 @@ def _of_dosages(block: GenotypeBlock, design: Design) -> tuple[_Genotypes, Produ
 
 
 def _products(design: Design, called: Array, frequency: Array, squares: Array, least_squares: Array | float) -> Products:
-    xp = array_module(called)
+    xp = design.xp
     totals = (design.residuals**2).sum(axis=0)
     return Products(
         called=called,

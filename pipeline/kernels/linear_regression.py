@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.backend.arrays import array_module
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, variant_blocks
@@ -81,7 +80,7 @@ def associate(block: GenotypeBlock, design: Design, missing: Missing = "complete
     if design.n_samples != block.n_samples:
         raise ValueError(f"The design is of {design.n_samples} samples, the calls are of {block.n_samples}.")
     design = design.beside(block.array)
-    if array_module(block.array) is np and block.dosages is None:
+    if block.compiled:
         return _associate_compiled(block, design, missing)
     return associate_plain(block, design, missing)
 
@@ -107,7 +106,7 @@ def _associate_compiled(block: GenotypeBlock, design: Design, missing: Missing) 
 
 def associate_plain(block: GenotypeBlock, design: Design, missing: Missing = "complete_case") -> Association:
     """What `associate` gives, by array operations alone: on a GPU, for dosages, and as the compiled kernel's oracle."""
-    xp = array_module(block.array)
+    xp = block.xp
     found = Association.empty(len(block), design.residuals.shape[1], xp)
     # Eight bytes a sample, and a few temporaries of that size.
     limit = BLOCK_BYTES // 4 if xp is np else BLOCK_BYTES
@@ -121,7 +120,7 @@ def associate_plain(block: GenotypeBlock, design: Design, missing: Missing = "co
 
 def _finish(products: Products, design: Design, missing: Missing) -> Association:
     """Estimates and their statistics from the products of a block."""
-    xp = array_module(products.called)
+    xp = design.xp
     n = products.called.astype(xp.int64) if missing == "complete_case" else xp.full(len(products.called), design.used)
     df = n - design.columns - 1
     squares = products.squares - (products.genotype_basis**2).sum(axis=1)

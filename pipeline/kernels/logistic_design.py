@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from pipeline.backend.arrays import array_module
 from pipeline.errors import DataError
@@ -34,6 +35,11 @@ class NullModel:
     coefficients: Array
     """`float64[k]`."""
 
+    @property
+    def xp(self) -> Any:
+        """The module of its arrays, numpy or cupy."""
+        return array_module(self.basis)
+
     @cached_property
     def signed(self) -> Array:
         """The basis times the signs, `float64[k, n]`: a person's log odds of what he is are `coefficients @ signed`."""
@@ -42,7 +48,7 @@ class NullModel:
     @cached_property
     def missed(self) -> Array:
         """Probability of what a person is not, `float64[n]`."""
-        xp = array_module(self.basis)
+        xp = self.xp
         return 1 / (1 + xp.exp(xp.minimum(self.coefficients @ self.signed, 700)))
 
     @property
@@ -58,7 +64,7 @@ class NullModel:
     @cached_property
     def whitening(self) -> Array:
         """`float64[k, k]`, lower triangular: `whitening @ basis` is orthonormal under the weights."""
-        xp = array_module(self.basis)
+        xp = self.xp
         return xp.linalg.inv(xp.linalg.cholesky((self.basis * self.weights) @ self.basis.T))
 
     @cached_property
@@ -104,6 +110,11 @@ class LogisticDesign:
     coefficients: Array
     """`float64[t, k]`: of the traits' null models."""
     trait_names: tuple[str, ...]
+
+    @property
+    def xp(self) -> Any:
+        """The module of its arrays, numpy or cupy."""
+        return array_module(self.basis)
 
     @property
     def columns(self) -> int:

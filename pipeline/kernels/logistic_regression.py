@@ -67,7 +67,7 @@ class _Search:
     @classmethod
     def start(cls, centred: Array, mask: Array, null: NullModel) -> _Search:
         """One step of the score test from the null model, as if no genotype were missing; it is taken as it is."""
-        xp = array_module(centred)
+        xp = null.xp
         products = (centred * null.weights) @ (null.whitening @ null.basis).T
         own = (centred**2) @ null.weights
         largest = _LARGEST_STEP / xp.maximum(abs(centred).max(axis=1), 1e-100)
@@ -102,7 +102,7 @@ def refit(genotypes: Array, null: NullModel, method: Method) -> Refit:
 
     `firth_fallback` is maximum likelihood, and Firth's where that does not converge, as it has no finite maximum (separation).
     """
-    xp = array_module(genotypes)
+    xp = null.xp
     limit = BLOCK_BYTES // 4 if xp is np else 16 * BLOCK_BYTES
     step = max(_FEWEST, min(_VARIANTS if xp is np else len(genotypes), limit // (8 * genotypes.shape[1])))
     blocks = [_refit_block(genotypes[start : start + step], null, method) for start in range(0, max(1, len(genotypes)), step)]
@@ -111,7 +111,7 @@ def refit(genotypes: Array, null: NullModel, method: Method) -> Refit:
 
 def _refit_block(genotypes: Array, null: NullModel, method: Method) -> tuple[Array, Array, Array]:
     """Beta, standard error and test of a few variants."""
-    xp = array_module(genotypes)
+    xp = null.xp
     called = ~xp.isnan(genotypes)
     means = xp.where(called, genotypes, 0).sum(axis=1) / xp.maximum(called.sum(axis=1), 1)
     centred = xp.where(called, genotypes - means[:, None], 0)
@@ -127,7 +127,7 @@ def _refit_block(genotypes: Array, null: NullModel, method: Method) -> tuple[Arr
 
 def _newton(centred: Array, mask: Array, null: NullModel, *, firth: bool) -> tuple[Array, Array]:
     """Beta and its standard error, `float64[v]` each, NaN where the method does not converge; a variant is left as soon as it has."""
-    xp = array_module(centred)
+    xp = null.xp
     beta, error = xp.full(len(centred), xp.nan), xp.full(len(centred), xp.nan)
     search = _Search.start(centred, mask, null)
     for _ in range(MOST_FIRTH_STEPS if firth else MOST_STEPS):

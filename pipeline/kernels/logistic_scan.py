@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array
 from pipeline.kernels.logistic_design import LogisticDesign
@@ -43,7 +42,7 @@ def associate_binary(block: GenotypeBlock, design: LogisticDesign, trait: int, m
     A variant whose score test has a p-value of at most `screen` gets the regression of `method`; 1 takes all, 0 none.
     """
     design = design.beside(block.array)
-    xp = array_module(block.array)
+    xp = block.xp
     found = score_test(block, design, trait)
     beta, error = found.score / found.information, found.information**-0.5
     test, reason = xp.full(len(block), SCORE, xp.uint8), found.reason.copy()
@@ -64,7 +63,7 @@ def _refitted(
     block: GenotypeBlock, rows: Array, design: LogisticDesign, trait: int, method: Method
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Beta, standard error and test of the variants at `rows`; a few are unpacked at a time."""
-    xp, null = array_module(block.array), design.null(trait)
+    xp, null = block.xp, design.null(trait)
     limit = BLOCK_BYTES if xp is np else 16 * BLOCK_BYTES
     step = max(8, limit // (8 * block.n_samples))
     fits = []

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, alt_frequency, call_counts, variant_blocks
 from pipeline.kernels.logistic_design import LogisticDesign, NullModel
@@ -70,14 +69,14 @@ def score_test(block: GenotypeBlock, design: LogisticDesign, trait: int) -> Scor
     """Score tests of every variant of a block with one trait of the design. Raises ValueError for a design of other samples."""
     if design.n_samples != block.n_samples:
         raise ValueError(f"The design is of {design.n_samples} samples, the genotypes are of {block.n_samples}.")
-    if array_module(block.array) is np and block.dosages is None:
+    if block.compiled:
         return _finish(_compiled_sums(block, design, trait), design)
     return score_test_plain(block, design, trait)
 
 
 def score_test_plain(block: GenotypeBlock, design: LogisticDesign, trait: int) -> ScoreTest:
     """What `score_test` gives, by array operations: on a GPU, for dosages, and as the compiled kernel's oracle."""
-    xp = array_module(block.array)
+    xp = block.xp
     design = design.beside(block.array)
     null = design.null(trait)
     limit = BLOCK_BYTES // 4 if xp is np else BLOCK_BYTES
@@ -90,7 +89,7 @@ def score_test_plain(block: GenotypeBlock, design: LogisticDesign, trait: int) -
 
 
 def _finish(sums: _Sums, design: LogisticDesign) -> ScoreTest:
-    xp = array_module(sums.called)
+    xp = design.xp
     reason = xp.full(len(sums.called), FINE, xp.uint8)
     reason[sums.information <= _COLLINEAR_BELOW * sums.own] = COLLINEAR
     reason[~sums.regular] = COVARIATES
@@ -103,7 +102,7 @@ def _finish(sums: _Sums, design: LogisticDesign) -> ScoreTest:
 
 def _plain_sums(block: GenotypeBlock, design: LogisticDesign, null: NullModel) -> _Sums:
     """Sums of dense genotypes, centred before any product."""
-    xp = array_module(block.array)
+    xp = block.xp
     genotypes = block.coded(slice(None))[:, design.people]
     missing = xp.isnan(genotypes)
     absent = missing.astype(xp.float64)

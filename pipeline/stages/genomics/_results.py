@@ -22,8 +22,8 @@ NUMBERS = ("beta", "standard_error", "effect_allele_frequency", "p_value", "neg_
 
 
 @dataclass(frozen=True)
-class Tested:
-    """Results to keep, each array one value a row, by variant and then by trait; NaN stands for null."""
+class ScanRows:
+    """The results of a block that are kept, each array one value a row, by variant and then by trait; NaN stands for null."""
 
     variant: Array
     """Place in the block."""
@@ -36,11 +36,26 @@ class Tested:
     """Place in the scan's `tests`."""
     reason: Array
     """Place in the scan's `reasons`, 0 where there is a result."""
-    tested: Array
-    """Results of each trait, kept or not, `int64[t]`."""
+    with_result: Array
+    """Variants with a result for each trait, kept or not, `int64[t]`."""
 
     @classmethod
-    def joined(cls, blocks: Sequence[Tested], step: int) -> Tested:
+    def of(cls, variant: Array, trait: Array, found: Mapping[str, Array], **own: Array) -> ScanRows:
+        """The rows at these places of a block's results, by name `[v, t]`, or `[v]` where all traits share them.
+
+        `own` are arrays that have a value a row already.
+        """
+
+        def rows(name: str) -> Array:
+            if name in own:
+                return own[name]
+            return found[name][variant, trait] if found[name].ndim == 2 else found[name][variant]
+
+        numbers, with_result = {name: rows(name) for name in NUMBERS}, (found["reason"] == 0).sum(axis=0)
+        return cls(variant, trait, numbers, rows("n"), rows("test"), rows("reason"), with_result)
+
+    @classmethod
+    def joined(cls, blocks: Sequence[ScanRows], step: int) -> ScanRows:
         """The rows of neighbouring blocks of `step` variants each."""
         if len(blocks) == 1:
             return blocks[0]
@@ -49,7 +64,7 @@ class Tested:
         return cls(
             variant=xp.concatenate([rows.variant + i * step for i, rows in enumerate(blocks)]),
             numbers={name: xp.concatenate([rows.numbers[name] for rows in blocks]) for name in NUMBERS},
-            tested=sum(rows.tested for rows in blocks),
+            with_result=sum(rows.with_result for rows in blocks),
             **columns,
         )
 

@@ -22,7 +22,7 @@ from pipeline.genome.people import check_sex
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
 from pipeline.kernels.genotypes import Array
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns, need_numeric
-from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, Tested, named_variants, words_column
+from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, named_variants, words_column
 from pipeline.stages.genomics._sheet import SEX, Sheet, read_sheet
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, added_counts, take
@@ -68,7 +68,7 @@ class Scan(Whole):
     }
     tests: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = ("",)
-    results: ClassVar[int] = 1 << 21  # of variants and traits that are held at once: an array of them is 16 MB
+    results_at_once: ClassVar[int] = 1 << 21  # of variants and traits that are held at once: an array of them is 16 MB
 
     traits: ColumnNames = Field(description="Columns of the samples table to explain.")
     covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
@@ -85,15 +85,15 @@ class Scan(Whole):
         """The `Model` of the people who have all of a sheet's values. Raises DataError where they cannot be fitted."""
         raise NotImplementedError(f"{type(self).__name__} has no build")
 
-    def test(self, block: GenotypeBlock, model: Any) -> Tested:
+    def test(self, block: GenotypeBlock, model: Any) -> ScanRows:
         """The results that `max_p` keeps of a small block: p_value <= max_p, and where that is 1 the rows without one too."""
         raise NotImplementedError(f"{type(self).__name__} has no test")
 
-    def tested(self, block: GenotypeBlock, model: Any) -> Tested:
+    def tested(self, block: GenotypeBlock, model: Any) -> ScanRows:
         """The results that `max_p` keeps, of every variant with every trait of the model, some variants at a time."""
-        here, step = model.beside(block.array), max(1, self.results // len(model.trait_names))
+        here, step = model.beside(block.array), max(1, self.results_at_once // len(model.trait_names))
         found = [self.test(block.part(slice(start, start + step)), here) for start in range(0, max(1, len(block)), step)]
-        return Tested.joined(found, step)
+        return ScanRows.joined(found, step)
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """One row per variant and trait."""
@@ -159,7 +159,7 @@ class Scan(Whole):
                 return self._without(variants, sheet.trait_names, f"on chromosome {kind.upper()}: {error}")
         rows = self.tested(block, model)
         variant, numbers = to_host(rows.variant), {name: to_host(values) for name, values in rows.numbers.items()}
-        counts = [(f"tested_{name}", int(tested)) for name, tested in zip(sheet.trait_names, to_host(rows.tested), strict=True)]
+        counts = [(f"tested_{name}", int(tested)) for name, tested in zip(sheet.trait_names, to_host(rows.with_result), strict=True)]
         kept = np.bincount(to_host(rows.trait), minlength=len(counts))
         counts += [(f"kept_{name}", int(number)) for name, number in zip(sheet.trait_names, kept, strict=True)]
         return Part(self._frame(variants, variant, sheet.trait_names, rows, numbers), counts=dict(counts))
@@ -185,7 +185,7 @@ class Scan(Whole):
         return self.tests[test] + ("" if self.coding == "additive" else f" {self.coding}")
 
     def _frame(
-        self, variants: pl.DataFrame, variant: Any, traits: tuple[str, ...], rows: Tested, numbers: Mapping[str, Any]
+        self, variants: pl.DataFrame, variant: Any, traits: tuple[str, ...], rows: ScanRows, numbers: Mapping[str, Any]
     ) -> pl.DataFrame:
         """A block's rows as a frame, with `row`, the variant's place in the part."""
         every = len(variant) == variants.height and bool((variant == np.arange(len(variant))).all())

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from pipeline.backend.arrays import array_module
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
-from pipeline.kernels.linear_regression import FINE, REASONS, Missing, associate
+from pipeline.kernels.linear_regression import REASONS, Missing, associate
 from pipeline.kernels.p_values import significant
-from pipeline.stages.genomics._results import Tested
+from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._scan import Scan
 from pipeline.stages.genomics._sheet import Sheet
 
@@ -46,17 +45,9 @@ class LinearGwas(Scan, name="linear_gwas", version=2):
         """Covariates made orthonormal, traits made residuals."""
         return Design.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
 
-    def test(self, block: GenotypeBlock, model: Design) -> Tested:
+    def test(self, block: GenotypeBlock, model: Design) -> ScanRows:
         """Every variant of a small block with every trait of the design."""
         found = associate(block, model, self.missing)
         variant, trait, p_value, neg_log_10_p = significant(found.statistic, found.degrees_of_freedom, self.max_p)
-        xp = array_module(variant)
-        numbers = {
-            "beta": found.beta[variant, trait], "standard_error": found.standard_error[variant, trait],
-            "effect_allele_frequency": found.effect_allele_frequency[variant], "statistic": found.statistic[variant, trait],
-            "p_value": p_value, "neg_log_10_p_value": neg_log_10_p,
-        }  # fmt: skip
-        return Tested(
-            variant=variant, trait=trait, numbers=numbers, n=found.n[variant], test=xp.zeros(len(trait), xp.uint8),
-            reason=found.reason[variant, trait], tested=(found.reason == FINE).sum(axis=0),
-        )  # fmt: skip
+        own = {"p_value": p_value, "neg_log_10_p_value": neg_log_10_p, "test": block.xp.zeros(len(trait), block.xp.uint8)}
+        return ScanRows.of(variant, trait, vars(found), **own)

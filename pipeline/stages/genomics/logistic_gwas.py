@@ -7,15 +7,14 @@ from dataclasses import fields
 import numpy as np
 from pydantic import Field
 
-from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import MISSING, pack
 from pipeline.kernels.logistic_design import LogisticDesign
 from pipeline.kernels.logistic_regression import TESTS, Method
 from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
-from pipeline.kernels.logistic_score import FINE, REASONS
+from pipeline.kernels.logistic_score import REASONS
 from pipeline.stage import Share
-from pipeline.stages.genomics._results import NUMBERS, Tested
+from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._scan import Scan
 from pipeline.stages.genomics._sheet import Sheet
 
@@ -36,7 +35,7 @@ class LogisticGwas(Scan, name="logistic_gwas", version=1):
 
     tests = TESTS
     reasons = REASONS
-    results = 1 << 19  # three arrays of float64 are 12 MB
+    results_at_once = 1 << 19  # three arrays of float64 are 12 MB
 
     method: Method = Field(
         "firth_fallback",
@@ -54,15 +53,12 @@ class LogisticGwas(Scan, name="logistic_gwas", version=1):
         """Covariates made orthonormal, and each trait's null model."""
         return LogisticDesign.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
 
-    def test(self, block: GenotypeBlock, model: LogisticDesign) -> Tested:
+    def test(self, block: GenotypeBlock, model: LogisticDesign) -> ScanRows:
         """Every variant of a small block with every trait of the design."""
         found = [associate_binary(block, model, trait, self.method, self.screen) for trait in range(len(model.trait_names))]
-        xp = array_module(block.array)
-        by_trait = {field.name: xp.stack([getattr(one, field.name) for one in found], axis=1) for field in fields(LogisticAssociation)}
-        kept = xp.ones(by_trait["p_value"].shape, bool) if self.max_p >= 1 else by_trait["p_value"] <= self.max_p
-        variant, trait = xp.nonzero(kept)
-        rows = {name: values[variant, trait] for name, values in by_trait.items()}
-        return Tested(
-            variant=variant, trait=trait, numbers={name: rows[name] for name in NUMBERS}, n=rows["n"], test=rows["test"],
-            reason=rows["reason"], tested=(by_trait["reason"] == FINE).sum(axis=0),
-        )  # fmt: skip
+        by_trait = {
+            field.name: block.xp.stack([getattr(one, field.name) for one in found], axis=1) for field in fields(LogisticAssociation)
+        }
+        kept = block.xp.ones(by_trait["p_value"].shape, bool) if self.max_p >= 1 else by_trait["p_value"] <= self.max_p
+        variant, trait = block.xp.nonzero(kept)
+        return ScanRows.of(variant, trait, by_trait)
