@@ -24,12 +24,12 @@ from pipeline.files import Stamp, exists, read_bytes, stamp
 from pipeline.format import CostlySource
 from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes
 from pipeline.formats._plink.bed_files import CHROMOSOME_CODES, read_columns, refuse_same_ids
-from pipeline.genome.columns import dtypes_of
+from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.genome.people import sex_of_code
 from pipeline.kernels.genotypes import MISSING, pack, packed_width
 from pipeline.tables.part import Part, Schema
 
-VARIANT = pl.Schema(dtypes_of(("chromosome", "base_pair_location", "variant_id", "ref", "alt")))
+SITE = pl.Schema(dtypes_of(VARIANT))
 BLOCK_VARIANTS = 256  # whose dosages are held beside the packed calls
 
 
@@ -130,7 +130,7 @@ class BgenSource(CostlySource):
                     codes = hard_calls(dosages, self.threshold)
                     uncertain += int(np.count_nonzero(codes == MISSING) - np.count_nonzero(np.isnan(dosages)))
                     array[at : at + len(block)] = pack(codes)
-        frame = pl.DataFrame(rows, schema=VARIANT, orient="row")
+        frame = pl.DataFrame(rows, schema=SITE, orient="row")
         name = ARRAYS["dosages" if self.threshold is None else "calls"]
         return Part(frame, {name: array}, {"calls_past_threshold": uncertain} if uncertain else {})
 
@@ -198,7 +198,7 @@ class BgenInput(GenotypeInput):
             raise PlaceError("bgen, which reads .bgen files, is not installed. Install it with: pip install '.[genotypes]'")
         path, variants, people = self._bgen()
         check_index(path, variants)
-        return Schema(VARIANT, {self.array: people.schema})
+        return Schema(SITE, {self.array: people.schema})
 
     def rows(self) -> int | None:
         """Variants by the header."""

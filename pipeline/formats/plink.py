@@ -25,6 +25,7 @@ from pipeline.formats._plink.bed_files import (
     read_bim,
     read_fam,
 )
+from pipeline.genome.columns import VARIANT
 from pipeline.tables.part import Part, Schema
 
 
@@ -81,9 +82,6 @@ class PlinkInput(GenotypeInput):
         variants, people = _fileset(bed, stamps)
         ranges = self.ranges(variants.height, people.height, parallel)
         return [PlinkSource(bed, stamps, first, count) for first, count in ranges]
-
-
-VARIANT = ("chromosome", "base_pair_location", "variant_id", "ref", "alt")
 
 
 class PlinkOutput(JoinedOutput):

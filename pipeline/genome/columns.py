@@ -79,6 +79,9 @@ VOCABULARY: dict[str, Column] = {
     "r2": Column(pl.Float64(), "", "Squared correlation of two variants; null where one does not vary."),
 }
 
+VARIANT = ("chromosome", "base_pair_location", "variant_id", "ref", "alt")
+"""The columns that every genotype table has of its variants."""
+
 
 def dtypes_of(names: Iterable[str]) -> dict[str, pl.DataType]:
     """The types of these columns, in their order."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module
-from pipeline.kernels.genotypes import Array, call_counts
+from pipeline.kernels.genotypes import Array, call_counts, share
 from pipeline.kernels.hardy_weinberg import hwe_exact
 from pipeline.kernels.hardy_weinberg_x import hwe_x_exact
 
@@ -73,14 +73,9 @@ def variant_quality(
         alt[rows["y"]], alleles[rows["y"]] = _alt_of_men(men), men[:, :3].sum(axis=1)
         called[rows["y"]] = call_counts(packed[rows["y"]], people.n, people.sex == MALE)[:, :3].sum(axis=1)
         possible[rows["y"]] = int((people.sex == MALE).sum())
-    return Quality(_share(called, possible), _share(alt, alleles), _share(xp.minimum(alt, alleles - alt), alleles), p_value)
+    return Quality(share(called, possible), share(alt, alleles), share(xp.minimum(alt, alleles - alt), alleles), p_value)
 
 
 def _alt_of_men(counts: Array) -> Array:
     """ALT alleles of men, who have one each."""
     return counts[:, 1] / 2 + counts[:, 2]
-
-
-def _share(part: Array, whole: Array) -> Array:
-    xp = array_module(whole)
-    return xp.where(whole > 0, part / xp.maximum(whole, 1), xp.nan)

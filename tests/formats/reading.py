@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.format import InputFormat
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.steps import Step, evaluate
+from tests.genome.vocabulary import of_another_type
 
 
 def parts_of(table: InputFormat) -> list[Part]:
@@ -17,4 +18,6 @@ def read(table: InputFormat) -> Part:
     whole = concat_parts(parts_of(table))
     assert whole.frame.schema == table.table_schema().columns
     assert table.rows() in {None, whole.frame.height}
+    if whole.arrays:
+        assert not of_another_type(table.table_schema())
     return whole

@@ -15,13 +15,13 @@ from pipeline.formats._vcf.dosages import read_plain_dosages
 from pipeline.formats._vcf.header import VcfHeader
 from pipeline.formats._vcf.records import TAIL, Records
 from pipeline.formats._vcf.region import Region
-from pipeline.genome.columns import dtypes_of
+from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.kernels.genotypes import packed_width
 
 Field = Literal["calls", "dosages"]
 """Which FORMAT field is read: GT as calls, or DS as ALT dosages."""
 
-VARIANT_COLUMNS = dtypes_of(("chromosome", "base_pair_location", "variant_id", "ref", "alt"))
+VARIANT_COLUMNS = dtypes_of(VARIANT)
 """The columns of a variant's row, in order."""
 
 _TEXT_FIELDS = {"chromosome": 0, "variant_id": 2, "ref": 3, "alt": 4}

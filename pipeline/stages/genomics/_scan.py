@@ -16,7 +16,7 @@ from pydantic import Field
 from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import chromosome_kind
-from pipeline.genome.columns import VOCABULARY, need_known
+from pipeline.genome.columns import VARIANT, VOCABULARY, need_known
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.genome.people import check_sex
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
@@ -98,7 +98,7 @@ class Scan(Whole):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """One row per variant and trait."""
         genotypes, samples = schemas["genotypes"], schemas["samples"]
-        people = need_genotypes(genotypes, ("chromosome", "base_pair_location", "variant_id", "ref", "alt"), dosages=True)
+        people = need_genotypes(genotypes, VARIANT, dosages=True)
         need_known(samples, ("sample_id",), "samples")
         need_numeric(samples, self.traits, key="traits")
         need_numeric(samples, self.covariates, key="covariates")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -88,13 +89,13 @@ class Clump(Whole, name="clump", version=2):
         hits = given.map(_hits, -np.log10(self.p2)).value()
         calls = genotypes.map_parts(_named, hits).value()
         clumps = session.submit(self.clumps, hits, calls, people, stage=name)
-        found = session.submit(_item, clumps, 0, stage=name)
+        found = session.submit(itemgetter(0), clumps, stage=name)
         top = session.submit(self.strongest, found, stage=name)
         near = given.map(_hits, -np.inf).map_parts(_near, top).value()
         calls_near = genotypes.map_parts(_near, top).value()
         shown = session.submit(self.linkage, near, calls_near, people, top, stage=name)
         made = {"": Table.of(session, name, [found]), "ld": Table.of(session, name, [shown])}
-        return Outcome(made, counts=session.submit(_item, clumps, 1, stage=name))
+        return Outcome(made, counts=session.submit(itemgetter(1), clumps, stage=name))
 
     def clumps(self, hits: Part, calls: Part, people: Part) -> tuple[Part, dict[str, int]]:
         """The clumps of all traits, and what was counted. Raises DataError where no association finds its calls."""
@@ -219,7 +220,3 @@ def _examples(hits: pl.DataFrame, variants: pl.DataFrame) -> str:
     other = same.row(0, named=True)
     theirs = f"{other['chromosome']}:{other['base_pair_location']} {other['ref']}/{other['alt']}"
     return f"{ours} in the associations and at {theirs} in the genotypes. Are chromosome names, builds and alleles the same?"
-
-
-def _item(values: tuple[Any, ...], index: int) -> Any:
-    return values[index]

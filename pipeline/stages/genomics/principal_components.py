@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from operator import itemgetter
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from pydantic import Field
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import autosome_number
-from pipeline.genome.columns import dtypes_of
+from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.genotypes import alt_frequency, call_counts
 from pipeline.kernels.randomized_pca import Krylov, krylov_start, krylov_step, relationship_product, ritz_pairs
@@ -25,7 +26,7 @@ from pipeline.tables.part import Part, Schema, hidden, take
 from pipeline.tables.table import Table
 
 MOST_PEOPLE = 20_000  # the sums of so many take 4.8 GB, and a thread holds two of them
-VARIANT = ("chromosome", "base_pair_location", "variant_id", "ref", "alt", "alt_frequency")
+LOADED = (*VARIANT, "alt_frequency")  # what describes a variant beside its loadings
 
 
 class _Solved(NamedTuple):
@@ -62,10 +63,10 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """sample_id and the axes; the eigenvalues; the loadings."""
-        need_genotypes(schemas["genotypes"], VARIANT[:-1])
+        need_genotypes(schemas["genotypes"], VARIANT)
         axes = {f"pc{i}": pl.Float64() for i in range(1, self.components + 1)}
         eigenvalues = {"component": pl.Int64(), "eigenvalue": pl.Float64(), "residual": pl.Float64()}
-        variant = dtypes_of(VARIANT)
+        variant = dtypes_of(LOADED)
         people = {"sample_id": pl.String(), **axes}
         return {
             name: Schema(pl.Schema(columns))
@@ -83,7 +84,7 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
         people = genotypes.axes["calls"].value()
         used = genotypes.map(self.needed, writes=frozenset()).map_parts(_varying, people).hold()
         solved = (self.exact if self.method == "exact" else self.randomized)(used, people, context)
-        axes, eigenvalues, counts, metrics = (submit(_item, solved, place, stage=name) for place in range(4))
+        axes, eigenvalues, counts, metrics = (submit(itemgetter(place), solved, stage=name) for place in range(4))
         return Outcome(
             {
                 "": Table.of(context.session, name, [axes]),
@@ -97,7 +98,7 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
     def needed(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The variants to use, and the columns that describe them."""
         kept = rows if self.all_chromosomes else rows.filter(autosome_number().is_not_null())
-        return kept.select(*VARIANT[:-1], *hidden(rows))
+        return kept.select(*VARIANT, *hidden(rows))
 
     def exact(self, used: Table, people: Any, context: Context) -> Any:
         """A future of what the relationship matrix gives. As many sums grow side by side as tasks run at once, part by part."""
@@ -204,7 +205,7 @@ def _loadings(part: Part, solved: _Solved) -> Part:
     products = variant_products(calls, axes.height, standard_values(frequency), array_module(calls).asarray(axes.to_numpy()))
     loadings = to_host(products) / np.where(values > 1e-9 * values[0], values, np.nan) / solved.counts["variants_used"]
     columns = [pl.Series(name, np.ascontiguousarray(loadings[:, i])).fill_nan(None) for i, name in enumerate(axes.columns)]
-    return Part(part.frame.select(VARIANT).hstack(columns))
+    return Part(part.frame.select(LOADED).hstack(columns))
 
 
 def _check_pairs(shared: Any, people: pl.Series) -> None:
@@ -216,7 +217,3 @@ def _check_pairs(shared: Any, people: pl.Series) -> None:
             f"{people[worst]!r} shares no called variant that varies with {apart[worst]} of {len(people)} people, so their "
             "relationship is unknown. Remove people with a low call rate first (sample_qc), or use more variants."
         )
-
-
-def _item(values: tuple[Any, ...], index: int) -> Any:
-    return values[index]

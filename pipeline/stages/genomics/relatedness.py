@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -79,7 +80,7 @@ class Relatedness(Whole, name="relatedness", version=1):
         genotypes = (genotypes if genotypes.cheap else genotypes.hold()).named(context.name)
         people, submit, name = genotypes.axes["calls"].value(), context.session.submit, context.name
         judged = submit(self.judge, genotypes.reduce(_counted, _added, people), people, stage=name)
-        marked, pairs, counts = (submit(_item, judged, index, stage=name) for index in range(3))
+        marked, pairs, counts = (submit(itemgetter(index), judged, stage=name) for index in range(3))
         axis = Table.of(context.session, name, [submit(_kept, marked, stage=name)])
         smaller = replace(genotypes.map_parts(keep_people, marked, writes=frozenset()), axes={"calls": axis})
         return Outcome({"": smaller, "pairs": Table.of(context.session, name, [pairs])}, counts=counts)
@@ -133,7 +134,3 @@ def _pairs(people: pl.Series, listed: NDArray[np.int64], counts: NDArray[np.int3
 
 def _kept(marked: Part) -> Part:
     return Part(marked.frame.filter("kept").drop("kept"))
-
-
-def _item(values: tuple[Any, ...], index: int) -> Any:
-    return values[index]
