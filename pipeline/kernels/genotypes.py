@@ -233,18 +233,6 @@ def alt_frequency(counts: Array) -> Array:
     return share(counts[:, 1] + 2 * counts[:, 2], 2 * counts[:, :3].sum(axis=1))
 
 
-def minor_allele_frequency(counts: Array) -> Array:
-    """Share of the rarer allele among the called alleles, `float64[v]` from `call_counts`; NaN where nobody is called."""
-    alt = counts[:, 1] + 2 * counts[:, 2]
-    alleles = 2 * counts[:, :3].sum(axis=1)
-    return share(array_module(counts).minimum(alt, alleles - alt), alleles)
-
-
-def call_rate(counts: Array) -> Array:
-    """Share of calls that are not missing, `float64[v]` from `call_counts` or `sample_counts`; NaN where there are none."""
-    return share(counts[:, :3].sum(axis=1), counts.sum(axis=1))
-
-
 def share(part: Array, whole: Array) -> Array:
     """A count's share of another, `float64`; NaN where that is 0."""
     xp = array_module(whole)

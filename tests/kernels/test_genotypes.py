@@ -10,8 +10,6 @@ from pipeline.kernels.genotypes import (
     alt_frequency,
     call_counts,
     call_counts_by_words,
-    call_rate,
-    minor_allele_frequency,
     missing_calls,
     missing_sums,
     pack,
@@ -139,8 +137,6 @@ def test_missing_calls__lists_them_by_variant() -> None:
 def test_rates__are_nan_where_nobody_is_called() -> None:
     counts = call_counts(pack(np.array([[3, 3, 3], [0, 2, 3], [2, 2, 1]], np.int8)), 3)
     assert np.array_equal(alt_frequency(counts), [np.nan, 0.5, 5 / 6], equal_nan=True)
-    assert np.array_equal(minor_allele_frequency(counts), [np.nan, 0.5, 1 / 6], equal_nan=True)
-    assert np.array_equal(call_rate(counts), [0, 2 / 3, 1])
 
 
 def test_variant_blocks__cover_everything_once_within_the_limit() -> None:

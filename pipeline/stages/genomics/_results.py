@@ -47,6 +47,7 @@ class ScanRows:
         """
 
         def rows(name: str) -> Array:
+            """One of the row's values."""
             if name in own:
                 return own[name]
             return found[name][variant, trait] if found[name].ndim == 2 else found[name][variant]
