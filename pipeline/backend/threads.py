@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 # XGBoost's threads wait for one another many times a second. Spinning, they stand still whenever something else takes a core: training
@@ -28,8 +28,25 @@ def limit_threads() -> None:
 
 
 def worker_threads(threads: int) -> dict[str, str]:
-    """The environment of a worker process whose tasks are to use so many threads together."""
-    return {**{name: os.environ.get(name, value) for name, value in SETTINGS.items()}, "POLARS_MAX_THREADS": str(threads)}
+    """The environment of a worker process whose tasks are to use so many threads together; what a user set stays."""
+    settings = {**SETTINGS, "POLARS_MAX_THREADS": str(threads)}
+    return {name: os.environ.get(name, value) for name, value in settings.items()}
+
+
+@contextmanager
+def started_with(variables: Mapping[str, str]) -> Iterator[None]:
+    """Processes that are started in the block begin with these variables; this process has its own environment back afterwards.
+
+    Dask's `env` comes too late where a worker imports the program that started it, and libraries with it. Dask also leaves
+    OMP_NUM_THREADS=1 behind in the process that starts workers.
+    """
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from pipeline.backend.devices import Backend
-from pipeline.backend.threads import cores, worker_threads
+from pipeline.backend.threads import cores, started_with, worker_threads
 from pipeline.clusters.kind import ClusterKind
 from pipeline.clusters.on_this_machine import HOST, QUIET, OwnWorkers, client_of, interrupts_held
 
@@ -53,6 +53,7 @@ class Local(LocalKeys, ClusterKind):
         from distributed import LocalCluster
 
         threads = self.threads or max(1, cores() // workers)
-        options = {**self.common_options(), "host": HOST, "env": worker_threads(threads), "silence_logs": QUIET}
-        with interrupts_held():
+        environment = worker_threads(threads)
+        options = {**self.common_options(), "host": HOST, "env": environment, "silence_logs": QUIET}
+        with interrupts_held(), started_with(environment):
             return LocalCluster(processes=True, n_workers=workers, threads_per_worker=threads, **options)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,7 @@ from pipeline.clusters.cluster import open_cluster
 from pipeline.clusters.local import Local
 from pipeline.clusters.scheduler import Scheduler
 from pipeline.errors import PlaceError
+from tests.clusters.running import LOOKS, PAUSE_S, running_scheduler
 from tests.small import current_run, inside, last_record, published_job, run_main
 
 psutil: Any = pytest.importorskip("psutil")
@@ -31,42 +28,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return published_job(tmp_path_factory.mktemp("published"))
 
 
-@contextmanager
-def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(300)
-
-
-def wait_until(reached: Callable[[], bool]) -> None:
-    """Look for a state until it is there; one that never comes ends the test after some minutes."""
-    for _ in range(6000):
-        if reached():
-            return
-        time.sleep(0.05)
-    raise AssertionError("the state that the test waits for did not come")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """A scheduler and a worker as a user starts them by hand, on 127.0.0.1: the address and the scheduler file."""
-    place = tmp_path_factory.mktemp("scheduler")
-    address, file = f"tcp://127.0.0.1:{free_port()}", place / "scheduler.json"
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": place}
-    dask = [sys.executable, "-m", "dask"]
-    first = [*dask, "scheduler", "--host", address, "--no-dashboard", "--no-show", "--scheduler-file", str(file)]
-    second = [*dask, "worker", address, "--host", "127.0.0.1", "--nthreads", "2", "--no-nanny", "--no-dashboard"]
-    with ended(subprocess.Popen(first, **quiet)), ended(subprocess.Popen(second, **quiet)):
-        wait_until(file.exists)
-        yield address, file
+    """A running cluster: the address of its scheduler and the scheduler file."""
+    with running_scheduler(tmp_path_factory.mktemp("scheduler"), "--no-nanny") as running:
+        yield running
 
 
 def outputs(results: Path) -> dict[str, pl.DataFrame]:
@@ -104,7 +70,11 @@ def test_scheduler__a_failed_run_leaves_nothing_on_it(folder: Path, scheduler: t
         )
     assert (run.code, "the samples table has no rows" in run.err) == (1, True)
     with Client(address) as client:
-        wait_until(lambda: client.run_on_scheduler(tasks_of) == [])
+        for _ in range(LOOKS):
+            if not (left := client.run_on_scheduler(tasks_of)):
+                break
+            time.sleep(PAUSE_S)
+    assert left == []
 
 
 def tasks_of(dask_scheduler: Any) -> list[str]:
@@ -176,19 +146,3 @@ def test_open_cluster__names_a_scheduler_without_workers(monkeypatch: pytest.Mon
         spec = Scheduler(address=empty.scheduler_address)
         with pytest.raises(PlaceError, match=r"has no worker\. Start one with: dask worker tcp://127\.0\.0\.1"), open_cluster(spec, "cpu"):
             raise AssertionError
-
-
-@pytest.mark.process
-def test_open_cluster__holds_blas_to_one_thread_where_numpy_came_first() -> None:
-    code = (
-        "import numpy; from threadpoolctl import threadpool_info\n"
-        "from pipeline.clusters.cluster import open_cluster; from pipeline.clusters.local import Local\n"
-        "count = lambda: {pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas'}\n"
-        "before = count()\n"
-        "with open_cluster(Local(dashboard=False), 'cpu'): print(before, count())\n"
-        "print(before == count())"
-    )
-    environment = {name: value for name, value in os.environ.items() if name not in {"OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[0].endswith("{1}")
-    assert done.stdout.splitlines()[1] == "True"

@@ -1,0 +1,1 @@
+"""Tests of the seam to the libraries: their threads."""
