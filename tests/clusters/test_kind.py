@@ -17,6 +17,8 @@ from pipeline.clusters.kind import ClusterKind
 from pipeline.clusters.kinds import cluster_keys, cluster_kinds
 from pipeline.clusters.local import Local
 from pipeline.clusters.scheduler import Scheduler
+from pipeline.errors import JobError
+from pipeline.job.load import load_text
 from tests.small import last_record, published_job
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +109,32 @@ def test_auto__follows_the_backend_and_keeps_the_keys_that_its_kind_has() -> Non
 )
 def test_cluster_keys__say_the_kind_and_leave_out_what_makes_no_difference(written: Any, keys: dict[str, Any]) -> None:
     assert cluster_keys(written) == keys
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("5", "3:10: cluster: expected a mapping, found 5"),
+        (
+            "{kind: cloud}",
+            "3:17: cluster.kind: 'cloud' is not one of the choices. Did you mean 'cuda'? Known: auto, cuda, local, scheduler.",
+        ),
+        ("{kind: null}", "3:17: cluster.kind: nothing (null) is not one of the choices. Known: auto, cuda, local, scheduler."),
+        ("{kind: local, threads: 0}", "3:33: cluster.threads: 0 is below the smallest value allowed, 1"),
+        (
+            "{kind: cuda, protocol: tpc}",
+            "3:33: cluster.protocol: 'tpc' is not one of the choices. Did you mean 'tcp'? Known: auto, tcp, ucx.",
+        ),
+        (
+            "{kind: local, rmm_pool_size: 0.5, address: 'a:1'}",
+            "3:10: cluster: address is for kind: scheduler; rmm_pool_size is for kind: cuda, and this is kind: local",
+        ),
+    ],
+)
+def test_a_wrong_key__is_one_problem_at_its_place(written: str, problem: str) -> None:
+    with pytest.raises(JobError) as raised:
+        load_text(f"job: x\ninputs: {{t: {{format: parquet, path: t}}}}\ncluster: {written}\n", "j.yaml")
+    assert str(raised.value) == f"j.yaml:{problem}"
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,25 @@ def test_a_scheduler_whose_worker_has_no_gpu__is_refused_for_backend_gpu(monkeyp
             pass
 
 
+def test_a_cluster_of_gpus__is_opened_with_its_options_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import dask_cuda
+    from distributed import LocalCluster
+
+    given: dict[str, Any] = {}
+
+    def started(**options: Any) -> Any:
+        given.update(options)
+        return LocalCluster(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+
+    mock_nvml(monkeypatch, 1)
+    monkeypatch.setattr(dask_cuda, "LocalCUDACluster", started)
+    with open_cluster(Cuda(dashboard=False), "gpu") as cluster:
+        assert (cluster.kind, cluster.workers, cluster.dashboard) == ("cuda", 1, None)
+        client = cluster.client
+    assert given == cuda_options(Cuda(dashboard=False), 1)
+    assert client.status == "closed"
+
+
 def test_threads_of_a_local_gpu_run__are_one() -> None:
     with open_cluster(Local(dashboard=False), "gpu") as cluster:
         assert cluster.threads == 1
