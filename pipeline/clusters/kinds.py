@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Annotated, Any
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from pipeline import clusters
 from pipeline.clusters.kind import ClusterKind, ClusterSpec
+from pipeline.registry import Registry
+
+KINDS = Registry("kind of cluster", "pipeline.clusters", "pipeline.clusters")
 
 
 @cache
 def cluster_kinds() -> dict[str, type[ClusterSpec]]:
-    """Every kind by its name: a class of a file of this folder that says its `kind`."""
-    modules = [import_module(f"{clusters.__name__}.{file.name}") for file in iter_modules(clusters.__path__)]
-    specs = [spec for module in modules for spec in vars(module).values() if _is_own(spec, module.__name__)]
+    """Every kind by its name: a class of a file of this folder, or of another package's, that says its `kind`."""
+    specs = [spec for name in KINDS.modules for spec in KINDS.classes(name, ClusterSpec)]
     named = {spec.model_fields["kind"].default: spec for spec in specs if not spec.model_fields["kind"].is_required()}
     return dict(sorted(named.items(), key=lambda item: (item[1].rank, item[0])))
-
-
-def _is_own(value: Any, module: str) -> bool:
-    return isinstance(value, type) and issubclass(value, ClusterSpec) and value.__module__ == module
 
 
 def keys_of_text(text: str) -> dict[str, Any]:

@@ -46,8 +46,12 @@ class Slurm(ClusterKind):
 '''
 ADDED = """\
 import sys
-from pipeline import clusters
-clusters.__path__.append(sys.argv[1])
+from importlib.metadata import EntryPoint
+from pipeline import registry
+
+sys.path.insert(0, sys.argv[1])
+known = registry.entry_points
+registry.entry_points = lambda group: [EntryPoint("slurm", "slurm", group)] if group == "pipeline.clusters" else known(group=group)
 from pipeline.errors import JobError
 from pipeline.job.load import load_text
 from pipeline.job.schema import job_schema
