@@ -64,6 +64,13 @@ class Registry:
         """Those of them that state the name as theirs."""
         return [found for found in self.classes(name, base) if getattr(found, "name", "") == name]
 
+    def one(self, name: str, base: type[T]) -> type[T]:
+        """The class of that name and base. Raises JobError where there is no such module, or where it does not define just one."""
+        found = self.defined(name, base)
+        if len(found) != 1:
+            raise JobError(f"{self.modules[name]} must define one {self.kind} named {name!r}; it defines {len(found)}")
+        return found[0]
+
     def summary(self, name: str) -> str:
         """First line of the docstring of the class that states the name, read without importing its module; '' where there is none."""
         tree = ast.parse(self._source(name).read_text(encoding="utf-8"))
@@ -101,10 +108,7 @@ FORMATS = Registry("format", "pipeline.formats", "pipeline.formats")
 
 def stage_class(name: str) -> type[Stage]:
     """The stage class of that name. Raises JobError, with a near name, where there is none."""
-    found = STAGES.defined(name, Stage)
-    if len(found) != 1:
-        raise JobError(f"{STAGES.modules[name]} must define one stage named {name!r}; it defines {len(found)}")
-    return found[0]
+    return STAGES.one(name, Stage)
 
 
 def format_class(name: str, side: type[F]) -> type[F]:

@@ -37,9 +37,14 @@ class Finding:
     `sections`.
     """
 
+    name: ClassVar[str] = ""  # of its file, as `class Clumps(Finding, name="clumps")` states it
     place: ClassVar[int] = 850  # after the package's own findings on outputs, before the metrics
     columns: ClassVar[tuple[str, ...]] = ()
     any_of: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, *, name: str = "") -> None:
+        """Take `name` out of the class statement."""
+        cls.name = name or cls.name
 
     def applies(self, columns: Set[str]) -> bool:
         """Whether the finding is about an output of these columns."""
@@ -59,9 +64,8 @@ class Finding:
 
 @cache
 def findings() -> tuple[Finding, ...]:
-    """All findings in the order of the page: those defined in the files here, and in modules of the entry point pipeline.findings."""
-    found = [finding() for name in sorted(FINDINGS.modules) for finding in FINDINGS.classes(name, Finding)]
-    return tuple(sorted(found, key=lambda finding: finding.place))
+    """All findings in the order of the page. Raises JobError where a file has none of its name, or several."""
+    return tuple(sorted((FINDINGS.one(name, Finding)() for name in FINDINGS.modules), key=lambda one: (one.place, one.name)))
 
 
 def sections(evidence: Evidence) -> Iterator[Section]:

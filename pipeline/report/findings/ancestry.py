@@ -12,7 +12,7 @@ from pipeline.report.people import grouped_people, people_text, text_columns
 from pipeline.report.pieces import Figure, Section, headline
 
 
-class Ancestry(Finding):
+class Ancestry(Finding, name="ancestry"):
     """Scatters of the first axes, with the eigenvalues of the first output that has them."""
 
     place = 400

@@ -34,7 +34,7 @@ LOCUS_BP = 500_000
 MOST_HITS, MOST_LABELS, MOST_TRAITS, MOST_LISTED = 20, 10, 6, 100
 
 
-class Associations(Finding):
+class Associations(Finding, name="associations"):
     """Plots and leads of an output of p-values with places, but for those of clumps and of linkage, which have findings of their own."""
 
     place = 100

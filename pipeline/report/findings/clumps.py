@@ -14,7 +14,7 @@ from pipeline.report.scan_data import CHROMOSOME, CLUMPED, P_VALUES, POSITION, s
 MOST_CLUMPS = 20
 
 
-class Clumps(Finding):
+class Clumps(Finding, name="clumps"):
     """Index variants, how many variants each stands for, and their genes where the output has them."""
 
     place = 200

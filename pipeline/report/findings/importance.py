@@ -12,7 +12,7 @@ from pipeline.report.pieces import Grid, Section, headline, number_text
 MOST_FEATURES = 20
 
 
-class Importance(Finding):
+class Importance(Finding, name="importance"):
     """A table of the features with the greatest gain."""
 
     place = 800

@@ -18,7 +18,7 @@ MOST_REGIONS, MOST_NAMED = 6, 12
 REGION = ["trait", "index_variant_id"]
 
 
-class Loci(Finding):
+class Loci(Finding, name="loci"):
     """Regional plots of an output of linkage around index variants."""
 
     place = 300

@@ -10,7 +10,7 @@ from pipeline.report.finding import Evidence, Finding
 from pipeline.report.pieces import Grid, Section, number_text
 
 
-class Metrics(Finding):
+class Metrics(Finding, name="metrics"):
     """A table per model stage, a row per split; what is not of that shape is written as it is."""
 
     place = 900

@@ -15,7 +15,7 @@ from pipeline.report.pieces import Figure, Grid, Note, Section, headline, number
 from pipeline.report.splits import auc_interval, by_split, judged_split, split_style
 
 
-class Predictions(Finding):
+class Predictions(Finding, name="predictions"):
     """Figures of an output with a prediction, or with one for each of several classes."""
 
     place = 700

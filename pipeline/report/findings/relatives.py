@@ -14,7 +14,7 @@ DEGREES = (("duplicates or twins", 0.354), ("first degree", 0.177), ("second deg
 """Kinship above which KING calls two people relatives of a degree (Manichaikul et al. 2010, Bioinformatics 26:2867-2873)."""
 
 
-class Relatives(Finding):
+class Relatives(Finding, name="relatives"):
     """Pairs by degree, and the closest."""
 
     place = 500

@@ -18,7 +18,7 @@ NO_OUTCOMES = {"sample_id", "sex", "prediction", "score_sum", "score_average", "
 MOST_COLUMNS, MOST_COLOURS = 50, 7
 
 
-class Scores(Finding):
+class Scores(Finding, name="scores"):
     """Distributions of scores, by an outcome, a split or a group where the people have one."""
 
     place = 600
