@@ -1,6 +1,8 @@
-"""Chromosomes by their names: how they are inherited, and one name for each to compare positions by."""
+"""Chromosomes by their names: how they are inherited, one name for each to compare positions by, and their order."""
 
 from __future__ import annotations
+
+import re
 
 import polars as pl
 
@@ -35,3 +37,12 @@ def chromosome_key(column: str = "chromosome") -> pl.Expr:
     """
     bare = pl.col(column).cast(pl.String).str.replace("(?i)^chr", "").str.replace("^0+([1-9])", "$1")
     return bare.str.to_lowercase().replace_strict(list(_ONE_NAME), list(_ONE_NAME.values()), default=bare, return_dtype=pl.String)
+
+
+_LAST = {"x": 23, "y": 24, "xy": 25, "m": 26, "mt": 26}
+
+
+def natural_order(chromosome: str) -> tuple[int, str]:
+    """What chromosomes are sorted by: numbers as numbers, then X, Y, XY, MT, then others by name."""
+    name = re.sub("^chr", "", chromosome.lower())
+    return (int(name) if name.isdecimal() else _LAST.get(name, 1_000), name)

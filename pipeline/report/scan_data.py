@@ -5,13 +5,13 @@ Every function takes the rows that `scan_rows` gives. Queries stream, read only 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.genome.chromosomes import natural_order
 from pipeline.kernels.p_values import genomic_inflation
 from pipeline.report.svg import Panel
 
@@ -36,14 +36,6 @@ BINS = 1_000
 
 FEW, HALF = 20, 0.30103
 """From `FEW` results on, none with a p-value above 0.5 (`HALF` is its -log10) means that a scan was cut off at some p-value."""
-
-_SPECIAL_CHROMOSOMES = {"x": 23, "y": 24, "xy": 25, "m": 26, "mt": 26}
-
-
-def natural_order(chromosome: str) -> tuple[int, str]:
-    """What chromosomes are sorted by: numbers as numbers, then X, Y, XY, MT, then others by name."""
-    name = re.sub("^chr", "", chromosome.lower())
-    return (int(name) if name.isdecimal() else _SPECIAL_CHROMOSOMES.get(name, 1_000), name)
 
 
 def scan_rows(rows: pl.LazyFrame) -> pl.LazyFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from pipeline.genome.chromosomes import autosome_number, chromosome_kind
+from pipeline.genome.chromosomes import autosome_number, chromosome_kind, natural_order
 
 
 def test_chromosome_kind__reads_every_way_to_write_a_chromosome() -> None:
@@ -20,3 +20,8 @@ def test_chromosome_kind__reads_every_way_to_write_a_chromosome() -> None:
     found = frame.select(kind=chromosome_kind(), number=autosome_number())
     assert found["kind"].to_list() == [kind for kind, written in names.items() for _ in written]
     assert (found["kind"] == "autosome").fill_null(value=False).to_list() == found["number"].is_not_null().to_list()
+
+
+def test_natural_order__is_that_of_people() -> None:
+    names = ["MT", "10", "chr2", "X", "1", "HLA-A", "Y"]
+    assert sorted(names, key=natural_order) == ["1", "chr2", "10", "X", "Y", "MT", "HLA-A"]

@@ -186,11 +186,6 @@ def test_report__of_a_long_scan_is_small(tmp_path: Path) -> None:
     assert len(page_of(tmp_path, {"gwas": scan})) < 1_000_000
 
 
-def test_natural_order__is_that_of_people() -> None:
-    names = ["MT", "10", "chr2", "X", "1", "HLA-A", "Y"]
-    assert sorted(names, key=scan_data.natural_order) == ["1", "chr2", "10", "X", "Y", "MT", "HLA-A"]
-
-
 def test_leads__are_one_a_locus() -> None:
     hits = pl.DataFrame(
         {

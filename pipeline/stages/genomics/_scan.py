@@ -17,7 +17,7 @@ from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import chromosome_kind
 from pipeline.genome.columns import VARIANT, VOCABULARY, need_known
-from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.people import check_sex
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
 from pipeline.kernels.genotypes import Array
@@ -115,7 +115,7 @@ class Scan(Whole):
         """Fit what all variants share once, then map over blocks of variants; nothing is exchanged."""
         genotypes = tables["genotypes"].named(context.name)
         rows, submit = tables["samples"].named(context.name).map(self.needed).value(), context.session.submit
-        people = genotypes.axes["alt_dosages" if "alt_dosages" in genotypes.axes else "calls"].value()
+        people = people_of(genotypes)
         fitted = submit(self.fitted, people, rows, stage=context.name)
         return Outcome({"": genotypes.map_parts(self.scan, fitted)}, counts=submit(_tally, fitted, stage=context.name))
 

@@ -14,7 +14,7 @@ from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import chromosome_kind
 from pipeline.genome.columns import dtypes_of, need_known
-from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.kernels.scores import call_scores, dosage_scores
 from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
 from pipeline.stages.genomics._matching import Matches
@@ -68,7 +68,7 @@ class PolygenicScore(Whole, name="polygenic_score", version=1):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """A sum over the parts; the weights go to each of them."""
         genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
-        people = genotypes.axes["alt_dosages" if "alt_dosages" in genotypes.axes else "calls"].value()
+        people = people_of(genotypes)
         weights = submit(_checked, tables["weights"].named(name).map(_needed).value(), stage=name)
         sums = genotypes.reduce(self.score, _added, people, weights)
         scores = submit(_scores, sums, people, weights, stage=name)
