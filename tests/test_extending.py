@@ -14,6 +14,8 @@ import pytest
 
 from tests.conftest import ON_CPU
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[1]
 FILE = re.compile(r"^`([\w/]+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CASE = re.compile(r"^`(tests/gpu/test_kernels\.py)`, among.*:\n\n```python\n(.*\n)(.*\n)```$", re.MULTILINE)

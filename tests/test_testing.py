@@ -120,6 +120,7 @@ def test_write_table__puts_the_pieces_of_a_joined_output_together(tmp_path: Path
         write_table(GwasSsfOutput(build="GRCh38"), FRAME, tmp_path / "none")
 
 
+@pytest.mark.process
 def test_testing__needs_no_test_runner() -> None:
     code = "import sys; import pipeline.testing.examples, pipeline.testing.formats; print('pytest' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, cwd=ROOT).stdout == "False\n"
