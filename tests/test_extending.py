@@ -76,8 +76,8 @@ def test_the_page__gives_its_kernel_a_case_on_a_gpu(project: Path) -> None:
 
 def test_the_page__is_formatted_and_linted_as_the_project_is(project: Path) -> None:
     files = [path for path, _ in FILE.findall((ROOT / "docs" / "extending.md").read_text(encoding="utf-8"))]
-    for check in (("format", "--check"), ("check",)):
-        run(project, "-m", "ruff", *check, "--no-cache", *files, "tests/gpu/test_kernels.py")
+    for check, said in ((("format", "--check"), f"{len(files) + 1} files already formatted"), (("check",), "All checks passed!")):
+        assert said in run(project, "-m", "ruff", *check, "--no-cache", *files, "tests/gpu/test_kernels.py")
 
 
 def test_the_page__works_in_a_job(project: Path, tmp_path: Path) -> None:

@@ -39,6 +39,29 @@ def test_a_query_that_cudf_cannot_run__is_refused() -> None:
         run_parts(stage, {"rows": cut(MIXED, [6])}, Translating())
 
 
+@pytest.mark.parametrize(
+    ("what", "takes"),
+    [
+        *((pl.col("x").sum(), True), (pl.col("x").min(), True), (pl.col("x").max(), True), (pl.col("x").first(), True)),
+        *(
+            (pl.col("x").cum_sum(), True),
+            (pl.col("x").rank("ordinal"), True),
+            (pl.int_range(pl.len()), False),
+            (pl.col("x").cum_count(), False),
+        ),
+    ],
+    ids=str,
+)
+def test_what_extending_says_of_expressions_over_a_key__is_so(what: pl.Expr, takes: bool) -> None:
+    assert (refusals(MIXED.lazy().with_columns(found=what.over("key"))) == []) == takes
+
+
+def test_the_head_of_a_group__is_refused_and_numbered_rows_are_not() -> None:
+    rows = MIXED.lazy().sort("x").with_row_index("place")
+    assert refusals(rows.group_by("key").head(2)) != []
+    assert refusals(rows.filter(pl.col("place") - pl.col("place").min().over("key") < 2)) == []
+
+
 @pytest.mark.parametrize("by", [["x"], ["-x", "key"], ["-day", "flag", "-n"]])
 def test_the_order_of_an_output__translates(by: list[str]) -> None:
     assert refusals(Order(by).sort(MIXED.lazy())) == []
