@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -37,3 +40,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs a GPU; make test-gpu runs it on one"))
         if "contract" in item.keywords and no_rapids:
             item.add_marker(pytest.mark.skip(reason="needs the RAPIDS packages; make contract runs it"))
+
+
+@pytest.fixture(autouse=True)
+def only_process_tests_start_python(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that starts Python and is not marked so fails: make quick would run it with every change."""
+    if any(request.node.get_closest_marker(mark) for mark in ("process", "contract", "gpu")):
+        return
+    start = subprocess.Popen.__init__
+
+    def checked(process: subprocess.Popen[Any], command: Any, *others: Any, **options: Any) -> None:
+        assert command[0] != sys.executable, "this test starts Python: mark it with @pytest.mark.process"
+        start(process, command, *others, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", checked)
