@@ -103,6 +103,7 @@ def test_for_polars__leaves_to_polars_what_it_reads_itself(far: fsspec.AbstractF
     assert for_polars("memory://lab/x.csv") == SHEET
 
 
+@pytest.mark.process
 def test_files__of_this_machine_load_no_remote_library(tmp_path: Path) -> None:
     code = "import sys, pipeline.files as f; f.stamp(sys.argv[1]); print([m for m in sys.modules if 'fsspec.implementations.' in m])"
     found = run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True).stdout

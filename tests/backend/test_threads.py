@@ -19,6 +19,8 @@ import pytest
 from pipeline.backend.threads import SETTINGS, limit_threads, started_with, worker_threads
 from tests.clusters.running import running_scheduler
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 NAMES = (*SETTINGS, "POLARS_MAX_THREADS", "OMP_NUM_THREADS")
 LIBRARIES = {"numpy", "polars", "xgboost"}

@@ -63,6 +63,7 @@ def test_digest__tells_values_of_other_types_apart() -> None:
     assert digest((1, 2)) == digest([1, 2])
 
 
+@pytest.mark.process
 def test_digest__of_a_set_is_the_same_in_every_process() -> None:
     code = "from pipeline.plan.fingerprints import digest; print(digest({'a', 'b', 'c', 'd', 'e'}))"
     runs = [subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True) for seed in "12"]
