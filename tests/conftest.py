@@ -5,19 +5,29 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 from pipeline.backend.devices import gpu_count
+from pipeline.tables.session import ClusterSession
+from tests.harness import two_workers
 
 # Set by the contract test that shows that the bodies of the GPU tests work: they run here on the CPU, and prove nothing about a GPU.
 ON_CPU = "PIPELINE_GPU_TESTS_ON_CPU"
 collect_ignore = ["plugin"]  # the project of another package; test_plugin.py installs it and runs its tests
 
 # What these fixtures give are processes of their own, so a test that asks for one is a process test.
-OF_PROCESSES = {"scheduler", "two_workers", "workers"}
+OF_PROCESSES = {"scheduler", "workers"}
+
+
+@pytest.fixture(scope="session")
+def workers() -> Iterator[ClusterSession]:
+    """A session on two worker processes, started once."""
+    with two_workers() as session:
+        yield session
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,21 +16,6 @@ from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.session import ClusterSession, Session, register_with_dask
 from pipeline.tables.steps import lazy_of
 from pipeline.tables.table import Table, together
-
-
-@pytest.fixture(scope="module")
-def two_workers() -> Iterator[ClusterSession]:
-    from distributed import Client, LocalCluster
-
-    register_with_dask()
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", worker_dashboard_address="127.0.0.1:0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        client.run(register_with_dask)
-        yield ClusterSession(client, "cpu", 2, 1)
 
 
 def table_of(session: Session, parts: int, rows: int = 60) -> Table:
@@ -51,23 +35,23 @@ def collected(table: Table) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("parts", [1, 2, 7])
-def test_exchange__gives_the_same_groups_for_any_parts(parts: int, two_workers: ClusterSession) -> None:
+def test_exchange__gives_the_same_groups_for_any_parts(parts: int, workers: ClusterSession) -> None:
     expected = collected(table_of(Session(), 1).map(sums)).sort("k")
-    for session in (Session(), two_workers):
+    for session in (Session(), workers):
         table = table_of(session, parts).exchange(["k"]).map(sums)
         assert collected(table).sort("k").equals(expected)
 
 
-def test_exchange__over_workers_carries_the_arrays(two_workers: ClusterSession) -> None:
-    parts = [future.result() for future in table_of(two_workers, 5).exchange(["k"]).futures()]
+def test_exchange__over_workers_carries_the_arrays(workers: ClusterSession) -> None:
+    parts = [future.result() for future in table_of(workers, 5).exchange(["k"]).futures()]
     whole = concat_parts(parts)
     assert len(parts) > 1
     assert whole.frame.height == 60
     assert np.array_equal(whole.arrays["calls"], whole.frame.to_numpy().astype(np.uint8))
 
 
-def test_together__pairs_equal_keys_over_workers(two_workers: ClusterSession) -> None:
-    left, right = together(table_of(two_workers, 5), table_of(two_workers, 3), ["k"])
+def test_together__pairs_equal_keys_over_workers(workers: ClusterSession) -> None:
+    left, right = together(table_of(workers, 5), table_of(workers, 3), ["k"])
     for one, other in zip(left.futures(), right.futures(), strict=True):
         assert set(one.result().frame["k"]) == set(other.result().frame["k"])
 
@@ -173,7 +157,7 @@ def _sum(part: Part) -> int:
 
 
 def test_exchange__on_several_gpus_is_one_query_of_the_spread_engine(
-    tmp_path: Path, two_workers: ClusterSession, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, workers: ClusterSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import pipeline.tables.session
 
@@ -191,7 +175,7 @@ def test_exchange__on_several_gpus_is_one_query_of_the_spread_engine(
 
     monkeypatch.setattr(pipeline.tables.session, "spread_engine", lambda _client: Engine())
     monkeypatch.setattr(pipeline.tables.session, "collect_spread", collected_by)
-    session = ClusterSession(two_workers.client, "gpu", 2, 1)
+    session = ClusterSession(workers.client, "gpu", 2, 1)
     table = Table.of(session, "t", ParquetInput(path=str(tmp_path), parts=3).sources(1)).exchange(["k"]).map(sums)
     assert len(table.blocks) == 1
     frame = table.futures()[0].result().frame
