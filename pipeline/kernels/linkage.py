@@ -40,20 +40,6 @@ def paired_calls(packed: Array, n_samples: int, index: int) -> Array:
     return counts
 
 
-def r_squared(packed: Array, n_samples: int, index: int) -> Array:
-    """r^2 of variant `index` of `packed: uint8[v, w]` with every variant, `float64[v]`; NaN where one of a pair does not vary.
-
-    It is the squared correlation of allele counts, over the people called for both (PLINK's --r2 of unphased calls).
-    """
-    xp, counts = array_module(packed), paired_calls(packed, n_samples, index).astype(np.float64)
-    one, copies = counts.sum(axis=2), xp.arange(3.0)
-    other, people = counts.sum(axis=1), counts.sum(axis=(1, 2))
-    sums, other_sums = one @ copies, other @ copies
-    covariance = copies @ (counts @ copies).T * people - sums * other_sums
-    product = (one @ copies**2 * people - sums**2) * (other @ copies**2 * people - other_sums**2)
-    return xp.where(product > 0, covariance**2 / xp.where(product > 0, product, 1), xp.nan)
-
-
 def haplotype_r_squared(packed: Array, n_samples: int, index: int) -> Array:
     """r^2 of the haplotypes of variant `index` of `packed: uint8[v, w]` with every variant, `float64[v]`; NaN where one does not vary.
 

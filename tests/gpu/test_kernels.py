@@ -184,7 +184,6 @@ def haploid_calls(calls: Any) -> Any:
 
 CASES = {
     "paired_calls": Case(linkage.paired_calls, (CALLS, SAMPLES, 3)),
-    "r_squared": Case(linkage.r_squared, (CALLS, SAMPLES, 3), 1e-9),
     "haplotype_r_squared": Case(linkage.haplotype_r_squared, (CALLS, SAMPLES, 3), 1e-9),
     "without_haploid_heterozygotes": Case(haploid_calls, (CALLS,)),
     "prune": Case(pruned, (CALLS, linkage_pruning.PruneRule(10, 3, 0.02, by_position=False))),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator, Sequence
 from unittest.mock import patch
 
@@ -12,9 +11,8 @@ from numpy.typing import NDArray
 
 from pipeline.kernels import linkage_pruning
 from pipeline.kernels.genotypes import pack
-from pipeline.kernels.linkage import Samples, haplotype_r_squared, paired_calls, r_squared, without_haploid_heterozygotes
+from pipeline.kernels.linkage import Samples, haplotype_r_squared, paired_calls, without_haploid_heterozygotes
 from pipeline.kernels.linkage_pruning import Pruned, PruneRule, prune
-from tests.kernels.plink_files import REFERENCE, needs_data, read_bed
 
 RULES = [
     PruneRule(20, 3, 0.2, by_position=False),
@@ -102,33 +100,6 @@ def test_paired_calls__are_those_of_a_loop() -> None:
         assert counts.tolist() == expected
 
 
-@pytest.mark.parametrize("people", [1, 41, 130])
-def test_r_squared__is_the_squared_correlation_of_those_called_for_both(people: int) -> None:
-    codes = linked_codes(40, people, 0.05)
-    dosage = np.where(codes == 3, np.nan, codes)
-    for index in (3, 13, 12):
-        found = r_squared(pack(codes), people, index)
-        for row in range(40):
-            one, other = dosage[[index, row]][:, ~np.isnan(dosage[index] + dosage[row])]
-            varies = len(one) and np.ptp(one) > 0 and np.ptp(other) > 0
-            expected = np.corrcoef(one, other)[0, 1] ** 2 if varies else np.nan
-            np.testing.assert_allclose(found[row], expected, rtol=1e-12, atol=1e-15)
-
-
-@needs_data
-def test_r_squared__is_what_plink_printed() -> None:
-    packed, people = read_bed(REFERENCE / "kgchr20" / "chr20")
-    ids = [line.split()[1] for line in (REFERENCE / "kgchr20" / "chr20.bim").read_text().splitlines()]
-    with gzip.open(REFERENCE / "kgchr20" / "plink19_r2.ld.gz", "rt") as file:
-        printed = [line.split() for line in file][1:]
-    printed = printed[:: len(printed) // 300]
-    number = {name: row for row, name in enumerate(ids)}
-    for line in printed:
-        found = r_squared(packed[[number[line[2]], number[line[5]]]], people, 0)[1]
-        assert found == pytest.approx(float(line[6]), rel=6e-6)
-    assert len(printed) >= 300
-
-
 def expected_maximization(counts: NDArray[np.float64]) -> float:
     """r^2 of haplotypes by expectation and maximization, a step after the other, from half coupled."""
     alt, ref, doubles, rest = np.arange(3.0), 2 - np.arange(3.0), counts[1, 1], counts.copy()
@@ -160,7 +131,6 @@ def test_haplotype_r_squared__is_what_plink_printed() -> None:
     packed = pack(np.array(pairs, np.uint8).T)
     assert haplotype_r_squared(packed, 88, 0)[1] == pytest.approx(0.494528, abs=5e-7)
     assert haplotype_r_squared(packed, 88, 0)[0] == pytest.approx(1)
-    assert r_squared(packed, 88, 0)[1] == pytest.approx(0.4689075, abs=5e-7)
 
 
 def test_haplotype_r_squared__is_one_for_a_variant_and_its_mirror() -> None:
