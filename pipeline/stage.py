@@ -1,4 +1,4 @@
-"""What a stage is: a frozen value, its parameters, that turns named tables into named tables; four shapes of it, and the registry.
+"""What a stage is: a frozen value, its parameters, that turns named tables into named tables; four shapes of it.
 
 Take the narrowest shape that fits: `Rows` (any rows), `FittedRows` (rows, after one look at all of them), `Keyed` (rows with equal
 keys together) and `Whole` (the tables themselves). A new stage is one file under stages/ named like the stage, and its test.

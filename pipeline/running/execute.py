@@ -171,10 +171,8 @@ class Execution:
 
     def _executed(self) -> Executed:
         """What came out, in the order of the job; a table that was never by itself has the account of its files."""
-        done = Executed(
-            metrics={stage.spec.name: self.metrics[stage.spec.name] for stage in self.plan.stages if stage.spec.name in self.metrics}
-        )
-        done.files = {name: self.files[name] for name in sorted(self.files)}
+        learned = [stage.spec.name for stage in self.plan.stages if stage.spec.name in self.metrics]
+        done = Executed(files=dict(sorted(self.files.items())), metrics={name: self.metrics[name] for name in learned})
         for output in self.plan.job.outputs.values():
             written = self.written[output.name]
             account = self._account(output.table)
