@@ -69,6 +69,10 @@ class InputFormat(BaseModel):
         """Every file that the rows come from: those meant, and those that lie beside them."""
         return self.files()
 
+    def pinned(self) -> Self:
+        """The same reader of the files that are there now: its patterns and folders are looked up once, here."""
+        return self.model_copy(update={"path": tuple(self.files())})
+
     def _expand(self, given: str) -> list[str]:
         path = local_path(given)
         if self.in_place and is_url(path):

@@ -36,12 +36,11 @@ class ParquetSource:
     def load(self) -> pl.LazyFrame | Part:
         """The scan; NaN of a file is null from here on. With genotypes, the part itself."""
         if self.arrays:
-            return read_genotypes(self.ranges, self.arrays)
+            return read_genotypes([piece.checked() for piece in self.ranges], self.arrays)
         scans = []
         for piece in self.ranges:
-            scan = pl.scan_parquet(for_polars(piece.path))
-            whole = piece.rows == footer(piece.path).num_rows
-            scans.append(scan if whole else scan.slice(piece.offset, piece.rows))
+            scan = pl.scan_parquet(for_polars(piece.checked().path))
+            scans.append(scan if piece.rows == piece.of else scan.slice(piece.offset, piece.rows))
         rows = pl.concat(scans) if len(scans) > 1 else scans[0]
         floats = [name for name, dtype in rows.collect_schema().items() if dtype.is_float()]
         return rows.with_columns(pl.col(floats).fill_nan(None)) if floats else rows

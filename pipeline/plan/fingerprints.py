@@ -17,9 +17,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from pipeline.files import absolute, stamp
+from pipeline.files import absolute
 from pipeline.format import InputFormat
 from pipeline.job.spec import StageSpec
+from pipeline.plan.unchanged import Stamps
 
 _BY_TEXT = (date, time, timedelta, Decimal, PurePath)  # types whose text says all that they hold
 
@@ -31,10 +32,10 @@ class Fingerprints:
         self.backend, self.seed = backend, seed
         self.found: dict[str, str] = {}
 
-    def add_input(self, name: str, reader: InputFormat) -> None:
+    def add_input(self, name: str, reader: InputFormat, stamps: Stamps) -> None:
         """Note an input, by the stamps of its files and by how they are read."""
-        stamps = [(absolute(file), known.size, known.changed, known.etag) for file in reader.content() for known in (stamp(file),)]
-        self.found[name] = digest([reader.name, fields_of(reader, reader.asides), stamps])
+        files = [(absolute(file), known.size, known.changed, known.etag) for file, known in stamps.items()]
+        self.found[name] = digest([reader.name, fields_of(reader, reader.asides), files])
 
     def add_stage(self, spec: StageSpec) -> None:
         """Note a stage all of whose tables are known."""

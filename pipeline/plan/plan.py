@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -20,6 +20,7 @@ from pipeline.job.spec import Input, Job, Output, StageSpec
 from pipeline.job.yaml_tree import Place
 from pipeline.plan.fingerprints import Fingerprints
 from pipeline.plan.lineage import Lineage
+from pipeline.plan.unchanged import Stamps, stamps_of
 from pipeline.stage import Context
 from pipeline.tables.columns import AXES
 from pipeline.tables.part import Schema
@@ -37,7 +38,10 @@ class PlannedStage:
 
 @dataclass(frozen=True)
 class Plan:
-    """A job that fits together. `uses` counts who reads a table; `rows` are those that footers tell."""
+    """A job that fits together; its inputs are the files that were there, each as `stamps` has it.
+
+    `uses` counts who reads a table; `rows` are those that footers tell.
+    """
 
     job: Job
     backend: Backend
@@ -47,6 +51,7 @@ class Plan:
     tables: Mapping[str, Schema]
     uses: Mapping[str, int]
     fingerprints: Mapping[str, str]
+    stamps: Mapping[str, Stamps]
 
     def where(self, name: str, key: str = "") -> str:
         """Where the job file has a table's stage (or its parameter) or input, and its key: jobs/x.yaml:14:5: stages.gwas; '' for none."""
@@ -86,6 +91,8 @@ class Planner:
         self.rows: dict[str, int | None] = {}
         self.fingerprints = Fingerprints(backend, job.seed)
         self.lineage = Lineage()
+        self.opened: dict[str, Input] = {}
+        self.stamps: dict[str, Stamps] = {}
 
     def plan(self) -> Plan:
         """The plan. Raises InputError where an input file is at fault, JobError with every problem of the job."""
@@ -102,13 +109,16 @@ class Planner:
         read += [output.table for output in self.job.outputs.values()]
         inputs = {name: self.tables[name] for name in self.job.inputs}
         uses = dict(Counter(read))
-        return Plan(self.job, self.backend, inputs, self.rows, tuple(stages), self.tables, uses, self.fingerprints.found)
+        job = self.job.model_copy(update={"inputs": self.opened})
+        return Plan(job, self.backend, inputs, self.rows, tuple(stages), self.tables, uses, self.fingerprints.found, self.stamps)
 
     def _open(self, entry: Input) -> None:
         try:
+            entry = self.opened[entry.name] = replace(entry, reader=entry.reader.pinned())
+            self.stamps[entry.name] = stamps_of(entry.reader)  # before anything is read of them
             self._add(entry.name, entry.reader.table_schema())
             self.rows[entry.name] = entry.reader.rows()
-            self.fingerprints.add_input(entry.name, entry.reader)
+            self.fingerprints.add_input(entry.name, entry.reader, self.stamps[entry.name])
             self.lineage.add_input(entry.name, entry.reader.marks())
             if self.backend == "gpu" and not self.tables[entry.name].arrays:
                 _need_scan(entry)

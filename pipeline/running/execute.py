@@ -12,10 +12,11 @@ from functools import partial
 from typing import Any
 
 from pipeline.clusters.cluster import Cluster
-from pipeline.errors import RunError
+from pipeline.errors import DataError, PipelineError, RunError
 from pipeline.format import InputFormat
 from pipeline.job.spec import Output
 from pipeline.plan.plan import Plan, PlannedStage
+from pipeline.plan.unchanged import need_unchanged
 from pipeline.results.manifest import Entry
 from pipeline.results.publish import RunFolder
 from pipeline.running.kept_inputs import Imports, Kept, submit_import
@@ -56,23 +57,43 @@ class Execution:
         self.written: dict[str, list[Written]] = {}
 
     def run(self) -> Executed:
-        """Submit, wait, and give what came out. Raises a task's first error, as RunError or DataError, and cancels the others."""
+        """Submit, wait, and give what came out. Raises a task's first error, as RunError or DataError, and cancels the others.
+
+        Where an input's files are no longer those of the plan, that is the error, whatever else came of it.
+        """
         try:
+            self._need_unchanged()
             self._import()
             self._submit()
             self._wait()
-        except BaseException:
+            self._need_unchanged()
+        except BaseException as error:
             self.waiting.cancel()
+            if isinstance(error, PipelineError):
+                self._need_unchanged()
             raise
         finally:
             self.session.close()
         return self._executed()
 
+    def _need_unchanged(self) -> None:
+        """Raise DataError where a file that is read is not as the plan saw it; what was imported is read from its import."""
+        for name, stamps in self.plan.stamps.items():
+            if name in self.kept:
+                continue
+            try:
+                need_unchanged(stamps)
+            except DataError as error:
+                error.where = self.plan.where(name)
+                raise
+
     def _import(self) -> None:
         """Make the imports that the job wants and that are not there yet, one after the other."""
         for name, entry in self.plan.job.inputs.items():
             if entry.reader.keeps_table():
-                self.kept[name] = Imports(self.plan.job.results).of(entry.reader, partial(self._convert, name))
+                kept = Imports(self.plan.job.results).of(entry.reader, partial(self._convert, name))
+                self._need_unchanged()
+                self.kept[name] = kept
 
     def _convert(self, name: str, folder: str) -> list[Written]:
         self.accounts[name] = Account(name, self.plan.job.inputs[name].reader.name)
@@ -190,6 +211,9 @@ class Execution:
     def _measured(self, table: str | None, values: list[Measured]) -> None:
         """Rows, bytes and parts to the table's account, and every count to the account of the stage that made it."""
         (measured,) = values
+        planned = self.plan.rows.get(table or "")
+        if table and planned not in (None, measured.rows):
+            raise DataError(f"input {table}: {measured.rows:,} rows were read where its footers told {planned:,}. Run again.")
         if table:
             if self._account(table).bytes is not None:  # computed once more for another reader
                 return

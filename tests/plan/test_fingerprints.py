@@ -15,6 +15,7 @@ from pipeline.formats.csv import CsvInput
 from pipeline.job.spec import StageSpec
 from pipeline.job.yaml_tree import Place
 from pipeline.plan.fingerprints import Fingerprints, digest
+from pipeline.plan.unchanged import stamps_of
 from pipeline.stages.relational.derive import Derive
 
 
@@ -25,7 +26,8 @@ def spec(columns: dict[str, str] | None = None, table: str = "sheet") -> StageSp
 
 def found(path: Path, backend: str = "cpu", seed: int = 1, stage: StageSpec | None = None, **given: Any) -> dict[str, str]:
     prints = Fingerprints(backend, seed)
-    prints.add_input("sheet", CsvInput.model_validate({"path": str(path), **given}))
+    reader = CsvInput.model_validate({"path": str(path), **given})
+    prints.add_input("sheet", reader, stamps_of(reader))
     prints.add_stage(stage or spec())
     return prints.found
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from pipeline.errors import InputError
+from pipeline.errors import DataError, InputError
 from pipeline.files import Stamp, is_url, open_file, stamp
 from pipeline.format import even_ranges
 
@@ -42,11 +42,18 @@ def opened(path: str) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class RowRange:
-    """`rows` rows of one file from `offset` on."""
+    """`rows` rows of one file of `of` rows, from `offset` on."""
 
     path: str
     offset: int
     rows: int
+    of: int
+
+    def checked(self) -> RowRange:
+        """This range. Raises DataError where the file has another number of rows by now."""
+        if (now := footer(self.path).num_rows) != self.of:
+            raise DataError(f"{self.path}: has {now:,} rows now, and had {self.of:,} when the job was planned. Run again.")
+        return self
 
     def groups(self) -> list[tuple[int, int]]:
         """Number and first row of every row group that the range touches."""
@@ -64,15 +71,15 @@ def row_groups(path: str) -> list[RowRange]:
     meta, offset, pieces = footer(path), 0, []
     for group in range(meta.num_row_groups):
         rows = meta.row_group(group).num_rows
-        pieces.append(RowRange(path, offset, rows))
+        pieces.append(RowRange(path, offset, rows, meta.num_rows))
         offset += rows
-    return pieces or [RowRange(path, 0, 0)]
+    return pieces or [RowRange(path, 0, 0, 0)]
 
 
 def cut(piece: RowRange, parts: int) -> list[RowRange]:
     """A range as at most so many, none of them empty."""
     cuts = even_ranges(piece.rows, parts)
-    return [RowRange(piece.path, piece.offset + first, count) for first, count in cuts if count] or [piece]
+    return [replace(piece, offset=piece.offset + first, rows=count) for first, count in cuts if count] or [piece]
 
 
 def bunches(groups: Sequence[RowRange], sizes: Sequence[int], wanted: int) -> list[list[RowRange]]:
@@ -84,7 +91,7 @@ def bunches(groups: Sequence[RowRange], sizes: Sequence[int], wanted: int) -> li
         done += size
         if bunch and bunch[-1].path == piece.path:
             last = bunch.pop()
-            bunch.append(RowRange(piece.path, last.offset, last.rows + piece.rows))
+            bunch.append(replace(last, rows=last.rows + piece.rows))
         else:
             bunch.append(piece)
     return [bunch for bunch in bunches if bunch]
