@@ -1,0 +1,1 @@
+"""Random tables through every stage of tables and through random expressions, compared with DuckDB cell by cell."""

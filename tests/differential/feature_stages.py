@@ -1,0 +1,99 @@
+"""Stages that learn from all rows before they change one, as SQL: fill_missing, categorify and standardize."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from pipeline.stages.features.categorify import Categorify
+from pipeline.stages.features.fill_missing import FillMissing
+from pipeline.stages.features.standardize import Standardize
+from tests.differential.cases import Case
+from tests.differential.oracle import quoted
+from tests.differential.tables import INTEGERS, some, tables
+
+SMALL = tuple(name for name in INTEGERS if not name.endswith("64"))
+NUMBERS = ("key", "small", "ratio", *SMALL)
+CATEGORIES = ("key", "word", "flag", *INTEGERS)
+FILLED = (*CATEGORIES, "ratio", "day", "clock", "moment", "price")
+LEARNED = [("", "true"), ("row % 2 = 0", '"row" % 2 = 0'), ("row < 3", '"row" < 3')]  # the first row is among them
+
+
+def _fit(condition: str) -> dict[str, str]:
+    return {"fit_where": condition} if condition else {}
+
+
+@st.composite
+def fill_numbers(draw: st.DrawFn) -> Case:
+    """Missing numbers as the mean, the median or zero."""
+    names, method = draw(some(NUMBERS)), draw(st.sampled_from(["mean", "median", "zero"]))
+    (ours, theirs), rows = draw(st.sampled_from(LEARNED)), draw(tables(least=1))
+    learned = {"mean": "avg(cast({0} as double))", "median": "median(cast({0} as double))", "zero": "max(0)"}[method]
+    filled = [f"coalesce({name}, (select {learned.format(name)} from rows where {theirs})) as {name}" for name in names]
+    marks = [f"cast({name} is null as tinyint) as {name}_missing" for name in names]
+    stage = FillMissing.model_validate({"columns": names, "method": method, "indicator": True, **_fit(ours)})
+    return Case(stage, {"rows": rows}, f"select * replace ({', '.join(filled)}), {', '.join(marks)} from rows")
+
+
+@st.composite
+def fill_most_frequent(draw: st.DrawFn) -> Case:
+    """Missing values of any type as the most frequent one, of several the least."""
+    name, (ours, theirs) = draw(st.sampled_from(FILLED)), draw(st.sampled_from(LEARNED))
+    column = quoted(name)
+    ranked = f"select {column} from rows where {column} is not null and {theirs} group by {column} order by count(*) desc, {column} limit 1"
+    stage = FillMissing.model_validate({"columns": [name], "method": "most_frequent", **_fit(ours)})
+    sql = f"select * replace (coalesce({column}, ({ranked})) as {column}) from rows"
+    return Case(stage, {"rows": draw(tables(least=1))}, sql)
+
+
+CONSTANTS: dict[str, Any] = {"word": "it's", "flag": True, "ratio": 2.5, "int8": -128, "uint64": 7, "small": 0}
+
+
+@st.composite
+def fill_constant(draw: st.DrawFn) -> Case:
+    """Missing values as a constant of the column's kind."""
+    names = draw(some(list(CONSTANTS)))
+    filled = [f"coalesce({name}, {_literal(CONSTANTS[name])}) as {name}" for name in names]
+    stage = FillMissing.model_validate({"columns": {name: {"value": CONSTANTS[name]} for name in names}})
+    return Case(stage, {"rows": draw(tables(least=1))}, f"select * replace ({', '.join(filled)}) from rows")
+
+
+def _literal(value: Any) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value).lower()
+
+
+@st.composite
+def categorify(draw: st.DrawFn) -> Case:
+    """Codes in the order of the values' text, of those that are frequent enough among the rows learned from."""
+    names, least, (ours, theirs) = draw(some(CATEGORIES)), draw(st.integers(1, 3)), draw(st.sampled_from(LEARNED))
+    text = (
+        "select '{0}' as \"column\", cast({0} as varchar) as value, count(*) as rows from rows where {1} and {0} is not null group by all"
+    )
+    learned = " union all ".join(text.format(name, theirs) for name in names)
+    code = 'cast(row_number() over (partition by "column" order by value) - 1 as int) as code'
+    ranked = f"select *, {code} from ({learned}) where rows >= {least}"
+    stage = Categorify.model_validate({"columns": names, "min_count": least, **_fit(ours)})
+    sql = _coded(names, ranked)
+    return Case(stage, {"rows": draw(tables(least=1))}, sql, also={"fitted": ranked})
+
+
+def _coded(names: list[str], ranked: str) -> str:
+    join = "left join ({0}) c{1} on c{1}.\"column\" = '{2}' and c{1}.value = cast(t.{2} as varchar)"
+    joins = [join.format(ranked, i, name) for i, name in enumerate(names)]
+    replaced = ", ".join(f"c{i}.code as {name}" for i, name in enumerate(names))
+    return f"select t.* replace ({replaced}) from rows t {' '.join(joins)}"
+
+
+@st.composite
+def standardize(draw: st.DrawFn) -> Case:
+    """Numbers less their mean by their deviation, 0 where all learned from are one."""
+    names, (ours, theirs) = draw(some(NUMBERS)), draw(st.sampled_from(LEARNED))
+    made = []
+    for name in names:
+        value = f"cast({name} as double)"
+        mean, spread = (f"(select {figure} from rows where {theirs})" for figure in (f"avg({value})", f"stddev_pop({value})"))
+        least, most = (f"(select {figure}({name}) from rows where {theirs})" for figure in ("min", "max"))
+        made.append(f"case when {least} = {most} and {name} is not null then 0 else ({value} - {mean}) / {spread} end as {name}")
+    stage = Standardize.model_validate({"columns": names, **_fit(ours)})
+    return Case(stage, {"rows": draw(tables(least=1))}, f"select * replace ({', '.join(made)}) from rows")

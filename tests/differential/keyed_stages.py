@@ -1,0 +1,120 @@
+"""Stages that bring rows together, as SQL: join, aggregate, sort and drop_duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from pipeline.stages.relational.aggregate import Aggregate
+from pipeline.stages.relational.drop_duplicates import DropDuplicates
+from pipeline.stages.relational.join import Join
+from pipeline.stages.relational.sort import Sort
+from tests.differential.cases import Case
+from tests.differential.expressions import conditions
+from tests.differential.oracle import quoted
+from tests.differential.tables import ANY, some, tables
+
+KEYS = ("key", "word", "flag", "day", "clock", "small", "uint64", "int8", "moment")
+ORDERED = tuple(name for name in ANY if name != "share")
+TAKEN = ("min", "max", "count", "n_unique", "first", "last")
+SUMMED = ("sum", "mean", "std", "var", "median")
+NUMBERS = ("key", "small", "ratio", "int8", "int16", "int32", "uint8", "uint16", "uint32", "flag")
+
+
+@st.composite
+def join(draw: st.DrawFn) -> Case:
+    """Two tables by one or two keys, of other names on the right, kept in each of four ways."""
+    keys, how = draw(some(KEYS, most=2)), draw(st.sampled_from(["inner", "left", "semi", "anti"]))
+    left, right = draw(tables((*keys, "ratio"), most=12)), draw(tables((*keys, "price"), most=12))
+    renamed = draw(st.booleans())
+    on: Any = {name: f"the {name}" for name in keys} if renamed else {name: name for name in keys}
+    right = right.rename(on)
+    same = " and ".join(f"l.{quoted(a)} = r.{quoted(b)}" for a, b in on.items())
+    if how in {"semi", "anti"}:
+        sql = f'select * from "left" l where {"not " * (how == "anti")}exists (select 1 from "right" r where {same})'
+    else:
+        sql = f'select l.*, r."row" as row_right, r.price from "left" l {how} join "right" r on {same}'
+    stage = Join.model_validate({"on": on if renamed else keys, "how": how})
+    return Case(stage, {"left": left, "right": right}, sql)
+
+
+@st.composite
+def validated_join(draw: st.DrawFn) -> Case:
+    """A join that fails where the right's keys repeat."""
+    left, right = draw(tables(("key",), most=6)), draw(tables(("key",), most=4))
+    sql = 'select l.*, r."row" as row_right from "left" l left join "right" r using (key)'
+    fails = 'select count(key) > count(distinct key) from "right"'
+    stage = Join.model_validate({"on": "key", "how": "left", "validate": "many_to_one"})
+    return Case(stage, {"left": left, "right": right}, sql, fails=fails)
+
+
+def _computed(function: str, of: str, where: str) -> str:
+    value = f"case when {where} then {of} end" if where else of
+    return {
+        "sum": f"coalesce(sum({value}), 0)",
+        "mean": f"avg({value})",
+        "std": f"stddev_samp({value})",
+        "var": f"var_samp({value})",
+        "median": f"median(cast({value} as double))",
+        "n_unique": f"count(distinct {value})",
+        "first": f'arg_min({value}, "row")',
+        "last": f'arg_max({value}, "row")',
+    }.get(function, f"{function}({value})")
+
+
+def _typed(sql: str, function: str, column: str) -> str:
+    """Floats as our columns have them: a sum is whole where its values are."""
+    is_float = function in {"std", "var", "mean", "median"} or (function == "sum" and column in {"ratio", "share"})
+    return f"cast({sql} as double)" if is_float else sql
+
+
+@st.composite
+def aggregate(draw: st.DrawFn, numbers: Sequence[str] = NUMBERS, others: Sequence[str] = ORDERED) -> Case:
+    """Up to four columns computed a key, of those rows that meet a condition."""
+    keys = draw(some(KEYS, most=2))
+    compute: dict[str, Any] = {"rows": {"function": "size"}}
+    listed = ["count(*) as rows"]
+    for number in range(draw(st.integers(1, 4))):
+        function = draw(st.sampled_from(SUMMED + TAKEN))
+        column = draw(st.sampled_from(list(numbers if function in SUMMED else others)))
+        ours, theirs = draw(conditions()) if draw(st.booleans()) else ("", "")
+        compute[f"c{number}"] = {"function": function, "of": column, **({"where": ours} if ours else {})}
+        if function in {"first", "last"}:
+            compute[f"c{number}"]["order_by"] = "row"
+        value = f"cast({column} as bigint)" if column == "flag" and function in SUMMED else column
+        listed.append(f"{_typed(_computed(function, value, theirs), function, column)} as c{number}")
+    names = ", ".join(map(quoted, keys))
+    sql = f"select {names}, {', '.join(listed)} from rows group by {names}"
+    return Case(Aggregate.model_validate({"by": keys, "compute": compute}), {"rows": draw(tables())}, sql)
+
+
+def _order(names: Sequence[str]) -> str:
+    return ", ".join(f"{quoted(name.removeprefix('-'))} {'desc' if name.startswith('-') else 'asc'} nulls last" for name in names)
+
+
+@st.composite
+def orders(draw: st.DrawFn, names: Sequence[str] = ANY) -> list[str]:
+    """Columns to order by, up or down."""
+    return [draw(st.sampled_from(["", "-"])) + name for name in draw(some(names))]
+
+
+@st.composite
+def sort(draw: st.DrawFn) -> Case:
+    """All rows in order, or the first few; those that tie as they came."""
+    by, limit = draw(orders()), draw(st.none() | st.integers(1, 9))
+    sql = f"select * from rows order by {_order([*by, 'row'])}" + (f" limit {limit}" if limit else "")
+    return Case(Sort.model_validate({"by": by, "limit": limit}), {"rows": draw(tables())}, sql, ordered=True)
+
+
+@st.composite
+def drop_duplicates(draw: st.DrawFn) -> Case:
+    """One row a key, the first in an order; the result in the order of its keys."""
+    keys = draw(some(KEYS, most=2))
+    by = [name for name in draw(st.just([]) | orders()) if name.removeprefix("-") not in keys]
+    rows = draw(tables())
+    order = [*by, *(name for name in rows.columns if name not in {*keys, *(name.removeprefix("-") for name in by)})]
+    names = ", ".join(map(quoted, keys))
+    sql = f"select * from rows qualify row_number() over (partition by {names} order by {_order(order)}) = 1 order by {_order(keys)}"
+    return Case(DropDuplicates.model_validate({"columns": keys, "order_by": by or None}), {"rows": rows}, sql, ordered=True)

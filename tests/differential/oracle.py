@@ -1,0 +1,80 @@
+"""DuckDB's answer, and what makes two answers the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from tests.differential.tables import ZONE
+
+RELATIVE = 1e-9  # of floats: DuckDB adds up in another order, and its variance has another formula
+TINY = 1e-9
+FRACTION_MACROS = """
+create macro times(a, b) as (a::uhugeint * b::uhugeint) % 18446744073709551616::uhugeint;
+create macro plus(a, b) as (a::uhugeint + b::uhugeint) % 18446744073709551616::uhugeint;
+create macro folded(z, n) as xor(z, z // n::uhugeint);
+create macro word(k) as (case when k is null then 0 when k < 0 then 18446744073709551616::hugeint + k else k::hugeint end)::uhugeint;
+create macro fraction(z) as (z // 2048::uhugeint)::double / 9007199254740992::double;
+"""
+
+
+@cache
+def database() -> duckdb.DuckDBPyConnection:
+    """A database in memory, whose local time is that of the tables' zone, with the stages' hash as macros."""
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute(f"set TimeZone = '{ZONE}'")
+    connection.execute(FRACTION_MACROS)
+    return connection
+
+
+def answer(sql: str, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """What DuckDB answers. Raises duckdb.Error."""
+    connection = database()
+    for name, table in tables.items():
+        connection.register(name, table.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    found = pl.from_arrow(connection.sql(sql).to_arrow_table())
+    assert isinstance(found, pl.DataFrame)
+    return found
+
+
+def quoted(name: str) -> str:
+    """A name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def assert_same(found: pl.DataFrame, expected: pl.DataFrame, *, ordered: bool = False) -> None:
+    """Assert that two tables have the same columns and, in any order unless `ordered`, the same rows; exact but for floats."""
+    assert found.columns == expected.columns, f"columns {found.columns}, not {expected.columns}"
+    ours, theirs = found.rows(), expected.rows()
+    assert len(ours) == len(theirs), f"{len(ours)} rows, not {len(theirs)}:\n{found}\n{expected}"
+    if not ordered:
+        ours, theirs = sorted(ours, key=_order), sorted(theirs, key=_order)
+    for row, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+        for name, a, b in zip(found.columns, mine, other, strict=True):
+            kinds = f"{found.schema[name]}, there {expected.schema[name]}"
+            assert _same(a, b), f"column {name!r}, row {row} ({dict(zip(found.columns, mine, strict=True))}): {a!r}, not {b!r} ({kinds})"
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, bool) or isinstance(b, bool) or a is None or b is None:
+        return a is b
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=TINY)
+    if isinstance(a, float) or isinstance(b, float):
+        return False
+    return bool(a == b)
+
+
+def _order(row: tuple[Any, ...]) -> list[tuple[bool, str, Any]]:
+    exact = [(value is None, _kind(value), 0 if value is None else value) for value in row if not isinstance(value, float)]
+    return exact + [(False, "float", round(value, 6)) for value in row if isinstance(value, float)]
+
+
+def _kind(value: Any) -> str:
+    return "number" if isinstance(value, int | Decimal) and not isinstance(value, bool) else type(value).__name__

@@ -1,0 +1,31 @@
+"""Every stage that is compared, by what to call it: a random case of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+
+from tests.differential import feature_stages, keyed_stages, row_stages
+from tests.differential.cases import Case
+
+STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
+    "select": row_stages.select,
+    "rename": row_stages.rename,
+    "cast": row_stages.cast,
+    "filter": row_stages.filtered,
+    "derive": row_stages.derive,
+    "union": row_stages.union,
+    "sample": row_stages.sample,
+    "split": row_stages.split,
+    "join": keyed_stages.join,
+    "join validated": keyed_stages.validated_join,
+    "aggregate": keyed_stages.aggregate,
+    "sort": keyed_stages.sort,
+    "drop_duplicates": keyed_stages.drop_duplicates,
+    "fill_missing numbers": feature_stages.fill_numbers,
+    "fill_missing most frequent": feature_stages.fill_most_frequent,
+    "fill_missing constant": feature_stages.fill_constant,
+    "categorify": feature_stages.categorify,
+    "standardize": feature_stages.standardize,
+}
