@@ -65,9 +65,14 @@ RUNS = {"1 part": (Session(), 1), "2 parts": (Session(), 2), "7 parts": (Session
 
 
 def check_cases(
-    cases: st.SearchStrategy[Case], examples: int = EXAMPLES, start: int = SEED, runs: Mapping[str, tuple[Session, int]] | None = None
+    cases: st.SearchStrategy[Case],
+    examples: int = EXAMPLES,
+    start: int = SEED,
+    runs: Mapping[str, tuple[Session, int]] | None = None,
+    *,
+    shrink: bool = True,
 ) -> None:
-    """Assert that so many random cases hold, the same ones in every run of one start; the smallest that does not is shown."""
+    """Assert that so many random cases hold, the same of one start; shows the smallest that does not, if it may `shrink`."""
 
     @seed(start)
     @settings(
@@ -75,7 +80,8 @@ def check_cases(
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
+        phases=(Phase.generate, *([Phase.shrink] if shrink else [])),
+        report_multiple_bugs=False,
         print_blob=False,
     )
     @given(cases)

@@ -38,8 +38,9 @@ def whole(*names: str) -> Pairs:
     return st.sampled_from([(name, f"cast({name} as bigint)") for name in names])
 
 
-INTS: Pairs = whole("key", "small") | same("0", "1", "-3", "7", "1000")
-WIDE = whole(*EXTREME)
+INTS: Pairs = whole("key") | same("0", "1", "-3", "7", "1000")
+NARROW = whole("small", *EXTREME)
+WIDE = st.sampled_from([(f"cast({name} as bigint)",) * 2 for name in ("small", *EXTREME)])
 FLOAT_COLUMNS = same("ratio") | st.just(("cast(share as double)", "cast(share as double)"))
 TEXTS: Pairs = same("word", "'b '", "'x-y-z'", "''")
 DAYS: Pairs = same("day", "date '2021-01-01'")
@@ -48,7 +49,7 @@ FLOOR = "(({0}) - (" + REMAINDER + ")) // nullif({1}, 0)"
 PARTS = ("year", "quarter", "month", "week", "day", "doy", "dow", "isodow", "isoyear", "decade", "century")
 
 
-def _grown_integers(inner: Pairs) -> Pairs:
+def grown_integers(inner: Pairs) -> Pairs:
     return st.one_of(
         *(made(f"({{0}} {op} {{1}})", "", inner, inner) for op in "+-*"),
         made("({0} // {1})", f"({FLOOR})", inner, inner),
@@ -63,7 +64,7 @@ def _grown_integers(inner: Pairs) -> Pairs:
     )
 
 
-integers = recursive(INTS | WIDE, _grown_integers)
+integers = recursive(INTS | WIDE, grown_integers)
 parts = st.one_of(
     made("length({0})", "", TEXTS),
     made("octet_length({0})", "octet_length(encode({0}))", TEXTS),

@@ -106,6 +106,7 @@ CASTS: dict[str, tuple[str, ...]] = {
     "flag": ("int8", "int64", "float64"),
     "ratio": ("int8", "int64", "uint32", "float64", "boolean"),
     "share": ("int16", "float64"),
+    "price": ("int64", "int8", "float64"),
     "day": ("string",),
     "clock": ("date",),
     "word": ("int8", "int64", "uint16"),
@@ -114,8 +115,8 @@ CASTS: dict[str, tuple[str, ...]] = {
 
 def _cast(name: str, wanted: str) -> str:
     """The cast of one value, null where it does not fit: a fraction is no whole number, text is trimmed."""
-    column, kind = quoted(name), {"float64": "double", "string": "varchar", "int8": "tinyint"}.get(wanted, wanted)
-    if name in {"ratio", "share"} and wanted in INTEGERS:
+    column, kind = quoted(name), {"float64": "double", "float32": "real", "string": "varchar", "int8": "tinyint"}.get(wanted, wanted)
+    if name in {"ratio", "share", "price"} and wanted in INTEGERS:
         return f"case when {column} = floor({column}) then try_cast({column} as {kind}) end"
     if name == "word":
         return f"case when regexp_full_match(trim({column}), '[+-]?[0-9]+') then try_cast(trim({column}) as {kind}) end"
@@ -129,4 +130,4 @@ def cast(draw: st.DrawFn, casts: dict[str, tuple[str, ...]] = CASTS) -> Case:
     wanted, strict = draw(st.sampled_from(casts[name])), draw(st.booleans())
     sql = f"select * replace ({_cast(name, wanted)} as {quoted(name)}) from rows"
     lost = f"select count(*) > 0 from rows where {quoted(name)} is not null and {_cast(name, wanted)} is null" if strict else ""
-    return Case(Cast.model_validate({"columns": {name: wanted}, "strict": strict}), {"rows": draw(tables())}, sql, fails=lost)
+    return Case(Cast.model_validate({"columns": {name: wanted}, "strict": strict}), {"rows": draw(tables(tuple(casts)))}, sql, fails=lost)

@@ -44,6 +44,10 @@ def _limits(dtype: Any) -> list[int]:
 
 COLUMNS |= {name: (dtype(), _limits(dtype)) for name, dtype in INTEGERS.items()}
 ANY = tuple(COLUMNS)
+COLUMNS |= {
+    "wide": (pl.Decimal(20, 0), [Decimal(2**53 + 1), Decimal(-(2**53) - 1), Decimal(2**63 - 1), Decimal(2**63), Decimal(1)]),
+    "huge": (pl.Float64(), [1e300, -1e300, 1.0, -0.5]),
+}
 
 
 def frame(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> pl.DataFrame:
@@ -60,9 +64,10 @@ def frame(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> pl.DataFrame:
 
 @st.composite
 def tables(draw: st.DrawFn, names: Sequence[str] = ANY, most: int = 24, least: int = 0) -> pl.DataFrame:
-    """A table of these columns; about one value in eight is null."""
+    """A table of these columns, mostly of as many rows as it may have; about one value in eight is null."""
     row = st.tuples(*(st.sampled_from([*COLUMNS[name][1], *[None] * (1 + len(COLUMNS[name][1]) // 8)]) for name in names))
-    return frame(draw(st.lists(row, min_size=least, max_size=most)), names)
+    height = draw(st.sampled_from([least, least + 1, most, most // 2, most]))
+    return frame(draw(st.lists(row, min_size=height, max_size=height)), names)
 
 
 def some(names: Sequence[str], least: int = 1, most: int = 3) -> st.SearchStrategy[list[str]]:
