@@ -78,10 +78,7 @@ KNOWN = {
 
 WRONG = {
     "1: decimals in expressions": "cut to their column's scale by * and /",
-    "1: sums of decimals": "Float64",
     "2: arithmetic of narrow columns": "wraps in the wider of their types",
-    "2: sums beyond Int64": "wrap",
-    "2: means of great numbers": "divide a wrapped sum",
     "3: UInt64": "goes through Float64",
     "5: zones": "a date is that of UTC",
     "6: strict casts": "lose digits",
