@@ -9,6 +9,7 @@ from typing import Any
 from pipeline.errors import RunError
 from pipeline.tables.part import Part, concat_parts, take
 
+MERGED = 4  # parts that come to one bucket where there are many, and buckets a thread at most
 Interval = tuple[Any, Any]  # least and greatest key of a part
 
 
@@ -34,6 +35,15 @@ def overlap_groups(left: Sequence[Interval], right: Sequence[Interval]) -> list[
         groups[-1][0].extend(last[0])
         groups[-1][1].extend(last[1])
     return groups
+
+
+def buckets(parts: int, threads: int) -> int:
+    """Into how many parts an exchange of so many puts its rows: one a thread, and as many more as keep them within four times their size.
+
+    Every part is cut once a bucket and every piece is a task, whose price has nothing to do with its rows: as many buckets as parts made
+    an exchange of few parts a square of tasks. There are at most four a thread.
+    """
+    return max(min(parts, threads), min(-(-parts // MERGED), MERGED * threads))
 
 
 def split_part(part: Part, by: list[str], parts: int) -> list[tuple[int, Part]]:

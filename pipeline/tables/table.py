@@ -11,7 +11,7 @@ import polars as pl
 from pydantic import BaseModel
 
 from pipeline.errors import DataError
-from pipeline.tables.exchange import Interval, are_disjoint, join_pieces, overlap_groups, split_part
+from pipeline.tables.exchange import Interval, are_disjoint, buckets, join_pieces, overlap_groups, split_part
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.session import Session
 from pipeline.tables.steps import Source, Step
@@ -36,7 +36,8 @@ class Table:
 
     `axes[array]` is the one-part table that labels an array's second axis. `origins` are the sources that each part's rows came from and
     `written` the columns that steps have written since (None: any may be), so that the files' statistics can tell whether equal keys
-    already share a part. `fitted` is what stages before learned and applied; `name` is the job's name for the table, where it has one.
+    already share a part; `spread` are the columns by whose hash an exchange put rows into these parts, where they have not changed since.
+    `fitted` is what stages before learned and applied; `name` is the job's name for the table, where it has one.
     """
 
     session: Session
@@ -46,6 +47,7 @@ class Table:
     axes: Mapping[str, Table] = field(default_factory=dict)
     written: frozenset[str] | None = frozenset()
     origins: tuple[tuple[Source, ...], ...] = ()
+    spread: tuple[str, ...] = ()
     fitted: tuple[Fitted, ...] = ()
     name: str | None = None
 
@@ -86,7 +88,8 @@ class Table:
 
     def _after(self, blocks: tuple[Step, ...], writes: frozenset[str] | None) -> Table:
         written = None if writes is None or self.written is None else self.written | writes
-        return replace(self, blocks=blocks, schema=None, written=written, name=None)
+        spread = () if writes is None or writes.intersection(self.spread) else self.spread
+        return replace(self, blocks=blocks, schema=None, written=written, spread=spread, name=None)
 
     def hold(self) -> Table:
         """The table computed once, one task a part; its parts stay with the workers that made them, spilled when memory is short."""
@@ -115,7 +118,7 @@ class Table:
         if len(self.blocks) == 1:
             return self
         whole = self.session.submit(_gathered, limit_bytes, *self.futures(), stage=self.stage)
-        return replace(self, blocks=(Step("read", self.stage, source=whole),), origins=(), name=None)
+        return replace(self, blocks=(Step("read", self.stage, source=whole),), origins=(), spread=(), name=None)
 
     def value(self) -> Any:
         """The whole as one part, for use as a small value of another table's map."""
@@ -124,7 +127,7 @@ class Table:
     def concat(self, *others: Table) -> Table:
         """The rows of several tables below one another, parts kept as they are."""
         blocks = tuple(block for table in (self, *others) for block in table.blocks)
-        return replace(self, blocks=blocks, origins=(), schema=None, name=None)
+        return replace(self, blocks=blocks, origins=(), schema=None, spread=(), name=None)
 
     def _merged(self, groups: Sequence[Sequence[int]]) -> Table:
         blocks = tuple(
@@ -132,27 +135,34 @@ class Table:
             for group in groups
         )
         origins = tuple(tuple(source for i in group for source in self.origins[i]) for group in groups) if self.origins else ()
-        return replace(self, blocks=blocks, origins=origins, name=None)
+        return replace(self, blocks=blocks, origins=origins, spread=(), name=None)
 
     def exchange(self, by: Sequence[str]) -> Table:
         """Rows with equal keys come together in one part.
 
-        Nothing moves where they are already together (one part, or disjoint key ranges by the files' statistics). In one process the
-        next map is one query over all parts, which Polars' streaming engine does best, and on several GPUs one query of cuDF's own engine
-        where only scans lie below; otherwise split and concat tasks.
+        Nothing moves where they are already together (one part, disjoint key ranges by the files' statistics, or an exchange before by some
+        of the keys). In one process the next map is one query over all parts, which Polars' streaming engine does best, and on several GPUs
+        one query of cuDF's own engine where only scans lie below; otherwise split and concat tasks.
         """
-        if len(self.blocks) == 1 or self._disjoint(by) is not None:
+        if len(self.blocks) == 1 or self._is_spread(by) or self._disjoint(by) is not None:
             return self
         if self.session.is_one_query(self.blocks):
             return self._merged([range(len(self.blocks))])
-        return self._shuffled(by, min(len(self.blocks), 4 * self.session.workers * self.session.threads))
+        return self._shuffled(by, buckets(len(self.blocks), self.session.workers * self.session.threads))
+
+    def _is_spread(self, by: Sequence[str]) -> bool:
+        """Whether an exchange before has put rows that are equal in `by` into one part."""
+        return bool(self.spread) and set(self.spread) <= set(by)
 
     def _shuffled(self, by: Sequence[str], parts: int) -> Table:
+        if self.spread == tuple(by) and len(self.blocks) == parts:
+            return self
         submit = self.session.submit
         splits = [submit(split_part, part, list(by), parts, stage=self.stage) for part in self.futures()]
         pieces = [[submit(getitem, split, index, stage=self.stage) for split in splits] for index in range(parts)]
         blocks = [submit(join_pieces, *bucket, stage=self.stage) for bucket in pieces]
-        return replace(self, blocks=tuple(Step("read", self.stage, source=block) for block in blocks), origins=(), name=None)
+        steps = tuple(Step("read", self.stage, source=block) for block in blocks)
+        return replace(self, blocks=steps, origins=(), spread=tuple(by), name=None)
 
     def _disjoint(self, by: Sequence[str]) -> tuple[str, list[Interval]] | None:
         """A key among `by` whose ranges do not overlap between parts, with each part's range; None where there is none."""
@@ -178,7 +188,8 @@ class Table:
 def together(left: Table, right: Table, by: Sequence[str]) -> tuple[Table, Table]:
     """Two tables with as many parts each, such that rows with equal keys stand in parts of the same number.
 
-    Parts whose key ranges overlap are paired; else in one process all rows make one pair; over several workers both are exchanged.
+    Parts whose key ranges overlap are paired; else in one process all rows make one pair; over several workers both are exchanged, but
+    for one that an exchange by these keys has just left.
     """
     if len(left.blocks) == len(right.blocks) == 1:
         return left, right
@@ -188,8 +199,10 @@ def together(left: Table, right: Table, by: Sequence[str]) -> tuple[Table, Table
         return left._merged([a for a, _ in groups]), right._merged([b for _, b in groups])
     if left.session.workers == 1:
         return left._merged([range(len(left.blocks))]), right._merged([range(len(right.blocks))])
-    parts = min(max(len(left.blocks), len(right.blocks)), 4 * left.session.workers * left.session.threads)
-    return left._shuffled(by, parts), right._shuffled(by, parts)
+    parts = buckets(max(len(left.blocks), len(right.blocks)), left.session.workers * left.session.threads)
+    placed = [table for table in (left, right) if table._is_spread(by) and len(table.blocks) >= parts]
+    keys, parts = (placed[0].spread, len(placed[0].blocks)) if placed else (tuple(by), parts)
+    return left._shuffled(keys, parts), right._shuffled(keys, parts)
 
 
 def _combined(combine: Callable[[list[Any]], Any], *values: Any) -> Any:

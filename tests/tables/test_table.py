@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,7 +13,7 @@ import pytest
 
 from pipeline.errors import DataError, RunError
 from pipeline.formats.parquet import ParquetInput
-from pipeline.tables.exchange import join_pieces, overlap_groups, split_part
+from pipeline.tables.exchange import buckets, join_pieces, overlap_groups, split_part
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.session import ClusterSession, Session, register_with_dask
 from pipeline.tables.steps import lazy_of
@@ -54,6 +56,66 @@ def test_together__pairs_equal_keys_over_workers(workers: ClusterSession) -> Non
     left, right = together(table_of(workers, 5), table_of(workers, 3), ["k"])
     for one, other in zip(left.futures(), right.futures(), strict=True):
         assert set(one.result().frame["k"]) == set(other.result().frame["k"])
+
+
+class CountedTasks(Session):
+    """Two workers of one thread, whose tasks run here and are counted."""
+
+    workers = 2
+
+    def __init__(self) -> None:
+        self.tasks = 0
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
+        self.tasks += 1
+        return super().submit(function, *arguments, stage=stage)
+
+
+@pytest.mark.parametrize("parts", [7, 28])
+def test_exchanges_in_a_row__take_few_tasks_a_stage(parts: int) -> None:
+    session = CountedTasks()
+    table, stages = table_of(session, parts), 20
+    for _ in range(stages):  # a map that does not say what it writes, so that rows move every time
+        table = table.exchange(["k"]).map(lambda rows: rows)
+    assert sum(part.frame.height for part in table.futures()) == 60
+    settled = len(table.blocks)  # after the first exchange a stage's tasks do not depend on the parts of the input
+    assert settled <= 4 * session.workers
+    assert session.tasks <= parts * (3 + buckets(parts, 2)) + stages * settled * (settled + 3)
+
+
+def test_exchange__moves_nothing_where_one_before_has_put_the_rows_together() -> None:
+    session = CountedTasks()
+    table = table_of(session, 7).exchange(["k"])
+    tasks = session.tasks
+    kept = table.map(lambda rows: rows.with_columns(w=pl.col("v") + 1), writes=frozenset({"w"}))
+    assert kept.exchange(["k", "v"]) is kept
+    assert all(one is kept for one in together(kept, kept, ["k", "w"]))
+    assert session.tasks == tasks
+    changed = table.map(lambda rows: rows.with_columns(k=pl.col("k") // 2), writes=frozenset({"k"}))
+    unsure = table.map(lambda rows: rows)
+    assert [len(changed.exchange(["k"]).spread), unsure.spread, kept.exchange(["v"]).spread] == [1, (), ("v",)]
+    assert session.tasks > tasks
+    parts = [set(part.frame["k"]) for part in changed.exchange(["k"]).futures()]
+    assert not parts[0] & parts[1]
+
+
+@pytest.mark.parametrize("other", [1, 3, 40])
+def test_together__brings_another_table_to_one_that_is_spread(other: int) -> None:
+    session = CountedTasks()
+    left, right = table_of(session, 7).exchange(["k"]), table_of(session, other, rows=80)
+    for one, two in (together(left, right, ["k"]), together(right, left, ["k"])):
+        assert len(one.blocks) == len(two.blocks)
+        pairs = zip(one.futures(), two.futures(), strict=True)
+        found = [row for a, b in pairs for row in a.frame.join(b.frame, on="k").rows()]
+        assert len(found) == table_of(session, 1).futures()[0].frame.join(table_of(session, 1, rows=80).futures()[0].frame, on="k").height
+
+
+@pytest.mark.parametrize("parts", [2, 7, 16, 33, 1000])
+@pytest.mark.parametrize("threads", [1, 2, 16])
+def test_buckets__give_every_thread_one_and_keep_parts_small(parts: int, threads: int) -> None:
+    found = buckets(parts, threads)
+    assert min(parts, threads) <= found <= min(parts, 4 * threads)
+    assert parts <= 4 * found or found == 4 * threads
 
 
 def test_join_pieces__notices_rows_lost_on_the_way() -> None:
