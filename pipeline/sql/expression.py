@@ -9,13 +9,16 @@ and nothing that a later Polars learns.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from pipeline.errors import ExpressionError, near
+from pipeline.sql.arithmetic import Arithmetic, aligned
+from pipeline.sql.kinds import family
 from pipeline.sql.text import FUNCTIONS, OF_OTHER_ROWS, Function, checked_text
 from pipeline.sql.tree import (
+    SIGNS,
     Node,
     call,
     cast,
@@ -24,11 +27,13 @@ from pipeline.sql.tree import (
     integer,
     operator,
     polars_errors,
+    shown,
     simple,
     strptime,
     to_tree,
     where,
 )
+from pipeline.sql.whole import number
 
 __all__ = ["FUNCTIONS", "Function", "check_filter", "check_value", "finite", "parse"]
 
@@ -37,21 +42,12 @@ COMPARISONS = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "Gt
     "NotEqValidity": "is distinct from",
 }
 LOGIC = {"And": "and", "Or": "or", "Xor": "xor"}
-ARITHMETIC = {"Plus": "+", "Minus": "-", "Multiply": "*", "TrueDivide": "/", "FloorDivide": "//", "Modulus": "%", "RustDivide": "/"}
 NUMERIC = {"Abs", "Sign", "Ceil", "Floor", "Round", "Truncate", "Exp", "Log", "Log1p", "Pow", "Trigonometry", "Atan2"}
 UNBOUNDED = {"Exp", "Log", "Log1p", "Sqrt", "Generic", "ArcSin", "ArcCos", "Cot"}
 ROWWISE: list[Node] = [{"Boolean": "IsNull"}, {"Boolean": "IsNotNull"}, {"ListExpr": {"Get": True}}]
 ONE_KIND = {"Coalesce", "MaxHorizontal", "MinHorizontal", "FillNull"}
 PARTS = re.compile("(Iso)?Year|Century|Millennium|Quarter|Month|Week(Day)?|(Ordinal)?Day|Hour|Minute|(Milli|Micro|Nano)?[Ss]econd")
 TYPES = re.compile("U?Int(8|16|32|64)|Float(32|64)|Decimal|String|Boolean|Date(time)?")
-FAMILIES = (
-    {pl.String: "text", pl.Categorical: "text", pl.Enum: "text", pl.Boolean: "condition"}
-    | {pl.Date: "date", pl.Datetime: "date"}
-    | {
-        pl.Duration: "duration",
-        pl.Null: "null",
-    }
-)
 
 
 def parse(text: str) -> pl.Expr:
@@ -84,7 +80,7 @@ def check_value(text: str, schema: pl.Schema) -> tuple[pl.Expr, pl.DataType]:
     with polars_errors():
         dtype = one_row.clear().lazy().select(value=expr).collect().schema["value"]
         one_row.lazy().select(value=expr).collect()
-    if _family(dtype) not in {"number", "text", "condition", "date", "duration"}:
+    if family(dtype) not in {"number", "text", "condition", "date", "duration"}:
         raise ExpressionError(f"its type is {dtype}, which no derived column can have: cast it to a number, text, boolean or date")
     return expr, dtype
 
@@ -94,25 +90,12 @@ def finite(expr: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     return pl.when(expr.is_finite()).then(expr).otherwise(None) if dtype.is_float() else expr
 
 
-def _family(dtype: pl.DataType) -> str:
-    """What a type can be compared and mixed with: number, text, condition, date, duration, null, or its own name."""
-    return "number" if dtype.is_numeric() else FAMILIES.get(dtype.base_type(), str(dtype))
-
-
-def _shown(node: Node) -> str:
-    match node:
-        case {"Column": name}:
-            return f"the column {name!r}"
-        case {"Literal": {"Scalar": scalar} | {"Dyn": scalar}}:
-            return repr(next(iter(scalar.values())))
-    return "a part of it"
-
-
 @dataclass(frozen=True)
 class _Checker:
     """Checks the nodes of a tree from the leaves up and gives them back as they shall run; types only where there is a schema."""
 
     schema: pl.Schema | None
+    arithmetic: Arithmetic = field(default_factory=Arithmetic)
 
     def node(self, node: Node) -> Node:
         """The node as it shall run; raises ExpressionError."""
@@ -132,7 +115,7 @@ class _Checker:
             case {"Ternary": {"predicate": predicate, "truthy": yes, "falsy": no}}:
                 predicate, yes, no = self.node(predicate), integer(self.node(yes)), integer(self.node(no))
                 self._need("a condition", {"condition"}, predicate)
-                self._one_kind("the values of case, if or nullif", yes, no)
+                yes, no = self._one_kind("the values of case, if or nullif", yes, no)
                 return {"Ternary": {"predicate": predicate, "truthy": yes, "falsy": no}}
             case {"Function": {"input": [child, {"Literal": {"Series": _}} as values], "function": {"Boolean": {"IsIn": _}} as function}}:
                 return call(function, self.node(child), values)
@@ -156,19 +139,24 @@ class _Checker:
         """Refuse nodes of other families than those wanted."""
         for node in nodes if self.schema is not None else ():
             dtype = self._dtype(node)
-            if _family(dtype) not in wanted:
+            if family(dtype) not in wanted:
                 raise ExpressionError(
-                    f"{what} is needed where {_shown(node)} stands, which is {dtype}: compare or cast it, as in cast(x as double)"
+                    f"{what} is needed where {shown(node)} stands, which is {dtype}: compare or cast it, as in cast(x as double)"
                 )
 
-    def _one_kind(self, what: str, *nodes: Node) -> None:
-        """Refuse nodes of different families, null aside."""
-        dtypes = [self._dtype(node) for node in nodes] if self.schema is not None else []
-        families = {_family(dtype) for dtype in dtypes} - {"null"}
+    def _dtypes(self, *nodes: Node) -> list[pl.DataType]:
+        """The nodes' types; none where there is no schema."""
+        return [self._dtype(node) for node in nodes] if self.schema is not None else []
+
+    def _one_kind(self, what: str, *nodes: Node) -> list[Node]:
+        """Refuse nodes of different families, null aside; beside UInt64 whole numbers become it."""
+        dtypes = self._dtypes(*nodes)
+        families = {family(dtype) for dtype in dtypes} - {"null"}
         if len(families) > 1:
-            listed = " and ".join(f"{_shown(node)} ({dtype})" for node, dtype in zip(nodes, dtypes, strict=True))
+            listed = " and ".join(f"{shown(node)} ({dtype})" for node, dtype in zip(nodes, dtypes, strict=True))
             remedy = "write a date as date '2020-06-01'" if families == {"date", "text"} else "cast one of them, as in cast(x as double)"
             raise ExpressionError(f"{what} must be of one kind, and are {listed}: {remedy}")
+        return aligned(nodes, dtypes, what)
 
     def _cast(self, child: Node, dtype: Node, options: str) -> Node:
         name = dtype if isinstance(dtype, str) else next(iter(dtype))
@@ -176,8 +164,13 @@ class _Checker:
             raise ExpressionError(
                 f"a cast to {name} is not supported: cast to int, bigint, double, varchar, boolean, date, timestamp or decimal(p, s)"
             )
+        match child, name:
+            case {"Literal": {"Scalar": {"String": digits}}}, "UInt64" if digits.isdecimal():
+                return number(int(digits), "UInt64")  # what Int64 does not hold is written so for Polars' parser
+            case {"BinaryExpr": {"op": "FloorDivide"}}, "Int64" if options == "NonStrict" and self._dtypes(child) == [pl.UInt64()]:
+                return child
         is_text = "Literal" in child and "String" in child["Literal"].get("Scalar", {})
-        is_text = is_text or (self.schema is not None and _family(self._dtype(child)) == "text")
+        is_text = is_text or (self.schema is not None and family(self._dtype(child)) == "text")
         if is_text and name in {"Date", "Datetime"}:
             return strptime(child, dtype, {"format": None, "strict": options == "Strict"})
         if is_text and name in {"Float32", "Float64"}:  # 'NaN' and 'inf' are numbers to Polars
@@ -191,10 +184,12 @@ class _Checker:
         if op in LOGIC:
             self._need(f"a condition beside `{LOGIC[op]}`", {"condition", "null"}, left, right)
         elif op in COMPARISONS:
-            self._one_kind(f"both sides of `{COMPARISONS[op]}`", left, right)
-        elif op in ARITHMETIC:
+            left, right = self._one_kind(f"both sides of `{COMPARISONS[op]}`", left, right)
+        elif op in SIGNS:
+            self._need(f"a number beside `{SIGNS[op]}`", {"number", "date", "duration", "null"}, left, right)
+            if dtypes := self._dtypes(left, right):
+                return self.arithmetic.operator(left, op, right, (dtypes[0], dtypes[1]))
             left, right = integer(left), integer(right)
-            self._need(f"a number beside `{ARITHMETIC[op]}`", {"number", "date", "duration", "null"}, left, right)
             right = divisor(right) if op in {"TrueDivide", "FloorDivide", "Modulus"} else right
         else:
             raise ExpressionError(f"the operator {op} is not supported")
@@ -206,7 +201,7 @@ class _Checker:
             return self._numeric(function, detail, inputs)
         if group in ONE_KIND:
             inputs = [integer(node) for node in inputs]
-            self._one_kind("the values of coalesce, ifnull, greatest or least", *inputs)
+            inputs = self._one_kind("the values of coalesce, ifnull, greatest or least", *inputs)
             return call(function, *inputs)
         if group == "StringExpr":
             return self._text(detail, inputs)
@@ -223,6 +218,8 @@ class _Checker:
     def _numeric(self, function: Node, detail: Node, inputs: list[Node]) -> Node:
         """Null where the answer is no finite number: a logarithm of 0, a root of -1."""
         self._need("a number", {"number", "null"}, *inputs)
+        if function == "Abs" and (dtypes := self._dtypes(*inputs)):
+            return self.arithmetic.absolute(inputs[0], dtypes[0])
         if detail == "Generic":
             inputs = [cast(inputs[0], "Float64"), *inputs[1:]]
         answer = call(function, *inputs)
@@ -242,7 +239,7 @@ class _Checker:
     def _temporal(self, function: Node, detail: Node, inputs: list[Node]) -> Node:
         self._need("a date or timestamp", {"date", "null"}, inputs[0])
         if isinstance(detail, str) and PARTS.fullmatch(detail):
-            return cast(call(function, *inputs), "Int64")
+            return self.arithmetic.small(cast(call(function, *inputs), "Int64"))
         if detail == "OffsetBy" or "ToString" in detail or "TimeStamp" in detail:
             return call(function, *inputs)
         raise ExpressionError(f"the part {detail} of a date is not supported: docs/expressions.md says what is")

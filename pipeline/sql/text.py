@@ -156,7 +156,7 @@ def checked_text(text: str) -> str:
     values = ["is not" if pair == ("is", "not") else pair[1] for pair in pairwise(["", *values])]
     for i, match in enumerate(matches, start=1):
         _check_token(Token(match.lastgroup or "", values[i], values[i - 1], values[i + 1]))
-    return TOKEN.sub(lambda match: _decimals(match.group()) if match.lastgroup == "number" else match.group(), text)
+    return TOKEN.sub(lambda match: _number(match.group()) if match.lastgroup == "number" else match.group(), text)
 
 
 def _check_token(token: Token) -> None:
@@ -190,8 +190,12 @@ def _check_function(name: str) -> None:
     raise ExpressionError(f"unknown function {name!r}" + (f": {HINTS[name]}" if name in HINTS else f".{close}"))
 
 
-def _decimals(number: str) -> str:
-    """5e-8 as 0.00000005: Polars' parser takes no exponents."""
+def _number(number: str) -> str:
+    """5e-8 as 0.00000005 and what is beyond Int64 as a cast of its digits: Polars' parser takes neither."""
+    if number.isdigit() and int(number) > 2**63 - 1:
+        if int(number) > 2**64 - 1:
+            raise ExpressionError(f"the number {number} is beyond every integer (UInt64 ends at {2**64 - 1}): write {number}.0, a float")
+        return f"cast('{int(number)}' as bigint unsigned)"
     if "e" not in number.lower():
         return number
     value = Decimal(number)

@@ -25,6 +25,7 @@ TOO_DEEP = (
 )
 
 NULL: Node = {"Literal": {"Scalar": {"Null": "Null"}}}
+SIGNS = {"Plus": "+", "Minus": "-", "Multiply": "*", "TrueDivide": "/", "FloorDivide": "//", "Modulus": "%", "RustDivide": "/"}
 
 
 @contextmanager
@@ -73,7 +74,7 @@ def integer(node: Node) -> Node:
     return node
 
 
-def literal(value: dt.date | str | int) -> Node:
+def literal(value: dt.date | str | float) -> Node:
     """A value."""
     return json.loads(pl.lit(value).meta.serialize(format="json"))
 
@@ -97,13 +98,33 @@ def where(condition: Node, value: Node) -> Node:
     """`value` where the condition holds, else null; both hold the same part twice, so its size is bounded."""
     if len(json.dumps(value)) > MAX_GUARDED:
         raise ExpressionError(TOO_DEEP)
-    return {"Ternary": {"predicate": condition, "truthy": value, "falsy": NULL}}
+    return where_else(condition, value, NULL)
+
+
+def where_else(condition: Node, value: Node, other: Node) -> Node:
+    """`value` where the condition holds, else `other`."""
+    return {"Ternary": {"predicate": condition, "truthy": value, "falsy": other}}
+
+
+def shown(node: Node) -> str:
+    """What an error calls a node."""
+    match node:
+        case {"Column": name}:
+            return f"the column {name!r}"
+        case {"Literal": {"Scalar": scalar} | {"Dyn": scalar}}:
+            return repr(next(iter(scalar.values())))
+    return "a part of it"
+
+
+def signs(op: str) -> str:
+    """How an operator is written."""
+    return SIGNS.get(op, op.lower())
 
 
 def divisor(node: Node) -> Node:
     """A divisor, null where it is 0."""
     match node:
-        case {"Literal": {"Scalar": {"Int64": int(value)}} | {"Dyn": {"Float": float(value)}}} if value:
+        case {"Literal": {"Scalar": {"Int64": int(value)} | {"UInt64": int(value)}} | {"Dyn": {"Float": float(value)}}} if value:
             return node
     return where(operator(node, "NotEq", literal(0)), node)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -11,7 +12,8 @@ import polars as pl
 from pipeline.backend.arrays import to_device
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect
-from pipeline.errors import PipelineError, RunError
+from pipeline.errors import DataError, PipelineError, RunError
+from pipeline.sql.whole import OVERFLOW
 from pipeline.tables.part import ROW, Part, added_counts, concat_parts
 
 
@@ -127,7 +129,7 @@ class Lazy:
 def evaluate(step: Step, backend: Backend, *arguments: Any) -> Part:
     """Run a tree in this task; `arguments` fill its slots.
 
-    Raises RunError, naming the stage, for what Polars or cuDF refuse while running.
+    Raises RunError, naming the stage, for what Polars or cuDF refuse while running; DataError for integers that outgrow their type.
     """
     return _part(fill(step, arguments), backend)
 
@@ -147,6 +149,8 @@ def _part(step: Step, backend: Backend) -> Part:
     try:
         frame = collect(lazy.query, backend)
     except (pl.exceptions.PolarsError, OSError) as error:
+        if overflow := re.search(rf'"({OVERFLOW}[^"]*)"', str(error)):
+            raise DataError(overflow[1], stage=step.stage) from error
         raise RunError(_explained(step, error), stage=step.stage) from error
     return Part(frame, lazy.arrays, lazy.counts).with_frame(frame)
 

@@ -173,13 +173,6 @@ def test_check_value__gives_whole_numbers_as_int64() -> None:
         assert column.to_list() == [wanted], text
 
 
-def test_check_value__wraps_round_where_columns_overflow() -> None:
-    """As docs/expressions.md says of two Int8 columns of 100 each."""
-    frame = pl.DataFrame({"a8": [100], "b8": [100]}, schema={"a8": pl.Int8, "b8": pl.Int8})
-    assert derived("a8 + b8", frame).to_list() == [-56]
-    assert derived("cast(a8 as bigint) + b8", frame).to_list() == [200]
-
-
 def test_check_value__takes_casts_that_fail_only_on_the_data() -> None:
     frame = pl.DataFrame({"t": ["12", "x"]})
     value, _ = check_value("cast(t as int)", frame.schema)

@@ -1,0 +1,149 @@
+"""Operators between numbers, by their types: integers in 64 bits, decimals exact, all else in floats.
+
+Polars' own choice of a type would wrap round (Int32 * Int32), go through floats (UInt64 % 10) or cut digits (decimals * decimals).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from pipeline.errors import ExpressionError
+from pipeline.sql.tree import Node, call, cast, divisor, integer, operator, shown, signs
+from pipeline.sql.whole import Whole, failing, limits, number
+
+DIGITS = 38
+LEAST = -(2**63)
+
+
+def written(node: Node) -> int | None:
+    """The value of a whole number that stands in the expression, None for any other node."""
+    match node:
+        case {"Literal": {"Dyn": {"Int": int(value)}}} | {"Literal": {"Scalar": {"Int64": int(value)} | {"UInt64": int(value)}}}:
+            return value
+    return None
+
+
+def aligned(nodes: Sequence[Node], dtypes: Sequence[pl.DataType], what: str) -> list[Node]:
+    """Values that meet in one place: decimals of one scale; beside UInt64 whole numbers are UInt64 too, and signed columns are refused."""
+    decimals = {dtype for dtype in dtypes if isinstance(dtype, pl.Decimal)}
+    if len(decimals) > 1:  # Polars takes the greatest scale and the greatest count of digits, which together hold neither
+        to = {"Decimal": [DIGITS, max(dtype.scale for dtype in decimals)]}
+        return [cast(node, to) if dtype in decimals else node for node, dtype in zip(nodes, dtypes, strict=True)]
+    if pl.UInt64 not in dtypes:
+        return list(nodes)
+    for node, dtype in zip(nodes, dtypes, strict=True):
+        value = written(node)
+        if dtype.is_signed_integer() and (value is None or value < 0):
+            other = nodes[list(dtypes).index(pl.UInt64())]
+            raise ExpressionError(
+                f"{what} would mix {shown(other)} (UInt64) and {shown(node)} ({dtype}), which no integer type holds: "
+                "cast one of them, as in cast(x as bigint), or both to double where rounded numbers will do"
+            )
+    return [_unsigned(node, dtype) for node, dtype in zip(nodes, dtypes, strict=True)]
+
+
+def _unsigned(node: Node, dtype: pl.DataType) -> Node:
+    value = written(node)
+    if value is not None:
+        return number(value, "UInt64")
+    return cast(node, "UInt64", "NonStrict") if dtype.is_unsigned_integer() and dtype != pl.UInt64 else node
+
+
+class Arithmetic:
+    """The operators of one expression; remembers what it made, so that chains of them are checked once."""
+
+    def __init__(self) -> None:
+        self._wholes: dict[int, tuple[Node, Whole]] = {}
+        self._digits: dict[int, tuple[Node, int]] = {}
+
+    def small(self, node: Node) -> Node:
+        """The node, remembered as integers that 32 bits hold: a part of a date."""
+        return self._remembered(node, Whole(node, cast(node, "Float64", "NonStrict"), (), *limits(pl.Int32()), "Int64"))
+
+    def operator(self, left: Node, op: str, right: Node, dtypes: tuple[pl.DataType, pl.DataType]) -> Node:
+        """The operator between numbers of these types, as it shall run; raises ExpressionError where no type holds both."""
+        decimal = any(dtype.is_decimal() for dtype in dtypes)
+        if op in {"TrueDivide", "RustDivide"}:
+            left, right = (
+                cast(node, "Float64", "NonStrict") if dtype.is_decimal() else integer(node) for node, dtype in _pairs(left, right, dtypes)
+            )
+            return operator(left, op, divisor(right))
+        if decimal and all(dtype.is_decimal() or dtype.is_integer() for dtype in dtypes):
+            return self._decimals(left, op, right, dtypes)
+        if all(dtype.is_integer() for dtype in dtypes):
+            return self._integers(left, op, right, dtypes)
+        left, right = (
+            cast(node, "Float64", "NonStrict") if dtype.is_decimal() else integer(node) for node, dtype in _pairs(left, right, dtypes)
+        )
+        return operator(left, op, divisor(right) if op in {"FloorDivide", "Modulus"} else right)
+
+    def absolute(self, node: Node, dtype: pl.DataType) -> Node:
+        """The number without its sign; the least of Int64 has none and fails."""
+        if not dtype.is_signed_integer():
+            return call("Abs", node)
+        whole = self._whole(integer(node), dtype, "Int64")
+        answer = call("Abs", whole.node("Abs"))
+        if whole.least > LEAST:
+            return answer
+        return failing(operator(whole.wrapped, "Eq", number(LEAST, "Int64")), answer, "the result of `abs`", "Int64")
+
+    def _integers(self, left: Node, op: str, right: Node, dtypes: tuple[pl.DataType, pl.DataType]) -> Node:
+        if op == "Minus" and written(left) == 0 and written(right) == -LEAST:
+            return number(LEAST, "Int64")  # -9223372036854775808, whose digits alone are UInt64
+        left, right = aligned((left, right), dtypes, f"`{signs(op)}`")
+        dtype = "UInt64" if pl.UInt64 in dtypes else "Int64"
+        one, two = self._whole(left, dtypes[0], dtype), self._whole(right, dtypes[1], dtype)
+        if op in {"Plus", "Minus", "Multiply"}:
+            both = one.combined(op, two)
+            return self._remembered(both.node(op), both)
+        by = two.node(op)
+        answer = operator(one.node(op), op, divisor(by))
+        if op == "FloorDivide" and one.least == LEAST and two.least <= -1 <= two.most:
+            alone = operator(operator(one.wrapped, "Eq", number(LEAST, dtype)), "And", operator(by, "Eq", number(-1, dtype)))
+            return failing(alone, answer, "the result of `//`", dtype)
+        return answer
+
+    def _decimals(self, left: Node, op: str, right: Node, dtypes: tuple[pl.DataType, pl.DataType]) -> Node:
+        if op not in {"Plus", "Minus", "Multiply"}:
+            raise ExpressionError(f"`{signs(op)}` is not there for decimals: cast both sides, as in cast(x as double) or cast(x as bigint)")
+        scales = [dtype.scale if isinstance(dtype, pl.Decimal) else 0 for dtype in dtypes]
+        digits = [self._digits_of(node, dtype) for node, dtype in _pairs(left, right, dtypes)]
+        if op == "Multiply":
+            scale, needed = sum(scales), sum(digits)
+            if needed > DIGITS:
+                return operator(cast(left, "Float64", "NonStrict"), op, cast(right, "Float64", "NonStrict"))
+        else:
+            scale = max(scales)
+            needed = max(count - own for count, own in zip(digits, scales, strict=True)) + scale + 1
+        to = {"Decimal": [DIGITS, scale]}
+        answer = operator(cast(left, to), op, cast(right, to))
+        self._digits[id(answer)] = (answer, min(needed, DIGITS))
+        return answer
+
+    def _digits_of(self, node: Node, dtype: pl.DataType) -> int:
+        """The most digits that numbers of a node can have, as decimals."""
+        if id(node) in self._digits:
+            return self._digits[id(node)][1]
+        value = written(node)
+        if value is not None:
+            return len(str(abs(value)))
+        return dtype.precision if isinstance(dtype, pl.Decimal) else len(str(limits(dtype)[1]))
+
+    def _whole(self, node: Node, given: pl.DataType, dtype: str) -> Whole:
+        value = written(node)
+        if value is not None:
+            return Whole.literal(value, dtype)
+        known = self._wholes.get(id(node))
+        if known and known[1].dtype == dtype:
+            return known[1]
+        return Whole.of(node, given, dtype)
+
+    def _remembered(self, node: Node, whole: Whole) -> Node:
+        self._wholes[id(node)] = (node, whole)
+        return node
+
+
+def _pairs(left: Node, right: Node, dtypes: tuple[pl.DataType, pl.DataType]) -> list[tuple[Node, pl.DataType]]:
+    return [(left, dtypes[0]), (right, dtypes[1])]
