@@ -16,14 +16,18 @@ from pipeline.tables.table import Table
 
 ISO_DATE, ISO_DATETIME = "%Y-%m-%d", "%Y-%m-%d %H:%M:%S"
 TRUE, FALSE = ["true", "t", "yes", "y", "1"], ["false", "f", "no", "n", "0"]
+NO_NUMBER = r"^\s*[-+]?(nan|inf|infinity)\s*$"
 EXAMPLES = 3
 
 
-class Cast(Rows, name="cast", version=1):
+class Cast(Rows, name="cast", version=2):
     """Give columns another type; a value that does not fit is an error, or null with `strict: false`.
 
-    Text is trimmed first. A fraction does not fit an integer type, nor a number beyond its range. NaN and infinities become null. Text to
-    boolean takes true, t, yes, y, 1 and false, f, no, n, 0. A number becomes true where it is not 0.
+    Text is trimmed first. What does not fit: a fraction, or a number beyond its range, an integer type; a whole number that would be
+    rounded, or what is beyond its range, a float type; nanoseconds a datetime, which has microseconds; parts of a second a text. Fractions
+    and decimals are rounded to the nearest float. NaN and infinities become null. Text to boolean takes true, t, yes, y, 1 and false, f,
+    no, n, 0. A number becomes true where it is not 0. A datetime becomes the date of its day, with a zone by the local clock, as text of
+    it does; datetime has no zone, so one that has needs `strict: false` and becomes what the local clock shows.
 
     Example: {use: cast, from: loans, as: typed, columns: {origination_date: date, credit_score: int32}, strict: false}
     """
@@ -36,7 +40,7 @@ class Cast(Rows, name="cast", version=1):
         """Every column exists, and its type can be turned into the new one."""
         need_columns(schema, self.columns, key="columns")
         for name, wanted in self.columns.items():
-            if problem := _impossible(schema.columns[name], DTYPES[wanted]):
+            if problem := _impossible(schema.columns[name], DTYPES[wanted]) or self._drops_zone(schema.columns[name], DTYPES[wanted]):
                 raise StageError(f"column {name!r} is {schema.columns[name]} and cannot be cast to {wanted}: {problem}", key="columns")
         if self.format is not None and not any(DTYPES[wanted].is_temporal() for wanted in self.columns.values()):
             raise StageError("format says how text writes a date or datetime, and no column is cast to one", key="format")
@@ -63,26 +67,32 @@ class Cast(Rows, name="cast", version=1):
         value = pl.col(name).str.strip_chars() if schema[name] == pl.String else pl.col(name)
         return finite(_converted(value, schema[name], dtype, self.format, self.strict if strict is None else strict), dtype)
 
+    def _drops_zone(self, old: pl.DataType, new: pl.DataType) -> str:
+        if self.strict and isinstance(old, pl.Datetime) and old.time_zone and isinstance(new, pl.Datetime):
+            return "that type has no time zone. With strict: false it becomes what the local clock shows"
+        return ""
+
     def _unchecked(self, schema: pl.Schema) -> list[str]:
-        """Columns whose values the engines cut (1.5 to 1), wrap (300 to 44) or do not cast at all (text to boolean)."""
-        names = {name: (schema[name], DTYPES[wanted]) for name, wanted in self.columns.items()}
-        text = (pl.Int64(), pl.Float32(), pl.Float64())
-        return [
-            name
-            for name, (old, new) in names.items()
-            if (old == pl.String and not new.is_temporal() and new not in {pl.String(), *text})
-            or (new.is_integer() and old.is_numeric() and not _within(old, new))
-        ]
+        """Columns whose values the engines cut (1.5 to 1), wrap (300 to 44), round, or do not cast at all (text to boolean)."""
+        return [name for name, wanted in self.columns.items() if _may_lose(schema[name], DTYPES[wanted])]
 
     def _checked(self, part: Part, columns: list[str]) -> Part:
         for name in columns:
+            old, new = part.frame.schema[name], DTYPES[self.columns[name]]
             lost = self._cast(part.frame.schema, name, strict=False).is_null() & pl.col(name).is_not_null()
-            bad = part.frame.filter(lost)[name]
-            if bad.len():
-                some = ", ".join(map(repr, bad.unique().sort().head(EXAMPLES).to_list()))
+            if new.is_float() and old.is_float():
+                lost &= pl.col(name).is_finite()
+            if new.is_float() and old == pl.String:
+                lost &= ~pl.col(name).str.to_lowercase().str.contains(NO_NUMBER)
+            bad = part.frame.select(pl.col(name), row=pl.int_range(1, pl.len() + 1)).filter(lost)
+            if bad.height:
+                values = bad[name] if old != pl.Datetime("ms") else bad[name].to_physical()  # Python has no dates so far away
+                some = ", ".join(map(repr, values.unique().sort().head(EXAMPLES).to_list()))
                 raise DataError(
-                    f"column {name!r} cannot be cast to {self.columns[name]}: {bad.len()} values do not fit, such as {some}. "
-                    "With strict: false they become null; derive can round or replace them first."
+                    f"column {name!r} cannot be cast to {self.columns[name]}: {bad.height} values do not fit, such as {some}; the first is "
+                    f"{values[0]!r} in row {bad['row'][0]:,} of its part. With strict: false they become null; derive can round or "
+                    "replace them first.",
+                    key=f"columns.{name}",
                 )
         return part
 
@@ -98,21 +108,39 @@ def _converted(value: pl.Expr, old: pl.DataType, new: pl.DataType, layout: str |
     if old == pl.String and new == pl.Boolean():
         lower = value.str.to_lowercase()
         return pl.when(lower.is_in(TRUE)).then(pl.lit(True)).when(lower.is_in(FALSE)).then(pl.lit(False)).otherwise(None)
+    if old == pl.String and new == pl.UInt64:  # Int64 holds the half of it
+        above = pl.when(~value.str.starts_with("-")).then(value).otherwise(None).cast(pl.UInt64, strict=False)
+        return pl.coalesce(_narrowed(value.cast(pl.Int64, strict=False), pl.Int64(), new), above)
     if old == pl.String and new.is_integer():
         return _narrowed(value.cast(pl.Int64, strict=strict), pl.Int64(), new)
-    if old.is_temporal() and new == pl.String():
-        return value.dt.to_string(ISO_DATE if old == pl.Date else ISO_DATETIME)
+    if isinstance(old, pl.Datetime):
+        return _from_datetime(value.dt.replace_time_zone(None) if old.time_zone else value, pl.Datetime(old.time_unit), new)
+    if old == pl.Date and new == pl.String():
+        return value.dt.to_string(ISO_DATE)
+    if (old.is_decimal() and new.is_integer()) or (old.is_integer() and new.is_float()):
+        return _there_and_back(value, old, new)
     if old.is_numeric() and new.is_integer():
         return _narrowed(value, old, new)
     return value.cast(new, strict=strict)
+
+
+def _from_datetime(value: pl.Expr, old: pl.Datetime, new: pl.DataType) -> pl.Expr:
+    """A datetime without a zone as text, a date or microseconds; null where a part of its seconds would be lost but for a date."""
+    if new == pl.String():
+        return pl.when(value.dt.nanosecond() == 0).then(value.dt.to_string(ISO_DATETIME)).otherwise(None)
+    return value.cast(new, strict=False) if new == pl.Date() or old == new else _there_and_back(value, old, new)
+
+
+def _there_and_back(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:
+    """The value in its new type; null where that, turned back, is another."""
+    there = value.cast(new, strict=False)
+    return pl.when(there.cast(old, strict=False) == value).then(there).otherwise(None)
 
 
 def _narrowed(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:
     """An integer of another type; null where the number has a fraction or is beyond the type's range."""
     if _within(old, new):
         return value.cast(new)
-    if old.is_decimal():
-        value, old = value.cast(pl.Float64), pl.Float64()
     low, high = _range(new)
     fits = pl.lit(True)
     if old.is_float():
@@ -122,6 +150,18 @@ def _narrowed(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:
         fits = fits if low <= least else fits & (value >= pl.lit(low, dtype=old))
         fits = fits if high >= most else fits & (value <= pl.lit(high, dtype=old))
     return pl.when(fits).then(value).otherwise(None).cast(new, strict=False)
+
+
+def _may_lose(old: pl.DataType, new: pl.DataType) -> bool:
+    """Whether a value of one type may not fit the other, and the engines would not say so."""
+    if old == pl.String:
+        return not new.is_temporal() and new not in {pl.String(), pl.Int64()}
+    if isinstance(old, pl.Datetime):
+        return new == pl.String() or (isinstance(new, pl.Datetime) and old.time_unit != new.time_unit)
+    if new.is_float():
+        exact = {pl.Int8(), pl.Int16(), pl.UInt8(), pl.UInt16()} | ({pl.Int32(), pl.UInt32()} if new == pl.Float64 else set())
+        return (old.is_integer() and old not in exact) or (old == pl.Float64 and new == pl.Float32)
+    return new.is_integer() and old.is_numeric() and not _within(old, new)
 
 
 def _within(old: pl.DataType, new: pl.DataType) -> bool:
@@ -141,7 +181,7 @@ def _range(dtype: pl.DataType) -> tuple[int, int]:
 
 def _impossible(old: pl.DataType, new: pl.DataType) -> str:
     """Why a type cannot be turned into another, with a way out; '' where it can."""
-    if not (old.is_numeric() or old.is_temporal() or old in {pl.String, pl.Boolean}):
+    if not (old.is_numeric() or old.base_type() in {pl.Date, pl.Datetime} or old in {pl.String, pl.Boolean}):
         return "only numbers, text, booleans and dates are cast"
     if old.is_float() and new == pl.String():
         return "a fraction has no one spelling. Round it in a derive and cast it to an integer first"
