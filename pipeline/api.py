@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pipeline.backend.devices import choose_backend
 from pipeline.clusters.cluster import Cluster, open_cluster
 from pipeline.errors import DataError, PipelineError, RefusedError, RunError
+from pipeline.format import OutputFormat
 from pipeline.job.load import load as load_job
 from pipeline.job.spec import Job
 from pipeline.plan.plan import Plan, make_plan
+from pipeline.registry import format_class
 from pipeline.report.report import write_report
 from pipeline.results.manifest import RunView, current_run, read_current
 from pipeline.results.overlap import refuse_output_inside_input
 from pipeline.results.publish import Results, RunFolder
-from pipeline.results.published import Run
+from pipeline.results.published import Run, Scan
 from pipeline.running.display import Display, Quiet
 from pipeline.running.execute import Executed, execute
 from pipeline.running.kept_inputs import check_imports
 from pipeline.running.record import RunRecord
+from pipeline.tables.dtypes import dtype_of_text
 
 __all__ = ["LoadedJob", "Run", "load", "open_run"]
 
@@ -76,7 +81,14 @@ def open_run(place: str | Path) -> Run:
     view = read_current(str(place))
     if view is None:
         raise RunError(f"{place}: no run has been published there yet")
-    return Run(view.path, view)
+    return Run(view.path, view, scan_of)
+
+
+def scan_of(described: Mapping[str, Any]) -> Scan:
+    """The way to read an output that run.json describes: by its format's own settings, with the types that were planned."""
+    writer = format_class(described["format"], OutputFormat).model_validate(described["settings"])
+    known = {name: dtype_of_text(text) for name, text in described["columns"].items()}
+    return partial(writer.scan, dtypes={name: dtype for name, dtype in known.items() if dtype is not None})
 
 
 def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display) -> Run:
@@ -94,7 +106,7 @@ def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display) -> R
             failure.__notes__ = error.__notes__
             raise failure from error
         raise
-    return Run(view.path, view)
+    return Run(view.path, view, scan_of)
 
 
 def _note_failure(record: RunRecord, folder: RunFolder, display: Display, error: BaseException) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,42 @@ def test_run__gives_tables_in_every_library(run: Run) -> None:
 def test_run__reads_an_output_of_text(run: Run) -> None:
     people = run.table("people")
     assert people.to_polars().height == len(people.to_dask()) == 64
+
+
+TYPED = """\
+job: typed
+results: results
+report: false
+inputs:
+  rows: {format: parquet, path: rows.parquet}
+stages:
+  - {use: filter, from: rows, as: all, where: k >= 0}
+outputs:
+  parquet: {from: all}
+  csv: {from: all, format: csv, separator: ";", null_value: "-"}
+  some: {from: all, format: csv, separator: "\\t", columns: [t, k, s]}
+"""
+
+
+def test_run__reads_its_own_text_with_its_own_settings_and_types(tmp_path: Path) -> None:
+    times = [datetime(2020, 1, 2, 3, 4, 5, 6), None, datetime(1969, 1, 1)]
+    frame = pl.DataFrame({"k": [1, 2, 3], "t": ["007", None, ""], "s": ["a;b", "x\ny", None], "at": times})
+    frame = frame.with_columns(
+        pl.col("at").dt.date().alias("day"),
+        pl.col("at").dt.replace_time_zone("Europe/Berlin").alias("zoned"),
+        pl.col("at").cast(pl.Datetime("ns")).alias("fine"),
+        pl.Series("price", [Decimal("1.250"), None, Decimal("-3.000")], pl.Decimal(38, 3)),
+        pl.Series("wide", [2**64 - 1, None, 0], pl.UInt64),
+        pl.Series("short", [0.1, None, 1e-30], pl.Float32),
+        pl.Series("ok", [True, None, False]),
+    )
+    frame.write_parquet(tmp_path / "rows.parquet")
+    (tmp_path / "job.yaml").write_text(TYPED)
+    with inside(tmp_path):
+        run = pipeline.load("job.yaml").run()
+    assert_frame_equal(run.table("csv").to_polars(), run.table("parquet").to_polars(), check_exact=True)
+    assert_frame_equal(run.table("some").to_polars(), frame.select("t", "k", "s"))
+    assert [text or "-" for text in run.table("some").to_dask().compute()["t"].fillna("null")] == ["007", "null", "-"]
 
 
 def test_run__has_metrics_record_and_report(folder: Path, run: Run) -> None:

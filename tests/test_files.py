@@ -113,7 +113,7 @@ def test_files__of_this_machine_load_no_remote_library(tmp_path: Path) -> None:
 def test_csv_input__reads_a_gzip_at_a_url(far: fsspec.AbstractFileSystem) -> None:
     far.pipe_file("/lab/x.csv.gz", gzip.compress(SHEET))
     (source,) = CsvInput.model_validate({"path": "memory://lab/x.csv.gz"}).sources(1)
-    assert source.load().collect()["id"].to_list() == [1, 2, 3]
+    assert source.scan().collect()["id"].to_list() == [1, 2, 3]
 
 
 def test_csv_input__names_the_line_of_a_file_at_a_url(far: fsspec.AbstractFileSystem) -> None:

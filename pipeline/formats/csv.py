@@ -1,23 +1,27 @@
-"""CSV and TSV, plain or gzipped, with stated or inferred types."""
+"""CSV and TSV, plain, gzipped or as zstd, with stated or inferred types."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import polars as pl
 from pydantic import Field
 
-from pipeline.errors import InputError, near
-from pipeline.files import for_polars
+from pipeline.errors import DataError, InputError, JobError, near
+from pipeline.files import for_polars, stamp
 from pipeline.format import CostlySource, InputFormat, OutputFormat, even_ranges
 from pipeline.formats._csv_problems import first_problem, header_line
+from pipeline.formats._csv_shape import Shape, shape
+from pipeline.tables.counts import Count
 from pipeline.tables.dtypes import DTYPES, DtypeName
 from pipeline.tables.part import Part, Schema
 
 INFER_ROWS = 10_000
 SEPARATORS = "\t;|,"
+
+ShortRows = Literal["error", "fill"]
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,22 @@ class CsvSource(CostlySource):
     dtypes: tuple[tuple[str, pl.DataType], ...]
     separator: str
     null_values: tuple[str, ...]
+    short_rows: ShortRows = "error"
     offset: int = 0
     rows: int | None = None
 
-    def load(self) -> pl.LazyFrame:
-        """The scan; NaN of a file is null from here on."""
+    def load(self) -> pl.LazyFrame | Part:
+        """The scan; NaN of a file is null from here on. Of a file with short rows that are to be filled, the rows and their number.
+
+        Raises DataError for a file with short rows, and for one with a quote that is never closed.
+        """
+        found = shape(self.path, stamp(self.path), self.separator, len(self.dtypes)) if self.offset == 0 else Shape()
+        if (found.unclosed or self.short_rows == "error") and (problem := found.problem(self.path, len(self.dtypes))):
+            raise DataError(problem)
+        return Part(self.scan().collect(), counts={"short_rows": found.short}) if found.short else self.scan()
+
+    def scan(self) -> pl.LazyFrame:
+        """The rows, whatever their shape."""
         scan = pl.scan_csv(for_polars(self.path), separator=self.separator, schema=dict(self.dtypes), null_values=list(self.null_values))
         scan = scan if self.rows is None else scan.slice(self.offset, self.rows)
         floats = [name for name, dtype in self.dtypes if dtype.is_float()]
@@ -40,6 +55,9 @@ class CsvSource(CostlySource):
 
     def explain(self) -> str | None:
         """What is wrong with the file, for a query over it that has failed; None where nothing is."""
+        found = shape(self.path, stamp(self.path), self.separator, len(self.dtypes))
+        if found.unclosed:
+            return found.problem(self.path, len(self.dtypes))
         return first_problem(self.path, dict(self.dtypes), self.separator, self.null_values)
 
 
@@ -47,36 +65,68 @@ class CsvInput(InputFormat):
     """Text tables with a header line. Types that are not stated are inferred from the first 10,000 rows."""
 
     name = "csv"
-    suffixes = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt")
+    suffixes = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", ".txt")
+    counts: ClassVar[Mapping[str, Count]] = {"short_rows": Count("rows with too few fields, filled", aside=True)}
 
     columns: dict[str, DtypeName] = Field(default_factory=dict, description="Types of some or all columns; the others are inferred.")
     separator: str = Field(",", min_length=1, max_length=1)
-    null_values: tuple[str, ...] = Field(("", "NA", "NaN", "nan"), description="Texts that mean a missing value.")
+    null_values: tuple[str, ...] = Field(
+        ("NA", "NaN", "nan"),
+        description="Texts that mean a missing value, as an empty field does. \"\" in quotes is an empty text, unless '' is one of them.",
+    )
+    short_rows: ShortRows = Field(
+        "error",
+        description="A row with fewer fields than the header line: error, or fill (what lacks is missing, and such rows are counted).",
+    )
 
     def table_schema(self) -> Schema:
         """Names from the header line; types as stated, else inferred."""
         return Schema(pl.Schema(self._dtypes(self.files())))
 
     def _dtypes(self, files: Sequence[str]) -> dict[str, pl.DataType]:
-        first = self._inferred(files[0])
-        if missing := [name for name in self.columns if name not in first]:
-            raise InputError(f"{files[0]}: columns names {missing[0]!r}, which the header line does not have.{near(missing[0], first)}")
+        found = dict(self._inferred(files[0]))
+        if missing := [name for name in self.columns if name not in found]:
+            raise InputError(f"{files[0]}: columns names {missing[0]!r}, which the header line does not have.{near(missing[0], found)}")
         for file in files[1:]:
-            if list(other := self._inferred(file)) != list(first):
-                raise InputError(f"{file}: its header line {list(other)} differs from that of {files[0]}: {list(first)}")
-        return {name: DTYPES[self.columns[name]] if name in self.columns else dtype for name, dtype in first.items()}
+            if list(other := self._inferred(file)) != list(found):
+                raise InputError(f"{file}: its header line {list(other)} differs from that of {files[0]}: {list(found)}")
+            found = {name: self._common(name, (files[0], file), (dtype, other[name])) for name, dtype in found.items()}
+        stated = {name: DTYPES[given] for name, given in self.columns.items()}
+        return {name: stated.get(name, dtype or pl.String()) for name, dtype in found.items()}
 
-    def _inferred(self, path: str) -> dict[str, pl.DataType]:
+    def _common(self, name: str, files: tuple[str, str], dtypes: tuple[pl.DataType | None, pl.DataType | None]) -> pl.DataType | None:
+        """The type of a column in two files. Raises InputError where values of one are none of the other."""
+        known = {dtype for dtype in dtypes if dtype is not None}
+        if len(known) < 2 or name in self.columns:
+            return next(iter(known), None)
+        if known == {pl.Int64(), pl.Float64()}:
+            return pl.Float64()
+        raise InputError(f"{files[1]}: column {name!r} reads as {dtypes[1]}, and as {dtypes[0]} in {files[0]}. State its type in columns.")
+
+    def _inferred(self, path: str) -> dict[str, pl.DataType | None]:
+        """The types that the first rows have; None for a column without a value in them."""
         header = header_line(path, self.separator)
         self._check_header(path, header)
         try:
             scan = pl.scan_csv(
                 for_polars(path), separator=self.separator, null_values=list(self.null_values), infer_schema_length=INFER_ROWS
             )
-            return {name: pl.Int64() if dtype.is_integer() else dtype for name, dtype in scan.collect_schema().items()}
+            found = scan.collect_schema()
+            texts = [name for name, dtype in found.items() if dtype == pl.String()]
+            empty = scan.head(INFER_ROWS).select(pl.col(texts).is_null().all()).collect().row(0) if texts else ()
         except (pl.exceptions.PolarsError, OSError) as error:
-            problem = first_problem(path, dict.fromkeys(header, pl.String()), self.separator, self.null_values)
+            problem = CsvSource(path, tuple((name, pl.String()) for name in header), self.separator, self.null_values).explain()
             raise InputError(problem or f"{path}: not a table of text ({error}). Is separator {self.separator!r} right?") from error
+        self._need_64_bits(path, found)
+        unknown = {name for name, is_empty in zip(texts, empty, strict=True) if is_empty}
+        return {name: None if name in unknown else pl.Int64() if dtype.is_integer() else dtype for name, dtype in found.items()}
+
+    def _need_64_bits(self, path: str, found: pl.Schema) -> None:
+        """Raise InputError for a column of whole numbers that are beyond Int64, of which the job does not say what they are."""
+        for name, dtype in found.items():
+            if dtype == pl.Int128() and name not in self.columns:
+                remedy = "State uint64 (up to 18446744073709551615), float64 (which rounds them) or string in columns."
+                raise InputError(f"{path}: column {name!r} holds whole numbers beyond Int64. {remedy}")
 
     def _check_header(self, path: str, header: list[str]) -> None:
         """Raise InputError for a name that stands twice or is empty, or for a lone one that holds what usually separates names."""
@@ -92,13 +142,13 @@ class CsvInput(InputFormat):
         """One part a file, or `parts` ranges of rows."""
         files = self.files()
         dtypes = tuple(self._dtypes(files).items())
-        whole = [CsvSource(file, dtypes, self.separator, self.null_values) for file in files]
+        whole = [CsvSource(file, dtypes, self.separator, self.null_values, self.short_rows) for file in files]
         if self.parts is None or self.parts <= len(files):
             return whole
         return [piece for source in whole for piece in self._cut(source, -(-self.parts // len(files)))]
 
     def _cut(self, source: CsvSource, parts: int) -> list[CsvSource]:
-        rows = int(source.load().select(pl.len()).collect(engine="streaming").item())
+        rows = int(source.scan().select(pl.len()).collect(engine="streaming").item())
         return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
 
 
@@ -110,11 +160,25 @@ class CsvOutput(OutputFormat):
     separator: str = Field(",", min_length=1, max_length=1)
     null_value: str = Field("", description="How a missing value is written.")
 
+    def check(self, schema: Schema, columns: Sequence[str]) -> None:
+        """Raise JobError for a column of lists, structures, bytes or intervals, which have no form as text."""
+        for name in columns:
+            if (dtype := schema.columns[name]).is_nested() or dtype in (pl.Binary, pl.Object, pl.Duration):
+                raise JobError(f"column {name!r} is {dtype}, and CSV has no text for it. Leave it out with columns, or write Parquet.")
+
     def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
-        """Write one part's frame; arrays have no place in text and are left out."""
+        """Write one part's frame; arrays have no place in text and are left out.
+
+        Raises DataError for a text that is written as a missing value is.
+        """
+        texts = [name for name, dtype in part.frame.schema.items() if dtype == pl.String()] if self.null_value else []
+        for name in texts:
+            if (part.frame[name] == self.null_value).any():
+                what = f"column {name!r} has the text {self.null_value!r}, which is how a missing value is written"
+                raise DataError(f"{what}. Choose another null_value.")
         part.frame.write_csv(path, separator=self.separator, null_value=self.null_value)
 
     def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-        """The file's rows."""
+        """The file's rows, with the types that are told; an empty text stays one, apart from a missing value."""
         nulls = self.null_value or None
         return pl.scan_csv(source, separator=self.separator, null_values=nulls, schema_overrides=dtypes, infer_schema_length=None)

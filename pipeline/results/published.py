@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import json
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,25 @@ from pipeline.errors import RunError, near
 from pipeline.results.manifest import RunView
 from pipeline.results.store import open_store
 
+Scan = Callable[[Any, str], pl.LazyFrame | None]
+"""The rows of an output's file: of its path or bytes, and its name after the output's; None for a file that is no table."""
+
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its tables, metrics, record and report."""
+    """A finished run: its tables, metrics, record and report. `scan_of` gives the way to read an output, as the record describes it."""
 
     path: str
     view: RunView
+    scan_of: Callable[[Mapping[str, Any]], Scan] = field(repr=False, compare=False)
 
     def table(self, output: str) -> Result:
         """An output of the run. Raises RunError, with a near name, where there is none."""
         paths = [path for path in self.view.paths(output) if Path(path).suffix]
         if not paths or output.startswith("models"):
             raise RunError(f"{self.path}: there is no output {output!r}.{near(output, self.outputs)}")
-        return Result(output, tuple(paths))
+        described = self.record.get("outputs", {}).get(output) or _by_suffix(output, Path(paths[0]).suffix)
+        return Result(output, tuple(paths), self.scan_of(described))
 
     @property
     def outputs(self) -> list[str]:
@@ -63,15 +69,19 @@ class Run:
 
 @dataclass(frozen=True)
 class Result:
-    """One output table, read when it is asked for."""
+    """One output table, read when it is asked for, as it was written."""
 
     name: str
     paths: tuple[str, ...]
+    scan: Scan = field(repr=False, compare=False)
 
     def to_lazy(self) -> pl.LazyFrame:
-        """As a lazy Polars query over the output's files."""
-        files: list[Any] = [_bytes_of(path) if "://" in path else path for path in self.paths]
-        return pl.scan_csv(files) if self._is_text() else pl.scan_parquet(files)
+        """As a lazy Polars query over the output's files. Raises RunError where their format is none that is read back."""
+        found = [rows for path in self.paths if (rows := _rows(self.scan, self.name, path)) is not None]
+        if not found:
+            listed = ", ".join(self.paths[:3])
+            raise RunError(f"output {self.name!r} is written as {Path(self.paths[0]).suffix}; read its files: {listed}")
+        return pl.concat(found) if len(found) > 1 else found[0]
 
     def to_polars(self) -> pl.DataFrame:
         """As a Polars frame."""
@@ -89,16 +99,26 @@ class Result:
         """As a Dask DataFrame, one partition a file."""
         import dask.dataframe as dd
 
-        if self._is_text():
-            return dd.read_csv(list(self.paths), blocksize=None)
-        return dd.read_parquet(list(self.paths), blocksize=None, split_row_groups=False)
+        if Path(self.paths[0]).suffix == ".parquet":
+            return dd.read_parquet(list(self.paths), blocksize=None, split_row_groups=False)
+        return dd.from_map(partial(_pandas, self.scan, self.name), list(self.paths))
 
-    def _is_text(self) -> bool:
-        """Whether the files are CSV, and not Parquet. Raises RunError for another format."""
-        suffix = Path(self.paths[0]).suffix
-        if suffix not in {".csv", ".parquet"}:
-            raise RunError(f"output {self.name!r} is written as {suffix}; read its files: {', '.join(self.paths[:3])}")
-        return suffix == ".csv"
+
+def _by_suffix(output: str, suffix: str) -> Mapping[str, Any]:
+    """How the files of an earlier release are read, whose record does not say it. Raises RunError for those that are no tables."""
+    if suffix not in {".csv", ".parquet"}:
+        raise RunError(f"output {output!r} is written as {suffix}; read its files")
+    return {"format": suffix[1:], "settings": {}, "columns": {}}
+
+
+def _rows(scan: Scan, name: str, path: str) -> pl.LazyFrame | None:
+    return scan(_bytes_of(path) if "://" in path else path, path.rpartition("/")[2].removeprefix(name))
+
+
+def _pandas(scan: Scan, name: str, path: str) -> Any:
+    rows = _rows(scan, name, path)
+    assert rows is not None, f"{path} is no table"
+    return rows.collect().to_pandas()
 
 
 def _bytes_of(url: str) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline.backend.devices import device_names
 from pipeline.backend.threads import cores
+from pipeline.job.spec import Output
 from pipeline.plan.plan import Plan
 from pipeline.tables.session import Measured
 
@@ -96,10 +97,19 @@ class RunRecord:
             "inputs": {name: account for name, account in accounts.items() if name in self.plan.inputs},
             "stages": {name: account for name, account in accounts.items() if name in stages},
             "tables": {name: account for name, account in sorted(accounts.items()) if name not in stages and name not in self.plan.inputs},
+            "outputs": {name: _described(self.plan, output) for name, output in self.plan.job.outputs.items()},
             "fingerprints": dict(self.plan.fingerprints),
             "warnings": self.warnings,
             "job": self.plan.job.raw,
         }
+
+
+def _described(plan: Plan, output: Output) -> dict[str, Any]:
+    """What is needed to read an output's files again: the format, its keys, and the columns with their types."""
+    columns = plan.tables[output.table].columns
+    names = output.columns or columns.names()
+    settings = output.writer.model_dump(mode="json")
+    return {"format": output.format, "settings": settings, "columns": {name: str(columns[name]) for name in names}}
 
 
 def machine() -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""The column types that a job file can name."""
+"""The column types that a job file can name, and all types by their text, as records have them."""
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import polars as pl
@@ -25,3 +26,19 @@ DTYPES: dict[str, pl.DataType] = {
 DtypeName = Literal[
     "string", "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "date", "datetime"
 ]
+
+TIME_UNITS: tuple[Literal["ns", "us", "ms"], ...] = ("ns", "us", "ms")
+_PLAIN = (pl.Int128, pl.Time, pl.Null, pl.Binary, pl.Categorical)
+_BY_TEXT: dict[str, pl.DataType] = {str(dtype): dtype for dtype in (*DTYPES.values(), *(kind() for kind in _PLAIN))}
+_DATETIME = re.compile(r"Datetime\(time_unit='(ns|us|ms)', time_zone=(?:None|'(.+)')\)")
+_DECIMAL = re.compile(r"Decimal\(precision=([0-9]+), scale=([0-9]+)\)")
+
+
+def dtype_of_text(text: str) -> pl.DataType | None:
+    """The type whose `str` this is; None for one of lists, structures, intervals or listed categories."""
+    if found := _DATETIME.fullmatch(text):
+        unit, zone = found.groups()
+        return next(pl.Datetime(known, zone) for known in TIME_UNITS if known == unit)
+    if found := _DECIMAL.fullmatch(text):
+        return pl.Decimal(*map(int, found.groups()))
+    return _BY_TEXT.get(text)

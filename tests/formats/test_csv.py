@@ -102,10 +102,6 @@ def test_csv_input__a_header_alone_is_a_table_with_no_rows(tmp_path: Path) -> No
     assert frame.height == 0
 
 
-def test_csv_input__a_short_row_ends_in_nulls(tmp_path: Path) -> None:
-    assert read(reader(write(tmp_path / "x.csv", "a,b\n1,2\n3\n"))).rows() == [(1, 2), (3, None)]
-
-
 @pytest.mark.parametrize(
     ("text", "given", "message"),
     [
