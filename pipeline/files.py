@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
+from urllib.parse import unquote
 
 import fsspec.core
 
@@ -18,6 +19,8 @@ from pipeline.errors import InputError
 
 POLARS_READS = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl")
 """Kinds of URL that a scan of Polars reads by itself, so that it fetches only the columns and rows that it needs."""
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 _TOLD = ("ETag", "etag", "md5Hash", "content_md5", "mtime", "LastModified", "last_modified", "updated", "created")
 
@@ -90,11 +93,18 @@ def parent(path: str | Path) -> str:
 
 
 def matching(pattern: str) -> list[str]:
-    """The paths that a pattern with *, ? or [] matches, sorted; ** reaches any number of folders."""
+    """The files that a pattern with *, ? or [] matches, sorted; ** reaches any number of folders."""
     if not is_url(pattern):
-        return sorted(glob.glob(pattern, recursive=True))
+        return sorted(found for found in glob.glob(pattern, recursive=True) if not Path(found).is_dir())
     system, _ = _system(pattern)
-    return sorted(system.unstrip_protocol(found) for found in _ask_url(pattern, "glob"))
+    told = _ask_url(pattern, "glob", detail=True)
+    return sorted(system.unstrip_protocol(found) for found, about in told.items() if about["type"] != "directory")
+
+
+def folder_values(path: str) -> dict[str, str | None]:
+    """What the folders KEY=VALUE of a path say, from the outermost: None for the value that Hive has for a missing one."""
+    pairs = [folder.partition("=") for folder in path.replace("\\", "/").split("/")[:-1]]
+    return {key: None if value == HIVE_NULL else unquote(value) for key, equals, value in pairs if key and equals}
 
 
 def open_file(path: str | Path, buffering: int = -1) -> BinaryIO:

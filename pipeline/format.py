@@ -20,7 +20,7 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from pipeline.errors import InputError, near
-from pipeline.files import absolute, beside, exists, is_folder, is_url, local_path, matching, names, parent, stamp
+from pipeline.files import absolute, beside, exists, folder_values, is_folder, is_url, local_path, matching, names, parent, stamp
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.steps import Source
@@ -52,6 +52,7 @@ class InputFormat(BaseModel):
     suffixes: ClassVar[tuple[str, ...]] = ()  # which files of a folder are meant
     asides: ClassVar[frozenset[str]] = frozenset({"path", "parts"})  # keys that say nothing of the rows that a file holds
     in_place: ClassVar[bool] = False  # whether only files of a disk can be read: by compiled code, or piece by piece
+    reads_folders: ClassVar[bool] = False  # whether folders KEY=VALUE make columns
     counts: ClassVar[Mapping[str, Count]] = {}  # the words for what is counted while it reads
 
     path: Paths
@@ -63,6 +64,9 @@ class InputFormat(BaseModel):
         for file in found:
             if stamp(file).size == 0:
                 raise InputError(f"{file}: the file is empty")
+        if not self.reads_folders and len(values := {str(folder_values(file)): file for file in found}) > 1:
+            what = f"{self.name} files make no columns of folders KEY=VALUE, so what these say would be lost"
+            raise InputError(f"{', '.join(list(values.values())[:2])}: {what}. Read each folder as an input of its own.")
         return found
 
     def content(self) -> list[str]:
@@ -79,10 +83,7 @@ class InputFormat(BaseModel):
             remedy = "Copy it, and what lies beside it, to a folder that every worker sees, and give that path."
             raise InputError(f"{path}: {self.name} files are read piece by piece from where they lie, so a URL will not do. {remedy}")
         if is_folder(path):
-            inside = [file for name in names(path) if name.endswith(self.suffixes) and exists(file := beside(path, name))]
-            if not inside:
-                raise InputError(f"{path}: the folder has no file that ends in {' or '.join(self.suffixes)}")
-            return inside
+            return self._inside(path)
         if exists(path):
             return [path]
         if glob.has_magic(path):
@@ -90,8 +91,27 @@ class InputFormat(BaseModel):
                 return matched
             raise InputError(f"{path}: no file matches this pattern")
         folder = parent(path)
-        hint = near(path.rpartition("/")[2], names(folder)) if is_folder(folder) else f" The folder {folder} does not exist."
+        lost = (
+            " Is the path right, and may it be seen with the credentials here?" if is_url(path) else f" The folder {folder} does not exist."
+        )
+        hint = near(path.rpartition("/")[2], names(folder)) if is_folder(folder) else lost
         raise InputError(f"{path}: no such file.{hint}")
+
+    def _inside(self, folder: str) -> list[str]:
+        """The files of a folder, and those of its folders KEY=VALUE. Raises InputError where there are none."""
+        found = self._files_of(folder)
+        if not found:
+            deeper = [name for name in names(folder) if is_folder(beside(folder, name))]
+            what = f"{folder}: the folder has no file that ends in {' or '.join(self.suffixes)}"
+            inner = f", and folders ({', '.join(deeper[:3])}). A pattern reaches into them: {beside(folder, '**/*' + self.suffixes[0])}"
+            raise InputError(what + (inner if deeper else ""))
+        return found
+
+    def _files_of(self, folder: str) -> list[str]:
+        inside = names(folder)
+        found = [file for name in inside if name.endswith(self.suffixes) and exists(file := beside(folder, name))]
+        deeper = [path for name in inside if "=" in name and is_folder(path := beside(folder, name))]
+        return found + [file for path in deeper for file in self._files_of(path)]
 
     def table_schema(self) -> Schema:
         """The table's schema, from footers and headers alone. Raises InputError for what is not such a file."""

@@ -11,9 +11,10 @@ from pydantic import Field
 
 from pipeline.errors import DataError, InputError, JobError, near
 from pipeline.files import for_polars, stamp
-from pipeline.format import CostlySource, InputFormat, OutputFormat, even_ranges
+from pipeline.format import CostlySource, OutputFormat, even_ranges
 from pipeline.formats._csv_problems import first_problem, header_line
 from pipeline.formats._csv_shape import Shape, shape
+from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
 from pipeline.tables.counts import Count
 from pipeline.tables.dtypes import DTYPES, DtypeName
 from pipeline.tables.part import Part, Schema
@@ -33,6 +34,7 @@ class CsvSource(CostlySource):
     separator: str
     null_values: tuple[str, ...]
     short_rows: ShortRows = "error"
+    folders: tuple[FolderColumn, ...] = ()
     offset: int = 0
     rows: int | None = None
 
@@ -51,7 +53,7 @@ class CsvSource(CostlySource):
         scan = pl.scan_csv(for_polars(self.path), separator=self.separator, schema=dict(self.dtypes), null_values=list(self.null_values))
         scan = scan if self.rows is None else scan.slice(self.offset, self.rows)
         floats = [name for name, dtype in self.dtypes if dtype.is_float()]
-        return scan.with_columns(pl.col(floats).fill_nan(None)) if floats else scan
+        return with_folder_columns(scan.with_columns(pl.col(floats).fill_nan(None)) if floats else scan, self.folders)
 
     def explain(self) -> str | None:
         """What is wrong with the file, for a query over it that has failed; None where nothing is."""
@@ -61,7 +63,7 @@ class CsvSource(CostlySource):
         return first_problem(self.path, dict(self.dtypes), self.separator, self.null_values)
 
 
-class CsvInput(InputFormat):
+class CsvInput(HiveInput):
     """Text tables with a header line. Types that are not stated are inferred from the first 10,000 rows."""
 
     name = "csv"
@@ -81,7 +83,10 @@ class CsvInput(InputFormat):
 
     def table_schema(self) -> Schema:
         """Names from the header line; types as stated, else inferred."""
-        return Schema(pl.Schema(self._dtypes(self.files())))
+        files = self.files()
+        dtypes = self._dtypes(files)
+        folders = self.folder_columns(files, list(dtypes))[files[0]]
+        return Schema(pl.Schema({**dtypes, **{column.name: column.dtype for column in folders}}))
 
     def _dtypes(self, files: Sequence[str]) -> dict[str, pl.DataType]:
         found = dict(self._inferred(files[0]))
@@ -142,7 +147,8 @@ class CsvInput(InputFormat):
         """One part a file, or `parts` ranges of rows."""
         files = self.files()
         dtypes = tuple(self._dtypes(files).items())
-        whole = [CsvSource(file, dtypes, self.separator, self.null_values, self.short_rows) for file in files]
+        folders = self.folder_columns(files, [name for name, _ in dtypes])
+        whole = [CsvSource(file, dtypes, self.separator, self.null_values, self.short_rows, folders[file]) for file in files]
         if self.parts is None or self.parts <= len(files):
             return whole
         return [piece for source in whole for piece in self._cut(source, -(-self.parts // len(files)))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import polars as pl
@@ -12,8 +12,9 @@ from pydantic import Field
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import InputError
-from pipeline.files import for_polars
+from pipeline.files import folder_values, for_polars
 from pipeline.format import OutputFormat
+from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
 from pipeline.formats._parquet.ranges import RowRange, bunches, cut, footer, row_groups
 from pipeline.genome.inputs import PlacedInput
@@ -32,6 +33,7 @@ class ParquetSource:
     ranges: tuple[RowRange, ...]
     arrays: tuple[str, ...] = ()
     cheap: bool = True
+    folders: Mapping[str, tuple[FolderColumn, ...]] = field(default_factory=dict)
 
     def load(self) -> pl.LazyFrame | Part:
         """The scan; NaN of a file is null from here on. With genotypes, the part itself."""
@@ -40,7 +42,8 @@ class ParquetSource:
         scans = []
         for piece in self.ranges:
             scan = pl.scan_parquet(for_polars(piece.checked().path))
-            scans.append(scan if piece.rows == piece.of else scan.slice(piece.offset, piece.rows))
+            scan = scan if piece.rows == piece.of else scan.slice(piece.offset, piece.rows)
+            scans.append(with_folder_columns(scan, self.folders.get(piece.path, ())))
         rows = pl.concat(scans) if len(scans) > 1 else scans[0]
         floats = [name for name, dtype in rows.collect_schema().items() if dtype.is_float()]
         return rows.with_columns(pl.col(floats).fill_nan(None)) if floats else rows
@@ -67,7 +70,7 @@ def _columns(path: str) -> pl.Schema:
     return pl.scan_parquet(for_polars(path)).collect_schema()
 
 
-class ParquetInput(PlacedInput):
+class ParquetInput(HiveInput, PlacedInput):
     """Parquet files of one schema. With a column `calls` or `alt_dosages` written by this project they are a genotype table."""
 
     name = "parquet"
@@ -84,7 +87,16 @@ class ParquetInput(PlacedInput):
         samples = self._samples(files)
         arrays = self._arrays(files)
         columns = pl.Schema({name: dtype for name, dtype in first.items() if name not in arrays})
+        columns.update({column.name: column.dtype for column in self._folders(files).get(files[0], ())})
         return Schema(columns, {} if samples is None else dict.fromkeys(arrays, samples.schema))
+
+    def _folders(self, files: Sequence[str]) -> Mapping[str, tuple[FolderColumn, ...]]:
+        """Each file's columns by its folders; none of genotypes, which InputError refuses in several such folders."""
+        if self._samples(files) is None:
+            return self.folder_columns(files, footer(files[0]).schema.to_arrow_schema().names)
+        if len({str(folder_values(file)) for file in files}) > 1:
+            raise InputError(f"{files[0]}: genotypes take no columns of folders KEY=VALUE. Read each folder as an input of its own.")
+        return {}
 
     def _arrays(self, files: Sequence[str]) -> tuple[str, ...]:
         """The columns that are genotypes: those of their names, in files that say whose they are."""
@@ -120,7 +132,11 @@ class ParquetInput(PlacedInput):
         if self.parts and wanted > len(groups):
             groups = [some for piece in groups for some in cut(piece, -(-wanted // len(groups)))]
             sizes = [piece.rows for piece in groups]
-        return [ParquetSource(tuple(bunch), arrays, cheap=not arrays) for bunch in bunches(groups, sizes, wanted)]
+        folders = self._folders(files)
+        return [
+            ParquetSource(tuple(bunch), arrays, not arrays, {piece.path: folders.get(piece.path, ()) for piece in bunch})
+            for bunch in bunches(groups, sizes, wanted)
+        ]
 
 
 class ParquetOutput(OutputFormat):

@@ -48,7 +48,7 @@ class Kept:
 
     def reader(self, parts: int | None) -> ParquetInput:
         """What reads it."""
-        return ParquetInput(path=self.files, parts=parts)
+        return ParquetInput(path=self.files, parts=parts, partitions={})
 
 
 def check_imports(job: Job) -> None:
