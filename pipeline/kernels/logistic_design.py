@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import combinations_with_replacement, permutations
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module
 from pipeline.errors import DataError
@@ -85,6 +89,47 @@ class NullModel:
         for start in range(0, people, size):
             block = slice(start, min(start + size, people))
             yield block, _pair_products(self.basis[:, block])
+
+    @cached_property
+    def _held_triples(self) -> Array:
+        return _triple_products(self.basis)
+
+    def triple_blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Blocks of people, and the products of each three rows i <= j <= l of their basis, `float64[k (k + 1) (k + 2) / 6, people]`.
+
+        The triples are in the order of `combinations_with_replacement`. Those of all people are held where they are small.
+        """
+        rows, people = self.basis.shape
+        per_person = 8 * max(1, rows * (rows + 1) * (rows + 2) // 6)
+        if people * per_person <= _HELD_PAIRS:
+            yield slice(0, people), self._held_triples
+            return
+        size = max(1, _PAIRS_AT_A_TIME // per_person)
+        for start in range(0, people, size):
+            block = slice(start, min(start + size, people))
+            yield block, _triple_products(self.basis[:, block])
+
+
+def _triple_products(basis: Array) -> Array:
+    xp = array_module(basis)
+    first, second, third = xp.asarray(np.array([*combinations_with_replacement(range(len(basis)), 3)]).T)
+    return basis[first] * basis[second] * basis[third]
+
+
+@cache
+def triple_places(columns: int) -> NDArray[np.int64]:
+    """Where the sum of columns a, b and c of k basis rows and a genotype is, `int64[k + 1, k + 1, k + 1]`.
+
+    The sums are in the order of `triple_blocks`, then those with the genotype once (`pair_blocks`), twice, and three times.
+    """
+    places = np.empty((columns + 1,) * 3, np.int64)
+    found = 0
+    for genotypes in range(4):
+        for basis in combinations_with_replacement(range(columns), 3 - genotypes):
+            for order in permutations((*basis, *(columns,) * genotypes)):
+                places[order] = found
+            found += 1
+    return places
 
 
 def _pair_products(basis: Array) -> Array:

@@ -119,7 +119,8 @@ def _plain_sums(block: GenotypeBlock, design: LogisticDesign, null: NullModel) -
     matrices[:, first, second] -= absent @ ((whitened * roots)[first] * (whitened * roots)[second]).T
     matrices[:, second, first] = matrices[:, first, second]
     shift = -absent @ (whitened * null.residuals).T
-    solution, _, least = solve(matrices, xp.stack([products, shift], axis=2))
+    solved = solve(matrices, xp.stack([products, shift], axis=2))
+    solution = solved.solution
     alleles, called = block.alleles(design.mask)
     return _Sums(
         called=called,
@@ -130,7 +131,7 @@ def _plain_sums(block: GenotypeBlock, design: LogisticDesign, null: NullModel) -
         score=centred @ null.residuals - (products * solution[:, :, 1]).sum(axis=1),
         own=own,
         information=own - (products * solution[:, :, 0]).sum(axis=1),
-        regular=least > _SINGULAR,
+        regular=solved.least > _SINGULAR,
     )
 
 

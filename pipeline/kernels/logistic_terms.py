@@ -5,6 +5,8 @@ Notation is that of logistic_regression.py: genotypes are signed (times 1 for ca
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from pipeline.backend.arrays import array_module
@@ -12,8 +14,36 @@ from pipeline.kernels.genotypes import Array
 from pipeline.kernels.logistic_design import NullModel
 
 
-def gradient_and_information(signed: Array, mask: Array, null: NullModel, points: Array, *, firth: bool) -> tuple[Array, Array]:
-    """Gradient `float64[v, k + 1]` of the log likelihood (`firth`: the penalized one) and information X'WX `float64[v, k + 1, k + 1]`.
+@dataclass(frozen=True)
+class LikelihoodTerms:
+    """Of the log likelihood at v points."""
+
+    missed: Array
+    """`float64[v, n]`: probability of what a person is not; 0 where the genotype is missing, as the weights."""
+    weights: Array
+    """`float64[v, n]`."""
+    gradient: Array
+    """`float64[v, k + 1]`."""
+    information: Array
+    """`float64[v, k + 1, k + 1]`: X'WX."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Of v symmetric positive definite systems."""
+
+    solution: Array
+    """`float64[v, k, s]`; it means nothing where `least` is 0."""
+    last: Array
+    """`float64[v]`: the last pivot, what is left of the last variable's own entry when the others explain it."""
+    least: Array
+    """`float64[v]`: the least share of a pivot in its diagonal entry; 0 where the matrix is not positive definite."""
+    log_determinant: Array
+    """`float64[v]`."""
+
+
+def likelihood_terms(signed: Array, mask: Array, null: NullModel, points: Array) -> LikelihoodTerms:
+    """Gradient and information of the log likelihood.
 
     `signed: float64[v, n]` are centred genotypes times the signs, 0 where missing, as is `mask: float64[v, n]`, else 1;
     `points: float64[v, k + 1]` are coefficients of the basis and, last, of the genotype.
@@ -23,15 +53,21 @@ def gradient_and_information(signed: Array, mask: Array, null: NullModel, points
     margins = points[:, :columns] @ null.signed
     slopes = xp.ascontiguousarray(points[:, columns])
     missed, weights, weighted, own_gradient, own_information = _terms(margins, signed, mask, slopes)
-    information = xp.empty((len(signed), columns + 1, columns + 1))
+    gradient = xp.concatenate([missed @ null.signed.T, own_gradient[:, None]], axis=1)
+    return LikelihoodTerms(missed, weights, gradient, weighted_squares(weights, weighted, own_information, null))
+
+
+def weighted_squares(weights: Array, weighted: Array, own: Array, null: NullModel) -> Array:
+    """X'WX, `float64[v, k + 1, k + 1]`, from weights and weighted genotypes `float64[v, n]` and the genotypes' own entry `float64[v]`."""
+    xp = array_module(weights)
+    columns = len(null.basis)
+    squares = xp.empty((len(weights), columns + 1, columns + 1))
     first, second = xp.triu_indices(columns)
     pairs = sum(weights[:, people] @ products.T for people, products in null.pair_blocks())
-    information[:, first, second] = information[:, second, first] = pairs
-    information[:, columns, :columns] = information[:, :columns, columns] = weighted @ null.signed.T
-    information[:, columns, columns] = own_information
-    if firth:
-        own_gradient = _penalize(missed, weights, signed, null, information)
-    return xp.concatenate([missed @ null.signed.T, own_gradient[:, None]], axis=1), information
+    squares[:, first, second] = squares[:, second, first] = pairs
+    squares[:, columns, :columns] = squares[:, :columns, columns] = weighted @ null.signed.T
+    squares[:, columns, columns] = own
+    return squares
 
 
 def _terms(margins: Array, signed: Array, mask: Array, slopes: Array) -> tuple[Array, Array, Array, Array, Array]:
@@ -60,59 +96,28 @@ def terms_plain(margins: Array, signed: Array, mask: Array, slopes: Array) -> tu
     return missed, weights, weighted, xp.einsum("vn,vn->v", missed, signed), xp.einsum("vn,vn->v", weighted, signed)
 
 
-def _penalize(missed: Array, weights: Array, signed: Array, null: NullModel, information: Array) -> Array:
-    """Adds Firth's penalty to the missed probabilities, in place, and gives the genotype's own penalized gradient, `float64[v]`."""
-    xp = array_module(missed)
-    columns = len(null.basis)
-    inverse, _, _ = solve(information, xp.broadcast_to(xp.eye(columns + 1), information.shape))
-    first, second = xp.triu_indices(columns)
-    pairs = inverse[:, first, second] * xp.where(first == second, 1.0, 2.0)
-    leverages = xp.empty_like(missed)
-    for people, products in null.pair_blocks():
-        leverages[:, people] = pairs @ products
-    cross = 2 * inverse[:, columns, :columns] @ null.signed
-    own = xp.ascontiguousarray(inverse[:, columns, columns])
-    if xp is np:
-        from pipeline.kernels.compiled.logistic import penalize
-
-        gradient = np.empty(len(missed))
-        penalize(missed, weights, signed, (leverages, cross, own), gradient)
-        return gradient
-    return penalize_plain(missed, weights, signed, leverages, cross, own)
-
-
-def penalize_plain(missed: Array, weights: Array, signed: Array, leverages: Array, cross: Array, own: Array) -> Array:
-    """What the compiled `penalize` computes, by array operations: on a GPU, and as its oracle."""
-    leverages = (leverages + signed * (cross + signed * own[:, None])) * weights
-    missed += leverages * (missed - 0.5)
-    return array_module(missed).einsum("vn,vn->v", missed, signed)
-
-
-def solve(matrices: Array, right: Array) -> tuple[Array, Array, Array]:
-    """Solutions `float64[v, k, s]` of symmetric positive definite systems `float64[v, k, k]`, by Cholesky.
-
-    Also the last pivot (what is left of the last variable's own entry when the others explain it), and the least share of a pivot in its
-    diagonal entry, `float64[v]` each; that is 0 where the matrix is not positive definite, and then the solution means nothing.
-    """
+def solve(matrices: Array, right: Array) -> Solved:
+    """Symmetric positive definite systems `float64[v, k, k]` with right sides `float64[v, k, s]`, by Cholesky."""
     if array_module(matrices) is np:
         from pipeline.kernels.compiled.logistic import solve_each
 
-        solution, last, least = np.array(right), np.empty(len(matrices)), np.empty(len(matrices))
-        solve_each(np.array(matrices), solution, last, least)
-        return solution, last, least
+        solution, last, least, determinant = np.array(right), *(np.empty(len(matrices)) for _ in range(3))
+        solve_each(np.array(matrices), solution, last, least, determinant)
+        return Solved(solution, last, least, determinant)
     return solve_plain(matrices, right)
 
 
-def solve_plain(matrices: Array, right: Array) -> tuple[Array, Array, Array]:
+def solve_plain(matrices: Array, right: Array) -> Solved:
     """What `solve` gives, by array operations for all systems side by side."""
     xp = array_module(matrices)
     size = matrices.shape[1]
     system = xp.concatenate([matrices, right], axis=2).transpose(1, 2, 0).copy()
-    least, last = xp.ones(len(matrices)), xp.zeros(len(matrices))
+    least, last, determinant = xp.ones(len(matrices)), xp.zeros(len(matrices)), xp.zeros(len(matrices))
     for row in range(size):
         last = system[row, row].copy()
         above = last > 0
         least = xp.where(above, xp.minimum(least, last / xp.where(above, matrices[:, row, row], 1.0)), 0.0)
+        determinant += xp.log(xp.where(above, last, 1.0))
         system[row, row:] /= xp.sqrt(xp.where(above, last, 1.0))
         system[row, row] = xp.where(above, system[row, row], 1.0)
         system[row + 1 :, row + 1 :] -= system[row, row + 1 : size][:, None] * system[row, row + 1 :]
@@ -120,4 +125,4 @@ def solve_plain(matrices: Array, right: Array) -> tuple[Array, Array, Array]:
     for row in range(size - 1, -1, -1):
         solution[row] /= system[row, row]
         solution[:row] -= system[:row, row][:, None] * solution[row]
-    return solution.transpose(2, 0, 1), last, least
+    return Solved(solution.transpose(2, 0, 1), last, least, determinant)

@@ -25,8 +25,11 @@ from pipeline.kernels import (
     linear_regression,
     linkage,
     linkage_pruning,
+    logistic_firth,
+    logistic_penalty,
     logistic_score,
     logistic_terms,
+    logistic_wald,
     p_values,
     randomized_pca,
     relationship,
@@ -132,14 +135,44 @@ def refitted(dosages: Any, method: Any) -> Any:
     return refit(dosages.astype(float)[:, BINARY.beside(dosages).people], BINARY.beside(dosages).null(0), method)
 
 
-def newton_terms(dosages: Any) -> Any:
+def centred(dosages: Any) -> tuple[Any, Any, Any, Any]:
+    """Signed genotypes, a mask, the null model, and points somewhere."""
     null = BINARY.beside(dosages).null(0)
-    genotypes, points = dosages.astype(float)[:, BINARY.beside(dosages).people], dosages[:, :5] * 0.1
-    return logistic_terms.gradient_and_information(genotypes * null.signs, genotypes * 0 + 1, null, points, firth=True)
+    genotypes = dosages.astype(float)[:, BINARY.beside(dosages).people]
+    return genotypes * null.signs, genotypes * 0 + 1, null, dosages[:, :5] * 0.1
 
 
-def penalized(missed: Any, *others: Any) -> Any:
-    return logistic_terms.penalize_plain(missed.copy(), *others)
+def newton_terms(dosages: Any) -> Any:
+    return logistic_terms.likelihood_terms(*centred(dosages))
+
+
+def squares(dosages: Any) -> Any:
+    signed, mask, null, _ = centred(dosages)
+    return logistic_terms.weighted_squares(mask, signed, signed[:, 0], null)
+
+
+def penalized(dosages: Any) -> Any:
+    return logistic_penalty.penalized_terms(*centred(dosages))
+
+
+def curved(dosages: Any) -> Any:
+    signed, mask, null, points = centred(dosages)
+    terms = logistic_penalty.penalized_terms(signed, mask, null, points)
+    return logistic_penalty.curvature(signed, null, terms, array_module(dosages).arange(len(dosages)))
+
+
+def started(dosages: Any) -> Any:
+    signed, _, null, _ = centred(dosages)
+    return logistic_wald.score_start(signed, null)
+
+
+def highest(dosages: Any, fit: Any) -> Any:
+    signed, mask, null, _ = centred(dosages)
+    return fit(signed, mask, null)
+
+
+def penalty(missed: Any, weights: Any, signed: Any, leverages: Any, cross: Any, own: Any) -> Any:
+    return logistic_penalty.penalize_plain(missed, weights, signed, (leverages, cross, own))
 
 
 def hwe(counts: Any, midp: bool) -> Any:
@@ -236,9 +269,17 @@ CASES = {
     "score_test": Case(score_tested, (CALLS,), 1e-9),
     "score_test_plain of dosages": Case(score_tested_dosages, (np.where(DOSAGES == 3, np.nan, DOSAGES * 0.9).astype(np.float32),), 1e-9),
     "refit": Case(refitted, (DOSAGES, "firth_fallback"), 1e-7),
-    "gradient_and_information": Case(newton_terms, (DOSAGES,), 1e-9),
+    "likelihood_terms": Case(newton_terms, (DOSAGES,), 1e-9),
+    "weighted_squares": Case(squares, (DOSAGES,), 1e-9),
+    "penalized_terms": Case(penalized, (DOSAGES[:20],), 1e-7),
+    "curvature": Case(curved, (DOSAGES[:20],), 1e-7),
+    "log_likelihood": Case(logistic_penalty.log_likelihood, (SQUARES[0] ** 2, SQUARES[1] ** 2)),
+    "log_likelihood_plain": Case(logistic_penalty.log_likelihood_plain, (SQUARES[0] ** 2, SQUARES[1] ** 2)),
+    "score_start": Case(started, (DOSAGES,), 1e-9),
+    "wald": Case(highest, (DOSAGES[:20], logistic_wald.wald), 1e-7),
+    "firth": Case(highest, (DOSAGES[:20], logistic_firth.firth), 1e-7),
     "terms_plain": Case(logistic_terms.terms_plain, (*SQUARES[:3], SQUARES[3, 0])),
-    "penalize_plain": Case(penalized, (*SQUARES[:5], SQUARES[5, 0])),
+    "penalize_plain": Case(penalty, (*SQUARES[:5], SQUARES[5, 0])),
     "solve": Case(logistic_terms.solve, (SQUARES @ SQUARES.transpose(0, 2, 1), SQUARES), 1e-7),
     "solve_plain": Case(logistic_terms.solve_plain, (SQUARES @ SQUARES.transpose(0, 2, 1), SQUARES), 1e-7),
     "z_test_p_values": Case(p_values.z_test_p_values, (T,), 1e-9),

@@ -16,6 +16,7 @@ from pipeline.kernels.compiled.logistic import exp_each
 from pipeline.kernels.genotype_block import CODES, GenotypeBlock
 from pipeline.kernels.genotypes import pack
 from pipeline.kernels.logistic_design import LogisticDesign
+from pipeline.kernels.logistic_penalty import log_likelihood_plain, penalize_plain
 from pipeline.kernels.logistic_regression import FIRTH, SCORE, WALD, Method, refit
 from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
 from pipeline.kernels.logistic_score import (
@@ -30,7 +31,7 @@ from pipeline.kernels.logistic_score import (
     score_test,
     score_test_plain,
 )
-from pipeline.kernels.logistic_terms import penalize_plain, solve, solve_plain, terms_plain
+from pipeline.kernels.logistic_terms import solve, solve_plain, terms_plain
 from tests.kernels.plink_files import DATA, REFERENCE, assert_printed, chromosomes, floats, half_digit, needs_data, read_bed, read_columns
 
 Floats = NDArray[np.float64]
@@ -168,7 +169,7 @@ def test_score_test__of_dosages_that_are_whole_is_that_of_calls(monkeypatch: pyt
 
 @pytest.mark.parametrize("shape", [(0, 5), (1, 1), (3, 7), (4, 64), (2, 1001)])
 def test_compiled_sweeps__are_the_plain_ones(shape: tuple[int, int]) -> None:
-    from pipeline.kernels.compiled.logistic import fill_terms, penalize
+    from pipeline.kernels.compiled.logistic import fill_terms, log_likelihood_each, penalize
 
     rng = np.random.default_rng(shape[1])
     margins, signed, leverages, cross = rng.normal(0, 3, (4, *shape))
@@ -181,10 +182,12 @@ def test_compiled_sweeps__are_the_plain_ones(shape: tuple[int, int]) -> None:
     fill_terms(margins, signed, mask, slopes, (weights, weighted, gradient, information))
     for ours, plain in zip((margins, weights, weighted, gradient, information), expected, strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-12, atol=1e-14)
-    plain_missed = margins.copy()
-    plain_gradient = penalize_plain(plain_missed, weights, signed, leverages, cross, own)
+    log_likelihood_each(margins, weights, gradient)
+    np.testing.assert_allclose(gradient, log_likelihood_plain(margins, weights), rtol=1e-12)
+    plain_missed, plain_leverages, plain_gradient = penalize_plain(margins, weights, signed, (leverages, cross, own))
     penalize(margins, weights, signed, (leverages, cross, own), gradient)
     np.testing.assert_allclose(margins, plain_missed, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(leverages, plain_leverages, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(gradient, plain_gradient, rtol=1e-11, atol=1e-12)
 
 
@@ -203,11 +206,12 @@ def test_solve__gives_solutions_pivots_and_what_is_singular() -> None:
     matrices[8, :, 3] = matrices[8, 3] = 2 * matrices[8, 1]
     matrices[8, 3, 3] = 4 * matrices[8, 1, 1] - 1
     for solver in (solve, solve_plain):
-        solution, last, least = solver(matrices, right)
-        np.testing.assert_allclose(solution[:7], np.linalg.solve(matrices[:7], right[:7]), rtol=1e-7)
-        np.testing.assert_allclose(last[:7], 1 / np.linalg.inv(matrices[:7])[:, -1, -1], rtol=1e-7)
-        assert (least > 1e-9).tolist() == [True] * 7 + [False] * 2
-    assert solve(matrices[:0], right[:0])[0].shape == (0, 5, 2)
+        found = solver(matrices, right)
+        np.testing.assert_allclose(found.solution[:7], np.linalg.solve(matrices[:7], right[:7]), rtol=1e-7)
+        np.testing.assert_allclose(found.last[:7], 1 / np.linalg.inv(matrices[:7])[:, -1, -1], rtol=1e-7)
+        np.testing.assert_allclose(found.log_determinant[:7], np.linalg.slogdet(matrices[:7])[1], rtol=1e-7)
+        assert (found.least > 1e-9).tolist() == [True] * 7 + [False] * 2
+    assert solve(matrices[:0], right[:0]).solution.shape == (0, 5, 2)
 
 
 def test_refit__does_not_depend_on_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +235,8 @@ def test_refit__by_array_operations_alone_is_the_compiled_one(monkeypatch: pytes
     methods: tuple[Method, ...] = ("firth_fallback", "firth")
     compiled = [refit(genotypes, design.null(1), method) for method in methods]
     # Nothing is NumPy's, so that all takes the GPU's way.
-    monkeypatch.setattr("pipeline.kernels.logistic_terms.np", None)
+    for module in ("logistic_terms", "logistic_penalty"):
+        monkeypatch.setattr(f"pipeline.kernels.{module}.np", None)
     for method, expected in zip(methods, compiled, strict=True):
         found = refit(genotypes, design.null(1), method)
         assert np.array_equal(found.test, expected.test)

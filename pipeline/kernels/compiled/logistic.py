@@ -97,8 +97,26 @@ def fill_terms(margins: Floats, signed: Floats, mask: Floats, slopes: Floats, fo
 
 
 @compiled
+def log_likelihood_each(missed: Floats, weights: Floats, out: Floats) -> None:
+    """What `log_likelihood_plain` gives, into `out`; a logarithm is taken where the product of many probabilities has become small."""
+    for v in range(missed.shape[0]):
+        total, product = 0.0, 1.0
+        for i in range(missed.shape[1]):
+            if missed[v, i] > 0:
+                hit = weights[v, i] / missed[v, i]
+                if hit < 1e-100:
+                    total += np.log(hit)
+                else:
+                    product *= hit
+                if product < 1e-100:
+                    total += np.log(product)
+                    product = 1.0
+        out[v] = total + np.log(product)
+
+
+@compiled
 def penalize(missed: Floats, weights: Floats, signed: Floats, hat: Any, gradient: Floats) -> None:
-    """What `penalize_plain` gives: the missed probabilities are changed in place; `hat` are its last three arguments."""
+    """What `penalize_plain` gives, missed probabilities and leverages in place; `hat` are its last three arguments."""
     leverages, cross, own = hat
     for v in range(missed.shape[0]):
         share, weight, genotype, leverage, other = missed[v], weights[v], signed[v], leverages[v], cross[v]
@@ -106,6 +124,7 @@ def penalize(missed: Floats, weights: Floats, signed: Floats, hat: Any, gradient
         for i in range(len(share)):
             h = (leverage[i] + genotype[i] * (other[i] + genotype[i] * square)) * weight[i]
             share[i] += h * (share[i] - 0.5)
+            leverage[i] = h
         gradient[v] = _dot(share, genotype)
 
 
@@ -144,14 +163,17 @@ def _forward(a: Floats, b: Floats) -> None:
 
 
 @compiled
-def solve_each(matrices: Floats, right: Floats, last: Floats, least: Floats) -> None:
-    """Solutions in place of `right: float64[v, k, s]`, the last pivots, and the least share of a pivot in its diagonal entry.
+def solve_each(matrices: Floats, right: Floats, last: Floats, least: Floats, determinant: Floats) -> None:
+    """Solutions in place of `right: float64[v, k, s]`, and what else `Solved` has.
 
     The matrices `float64[v, k, k]` are overwritten.
     """
     for v in range(matrices.shape[0]):
         a, b = matrices[v], right[v]
         least[v], last[v] = _decompose(a)
+        determinant[v] = 0.0
+        for row in range(len(a)):
+            determinant[v] += 2 * np.log(a[row, row])
         _forward(a, b)
         for row in range(len(a) - 1, -1, -1):
             b[row] /= a[row, row]

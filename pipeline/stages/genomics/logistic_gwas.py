@@ -19,7 +19,7 @@ from pipeline.stages.genomics._scan import Scan
 from pipeline.stages.genomics._sheet import Sheet
 
 
-class LogisticGwas(Scan, name="logistic_gwas", version=1):
+class LogisticGwas(Scan, name="logistic_gwas", version=2):
     """Test every variant for an effect on each binary trait, by logistic regression with covariates and intercept.
 
     A trait is 0 and 1, 1 and 2 (case), or true and false. beta is the log odds ratio for one more ALT allele, statistic is z. Every variant

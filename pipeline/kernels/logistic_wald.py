@@ -1,0 +1,95 @@
+"""The maximum of the likelihood of a logistic regression, for many variants side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from pipeline.backend.arrays import array_module
+from pipeline.kernels.genotypes import Array
+from pipeline.kernels.logistic_design import CONVERGED, MOST_STEPS, NullModel
+from pipeline.kernels.logistic_terms import likelihood_terms, solve
+
+_LARGEST_STEP = 3.0
+_OVERSHOT = -0.5
+_LEAST_LEFT, _SINGULAR = 1e-9, 1e-12
+
+
+@dataclass
+class _Search:
+    """Where Newton's method stands for v variants: the point taken last, the step to try from it, and the gain that step promised."""
+
+    variant: Array
+    """`int64[v]`: their places."""
+    signed: Array
+    """`float64[v, n]`: centred genotypes times the signs."""
+    mask: Array
+    """`float64[v, n]`."""
+    largest: Array
+    """`float64[v]`: the largest step of the genotype's coefficient."""
+    taken: Array
+    """`float64[v, k + 1]`."""
+    step: Array
+    """`float64[v, k + 1]`."""
+    promised: Array
+    """`float64[v]`."""
+
+    def advanced(self, gradient: Array, newton: Array, gain: Array, overshot: Array) -> _Search:
+        """From the point tried: Newton's step, or back where the slope along the step has turned too far."""
+        xp = array_module(gradient)
+        slope = (gradient * self.step).sum(axis=1)
+        back = xp.clip(self.promised / xp.where(overshot, self.promised - slope, 1.0), 0.1, 0.5)
+        ahead = xp.minimum(1.0, self.largest / xp.maximum(abs(newton[:, -1]), 1e-100))
+        return replace(
+            self,
+            taken=xp.where(overshot[:, None], self.taken, self.taken + self.step),
+            step=xp.where(overshot[:, None], back[:, None] * self.step, ahead[:, None] * newton),
+            promised=xp.where(overshot, back * self.promised, ahead * gain),
+        )
+
+    def kept(self, stay: Array) -> _Search:
+        """Some of the variants."""
+        if bool(stay.all()):
+            return self
+        return _Search(*(getattr(self, field.name)[stay] for field in fields(self)))
+
+
+def score_start(centred: Array, null: NullModel) -> Array:
+    """One step of the score test from the null model, as if no genotype were missing: `float64[v, k + 1]`."""
+    xp = null.xp
+    products = (centred * null.weights) @ (null.whitening @ null.basis).T
+    own = (centred**2) @ null.weights
+    largest = _largest(centred)
+    score = centred @ null.residuals
+    beta = xp.clip(score / xp.maximum(own - (products**2).sum(axis=1), _LEAST_LEFT * own + 1e-100), -largest, largest)
+    return xp.concatenate([null.coefficients - beta[:, None] * (products @ null.whitening), beta[:, None]], axis=1)
+
+
+def wald(centred: Array, mask: Array, null: NullModel) -> tuple[Array, Array]:
+    """Beta and its standard error, `float64[v]` each, NaN where there is no finite maximum; a variant is left as soon as it has one.
+
+    `centred: float64[v, n]` are genotypes, 0 where missing, as is `mask: float64[v, n]`, else 1.
+    """
+    xp = null.xp
+    beta, error = xp.full(len(centred), xp.nan), xp.full(len(centred), xp.nan)
+    start, variants = score_start(centred, null), xp.arange(len(centred))
+    search = _Search(variants, centred * null.signs, mask, _largest(centred), start, xp.zeros_like(start), xp.zeros(len(centred)))
+    for _ in range(MOST_STEPS):
+        if not len(search.variant):
+            break
+        tried = search.taken + search.step
+        terms = likelihood_terms(search.signed, search.mask, null, tried)
+        gradient = terms.gradient
+        solved = solve(terms.information, gradient[:, :, None])
+        step, regular = solved.solution[:, :, 0], solved.least > _SINGULAR
+        gain = (gradient * step).sum(axis=1)
+        overshot = (gradient * search.step).sum(axis=1) < _OVERSHOT * search.promised
+        done = regular & ~overshot & (gain < CONVERGED)
+        beta[search.variant[done]] = (tried + step)[done, -1]
+        error[search.variant[done]] = solved.last[done] ** -0.5
+        search = search.advanced(gradient, step, gain, overshot).kept((regular | overshot) & ~done)
+    return beta, error
+
+
+def _largest(centred: Array) -> Array:
+    """The largest step of each genotype's coefficient, `float64[v]`."""
+    return _LARGEST_STEP / array_module(centred).maximum(abs(centred).max(axis=1), 1e-100)
