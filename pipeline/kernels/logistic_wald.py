@@ -1,4 +1,9 @@
-"""The maximum of the likelihood of a logistic regression, for many variants side by side."""
+"""The maximum of the likelihood of a logistic regression for many variants side by side, and where there is none: separation.
+
+A maximum is reached where Newton's step promises next to nothing and moves nobody's log odds. Where variant and covariates separate cases
+from controls, the likelihood rises for ever: a step promises less and less and still moves somebody's log odds by about 1 (Albert &
+Anderson 1984, Biometrika 71:1-10, on when a maximum exists), and such a variant has no estimate.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,9 @@ from pipeline.kernels.logistic_terms import likelihood_terms, solve
 _LARGEST_STEP = 3.0
 _OVERSHOT = -0.5
 _LEAST_LEFT, _SINGULAR = 1e-9, 1e-12
+# A step that promises less than this and moves somebody's log odds by more moves people who all are what they are fitted to be: one of
+# the others among them would have a share of one in the gradient.
+_SETTLED, _MOVED = 1e-6, 0.1
 
 
 @dataclass
@@ -52,6 +60,12 @@ class _Search:
             return self
         return _Search(*(getattr(self, field.name)[stay] for field in fields(self)))
 
+    def moves(self, rows: Array, step: Array, null: NullModel) -> Array:
+        """The most that a step moves anybody's log odds, `float64[r]`, for some of the variants; NaN for one that has no end."""
+        step = step[rows]
+        moved = step[:, :-1] @ null.signed + self.signed[rows] * step[:, -1:]
+        return abs(moved * self.mask[rows]).max(axis=1)
+
 
 def score_start(centred: Array, null: NullModel) -> Array:
     """One step of the score test from the null model, as if no genotype were missing: `float64[v, k + 1]`."""
@@ -83,10 +97,13 @@ def wald(centred: Array, mask: Array, null: NullModel) -> tuple[Array, Array]:
         step, regular = solved.solution[:, :, 0], solved.least > _SINGULAR
         gain = (gradient * step).sum(axis=1)
         overshot = (gradient * search.step).sum(axis=1) < _OVERSHOT * search.promised
-        done = regular & ~overshot & (gain < CONVERGED)
+        settled = xp.nonzero(regular & ~overshot & (gain < _SETTLED))[0]
+        separated = xp.zeros(len(gain), bool)
+        separated[settled] = ~(search.moves(settled, step, null) < _MOVED)
+        done = regular & ~overshot & (gain < CONVERGED) & ~separated
         beta[search.variant[done]] = (tried + step)[done, -1]
         error[search.variant[done]] = solved.last[done] ** -0.5
-        search = search.advanced(gradient, step, gain, overshot).kept((regular | overshot) & ~done)
+        search = search.advanced(gradient, step, gain, overshot).kept((regular | overshot) & ~done & ~separated)
     return beta, error
 
 

@@ -1,4 +1,4 @@
-"""Logistic scans beside solvers that take their time: a search from many starts."""
+"""Logistic scans beside solvers that take their time: a search from many starts, and a linear program that finds separation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import pack
 from pipeline.kernels.logistic_design import LogisticDesign
-from pipeline.kernels.logistic_regression import Method
+from pipeline.kernels.logistic_regression import FIRTH, WALD, Method
 from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
-from pipeline.kernels.logistic_score import COLLINEAR, FINE, MONOMORPHIC
+from pipeline.kernels.logistic_score import COLLINEAR, FINE, MONOMORPHIC, SEPARATED
 
 Floats = NDArray[np.float64]
 PEOPLE = 500
@@ -91,6 +91,14 @@ def slow_firth(columns: Floats, trait: Floats) -> list[Solution]:
     return sorted(maxima, reverse=True)
 
 
+def separated(columns: Floats, trait: Floats) -> bool:
+    """Whether some direction of the coefficients lowers nobody's odds of what he is and raises somebody's (Konis 2007)."""
+    signed = columns * (2 * trait - 1)[:, None]
+    scaled = signed / abs(signed).max(axis=0)
+    best = linprog(-scaled.sum(axis=0), A_ub=-scaled, b_ub=np.zeros(len(scaled)), bounds=(-1, 1))
+    return bool(-best.fun > 1e-6)
+
+
 COHORTS = pytest.mark.parametrize(
     ("cases", "strength", "missing"), [(12, 0.3, 0.0), (15, 2.5, 0.0), (25, 0.3, 0.05)], ids=["few", "explained", "missing"]
 )
@@ -113,3 +121,21 @@ def test_firth__reaches_the_highest_maximum_that_a_slow_search_finds(cases: int,
         assert error < 2e-5
     assert reasons.count(FINE) > 70
     assert (two_maxima > 2) == (strength > 1)
+
+
+@COHORTS
+def test_wald__is_null_exactly_where_a_linear_program_finds_separation(cases: int, strength: float, missing: float) -> None:
+    data = cohort(cases, strength, missing)
+    found, fallback = data.scan("wald"), data.scan("firth_fallback")
+    tested = np.isin(found.reason, [FINE, SEPARATED])
+    expected = [separated(*data.columns(variant)) for variant in np.flatnonzero(tested)]
+    assert 5 < sum(expected) < len(expected) - 5
+    assert (found.reason[tested] == SEPARATED).tolist() == expected
+    assert (fallback.test[tested] == FIRTH).tolist() == expected
+    assert (fallback.reason[tested] == FINE).all()
+    for variant in np.flatnonzero(found.reason == FINE):
+        columns, trait = data.columns(variant)
+        fit = sm.GLM(trait, columns, family=sm.families.Binomial()).fit(tol=1e-13, maxiter=200)
+        assert fallback.test[variant] == WALD
+        assert abs(found.beta[variant] - fit.params[-1]) < 1e-5 * fit.bse[-1]
+        assert found.standard_error[variant] == pytest.approx(fit.bse[-1], rel=1e-5)
