@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -14,6 +15,8 @@ from pipeline.clusters.on_this_machine import HOST, QUIET, OwnWorkers, client_of
 
 # In our own process Dask would look around a hundred times a second, and XGBoost's threads stand still meanwhile.
 CALM = {"distributed.worker.profile.interval": "200ms", "distributed.admin.tick.interval": "200ms"}
+# How long closing waits for a task that has begun, of a run that was interrupted or failed; Dask would wait up to half a minute.
+CLOSE_S = 1.5
 
 
 class LocalKeys(OwnWorkers):
@@ -47,7 +50,8 @@ class Local(LocalKeys, ClusterKind):
         # One GPU takes one task at a time: several would share its memory with nothing between them.
         threads = self.threads or (1 if backend == "gpu" else cores())
         with config.set(CALM):
-            return LocalCluster(processes=False, n_workers=1, threads_per_worker=threads, silence_logs=QUIET, **self.common_options())
+            options = {"n_workers": 1, "threads_per_worker": threads, "silence_logs": QUIET, **self.common_options()}
+            return _prompt(LocalCluster(processes=False, **options))
 
     def _processes(self, workers: int) -> Any:
         from distributed import LocalCluster
@@ -56,4 +60,11 @@ class Local(LocalKeys, ClusterKind):
         environment = worker_threads(threads)
         options = {**self.common_options(), "host": HOST, "env": environment, "silence_logs": QUIET}
         with interrupts_held(), started_with(environment):
-            return LocalCluster(processes=True, n_workers=workers, threads_per_worker=threads, **options)
+            return _prompt(LocalCluster(processes=True, n_workers=workers, threads_per_worker=threads, **options))
+
+
+def _prompt(cluster: Any) -> Any:
+    """The cluster, whose workers (or the nannies of their processes) wait for `CLOSE_S` at most when they are closed."""
+    for worker in cluster.workers.values():
+        worker.close = partial(worker.close, timeout=CLOSE_S)
+    return cluster

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import Any, Literal, Protocol
 
 from pipeline.running.progress import Progress
+from pipeline.tables.rounds import Round
+
+PAUSE_S = 1.0  # between two lines of a task's rounds
 
 Mode = Literal["live", "plain", "json", "quiet"]
 
@@ -39,10 +43,11 @@ class Quiet:
 
 
 class Plain:
-    """One line when a stage is done."""
+    """One line when a stage is done, and one for a new round of a task that says its rounds, a second apart at least."""
 
     def __init__(self) -> None:
         self.done: set[str] = set()
+        self.rounds: dict[str, tuple[float, Round]] = {}  # when a stage's last round was said, and which
 
     def started(self, run: str, place: str, dashboard: str | None, stages: list[str]) -> None:
         """The run's name, its place and the dashboard's address."""
@@ -51,7 +56,12 @@ class Plain:
             _say(f"dashboard {dashboard}")
 
     def progress(self, progress: Progress) -> None:
-        """A line for each stage that is newly done."""
+        """A line for each stage that is newly done or has come to another round."""
+        for stage, last in progress.rounds.items():
+            before = self.rounds.get(stage)
+            if before is None or (before[1] != last and time.monotonic() >= before[0] + PAUSE_S):
+                self.rounds[stage] = (time.monotonic(), last)
+                _say(f"  {stage}: {last}")
         for stage in progress.finished:
             if stage not in self.done:
                 self.done.add(stage)
@@ -68,13 +78,18 @@ class Events:
 
     def __init__(self) -> None:
         self.last: dict[str, tuple[int, int]] = {}
+        self.rounds: dict[str, Round] = {}
 
     def started(self, run: str, place: str, dashboard: str | None, stages: list[str]) -> None:
         """The event `started`."""
         _say(json.dumps({"event": "started", "run": run, "place": place, "dashboard": dashboard, "stages": stages}))
 
     def progress(self, progress: Progress) -> None:
-        """An event `stage` for every stage whose counts have changed."""
+        """An event `stage` for every stage whose counts have changed, an event `round` for every one that has come to another round."""
+        for stage, last in progress.rounds.items():
+            if self.rounds.get(stage) != last:
+                self.rounds[stage] = last
+                _say(json.dumps({"event": "round", "stage": stage, "round": last.at, "rounds": last.of, **last.figures}))
         for stage, (done, total) in progress.tasks.items():
             if self.last.get(stage) != (done, total):
                 self.last[stage] = (done, total)
@@ -93,7 +108,8 @@ class Live:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
         from rich.progress import Progress as Bars
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[seconds]:.2f} s"))
+        fields = (TextColumn("{task.fields[seconds]:.2f} s"), TextColumn("{task.fields[round]}"))
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *fields)
         self.bars = Bars(*columns)
         self.tasks: dict[str, Any] = {}
 
@@ -108,8 +124,9 @@ class Live:
         """Move the bars."""
         for stage, (done, total) in progress.tasks.items():
             if stage not in self.tasks:
-                self.tasks[stage] = self.bars.add_task(stage, total=total, seconds=0.0)
-            self.bars.update(self.tasks[stage], completed=min(done, total), total=total, seconds=progress.seconds.get(stage, 0))
+                self.tasks[stage] = self.bars.add_task(stage, total=total, seconds=0.0, round="")
+            seconds, last = progress.seconds.get(stage, 0), str(progress.rounds.get(stage, ""))
+            self.bars.update(self.tasks[stage], completed=min(done, total), total=total, seconds=seconds, round=last)
 
     def finished(self, summary: dict[str, Any]) -> None:
         """The bars' last state, then the result's place and its main figures."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from pipeline.tables.rounds import Round, last_rounds
 from pipeline.tables.session import key_prefix
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Per stage the tasks done and submitted, and the seconds that they computed so far."""
+    """Per stage the tasks done and submitted, the seconds that they computed so far, and the last round of one that says its rounds."""
 
     tasks: Mapping[str, tuple[int, int]]
     seconds: Mapping[str, float]
+    rounds: Mapping[str, Round] = field(default_factory=dict)
 
     @property
     def finished(self) -> list[str]:
@@ -24,12 +26,13 @@ class Progress:
 
 def progress_of(client: Any, stages: Iterable[str]) -> Progress:
     """The progress of these stages, in one question to the scheduler."""
-    seen = client.run_on_scheduler(scheduler_state, sorted(stages))
-    return Progress({stage: (done, done + left) for stage, (done, left, _) in seen.items()}, {name: v[2] for name, v in seen.items()})
+    seen, rounds = client.run_on_scheduler(scheduler_state, sorted(stages))
+    tasks = {stage: (done, done + left) for stage, (done, left, _) in seen.items()}
+    return Progress(tasks, {stage: of[2] for stage, of in seen.items()}, {stage: Round(**said) for stage, said in rounds.items()})
 
 
-def scheduler_state(stages: list[str], dask_scheduler: Any) -> dict[str, tuple[int, int, float]]:
-    """On the scheduler: per stage the tasks done, those still to do, and the seconds that its tasks computed."""
+def scheduler_state(stages: list[str], dask_scheduler: Any) -> tuple[dict[str, tuple[int, int, float]], dict[str, dict[str, Any]]]:
+    """On the scheduler: per stage the tasks done, those still to do, and the seconds that its tasks computed; and the rounds at work."""
     from dask.utils import key_split
 
     found = {}
@@ -40,4 +43,4 @@ def scheduler_state(stages: list[str], dask_scheduler: Any) -> dict[str, tuple[i
             continue
         left = sum(prefix.states.get(state, 0) for state in ("waiting", "queued", "no-worker", "processing"))
         found[stage] = (int(prefix.state_counts.get("memory", 0)), int(left), float(prefix.all_durations["compute"]))
-    return found
+    return found, last_rounds(stages, dask_scheduler)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._training_rows import TrainingRows
 from pipeline.tables.part import Part
+from pipeline.tables.rounds import Round, Rounds
 
 HELD_BYTES = 256 << 20  # features up to this size are converted once, not once a pass
 
@@ -48,7 +49,8 @@ def grown(learning: Trees, rows: TrainingRows, names: list[str]) -> Any:
     if stage.early_stopping_rounds:
         validation = _data_iter(xgb, _passes(learning, rows, "validation"), weigh, about)
         watched = [(xgb.QuantileDMatrix(validation, ref=train, **options), "validation")]
-    return xgb.train(native(learning), train, stage.rounds, evals=watched, callbacks=stopping(learning), verbose_eval=False)
+    callbacks = [*stopping(learning), _telling(xgb, learning)]
+    return xgb.train(native(learning), train, stage.rounds, evals=watched, callbacks=callbacks, verbose_eval=False)
 
 
 def native(learning: Trees) -> dict[str, Any]:
@@ -60,6 +62,19 @@ def stopping(learning: Trees) -> list[Any]:
     """XGBoost's early stopping where it is asked for; the booster is cut after its best round, so that it predicts what is published."""
     rounds = learning.stage.early_stopping_rounds
     return [import_xgboost(lean=learning.lean).callback.EarlyStopping(rounds=rounds, save_best=True)] if rounds else []
+
+
+def _telling(xgb: Any, learning: Trees) -> Any:
+    """XGBoost's callback that says every round, with its validation metric, and ends training where the run is given up."""
+    rounds = Rounds(learning.name)
+
+    def after_iteration(_self: Any, _model: Any, epoch: int, evals_log: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Say the round; False, for training goes on."""
+        figures = {f"{split} {name}": float(values[-1]) for split, of in evals_log.items() for name, values in of.items()}
+        rounds.done(Round(epoch + 1, learning.stage.rounds, figures))
+        return False
+
+    return type("Telling", (xgb.callback.TrainingCallback,), {"after_iteration": after_iteration})()
 
 
 def _passes(learning: Trees, rows: TrainingRows, split: str) -> Batches:

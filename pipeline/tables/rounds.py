@@ -1,0 +1,71 @@
+"""What a long task says of itself while it works, round by round, and how it learns that nobody waits for it any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pipeline.errors import RunError
+
+TOPIC = "pipeline-rounds-"  # and the stage: where Dask's scheduler keeps what its tasks said last
+PAUSE_S = 0.25  # between two things that a task says
+
+
+@dataclass(frozen=True)
+class Round:
+    """How far a task has come: round `at` of `of`, and the figures of that round by name."""
+
+    at: int
+    of: int
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        shown = [f"{name} {value:.4g}" for name, value in self.figures.items()]
+        return ", ".join([f"round {self.at} of {self.of}", *shown])
+
+
+class Rounds:
+    """The rounds of one task of a stage. Outside of a Dask worker (a test, a plan) nobody listens, and nobody can give the task up."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage, self.next = stage, 0.0
+
+    def done(self, last: Round) -> None:
+        """Say that a round is done, a few times a second at most. Raises RunError as `go_on` does."""
+        self.go_on()
+        now, worker = time.monotonic(), _worker()
+        if worker is not None and now >= self.next:
+            self.next = now + PAUSE_S
+            worker.log_event(TOPIC + self.stage, {"key": str(worker.get_current_task()), **asdict(last)})
+
+    def go_on(self) -> None:
+        """Raise RunError where the run has given this task up: Dask cannot end a task that has begun."""
+        worker = _worker()
+        if worker is None:
+            return
+        task = worker.state.tasks.get(worker.get_current_task())
+        if task is None or task.state == "cancelled":
+            raise RunError("its run was interrupted", stage=self.stage)
+
+
+def last_rounds(stages: list[str], scheduler: Any) -> dict[str, dict[str, Any]]:
+    """On the scheduler: what tasks of these stages that are at work said last."""
+    found = {}
+    for stage in stages:
+        for _, said in scheduler.get_events(TOPIC + stage)[-1:]:
+            task = scheduler.tasks.get(said["key"])
+            if task is not None and task.state == "processing":
+                found[stage] = {name: said[name] for name in ("at", "of", "figures")}
+    return found
+
+
+def _worker() -> Any:
+    """The Dask worker whose task this thread runs; None where it runs none."""
+    from distributed import get_worker
+
+    try:
+        return get_worker()
+    except ValueError:
+        return None
