@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pipeline.errors import RunError
+from pipeline.tables.session import this_worker
 
 TOPIC = "pipeline-rounds-"  # and the stage: where Dask's scheduler keeps what its tasks said last
 PAUSE_S = 0.25  # between two things that a task says
@@ -35,14 +36,14 @@ class Rounds:
     def done(self, last: Round) -> None:
         """Say that a round is done, a few times a second at most. Raises RunError as `go_on` does."""
         self.go_on()
-        now, worker = time.monotonic(), _worker()
+        now, worker = time.monotonic(), this_worker()
         if worker is not None and now >= self.next:
             self.next = now + PAUSE_S
             worker.log_event(TOPIC + self.stage, {"key": str(worker.get_current_task()), **asdict(last)})
 
     def go_on(self) -> None:
         """Raise RunError where the run has given this task up: Dask cannot end a task that has begun."""
-        worker = _worker()
+        worker = this_worker()
         if worker is None:
             return
         task = worker.state.tasks.get(worker.get_current_task())
@@ -59,13 +60,3 @@ def last_rounds(stages: list[str], scheduler: Any) -> dict[str, dict[str, Any]]:
             if task is not None and task.state == "processing":
                 found[stage] = {name: said[name] for name in ("at", "of", "figures")}
     return found
-
-
-def _worker() -> Any:
-    """The Dask worker whose task this thread runs; None where it runs none."""
-    from distributed import get_worker
-
-    try:
-        return get_worker()
-    except ValueError:
-        return None

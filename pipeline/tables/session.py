@@ -136,6 +136,16 @@ def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
         raise RunError(f"{type(error).__name__}: {error}", stage=stage) from error
 
 
+def this_worker() -> Any:
+    """The Dask worker whose task this thread runs; None where it runs none."""
+    from distributed import get_worker
+
+    try:
+        return get_worker()
+    except ValueError:
+        return None
+
+
 def register_with_dask() -> None:
     """Tell Dask the size and the wire form of parts and frames: without both a worker at its memory limit dies instead of spilling."""
     from dask.sizeof import sizeof

@@ -42,7 +42,7 @@ def works_for_ever(stage: str) -> None:
 @pytest.mark.process
 def test_a_long_task__shows_its_rounds_and_ends_when_it_is_given_up(cluster: Cluster) -> None:
     session, waiting = cluster.session(), Waiting(cluster.client)
-    waiting.add("work", [session.submit(works_for_ever, "endless", stage="endless")], lambda values: None)
+    waiting.add("work", [session.submit(works_for_ever, "endless", stage="endless")], [].append)
     seen = list[Progress]()
 
     def look() -> None:
