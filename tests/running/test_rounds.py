@@ -42,18 +42,18 @@ def works_for_ever(stage: str) -> None:
 @pytest.mark.process
 def test_a_long_task__shows_its_rounds_and_ends_when_it_is_given_up(cluster: Cluster) -> None:
     session, waiting = cluster.session(), Waiting(cluster.client)
-    waiting.add("work", [session.submit(works_for_ever, "endless", stage="endless")], [].append)
+    waiting.add("work", [session.submit(works_for_ever, "endless", stage="endless")], list[Any]().append)
     seen = list[Progress]()
 
     def look() -> None:
-        """End the wait, as Ctrl-C does, when two rounds were seen."""
+        """End the wait when two rounds were seen."""
         progress = progress_of(cluster.client, session.submitted)
         seen.extend([progress] if progress.rounds else [])
         if len({progress.rounds["endless"].at for progress in seen}) > 1:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("as Ctrl-C does")
 
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt, match="as Ctrl-C does"):
             waiting.wait(look)
         assert str(seen[0].rounds["endless"]).endswith("of 1000000000, validation rmse 0.5")
         waiting.cancel()
