@@ -18,6 +18,7 @@ from pipeline.backend.engines import refusals
 from pipeline.errors import InputError, JobError, PipelineError, Problem, near
 from pipeline.job.spec import Input, Job, Output, StageSpec
 from pipeline.job.yaml_tree import Place
+from pipeline.plan.explain import explained
 from pipeline.plan.fingerprints import Fingerprints
 from pipeline.plan.lineage import Lineage
 from pipeline.plan.unchanged import Stamps, stamps_of
@@ -61,20 +62,8 @@ class Plan:
         return next((f"{place.within(self.job.path)}: {section}" for section, place in places.items()), "")
 
     def explain(self) -> str:
-        """The plan as text: every table's columns, rows where known, and who reads it."""
-        lines = [
-            f"job {self.job.name}: {len(self.inputs)} inputs, {len(self.stages)} stages, {len(self.job.outputs)} outputs, on {self.backend}"
-        ]
-        for name, schema in self.inputs.items():
-            rows = self.rows[name]
-            known = f"{rows:,} rows, about {_megabytes(schema, rows)}" if rows is not None else "rows known once read"
-            lines += [f"input {name} ({self.job.inputs[name].format}): {known}", f"    {schema}"]
-        for stage in self.stages:
-            sources = ", ".join(stage.spec.inputs.values())
-            lines.append(f"stage {stage.spec.name}: {stage.spec.use} of {sources}, to run")
-            lines += [f"    {table}: {schema}" for table, schema in stage.gives.items()]
-        lines += [f"output {name}: {output.table}" for name, output in self.job.outputs.items()]
-        return "\n".join(lines)
+        """The plan as text: inputs and outputs whole, and what every stage makes new, changes and drops."""
+        return explained(self)
 
 
 class Planner:
@@ -235,9 +224,3 @@ def _words(value: Any) -> set[str]:
         items = [*value, *value.values()] if isinstance(value, Mapping) else value
         return {word for item in items for word in _words(item)}
     return {value.removeprefix("-")} if isinstance(value, str) else set()
-
-
-def _megabytes(schema: Schema, rows: int | None) -> str:
-    """A guess at a table's size in memory: fixed-width columns by their width, texts at 16 bytes."""
-    widths = [8 if dtype.is_numeric() or dtype.is_temporal() else 1 if dtype == pl.Boolean else 16 for dtype in schema.columns.dtypes()]
-    return f"{sum(widths) * (rows or 0) / 2**20:,.1f} MB"

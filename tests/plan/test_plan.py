@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -176,9 +175,3 @@ def test_fingerprints__change_with_what_counts_and_not_otherwise(small: Path) ->
     stat = (small / "sheet.csv").stat()
     os.utime(small / "sheet.csv", ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     assert changed() == {"sheet", "people", "older", "gwas"}
-
-
-def test_explain__says_every_table_its_columns_and_rows(tables: Path) -> None:
-    text = planned(tables, "{use: derive, from: left, as: more, columns: {double: x * 2}}").explain()
-    assert re.search(r"input left \(parquet\): 4 rows, about \d+\.\d MB\n    id Int64, text String, x Float64, y Int64, flag Boolean", text)
-    assert re.search(r"stage more: derive of left.*\n    more: .*double Float64", text)

@@ -1,0 +1,67 @@
+"""A plan as text: inputs whole, and of every stage's tables what is new, changed and dropped against the table it works on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from pipeline.tables.part import Schema
+
+if TYPE_CHECKING:
+    from pipeline.plan.plan import Plan, PlannedStage
+
+
+def explained(plan: Plan) -> str:
+    """Every input's columns and rows where they are known, what each stage changes, and the outputs with their columns."""
+    counted = f"{len(plan.inputs)} inputs, {len(plan.stages)} stages, {len(plan.job.outputs)} outputs"
+    lines = [f"job {plan.job.name}: {counted}, on {plan.backend}"]
+    for name, schema in plan.inputs.items():
+        rows = plan.rows[name]
+        known = f"{rows:,} rows, about {_megabytes(schema, rows)}" if rows is not None else "rows known once read"
+        lines += [f"input {name} ({plan.job.inputs[name].format}): {known}", f"    {schema}"]
+    for stage in plan.stages:
+        lines += [f"stage {stage.spec.name}: {stage.spec.use} of {', '.join(stage.spec.inputs.values())}, to run", *_stage(stage)]
+    for name, output in plan.job.outputs.items():
+        schema = plan.tables[output.table]
+        columns = schema.columns if output.columns is None else {column: schema.columns[column] for column in output.columns}
+        lines += [f"output {name}: {output.table}", f"    {Schema(pl.Schema(columns), schema.arrays)}"]
+    return "\n".join(lines)
+
+
+def _stage(stage: PlannedStage) -> list[str]:
+    """The tables that a stage gives: its own against the first table it reads that it has columns of, others whole."""
+    lines = []
+    for table, schema in stage.gives.items():
+        shared = [role for role, read in stage.reads.items() if _words(read).keys() & _words(schema).keys()]
+        if table == stage.spec.name and shared:
+            lines += changes(stage.spec.inputs[shared[0]], stage.reads[shared[0]], schema)
+        else:
+            lines.append(f"{table}: {schema}")
+    return [f"    {line}" for line in lines]
+
+
+def changes(table: str, before: Schema, after: Schema) -> list[str]:
+    """What is new, changed and dropped against a table, a line each where there is any, and how many columns are as they were."""
+    old, new = _words(before), _words(after)
+    found = {
+        "new": [f"{name} {word}" for name, word in new.items() if name not in old],
+        "changed": [f"{name} {old[name]} -> {word}" for name, word in new.items() if name in old and old[name] != word],
+        "dropped": [name for name in old if name not in new],
+    }
+    lines = [f"{what}: {', '.join(names)}" for what, names in found.items() if names]
+    same = sum(old.get(name) == word for name, word in new.items())
+    return [*lines, f"as in {table}: {same} column{'s' if same != 1 else ''}" if lines else f"columns as in {table}"]
+
+
+def _words(schema: Schema) -> Mapping[str, str]:
+    """Every column and array by name, and its type in words."""
+    arrays = {name: str(Schema(pl.Schema(), {name: axis})).removeprefix(name) for name, axis in schema.arrays.items()}
+    return {**{name: str(dtype) for name, dtype in schema.columns.items()}, **arrays}
+
+
+def _megabytes(schema: Schema, rows: int | None) -> str:
+    """A guess at a table's size in memory: fixed-width columns by their width, texts at 16 bytes."""
+    widths = [8 if dtype.is_numeric() or dtype.is_temporal() else 1 if dtype == pl.Boolean else 16 for dtype in schema.columns.dtypes()]
+    return f"{sum(widths) * (rows or 0) / 2**20:,.1f} MB"

@@ -1,0 +1,60 @@
+"""A plan as text: what every stage makes new, changes and drops, and no column twice."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import pipeline
+from tests.small import inside
+
+JOB = """\
+job: tables
+results: results
+inputs:
+  left: {format: parquet, path: left.parquet}
+  right: {format: parquet, path: right.parquet}
+stages:
+  - {use: filter, from: left, as: kept, where: x > 1}
+  - {use: derive, from: kept, as: more, columns: {double: x * 2, y: y * 0.5}}
+  - {use: select, from: more, as: fewer, drop: [flag]}
+  - {use: join, from: {left: fewer, right: right}, as: both, on: id, how: left}
+  - {use: standardize, from: both, as: scaled, columns: [x]}
+outputs:
+  all: {from: scaled, format: parquet}
+  some: {from: scaled, format: csv, columns: [id, x]}
+"""
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    rows = {"id": [1, 2, 3, 4], "x": [1.0, 2.0, 3.0, 4.0], "y": [0, 1, 0, 1], "flag": [True] * 4}
+    pl.DataFrame(rows).write_parquet(tmp_path / "left.parquet")
+    pl.DataFrame({"id": [1], "z": ["one"]}).write_parquet(tmp_path / "right.parquet")
+    (tmp_path / "job.yaml").write_text(JOB, encoding="utf-8")
+    with inside(tmp_path):
+        return pipeline.load("job.yaml").plan().explain()
+
+
+def test_explain__says_inputs_whole_with_their_rows(text: str) -> None:
+    assert re.search(r"input left \(parquet\): 4 rows, about \d+\.\d MB\n    id Int64, x Float64, y Int64, flag Boolean\n", text)
+
+
+def test_explain__says_of_a_stage_what_is_new_changed_and_dropped(text: str) -> None:
+    stages = {name: lines.splitlines() for name, lines in re.findall(r"^stage (\w+): .*\n((?:    .*\n)+)", text, re.MULTILINE)}
+    said = {name: [line.strip() for line in lines] for name, lines in stages.items()}
+    assert said["kept"] == ["columns as in left"]
+    assert said["more"] == ["new: double Float64", "changed: y Int64 -> Float64", "as in kept: 3 columns"]
+    assert said["fewer"] == ["dropped: flag", "as in more: 4 columns"]
+    assert said["both"] == ["new: z String", "as in fewer: 4 columns"]
+    assert said["scaled"][0] == "columns as in both"
+    assert said["scaled"][1].startswith("scaled.fitted: ")
+
+
+def test_explain__says_the_columns_of_an_output(text: str) -> None:
+    assert text.endswith(
+        "output all: scaled\n    id Int64, x Float64, y Float64, double Float64, z String\noutput some: scaled\n    id Int64, x Float64"
+    )
