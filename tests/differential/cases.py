@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import duckdb
 import polars as pl
@@ -18,6 +19,7 @@ from pipeline.testing.examples import Between
 from pipeline.testing.stages import run_stage
 from tests.differential.oracle import answer, assert_same
 
+Drawn = TypeVar("Drawn")
 SEED = 20261122
 TALLY: Counter[str] = Counter()  # of what the checks were given: tables compared, and those that DuckDB could not answer
 EXAMPLES = 8
@@ -64,15 +66,10 @@ class Case:
 RUNS = {"1 part": (Session(), 1), "2 parts": (Session(), 2), "7 parts": (Session(), 7), "2 parts on two workers": (Between(), 2)}
 
 
-def check_cases(
-    cases: st.SearchStrategy[Case],
-    examples: int = EXAMPLES,
-    start: int = SEED,
-    runs: Mapping[str, tuple[Session, int]] | None = None,
-    *,
-    shrink: bool = True,
+def for_all(
+    values: st.SearchStrategy[Drawn], check: Callable[[Drawn], None], examples: int = EXAMPLES, start: int = SEED, *, shrink: bool = True
 ) -> None:
-    """Assert that so many random cases hold, the same of one start; shows the smallest that does not, if it may `shrink`."""
+    """Check so many random values, the same of one start; shows the smallest that fails, if it may `shrink`."""
 
     @seed(start)
     @settings(
@@ -84,8 +81,8 @@ def check_cases(
         report_multiple_bugs=False,
         print_blob=False,
     )
-    @given(cases)
-    def check(case: Case) -> None:
-        case.check(runs)
+    @given(values)
+    def check_one(value: Drawn) -> None:
+        check(value)
 
-    check()
+    check_one()

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 import polars as pl
+from polars import selectors
 
 from tests.differential.tables import ZONE
 
@@ -51,7 +52,7 @@ def quoted(name: str) -> str:
 def assert_same(found: pl.DataFrame, expected: pl.DataFrame, *, ordered: bool = False) -> None:
     """Assert that two tables have the same columns and, in any order unless `ordered`, the same rows; exact but for floats."""
     assert found.columns == expected.columns, f"columns {found.columns}, not {expected.columns}"
-    ours, theirs = found.rows(), expected.rows()
+    ours, theirs = _instants(found).rows(), _instants(expected).rows()
     assert len(ours) == len(theirs), f"{len(ours)} rows, not {len(theirs)}:\n{found}\n{expected}"
     if not ordered:
         ours, theirs = sorted(ours, key=_order), sorted(theirs, key=_order)
@@ -59,6 +60,11 @@ def assert_same(found: pl.DataFrame, expected: pl.DataFrame, *, ordered: bool = 
         for name, a, b in zip(found.columns, mine, other, strict=True):
             kinds = f"{found.schema[name]}, there {expected.schema[name]}"
             assert _same(a, b), f"column {name!r}, row {row} ({dict(zip(found.columns, mine, strict=True))}): {a!r}, not {b!r} ({kinds})"
+
+
+def _instants(frame: pl.DataFrame) -> pl.DataFrame:
+    """Times of a zone in UTC: Python's own comparison takes the two hours at the end of summer for one, or for none."""
+    return frame.with_columns(selectors.datetime(time_zone="*").dt.convert_time_zone("UTC"))
 
 
 def _same(a: Any, b: Any) -> bool:
