@@ -10,7 +10,7 @@ import polars as pl
 from pipeline.errors import InputError
 from pipeline.files import Stamp, stamp
 from pipeline.format import even_ranges
-from pipeline.genome.inputs import PlacedInput
+from pipeline.genome.inputs import SpeciesInput
 from pipeline.kernels.genotypes import packed_width
 
 PART_BYTES_LEAST, PART_BYTES_MOST = 4 << 20, 128 << 20  # of genotypes in a part, where `parts` does not say
@@ -22,7 +22,7 @@ ARRAYS: Mapping[Genotypes, str] = {"calls": "calls", "dosages": "alt_dosages"}
 """The array of the genotype table, by what is read."""
 
 
-class GenotypeInput(PlacedInput):
+class GenotypeInput(SpeciesInput):
     """Base of inputs of one genotype file, with what lies beside it, which are read from a disk by ranges of their variants."""
 
     in_place: ClassVar[bool] = True
@@ -32,7 +32,7 @@ class GenotypeInput(PlacedInput):
         raise NotImplementedError(f"{type(self).__name__} has no beside")
 
     def people(self) -> pl.DataFrame:
-        """The people, in the order of their genotypes."""
+        """The people, in the order of their genotypes (`of_species`)."""
         raise NotImplementedError(f"{type(self).__name__} has no people")
 
     def reads(self) -> Genotypes:

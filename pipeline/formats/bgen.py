@@ -23,9 +23,10 @@ from pipeline.errors import InputError, PlaceError
 from pipeline.files import Stamp, exists, read_bytes, stamp
 from pipeline.format import CostlySource
 from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes
-from pipeline.formats._plink.bed_files import CHROMOSOME_CODES, read_columns, refuse_same_ids
+from pipeline.formats._plink.bed_files import read_columns, refuse_same_ids
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.genome.people import sex_of_code
+from pipeline.genome.species import ChromosomeSet
 from pipeline.kernels.genotypes import MISSING, pack, packed_width
 from pipeline.tables.part import Part, Schema
 
@@ -113,6 +114,7 @@ class BgenSource(CostlySource):
     count: int
     ref_first: bool
     threshold: float | None
+    chromosomes: ChromosomeSet
 
     def load(self) -> Part:
         """Their rows, and their dosages or packed calls; calls that no dosage is near enough for are missing, and counted."""
@@ -131,6 +133,7 @@ class BgenSource(CostlySource):
                     uncertain += int(np.count_nonzero(codes == MISSING) - np.count_nonzero(np.isnan(dosages)))
                     array[at : at + len(block)] = pack(codes)
         frame = pl.DataFrame(rows, schema=SITE, orient="row")
+        self.chromosomes.check(frame["chromosome"].unique(maintain_order=True), self.path)
         name = ARRAYS["dosages" if self.threshold is None else "calls"]
         return Part(frame, {name: array}, {"calls_past_threshold": uncertain} if uncertain else {})
 
@@ -149,7 +152,7 @@ class BgenSource(CostlySource):
         first, second = variant.alleles
         ref, alt = (first, second) if self.ref_first else (second, first)
         chromosome = variant.chrom.lstrip("0") or variant.chrom
-        chromosome = CHROMOSOME_CODES.get(chromosome, chromosome)
+        chromosome = self.chromosomes.codes.get(chromosome, chromosome)
         named = next((name for name in (variant.rsid, variant.varid) if name not in ("", ".")), None)
         return chromosome, variant.pos, named or f"{chromosome}:{variant.pos}:{ref}:{alt}", ref, alt
 
@@ -181,7 +184,7 @@ class BgenInput(GenotypeInput):
 
     def people(self) -> pl.DataFrame:
         """The people."""
-        return self._bgen()[2]
+        return self.of_species(self._bgen()[2])
 
     def reads(self) -> Genotypes:
         """As the job says."""
@@ -196,9 +199,9 @@ class BgenInput(GenotypeInput):
         """A variant's columns, and the people; an index is checked. PlaceError where the package bgen is not installed."""
         if find_spec("bgen") is None:
             raise PlaceError("bgen, which reads .bgen files, is not installed. Install it with: pip install '.[genotypes]'")
-        path, variants, people = self._bgen()
+        path, variants, _ = self._bgen()
         check_index(path, variants)
-        return Schema(SITE, {self.array: people.schema})
+        return Schema(SITE, {self.array: self.people().schema})
 
     def rows(self) -> int | None:
         """Variants by the header."""
@@ -209,4 +212,4 @@ class BgenInput(GenotypeInput):
         path, variants, people = self._bgen()
         ranges = self.ranges(variants, people.height, parallel)
         threshold = self.hard_call_threshold if self.field == "calls" else None
-        return [BgenSource(path, people.height, first, count, self.ref_first, threshold) for first, count in ranges]
+        return [BgenSource(path, people.height, first, count, self.ref_first, threshold, self.chromosome_set) for first, count in ranges]

@@ -21,7 +21,7 @@ from pipeline.format import JoinedOutput, Piece, join_files
 from pipeline.formats._bgzip.blocks import EOF_BLOCK
 from pipeline.formats._bgzip.writer import bgzip
 from pipeline.genome.builds import Build, build_field
-from pipeline.genome.chromosomes import chromosome_key
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, chromosome_key
 from pipeline.tables.part import Part, Schema
 
 MANDATORY: tuple[tuple[str, ...], ...] = (
@@ -79,7 +79,11 @@ class GwasSsfOutput(JoinedOutput):
     build: Build = build_field()
 
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
-        """Raise JobError for a table without a mandatory column."""
+        """Raise JobError for a table without a mandatory column, and for results of a species whose autosomes are not 22."""
+        if AUTOSOME_COUNT in schema.columns:
+            raise JobError(
+                "GWAS-SSF numbers human chromosomes (X 23, Y 24, MT 25), and these are of another species. Write parquet or csv."
+            )
         for names in MANDATORY:
             if not {*names} & {*columns}:
                 raise JobError(

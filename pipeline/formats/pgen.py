@@ -20,6 +20,7 @@ from pipeline.files import Stamp, exists
 from pipeline.format import CostlySource
 from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes
 from pipeline.formats._plink.pgen_files import PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
+from pipeline.genome.species import ChromosomeSet
 from pipeline.kernels.genotypes import packed_width
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
@@ -42,9 +43,10 @@ class Fileset:
 
 
 @lru_cache(maxsize=16)
-def _fileset(pgen: str, _stamps: tuple[Stamp, ...]) -> Fileset:
+def _fileset(pgen: str, chromosomes: ChromosomeSet, _stamps: tuple[Stamp, ...]) -> Fileset:
     """The fileset, read once while its three files are unchanged."""
-    header, pvar, people = read_pgen_header(pgen), read_pvar(_beside(pgen, ".pvar")), read_psam(_beside(pgen, ".psam"))
+    header, people = read_pgen_header(pgen), read_psam(_beside(pgen, ".psam"))
+    pvar = read_pvar(_beside(pgen, ".pvar"), chromosomes)
     for what, ending, found, expected in (
         ("variants", ".pvar", pvar.variants, header.variants),
         ("people", ".psam", people.height, header.samples),
@@ -73,6 +75,7 @@ class PgenSource(CostlySource):
     """`count` rows of a fileset from `first` on."""
 
     pgen: str
+    chromosomes: ChromosomeSet
     stamps: tuple[Stamp, ...]
     field: Genotypes
     first: int
@@ -80,7 +83,7 @@ class PgenSource(CostlySource):
 
     def load(self) -> Part:
         """Their rows, and their packed calls or dosages; variants with phase, and with dosages that are read as calls, are counted."""
-        files = _fileset(self.pgen, self.stamps)
+        files = _fileset(self.pgen, self.chromosomes, self.stamps)
         rows = files.rows.slice(self.first, self.count)
         index, allele = rows["index"].to_numpy(), rows["allele"].to_numpy()
         with _reader(self.pgen, files) as reader:
@@ -165,9 +168,14 @@ class PgenInput(GenotypeInput):
         """The .pvar and the .psam."""
         return [str(_beside(path, ending)) for ending in (".pvar", ".psam")]
 
+    def _files(self) -> Fileset:
+        """What is known without the genotypes."""
+        pgen, stamps = self.stamped()
+        return _fileset(pgen, self.chromosome_set, stamps)
+
     def people(self) -> pl.DataFrame:
         """The people of the .psam."""
-        return _fileset(*self.stamped()).people
+        return self.of_species(self._files().people)
 
     def reads(self) -> Genotypes:
         """As the job says."""
@@ -177,20 +185,19 @@ class PgenInput(GenotypeInput):
         """The columns of the .pvar and of the .psam. PlaceError where pgenlib is not installed."""
         if find_spec("pgenlib") is None:
             raise PlaceError("pgenlib, which reads .pgen files, is not installed. Install it with: pip install '.[genotypes]'")
-        files = _fileset(*self.stamped())
-        return Schema(files.rows.drop("index", "allele").schema, {self.array: files.people.schema})
+        return Schema(self._files().rows.drop("index", "allele").schema, {self.array: self.people().schema})
 
     def genome_build(self) -> str | None:
         """As the job says, else as the .pvar's header tells."""
-        return self.build or _fileset(*self.stamped()).pvar.build
+        return self.build or self._files().pvar.build
 
     def rows(self) -> int | None:
         """ALT alleles of the .pvar."""
-        return _fileset(*self.stamped()).rows.height
+        return self._files().rows.height
 
     def sources(self, parallel: int) -> Sequence[PgenSource]:
         """Ranges of rows, a few per task that can run at once."""
         pgen, stamps = self.stamped()
-        files = _fileset(pgen, stamps)
+        files = self._files()
         ranges = self.ranges(files.rows.height, files.people.height, parallel)
-        return [PgenSource(pgen, stamps, self.field, first, count) for first, count in ranges]
+        return [PgenSource(pgen, self.chromosome_set, stamps, self.field, first, count) for first, count in ranges]

@@ -26,14 +26,15 @@ from pipeline.formats._plink.bed_files import (
     read_fam,
 )
 from pipeline.genome.columns import VARIANT
+from pipeline.genome.species import ChromosomeSet
 from pipeline.tables.part import Part, Schema
 
 
 @lru_cache(maxsize=16)
-def _fileset(bed: str, _stamps: tuple[Stamp, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _fileset(bed: str, chromosomes: ChromosomeSet, _stamps: tuple[Stamp, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Variants and people of a fileset, read once while its three files are unchanged."""
     bim, fam = bim_and_fam(bed)
-    variants, people = read_bim(bim), read_fam(fam)
+    variants, people = read_bim(bim, chromosomes), read_fam(fam)
     bed_shape_check(bed, variants.height, people.height)
     return variants, people
 
@@ -43,13 +44,14 @@ class PlinkSource(CostlySource):
     """`count` variants of a fileset from `first` on."""
 
     bed: str
+    chromosomes: ChromosomeSet
     stamps: tuple[Stamp, ...]
     first: int
     count: int
 
     def load(self) -> Part:
         """Their rows and packed calls."""
-        variants, people = _fileset(self.bed, self.stamps)
+        variants, people = _fileset(self.bed, self.chromosomes, self.stamps)
         return Part(variants.slice(self.first, self.count), {"calls": read_bed(self.bed, self.first, self.count, people.height)})
 
 
@@ -63,25 +65,29 @@ class PlinkInput(GenotypeInput):
         """The .bim and the .fam."""
         return [str(file) for file in bim_and_fam(path)]
 
+    def _files(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The .bim and the .fam."""
+        bed, stamps = self.stamped()
+        return _fileset(bed, self.chromosome_set, stamps)
+
     def people(self) -> pl.DataFrame:
         """The people of the .fam."""
-        return _fileset(*self.stamped())[1]
+        return self.of_species(self._files()[1])
 
     def table_schema(self) -> Schema:
         """The columns of the .bim and of the .fam; lengths of all three files are checked."""
-        variants, people = _fileset(*self.stamped())
-        return Schema(variants.schema, {"calls": people.schema})
+        return Schema(self._files()[0].schema, {"calls": self.people().schema})
 
     def rows(self) -> int | None:
         """Lines of the .bim."""
-        return _fileset(*self.stamped())[0].height
+        return self._files()[0].height
 
     def sources(self, parallel: int) -> Sequence[PlinkSource]:
         """Ranges of variants, a few per task that can run at once."""
         bed, stamps = self.stamped()
-        variants, people = _fileset(bed, stamps)
+        variants, people = self._files()
         ranges = self.ranges(variants.height, people.height, parallel)
-        return [PlinkSource(bed, stamps, first, count) for first, count in ranges]
+        return [PlinkSource(bed, self.chromosome_set, stamps, first, count) for first, count in ranges]
 
 
 class PlinkOutput(JoinedOutput):

@@ -20,7 +20,8 @@ from pipeline.formats._genotypes import ARRAYS
 from pipeline.formats._vcf.header import VcfHeader, read_header
 from pipeline.formats._vcf.region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
 from pipeline.formats._vcf.text import VARIANT_COLUMNS, Field, concat_records, parse_records
-from pipeline.genome.inputs import PlacedInput
+from pipeline.genome.inputs import SpeciesInput
+from pipeline.genome.species import HUMAN_SET, ChromosomeSet
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 
@@ -49,6 +50,7 @@ class VcfSource(CostlySource):
     ranges: tuple[tuple[TextRange, Region | None], ...]
     header: VcfHeader
     field: Field = "calls"
+    chromosomes: ChromosomeSet = HUMAN_SET
 
     def load(self) -> Part:
         """Variants and packed calls, or dosages; text is held a few megabytes at a time."""
@@ -56,15 +58,16 @@ class VcfSource(CostlySource):
         records = concat_records(
             [parse_records(lines, self.header, self.field, region) for lines, region in chunks], self.header, self.field
         )
+        self.chromosomes.check(records.variants["chromosome"].unique(maintain_order=True), self.header.path)
         return Part(records.variants, {ARRAYS[self.field]: records.array}, asdict(records.counts))
 
 
-class VcfInput(PlacedInput):
+class VcfInput(SpeciesInput):
     """Genotypes of one VCF, or of several of the same samples. Multi-allelic sites give one row per ALT allele."""
 
     name = "vcf"
     suffixes = (".vcf", ".vcf.gz", ".vcf.bgz")
-    asides = PlacedInput.asides | {"imported"}
+    asides = SpeciesInput.asides | {"imported"}
     in_place = True
     counts: ClassVar[Mapping[str, Count]] = {
         "records": Count("records"),
@@ -104,13 +107,18 @@ class VcfInput(PlacedInput):
     def table_schema(self) -> Schema:
         """The columns of a variant, and the samples of the header; regions and their indexes are checked."""
         headers = self._headers()
+        for header in headers:
+            self.chromosome_set.check(header.contigs, header.path)
         if self.regions:
             self._regions(headers)
-        return Schema(pl.Schema(VARIANT_COLUMNS), {ARRAYS[self.field]: SAMPLE})
+        return Schema(pl.Schema(VARIANT_COLUMNS), {ARRAYS[self.field]: self._people().schema})
 
     def axes(self) -> Mapping[str, pl.DataFrame]:
         """The samples of the header line."""
-        return {ARRAYS[self.field]: pl.DataFrame({"sample_id": list(self._headers()[0].samples)}, schema=SAMPLE)}
+        return {ARRAYS[self.field]: self._people()}
+
+    def _people(self) -> pl.DataFrame:
+        return self.of_species(pl.DataFrame({"sample_id": list(self._headers()[0].samples)}, schema=SAMPLE))
 
     def keeps_table(self) -> bool:
         """As the job says."""
@@ -137,7 +145,11 @@ class VcfInput(PlacedInput):
             return self._region_sources(headers, target)
         if self.parts:
             target = -(-sum(text_size(header.path) for header in headers) // self.parts)
-        return [VcfSource(((part, None),), header, self.field) for header in headers for part in plan_ranges(header.path, target)]
+        return [
+            VcfSource(((part, None),), header, self.field, self.chromosome_set)
+            for header in headers
+            for part in plan_ranges(header.path, target)
+        ]
 
     def _region_sources(self, headers: Sequence[VcfHeader], target: int) -> list[VcfSource]:
         """Ranges that the indexes name, by contig and position; small ones share a source. `parts` has no say in them."""
@@ -147,8 +159,8 @@ class VcfInput(PlacedInput):
             for region in regions:
                 for part in plan_region(header.path, index, region, target):
                     if sum(known.end - known.start for known, _ in (*bunch, (part, region))) > target // TEXT_RATIO and bunch:
-                        sources.append(VcfSource(tuple(bunch), header, self.field))
+                        sources.append(VcfSource(tuple(bunch), header, self.field, self.chromosome_set))
                         bunch = []
                     bunch.append((part, region))
-            sources += [VcfSource(tuple(bunch), header, self.field)] if bunch else []
-        return sources or [VcfSource((), headers[0], self.field)]
+            sources += [VcfSource(tuple(bunch), header, self.field, self.chromosome_set)] if bunch else []
+        return sources or [VcfSource((), headers[0], self.field, self.chromosome_set)]

@@ -1,4 +1,8 @@
-"""Chromosomes by their names: how they are inherited, one name for each to compare positions by, and their order."""
+"""Chromosomes by their names: how they are inherited, one name for each to compare positions by, and their order.
+
+What a number says depends on the species: after the autosomes come X, Y, XY (pseudoautosomal) and MT, as PLINK numbers them. Those of a
+genotype table are told by a column `autosomes` of its people (`autosomes_of`), which a table of 22 autosomes does not have.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +10,53 @@ import re
 
 import polars as pl
 
-AUTOSOMES = tuple(str(number) for number in range(1, 23))
+HUMAN = 22
+AUTOSOME_COUNT = "autosomes"
+AUTOSOMES = tuple(str(number) for number in range(1, HUMAN + 1))
+
+_LETTERS = {"x": ("x",), "y": ("y",), "par": ("xy", "par1", "par2"), "mt": ("mt", "m")}  # in the order of their numbers
 
 
-def autosome_number(column: str = "chromosome") -> pl.Expr:
-    """The autosome's number 1 to 22 (Int64), with or without a leading 'chr'; null for every other chromosome."""
+def autosomes_of(frame: pl.DataFrame) -> int:
+    """The number of autosomes of the species that people, or results, are of: their column `autosomes`, 22 where there is none."""
+    return int(frame[AUTOSOME_COUNT][0]) if AUTOSOME_COUNT in frame.columns and frame.height else HUMAN
+
+
+def autosome_number(column: str = "chromosome", autosomes: int = HUMAN) -> pl.Expr:
+    """The autosome's number from 1 (Int64), with or without a leading 'chr'; null for every other chromosome."""
     name = pl.col(column).str.to_lowercase().str.strip_prefix("chr")
-    return pl.when(name.is_in(AUTOSOMES)).then(name).otherwise(None).cast(pl.Int64)
+    return pl.when(name.is_in(_numbers(autosomes))).then(name).otherwise(None).cast(pl.Int64)
 
 
-_KINDS = {"x": ("x", "23"), "y": ("y", "24"), "par": ("xy", "par1", "par2", "25"), "mt": ("mt", "m", "26")}
-
-
-def chromosome_kind(column: str = "chromosome") -> pl.Expr:
+def chromosome_kind(column: str = "chromosome", autosomes: int = HUMAN) -> pl.Expr:
     """How a chromosome is inherited (String): autosome, x, y, mt, par (pseudoautosomal, as X and Y share it); null for every other name.
 
-    Names are read with or without a leading 'chr', in any case, and as PLINK's codes 23 to 26.
+    Names are read with or without a leading 'chr', in any case, and as PLINK's codes, which follow the autosomes: 23 to 26 for 22 of them.
     """
     name = pl.col(column).str.to_lowercase().str.strip_prefix("chr")
-    kinds = {code: kind for kind, codes in _KINDS.items() for code in codes} | dict.fromkeys(AUTOSOMES, "autosome")
+    kinds = {code: kind for kind, codes in _LETTERS.items() for code in codes} | dict.fromkeys(_numbers(autosomes), "autosome")
+    kinds |= {str(autosomes + place): kind for place, kind in enumerate(_LETTERS, 1)}
     return name.replace_strict(list(kinds), list(kinds.values()), default=None, return_dtype=pl.String)
 
 
-_ONE_NAME = {"23": "X", "x": "X", "24": "Y", "y": "Y", "25": "X", "xy": "X", "par1": "X", "par2": "X", "26": "MT", "m": "MT", "mt": "MT"}
+_ONE_NAME = {"x": "X", "y": "Y", "xy": "X", "par1": "X", "par2": "X", "m": "MT", "mt": "MT"}
 
 
-def chromosome_key(column: str = "chromosome") -> pl.Expr:
-    """One name of a chromosome (String), to compare positions by: chr1, 01 and 1 are 1; 23, chrX and the pseudoautosomal XY, PAR1 and PAR2,
-    which are counted along X, are X; M, chrM and 26 are MT. Other names lose only a leading 'chr'.
+def chromosome_key(column: str = "chromosome", autosomes: int = HUMAN) -> pl.Expr:
+    """One name of a chromosome (String), to compare positions by: chr1, 01 and 1 are 1; chrX and the pseudoautosomal XY, PAR1 and PAR2,
+    which are counted along X, are X; M and chrM are MT; PLINK's codes (23 to 26 after 22 autosomes) are X, Y, X and MT. Other names lose
+    only a leading 'chr'.
     """
     bare = pl.col(column).cast(pl.String).str.replace("(?i)^chr", "").str.replace("^0+([1-9])", "$1")
-    return bare.str.to_lowercase().replace_strict(list(_ONE_NAME), list(_ONE_NAME.values()), default=bare, return_dtype=pl.String)
+    names = _ONE_NAME | {str(autosomes + place): name for place, name in enumerate(("X", "Y", "X", "MT"), 1)}
+    return bare.str.to_lowercase().replace_strict(list(names), list(names.values()), default=bare, return_dtype=pl.String)
 
 
-_LAST = {"x": 23, "y": 24, "xy": 25, "m": 26, "mt": 26}
+def _numbers(autosomes: int) -> tuple[str, ...]:
+    return tuple(str(number) for number in range(1, autosomes + 1))
+
+
+_LAST = {"x": 101, "y": 102, "xy": 103, "m": 104, "mt": 104}  # after the numbers of any species
 
 
 def natural_order(chromosome: str) -> tuple[int, str]:

@@ -1,17 +1,24 @@
-"""Inputs whose rows are places of a genome: the build that their positions are of, and that tables of two builds never meet."""
+"""Inputs whose rows are places of a genome: its build, its species, and that tables of two of either never meet."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
+import polars as pl
+from pydantic import Field
+
 from pipeline.format import InputFormat, Mark
 from pipeline.genome.builds import Build, build_field
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN
+from pipeline.genome.columns import VOCABULARY
+from pipeline.genome.species import AutosomeCount, ChromosomeSet, Letter
 
 REMEDY = (
     "so the same position is another place. Give inputs of one build (bcftools +liftover, CrossMap or UCSC liftOver move positions), or "
     "correct the input's `build`."
 )
+OTHER_SPECIES = "so the same number is another chromosome. Give inputs of one species, or correct the input's `chromosomes`."
 
 
 class PlacedInput(InputFormat):
@@ -29,3 +36,27 @@ class PlacedInput(InputFormat):
         """The genome build, where it is known."""
         build = self.genome_build()
         return [Mark("genome builds", build, REMEDY)] if build else []
+
+
+class SpeciesInput(PlacedInput):
+    """Base of inputs of genotypes. The job says the species with `chromosomes`; its people carry it to every stage."""
+
+    chromosomes: AutosomeCount = Field(
+        HUMAN, description="Number of autosomes, or human, cow, dog, horse, mouse, sheep; the numbers after them are X, Y, XY and MT."
+    )
+    without: tuple[Letter, ...] = Field((), description="Which of x, y, xy and mt the species has not; a file that names one is refused.")
+
+    @property
+    def chromosome_set(self) -> ChromosomeSet:
+        """The chromosomes of the species."""
+        return ChromosomeSet(self.chromosomes, self.without)
+
+    def marks(self) -> Sequence[Mark]:
+        """The genome build, where it is known, and the number of autosomes."""
+        return [*super().marks(), Mark("chromosome sets", f"{self.chromosomes} autosomes", OTHER_SPECIES)]
+
+    def of_species(self, people: pl.DataFrame) -> pl.DataFrame:
+        """The people with the number of autosomes, where it is not 22."""
+        if self.chromosomes == HUMAN:
+            return people
+        return people.with_columns(pl.lit(self.chromosomes, VOCABULARY[AUTOSOME_COUNT].dtype).alias(AUTOSOME_COUNT))

@@ -17,13 +17,11 @@ from pipeline.errors import DataError, InputError
 from pipeline.files import exists, open_file, read_bytes, stamp
 from pipeline.formats._bgzip.blocks import reading
 from pipeline.genome.people import sex_of_code
+from pipeline.genome.species import HUMAN_SET, ChromosomeSet
 from pipeline.kernels.genotypes import packed_width
 
 BED_MAGIC = b"\x6c\x1b\x01"
 """The first bytes of a .bed whose rows are variants; its third byte is 0 where they are samples."""
-
-CHROMOSOME_CODES = {"23": "X", "24": "Y", "25": "XY", "26": "MT"}
-"""PLINK's numbers for chromosomes that have a letter."""
 
 _BIM = ("chromosome", "variant_id", "centimorgan", "base_pair_location", "alt", "ref")
 _FAM = ("family_id", "sample_id", "father_id", "mother_id", "sex", "phenotype")
@@ -106,15 +104,16 @@ def numbers(
     return values
 
 
-def read_bim(path: str | Path) -> pl.DataFrame:
+def read_bim(path: str | Path, chromosomes: ChromosomeSet = HUMAN_SET) -> pl.DataFrame:
     """Variants of a .bim: chromosome, base_pair_location, variant_id, ref, alt, and centimorgan (Float64).
 
-    Codes 23 to 26 read X, Y, XY, MT, other names stay. An id '.' is built as chromosome:position:ref:alt.
-    InputError where a line has not six fields or a position is no number.
+    Codes after the autosomes (23 to 26) read X, Y, XY, MT, other names stay. An id '.' is built as chromosome:position:ref:alt.
+    InputError where a line has not six fields, a position is no number, or a chromosome is not of the species.
     """
     text = read_columns(path, _BIM)
+    chromosomes.check(text["chromosome"].unique(maintain_order=True), str(path))
     frame = text.with_columns(
-        pl.col("chromosome").replace(CHROMOSOME_CODES),
+        pl.col("chromosome").replace(chromosomes.codes),
         numbers(path, text, "base_pair_location", pl.Int64()),
         numbers(path, text, "centimorgan", pl.Float64()),
     )

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.files import open_file
 from pipeline.formats._bgzip.blocks import reading
-from pipeline.formats._plink.bed_files import CHROMOSOME_CODES, numbers, read_bim, read_columns, read_fam, refuse_same_ids
+from pipeline.formats._plink.bed_files import numbers, read_bim, read_columns, read_fam, refuse_same_ids
 from pipeline.genome.builds import build_in_text, build_of_contigs
 from pipeline.genome.people import sex_of_code
+from pipeline.genome.species import HUMAN_SET, ChromosomeSet
 
 PGEN_MAGIC = b"\x6c\x1b"
 BLOCK_VARIANTS = 1 << 16
@@ -92,20 +93,21 @@ class Pvar:
     build: str | None
 
 
-def read_pvar(path: Path) -> Pvar:
+def read_pvar(path: Path, chromosomes: ChromosomeSet = HUMAN_SET) -> Pvar:
     """Read a .pvar, or one written as a .bim.
 
-    InputError for a missing column, another number of fields in a line, a position that is no number.
+    InputError for a missing column, another number of fields in a line, a position that is no number, a chromosome of another species.
     """
     meta, names = _header(path)
     if not names:
-        rows = read_bim(path).drop("centimorgan").with_row_index("index").with_columns(allele=pl.lit(1, pl.UInt32))
+        rows = read_bim(path, chromosomes).drop("centimorgan").with_row_index("index").with_columns(allele=pl.lit(1, pl.UInt32))
         return Pvar(rows, rows.height, None)
     if missing := [name for name in _PVAR if name not in names]:
         raise InputError(f"{path}: its header line has no column {missing[0]}; a .pvar has #CHROM, POS, ID, REF and ALT")
     text = read_columns(path, tuple(_PVAR.get(name, name) for name in names), skip=len(meta) + 1).select(_PVAR.values())
+    chromosomes.check(text["chromosome"].unique(maintain_order=True), str(path))
     frame = text.with_columns(
-        pl.col("chromosome").replace(CHROMOSOME_CODES),
+        pl.col("chromosome").replace(chromosomes.codes),
         numbers(path, text, "base_pair_location", pl.Int64(), skip=len(meta) + 1),
     )
     lengths = {match[1]: int(match[2]) for line in meta if (match := _CONTIG.match(line))}

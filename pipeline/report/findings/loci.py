@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
-from pipeline.genome.chromosomes import chromosome_key
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, autosomes_of, chromosome_key
 from pipeline.report.finding import Evidence, Finding, Outputs
 from pipeline.report.locus_table import place_text
 from pipeline.report.pieces import Figure, Note, Section, headline, p_text
@@ -34,7 +34,8 @@ def regions(output: str, outputs: Outputs) -> Section:
     """A regional plot of each of the strongest index variants of a table of linkage (r2 of variants with index_variant_id)."""
     rows = scan_rows(outputs[output]).filter(pl.col("strength").is_not_null(), pl.col("index_variant_id").is_not_null())
     names = [pl.col(name).cast(pl.String) for name in ("variant_id", "index_variant_id")]
-    rows = rows.select("trait", CHROMOSOME, POSITION, "strength", "r2", *names)
+    species = pl.col(AUTOSOME_COUNT) if AUTOSOME_COUNT in rows.collect_schema() else pl.lit(HUMAN)
+    rows = rows.select(species.alias(AUTOSOME_COUNT), "trait", CHROMOSOME, POSITION, "strength", "r2", *names)
     itself = pl.col("strength").filter(pl.col("variant_id") == pl.col("index_variant_id")).max()
     ranked = (
         rows.group_by(REGION).agg(best=pl.coalesce(itself, pl.col("strength").max())).sort("best", *REGION, descending=[True, False, False])
@@ -48,7 +49,7 @@ def regions(output: str, outputs: Outputs) -> Section:
     points = (
         rows.join(shown.lazy().select(REGION), on=REGION, how="semi").sort(CHROMOSOME, POSITION, "variant_id").collect(engine="streaming")
     )
-    genes = _genes(outputs)
+    genes = _genes(outputs, autosomes_of(points))
     for trait, index in shown.select(REGION).iter_rows():
         section.blocks.append(_region(points.filter(pl.col("trait") == trait, pl.col("index_variant_id") == index), trait, genes))
     return section
@@ -63,7 +64,7 @@ def _region(points: pl.DataFrame, trait: str, genes: pl.LazyFrame | None) -> Fig
     told = f"{points.height:,} variants around {of}, by r² with it"
     names, svg = "", ""
     if genes is not None:
-        found = _overlapping(genes, lead[CHROMOSOME], span_bp(points))
+        found = _overlapping(genes, lead, span_bp(points))
         listed = found["gene_name"].head(MOST_NAMED).to_list()
         names = f"; genes: {', '.join(listed) or 'none'}" + (
             f" and {found.height - len(listed)} more" if found.height > len(listed) else ""
@@ -79,7 +80,7 @@ def _legend(points: pl.DataFrame) -> list[tuple[str, str]]:
     return [("s5", "index variant"), *reversed(known), *([(UNKNOWN_R2, f"r² unknown: {counts[None]:,}")] if None in counts else [])]
 
 
-def _genes(outputs: Outputs) -> pl.LazyFrame | None:
+def _genes(outputs: Outputs, autosomes: int) -> pl.LazyFrame | None:
     """Genes of the first output that has any: a key of the chromosome, start, end, gene_name and strand (null where it is not known)."""
     for rows in outputs.values():
         columns = rows.collect_schema().names()
@@ -88,11 +89,13 @@ def _genes(outputs: Outputs) -> pl.LazyFrame | None:
             strand = pl.col("strand").cast(pl.String) if "strand" in columns else pl.lit(None, pl.String)
             place = [pl.col(name).cast(pl.Int64, strict=False) for name in ("start", "end")]
             named = whole.select(pl.col(CHROMOSOME).cast(pl.String), *place, pl.col("gene_name").cast(pl.String), strand=strand)
-            return named.drop_nulls([CHROMOSOME, "start", "end", "gene_name"]).with_columns(key=chromosome_key()).unique()
+            return (
+                named.drop_nulls([CHROMOSOME, "start", "end", "gene_name"]).with_columns(key=chromosome_key(autosomes=autosomes)).unique()
+            )
     return None
 
 
-def _overlapping(genes: pl.LazyFrame, chromosome: str, span: tuple[float, float]) -> pl.DataFrame:
-    key: Any = pl.select(pl.lit(chromosome).alias(CHROMOSOME)).select(chromosome_key()).item()
+def _overlapping(genes: pl.LazyFrame, lead: Mapping[str, Any], span: tuple[float, float]) -> pl.DataFrame:
+    key: Any = pl.select(pl.lit(lead[CHROMOSOME]).alias(CHROMOSOME)).select(chromosome_key(autosomes=lead[AUTOSOME_COUNT])).item()
     inside = genes.filter(pl.col("key") == key, pl.col("end") >= span[0], pl.col("start") <= span[1])
     return inside.sort("start", "end", "gene_name").collect(engine="streaming")

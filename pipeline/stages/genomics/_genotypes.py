@@ -7,25 +7,31 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module
-from pipeline.genome.chromosomes import autosome_number, chromosome_kind
+from pipeline.genome.chromosomes import autosome_number, autosomes_of, chromosome_kind
 from pipeline.kernels.genotypes import Array, take_samples
 from pipeline.tables.part import Part
 
 
-def special_rows(frame: pl.DataFrame) -> dict[str, NDArray[np.int64]]:
-    """Rows of variants where not everyone has two alleles, by kind of chromosome: x, y, mt, and other for names that are not known."""
+def special_rows(frame: pl.DataFrame, people: pl.DataFrame) -> dict[str, NDArray[np.int64]]:
+    """Rows of variants where not everyone has two alleles, by kind of chromosome: x, y, mt, and other for names that are not known.
+
+    What a number stands for is as `people`, whose genotypes they are, say.
+    """
     names = frame.select(pl.col("chromosome").unique())
-    kinds = names.with_columns(kind=chromosome_kind().fill_null("other")).filter(~pl.col("kind").is_in(["autosome", "par"]))
+    kinds = names.with_columns(kind=chromosome_kind(autosomes=autosomes_of(people)).fill_null("other")).filter(
+        ~pl.col("kind").is_in(["autosome", "par"])
+    )
     return {
         str(kind): frame["chromosome"].is_in(of_kind["chromosome"].implode(), nulls_equal=True).arg_true().to_numpy().astype(np.int64)
         for (kind,), of_kind in kinds.group_by("kind")
     }
 
 
-def autosomal_calls(part: Part) -> Array:
-    """The packed calls on autosomes; no copy where these are all."""
+def autosomal_calls(part: Part, people: pl.DataFrame) -> Array:
+    """The packed calls of these people on autosomes; no copy where these are all."""
     calls = part.arrays["calls"]
-    names = part.frame.select(pl.col("chromosome").unique()).filter(autosome_number().is_not_null())["chromosome"]
+    number = autosome_number(autosomes=autosomes_of(people))
+    names = part.frame.select(pl.col("chromosome").unique()).filter(number.is_not_null())["chromosome"]
     keep = part.frame["chromosome"].is_in(names.implode())
     return calls if keep.all() else calls[array_module(calls).asarray(keep.fill_null(False).to_numpy())]
 

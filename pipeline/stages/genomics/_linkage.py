@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.genome.chromosomes import chromosome_kind
+from pipeline.genome.chromosomes import autosomes_of, chromosome_kind
 from pipeline.genome.people import founders, males
 from pipeline.kernels.genotypes import take_samples
 from pipeline.kernels.linkage import Samples
@@ -20,7 +20,7 @@ def chosen_calls(calls: Any, people: pl.DataFrame, chromosome: str) -> tuple[Any
     Raises DataError where nobody is a founder, or a sex is none.
     """
     founder, male = founders(people, "r^2 is of founders, so drop these columns to use all"), males(people)
-    kind = kind_of(chromosome)
+    kind = kind_of(chromosome, autosomes_of(people))
     index = np.flatnonzero(founder & male if kind == "y" else founder)
     haploid = male[index] if kind == "x" else np.full(len(index), kind in {"y", "mt"})
     if kind == "x" and haploid.any():
@@ -31,7 +31,7 @@ def chosen_calls(calls: Any, people: pl.DataFrame, chromosome: str) -> tuple[Any
 
 
 @cache
-def kind_of(chromosome: str) -> str | None:
-    """How a chromosome of this name is inherited, as `chromosome_kind` says."""
-    kind: str | None = pl.DataFrame({"chromosome": [chromosome]}).select(chromosome_kind()).item()
+def kind_of(chromosome: str, autosomes: int) -> str | None:
+    """How a chromosome of this name is inherited in a species of so many autosomes, as `chromosome_kind` says."""
+    kind: str | None = pl.DataFrame({"chromosome": [chromosome]}).select(chromosome_kind(autosomes=autosomes)).item()
     return kind

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
-from pipeline.genome.chromosomes import chromosome_kind
-from pipeline.genome.columns import VARIANT, VOCABULARY, need_known
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, autosomes_of, chromosome_kind
+from pipeline.genome.columns import VARIANT, VOCABULARY, dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.people import check_sex
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
@@ -50,10 +50,12 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class FittedTraits:
-    """The sheets of the traits that are missing for the same people, and their models of all people."""
+    """The sheets of the traits that are missing for the same people, their models of all people, and the autosomes of
+    their species where the people tell them."""
 
     sheets: list[Sheet]
     models: list[Any]
+    autosomes: int | None = None
 
 
 class Scan(Whole):
@@ -109,7 +111,7 @@ class Scan(Whole):
         for names, what in ((self.traits, "traits"), (self.covariates, "covariates")):
             if len({*names}) < len(names):
                 raise StageError(f"{', '.join(names)} names a column twice", key=what)
-        return {"": Schema(pl.Schema(SCHEMA))}
+        return {"": Schema(pl.Schema(SCHEMA | dtypes_of({AUTOSOME_COUNT} & {*people})))}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Fit what all variants share once, then map over blocks of variants; nothing is exchanged."""
@@ -126,12 +128,14 @@ class Scan(Whole):
 
     def fitted(self, people: Part, rows: Part) -> FittedTraits:
         """The sheets of the traits that are missing for the same people, and their models of all people."""
+        autosomes = autosomes_of(people.frame) if AUTOSOME_COUNT in people.frame.columns else None
         sheets = read_sheet(people.frame, rows.frame, self.traits, self.covariates).groups()
-        return FittedTraits(sheets, [self.build(sheet) for sheet in sheets])
+        return FittedTraits(sheets, [self.build(sheet) for sheet in sheets], autosomes)
 
     def scan(self, part: Part, fitted: FittedTraits) -> Part:
         """The results of one part's variants with all traits, in the order of the variants, then of the traits."""
-        kinds = part.frame.select(chromosome_kind().replace({"autosome": "", "par": ""}).fill_null("").alias("kind"))["kind"]
+        kind_of_row = chromosome_kind(autosomes=fitted.autosomes or HUMAN).replace({"autosome": "", "par": ""}).fill_null("")
+        kinds = part.frame.select(kind_of_row.alias("kind"))["kind"]
         found = [
             self._kind(part, np.flatnonzero((kinds == kind).to_numpy()), kind, sheet, model)
             for kind in (kinds.unique(maintain_order=True).to_list() or [""])
@@ -141,7 +145,8 @@ class Scan(Whole):
         if len(found) > 1:
             order = {trait: i for i, trait in enumerate(self.traits)}
             rows = pl.concat([one.frame for one in found]).sort("row", pl.col("trait").replace_strict(order, return_dtype=pl.Int64))
-        return Part(rows.select(COLUMNS), counts=added_counts([one.counts for one in found]) if self.max_p < 1 else {})
+        species = [] if fitted.autosomes is None else [pl.lit(fitted.autosomes, VOCABULARY[AUTOSOME_COUNT].dtype).alias(AUTOSOME_COUNT)]
+        return Part(rows.select(*COLUMNS, *species), counts=added_counts([one.counts for one in found]) if self.max_p < 1 else {})
 
     def _kind(self, part: Part, places: Any, kind: str, sheet: Sheet, model: Any) -> Part:
         """The rows of the variants at `places`, which lie on one kind of chromosome, for one model's traits."""

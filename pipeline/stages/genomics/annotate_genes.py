@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.errors import DataError, StageError
-from pipeline.genome.chromosomes import chromosome_key
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, autosomes_of, chromosome_key
 from pipeline.genome.columns import dtypes_of
 from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
 from pipeline.tables.part import Part, Schema
@@ -65,20 +65,25 @@ class AnnotateGenes(Whole, name="annotate_genes", version=1):
         """The genes cut into segments once, a look at the chromosomes of both, and a search in each part."""
         variants = tables["variants"] if tables["variants"].cheap else tables["variants"].hold()
         variants = variants.named(context.name)
-        segments = tables["genes"].named(context.name).gather().map_parts(_segments).value()
-        names = variants.map_parts(_chromosomes).value()
+        people = next((axis.value() for axis in variants.axes.values()), None)
+        names = variants.map_parts(_chromosomes, people).value()
+        segments = tables["genes"].named(context.name).gather().map_parts(_segments, names).value()
         return Outcome({"": variants.map_parts(_annotated, segments, names, self.max_distance, writes=frozenset(GIVEN))})
 
 
-def _chromosomes(part: Part) -> Part:
-    """The chromosomes as they are written, and their keys."""
-    return Part(part.frame.select(pl.col("chromosome").cast(pl.String)).unique().with_columns(key=chromosome_key()))
+def _chromosomes(part: Part, people: Part | None) -> Part:
+    """The chromosomes as they are written, their keys, and the autosomes of the species: by the people, else by the variants."""
+    autosomes = autosomes_of(part.frame if people is None else people.frame)
+    names = part.frame.select(pl.col("chromosome").cast(pl.String)).unique()
+    return Part(names.with_columns(pl.lit(autosomes).alias(AUTOSOME_COUNT), key=chromosome_key(autosomes=autosomes)))
 
 
-def _segments(part: Part) -> Part:
-    """SEGMENTS of all genes."""
+def _segments(part: Part, names: Part) -> Part:
+    """SEGMENTS of all genes, whose chromosomes are numbered as the variants' are."""
     name = pl.coalesce("gene_name", "gene_id") if "gene_id" in part.frame.columns else pl.col("gene_name")
-    genes = part.frame.select(chromosome_key(), pl.col("start", "end").cast(pl.Int64), name.alias("gene"))
+    genes = part.frame.select(
+        chromosome_key(autosomes=autosomes_of(names.frame)), pl.col("start", "end").cast(pl.Int64), name.alias("gene")
+    )
     genes = genes.drop_nulls().sort("chromosome", "start", "end", "gene")
     frames = [SEGMENTS.to_frame()]
     for (chromosome,), some in genes.group_by("chromosome", maintain_order=True):
@@ -124,7 +129,8 @@ def _annotated(part: Part, segments: Part, names: Part, max_distance: int) -> Pa
     if known.height and not any(key in ranks for key in known["key"]):
         theirs, ours = (", ".join(sorted(found)[:6]) or "none" for found in (set(ranks), set(known["chromosome"])))
         raise DataError(f"no chromosome of the variants ({ours}) is one of the genes' ({theirs}, without chr). Are both of one species?")
-    chromosome = part.frame.select(chromosome_key().replace_strict(ranks, default=None, return_dtype=pl.Int64)).to_series()
+    key = chromosome_key(autosomes=autosomes_of(names.frame))
+    chromosome = part.frame.select(key.replace_strict(ranks, default=None, return_dtype=pl.Int64)).to_series()
     position = part.frame["base_pair_location"].cast(pl.Int64)
     found = _found(_keys(segments, ranks), chromosome, position)
     here = segments.frame.select(pl.all().gather(found)).with_columns(at=position)

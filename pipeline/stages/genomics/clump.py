@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, autosomes_of
 from pipeline.genome.columns import VOCABULARY, dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.genome.people import check_sex
@@ -25,7 +26,19 @@ from pipeline.tables.table import Table
 
 PLACE = ("chromosome", "base_pair_location", "variant_id")
 ALLELES = ("effect_allele", "other_allele")
-KEPT = (*PLACE, *ALLELES, "effect_allele_frequency", "beta", "standard_error", "n", "p_value", "neg_log_10_p_value", "trait", "test")
+KEPT = (
+    *PLACE,
+    *ALLELES,
+    "effect_allele_frequency",
+    "beta",
+    "standard_error",
+    "n",
+    "p_value",
+    "neg_log_10_p_value",
+    "trait",
+    "test",
+    AUTOSOME_COUNT,
+)
 CALLS_ROW = "__calls__"  # the row of the genotypes that an association is of
 SHOWN = (*PLACE, "index_variant_id", "r2", "p_value", "neg_log_10_p_value")
 
@@ -136,7 +149,7 @@ class Clump(Whole, name="clump", version=2):
         if len(rows) == 1:
             return np.ones(1)
         chosen, samples = chosen_calls(take(calls.arrays["calls"], rows), people.frame, chromosome)
-        if kind_of(chromosome) != "mt":  # PLINK 1.9 takes heterozygous calls there as they are
+        if kind_of(chromosome, autosomes_of(people.frame)) != "mt":  # PLINK 1.9 takes heterozygous calls there as they are
             chosen = without_haploid_heterozygotes(chosen, samples)
         return to_host(haplotype_r_squared(chosen, samples.count, 0))
 
@@ -179,7 +192,7 @@ def _hits(rows: pl.LazyFrame, least: float) -> pl.LazyFrame:
 
 def _shown(names: Sequence[str]) -> list[str]:
     """Columns of NAME.ld, from those of the associations."""
-    return [*SHOWN, *(["trait"] if "trait" in names else [])]
+    return [*SHOWN, *(name for name in ("trait", AUTOSOME_COUNT) if name in names)]
 
 
 def _named(part: Part, hits: Part) -> Part:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
-from pipeline.genome.chromosomes import chromosome_kind
+from pipeline.genome.chromosomes import autosomes_of, chromosome_kind
 from pipeline.genome.columns import dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.kernels.scores import call_scores, dosage_scores
@@ -80,7 +80,7 @@ class PolygenicScore(Whole, name="polygenic_score", version=1):
         variants = part.frame.select("chromosome", "variant_id", "ref", "alt").with_row_index("row")
         met = variants.join(weights.frame, on="variant_id", maintain_order="left")
         is_ref, is_alt = (pl.col("effect_allele") == pl.col(name) for name in ("ref", "alt"))
-        haploid = chromosome_kind().is_in(["y", "mt"]).fill_null(value=False)
+        haploid = chromosome_kind(autosomes=autosomes_of(people.frame)).is_in(["y", "mt"]).fill_null(value=False)
         used = met.filter(is_ref | is_alt).with_columns(swapped=is_ref, haploid=haploid)
         sums, counted = np.zeros(n), np.zeros((2, n), np.int64)
         for alleles, rows in ((2, used.filter(~pl.col("haploid"))), (1, used.filter("haploid"))):

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
-from pipeline.genome.chromosomes import autosome_number
+from pipeline.genome.chromosomes import autosome_number, autosomes_of
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.genotypes import alt_frequency, call_counts
@@ -82,7 +82,7 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
         """Sums over the parts and one eigenvalue problem, or passes over the parts."""
         genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
         people = genotypes.axes["calls"].value()
-        used = genotypes.map(self.needed, writes=frozenset()).map_parts(_varying, people).hold()
+        used = genotypes.map(_needed, writes=frozenset()).map_parts(self.varying, people).hold()
         solved = (self.exact if self.method == "exact" else self.randomized)(used, people, context)
         axes, eigenvalues, counts, metrics = (submit(itemgetter(place), solved, stage=name) for place in range(4))
         return Outcome(
@@ -95,10 +95,19 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
             metrics=metrics,
         )
 
-    def needed(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """The variants to use, and the columns that describe them."""
-        kept = rows if self.all_chromosomes else rows.filter(autosome_number().is_not_null())
-        return kept.select(*VARIANT, *hidden(rows))
+    def varying(self, part: Part, people: Part) -> Part:
+        """The variants to use, those that vary, with their ALT frequency."""
+        frame, calls = part.frame, part.arrays["calls"]
+        if not self.all_chromosomes:
+            on_autosome = frame.select(autosome_number(autosomes=autosomes_of(people.frame)).is_not_null()).to_series()
+            if not on_autosome.all():
+                rows = on_autosome.arg_true().to_numpy()
+                frame, calls = frame[rows], take(calls, rows)
+        frequency = to_host(alt_frequency(call_counts(calls, people.frame.height)))
+        rows = np.flatnonzero((frequency > 0) & (frequency < 1))
+        if len(rows) < len(frequency):
+            frame, calls = frame[rows], take(calls, rows)
+        return Part(frame.with_columns(alt_frequency=pl.Series(frequency[rows])), {"calls": calls})
 
     def exact(self, used: Table, people: Any, context: Context) -> Any:
         """A future of what the relationship matrix gives. As many sums grow side by side as tasks run at once, part by part."""
@@ -166,14 +175,9 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
         return _Solved(Part(people.frame.select("sample_id").hstack(axes)), Part(pl.DataFrame(eigenvalues)), counts, metrics)
 
 
-def _varying(part: Part, people: Part) -> Part:
-    """The variants that vary, with their ALT frequency."""
-    calls = part.arrays["calls"]
-    frequency = to_host(alt_frequency(call_counts(calls, people.frame.height)))
-    rows = np.flatnonzero((frequency > 0) & (frequency < 1))
-    if len(rows) < len(frequency):
-        part = Part(part.frame[rows], {"calls": take(calls, rows)})
-    return Part(part.frame.with_columns(alt_frequency=pl.Series(frequency[rows])), {"calls": part.arrays["calls"]})
+def _needed(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """The columns that describe variants."""
+    return rows.select(*VARIANT, *hidden(rows))
 
 
 def _frequency(part: Part) -> Any:

@@ -108,7 +108,7 @@ def _counted(part: Part, people: Part) -> Any:
     n = people.frame.height
     if n > MOST_PEOPLE:
         raise DataError(f"kinship of all pairs of {n:,} people would need {10 * n * n / 2**30:.0f} GiB a part; at most {MOST_PEOPLE:,}")
-    return pair_counts(autosomal_calls(part), n)
+    return pair_counts(autosomal_calls(part, people.frame), n)
 
 
 def _added(counts: list[Any]) -> Any:

@@ -86,7 +86,7 @@ class SampleQc(Whole, name="sample_qc", version=2):
     def summed(self, part: Part, people: Part) -> NDArray[np.float64]:
         """What one part's variants add to everyone's sums."""
         who = counted_people(people.frame, self.founders_only)
-        return np.asarray(to_host(_sums(part.arrays["calls"], who, special_rows(part.frame))))
+        return np.asarray(to_host(_sums(part.arrays["calls"], who, special_rows(part.frame, people.frame))))
 
     def measure(self, sums: NDArray[np.float64], people: Part) -> Part:
         """Everyone's measures, and whether they stay."""

@@ -83,7 +83,7 @@ class VariantQc(Whole, name="variant_qc", version=2):
     def measure(self, part: Part, samples: Part) -> Part:
         """The variants of one part that pass, with their measures."""
         people = counted_people(samples.frame, self.founders_only)
-        quality = self._quality(part, people)
+        quality = self._quality(part, people, special_rows(part.frame, samples.frame))
         fell = {
             "low_call_rate": (quality["call_rate"], self.min_call_rate),
             "low_maf": (quality["minor_allele_frequency"], self.min_maf),
@@ -100,8 +100,7 @@ class VariantQc(Whole, name="variant_qc", version=2):
         rows = np.flatnonzero(keep)
         return Part(measured.filter(keep), {name: take(array, rows) for name, array in part.arrays.items()}, counts)
 
-    def _quality(self, part: Part, people: People) -> dict[str, NDArray[Any]]:
+    def _quality(self, part: Part, people: People, special: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[Any]]:
         """The measures by column, on the host."""
-        special = special_rows(part.frame)
         quality = variant_quality(part.arrays["calls"], people, special, midp=self.hwe == "midp", everywhere=self.all_chromosomes)
         return {name: to_host(getattr(quality, name)) for name in QUALITY}
