@@ -77,11 +77,7 @@ KNOWN = {
 
 
 WRONG = {
-    "1: decimals in expressions": "cut to their column's scale by * and /",
-    "2: arithmetic of narrow columns": "wraps in the wider of their types",
-    "3: UInt64": "goes through Float64",
     "5: zones": "a date is that of UTC",
-    "6: strict casts": "lose digits",
     "7: an empty fit": "gives nulls",
 }
 
