@@ -10,7 +10,7 @@ from pydantic import Field
 
 from pipeline.format import InputFormat, Mark
 from pipeline.genome.builds import Build, build_field
-from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, autosomes_of
 from pipeline.genome.columns import VOCABULARY
 from pipeline.genome.species import AutosomeCount, ChromosomeSet, Letter
 
@@ -33,9 +33,13 @@ class PlacedInput(InputFormat):
         return self.build
 
     def marks(self) -> Sequence[Mark]:
-        """The genome build, where it is known."""
+        """The genome build, where it is known, and the species of those whose genotypes the rows hold."""
         build = self.genome_build()
-        return [Mark("genome builds", build, REMEDY)] if build else []
+        return [*([Mark("genome builds", build, REMEDY)] if build else []), *map(_species, self._autosomes())]
+
+    def _autosomes(self) -> Sequence[int]:
+        """The number of autosomes, where there are genotypes."""
+        return [autosomes_of(people) for people in list(self.axes().values())[:1]]
 
 
 class SpeciesInput(PlacedInput):
@@ -51,12 +55,15 @@ class SpeciesInput(PlacedInput):
         """The chromosomes of the species."""
         return ChromosomeSet(self.chromosomes, self.without)
 
-    def marks(self) -> Sequence[Mark]:
-        """The genome build, where it is known, and the number of autosomes."""
-        return [*super().marks(), Mark("chromosome sets", f"{self.chromosomes} autosomes", OTHER_SPECIES)]
+    def _autosomes(self) -> Sequence[int]:
+        return [self.chromosomes]
 
     def of_species(self, people: pl.DataFrame) -> pl.DataFrame:
         """The people with the number of autosomes, where it is not 22."""
         if self.chromosomes == HUMAN:
             return people
         return people.with_columns(pl.lit(self.chromosomes, VOCABULARY[AUTOSOME_COUNT].dtype).alias(AUTOSOME_COUNT))
+
+
+def _species(autosomes: int) -> Mark:
+    return Mark("chromosome sets", f"{autosomes} autosomes", OTHER_SPECIES)

@@ -14,6 +14,7 @@ from pipeline.errors import InputError
 from pipeline.formats._plink.bed_files import read_bim
 from pipeline.formats._plink.pgen_files import read_pvar
 from pipeline.formats.bgen import BgenInput
+from pipeline.formats.pgen import PgenInput
 from pipeline.formats.plink import PlinkInput
 from pipeline.formats.vcf import VcfInput
 from pipeline.genome.chromosomes import autosome_number, autosomes_of, chromosome_key, chromosome_kind, natural_order
@@ -145,6 +146,21 @@ def test_bgen__names_and_refuses_chromosomes_by_the_species(tmp_path: Path) -> N
     assert autosomes_of(cow.axes()["alt_dosages"]) == 29
     with pytest.raises(InputError, match=r"x.bgen: chromosome '26' is not in the chromosome set, 19 autosomes"):
         read(cow.model_copy(update={"chromosomes": 19}))
+
+
+def test_pgen__names_chromosomes_by_the_species_and_its_people_tell_it(tmp_path: Path) -> None:
+    pgenlib = pytest.importorskip("pgenlib")
+    write_pvar(tmp_path, "26", "30")
+    (tmp_path / "x.psam").write_text("#IID\tSEX\na\t1\nb\t2\n")
+    with pgenlib.PgenWriter(str(tmp_path / "x.pgen").encode(), 2, variant_ct=2) as writer:
+        for row in ([0, 1], [2, 1]):
+            writer.append_biallelic(np.array(row, np.int8))
+    cow = PgenInput.model_validate({"path": str(tmp_path / "x.pgen"), "chromosomes": "cow"})
+    assert read(cow).frame["chromosome"].to_list() == ["26", "X"]
+    assert cow.axes()["calls"].schema == cow.table_schema().arrays["calls"]
+    assert autosomes_of(cow.axes()["calls"]) == 29
+    with pytest.raises(InputError, match=r"x.pvar: chromosome '26' is not in the chromosome set, 19 autosomes"):
+        cow.model_copy(update={"chromosomes": 19}).table_schema()
 
 
 def test_plink__reads_a_fileset_anew_for_another_species(tmp_path: Path) -> None:

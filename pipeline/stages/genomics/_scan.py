@@ -50,8 +50,10 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class FittedTraits:
-    """The sheets of the traits that are missing for the same people, their models of all people, and the autosomes of
-    their species where the people tell them."""
+    """The sheets of the traits that are missing for the same people, and their models of all people.
+
+    `autosomes` are those of the species, None where the people do not tell them.
+    """
 
     sheets: list[Sheet]
     models: list[Any]

@@ -207,6 +207,7 @@ def test_genotypes__are_of_the_same_species_when_parquet_and_plink_give_them_bac
     ParquetOutput(calls=True).write(herd.rows, {"calls": herd.people}, str(tmp_path / "kept.parquet"))
     kept = cohort_of(ParquetInput(path=(str(tmp_path / "kept.parquet"),)))
     assert_frame_equal(kept.people, herd.people)
+    assert [mark.value for mark in ParquetInput(path=(str(tmp_path / "kept.parquet"),)).marks()] == ["29 autosomes"]
     assert_frame_equal(scan(kept), scan(herd))
     write_output(PlinkOutput(), herd.rows, {"calls": herd.people}, 2, tmp_path)
     again = cohort_of(PlinkInput.model_validate({"path": str(tmp_path / "out" / "out.bed"), "chromosomes": 29}))
