@@ -108,6 +108,7 @@ class VcfInput(SpeciesInput):
         """The columns of a variant, and the samples of the header; regions and their indexes are checked."""
         headers = self._headers()
         for header in headers:
+            self.chromosome_set.check_header(header.chromosome_set, header.path)
             self.chromosome_set.check(header.contigs, header.path)
         if self.regions:
             self._regions(headers)

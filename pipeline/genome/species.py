@@ -20,6 +20,7 @@ SPECIES = {"human": HUMAN, "cow": 29, "dog": 38, "horse": 31, "mouse": 19, "shee
 
 MOST_AUTOSOMES = 95  # PLINK's too
 _LETTERS = ("X", "Y", "XY", "MT")
+_CHR_SET = re.compile(r"##chrSet=<.*?(haploid|autosome)(?:Autosome|Pair)Ct=(\d+)")
 _SPELT = {"m": "mt", "par1": "xy", "par2": "xy"}
 
 Letter = Literal["x", "y", "xy", "mt"]
@@ -67,6 +68,20 @@ class ChromosomeSet:
                 raise InputError(
                     f"{where}: chromosome {name!r} is not in the chromosome set, {self}. Correct `chromosomes`: the number of autosomes, "
                     f"or a species ({', '.join(SPECIES)})."
+                )
+
+    def check_header(self, lines: Iterable[str], where: str) -> None:
+        """Raise InputError where a header's ##chrSet line, which PLINK 2 writes of other species, says another number of autosomes."""
+        for found in map(_CHR_SET.match, lines):
+            if found and found[1] == "haploid":
+                raise InputError(
+                    f"{where}: its header says that all of its {found[2]} chromosomes are haploid (##chrSet), and inbred lines cannot be "
+                    f"read as haploid here. To read them as diploid, write it again with plink2 --chr-set {found[2]}."
+                )
+            if found and int(found[2]) != self.autosomes:
+                raise InputError(
+                    f"{where}: its header says {found[2]} autosomes (##chrSet), and the input says {self.autosomes}. "
+                    f"Say chromosomes: {found[2]}, or correct the header."
                 )
 
     def _fits(self, name: str) -> bool:

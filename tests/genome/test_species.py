@@ -136,6 +136,30 @@ def test_vcf__refuses_contigs_of_another_species_before_it_reads_and_records_whe
         read(mouse)
 
 
+@pytest.mark.parametrize(
+    ("line", "stated", "why"),
+    [
+        ("##chrSet=<ID=1,autosomePairCt=29,X,Y,M>", 22, "says 29 autosomes .*the input says 22. Say chromosomes: 29"),
+        ("##chrSet=<ID=1,autosomePairCt=29,X,Y,M>", 19, "says 29 autosomes .*the input says 19. Say chromosomes: 29"),
+        ("##chrSet=<ID=1,haploidAutosomeCt=12>", 12, "says that all of its 12 chromosomes are haploid .*plink2 --chr-set 12"),
+        ("##chrSet=<ID=1,autosomePairCt=29,X,Y,M>", 29, ""),
+        ("##chrSet=<ID=1,autosomePairCt=22,X,Y,XY,M,PAR1,PAR2>", 22, ""),
+    ],
+)
+def test_a_header_of_plink__that_says_another_species_is_refused(tmp_path: Path, line: str, stated: int, why: str) -> None:
+    pvar, vcf = write_pvar(tmp_path, "1"), write_vcf(tmp_path, "1")
+    pvar.write_text(f"{line}\n{pvar.read_text()}")
+    vcf.write_text(vcf.read_text().replace("VCFv4.2\n", f"VCFv4.2\n{line}\n"))
+    table = VcfInput.model_validate({"path": str(vcf), "chromosomes": stated})
+    if not why:
+        assert read_pvar(pvar, ChromosomeSet(stated)).variants == read(table).frame.height == 1
+        return
+    with pytest.raises(InputError, match=rf"x\.pvar: its header {why}"):
+        read_pvar(pvar, ChromosomeSet(stated))
+    with pytest.raises(InputError, match=rf"x\.vcf: its header {why}"):
+        table.table_schema()
+
+
 def test_bgen__names_and_refuses_chromosomes_by_the_species(tmp_path: Path) -> None:
     bgen = pytest.importorskip("bgen")
     with bgen.BgenWriter(str(tmp_path / "x.bgen"), 2, samples=["a", "b"], compression="zlib", layout=2) as writer:

@@ -104,6 +104,7 @@ def read_pvar(path: Path, chromosomes: ChromosomeSet = HUMAN_SET) -> Pvar:
         return Pvar(rows, rows.height, None)
     if missing := [name for name in _PVAR if name not in names]:
         raise InputError(f"{path}: its header line has no column {missing[0]}; a .pvar has #CHROM, POS, ID, REF and ALT")
+    chromosomes.check_header(meta, str(path))
     text = read_columns(path, tuple(_PVAR.get(name, name) for name in names), skip=len(meta) + 1).select(_PVAR.values())
     chromosomes.check(text["chromosome"].unique(maintain_order=True), str(path))
     frame = text.with_columns(

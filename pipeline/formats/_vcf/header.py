@@ -22,7 +22,7 @@ _CONTIG = re.compile(rb"[<,](ID|length|assembly)=\"?([^\",>]*)")
 
 @dataclass(frozen=True)
 class VcfHeader:
-    """What a VCF says before its records: sample ids and ids of ##contig lines, in order; ids of FORMAT fields; the genome build.
+    """What a VCF says before its records: sample ids and ids of ##contig lines, in order; ids of FORMAT fields; the genome build; ##chrSet.
 
     `build` is None where the contigs' lengths and the names of the assembly and the reference tell of none.
     """
@@ -32,6 +32,7 @@ class VcfHeader:
     contigs: tuple[str, ...]
     formats: tuple[str, ...] = ()
     build: str | None = None
+    chromosome_set: tuple[str, ...] = ()
 
 
 def read_header(path: str | Path) -> VcfHeader:
@@ -53,7 +54,8 @@ def read_header(path: str | Path) -> VcfHeader:
     contigs = [dict(_CONTIG.findall(text)) for text in meta if text.startswith(b"##contig=<")]
     formats = [text[len(b"##FORMAT=<ID=") :].split(b",")[0] for text in meta if text.startswith(b"##FORMAT=<ID=")]
     names = tuple(_text(contig.get(b"ID", b"")) for contig in contigs)
-    return VcfHeader(str(path), _sample_ids(path, line), names, tuple(map(_text, formats)), _build(contigs, meta))
+    chromosome_set = tuple(_text(text) for text in meta if text.startswith(b"##chrSet="))
+    return VcfHeader(str(path), _sample_ids(path, line), names, tuple(map(_text, formats)), _build(contigs, meta), chromosome_set)
 
 
 def _text(name: bytes) -> str:
