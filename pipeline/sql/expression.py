@@ -8,14 +8,14 @@ and nothing that a later Polars learns.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from pipeline.errors import ExpressionError, near
 from pipeline.sql.arithmetic import Arithmetic, aligned
-from pipeline.sql.kinds import family
+from pipeline.sql.dates import PARTS, check_one_clock, check_whole_days, for_cast
+from pipeline.sql.kinds import TYPES, family
 from pipeline.sql.text import FUNCTIONS, OF_OTHER_ROWS, Function, checked_text
 from pipeline.sql.tree import (
     SIGNS,
@@ -46,8 +46,6 @@ NUMERIC = {"Abs", "Sign", "Ceil", "Floor", "Round", "Truncate", "Exp", "Log", "L
 UNBOUNDED = {"Exp", "Log", "Log1p", "Sqrt", "Generic", "ArcSin", "ArcCos", "Cot"}
 ROWWISE: list[Node] = [{"Boolean": "IsNull"}, {"Boolean": "IsNotNull"}, {"ListExpr": {"Get": True}}]
 ONE_KIND = {"Coalesce", "MaxHorizontal", "MinHorizontal", "FillNull"}
-PARTS = re.compile("(Iso)?Year|Century|Millennium|Quarter|Month|Week(Day)?|(Ordinal)?Day|Hour|Minute|(Milli|Micro|Nano)?[Ss]econd")
-TYPES = re.compile("U?Int(8|16|32|64)|Float(32|64)|Decimal|String|Boolean|Date(time)?")
 
 
 def parse(text: str) -> pl.Expr:
@@ -118,7 +116,9 @@ class _Checker:
                 yes, no = self._one_kind("the values of case, if or nullif", yes, no)
                 return {"Ternary": {"predicate": predicate, "truthy": yes, "falsy": no}}
             case {"Function": {"input": [child, {"Literal": {"Series": _}} as values], "function": {"Boolean": {"IsIn": _}} as function}}:
-                return call(function, self.node(child), values)
+                child = self.node(child)
+                check_one_clock((child, values), [*self._dtypes(child), *([pl.Date()] if self.schema is not None else [])], "`in`")
+                return call(function, child, values)
             case {"Function": {"input": inputs, "function": function}}:
                 return self._function(function, [self.node(child) for child in inputs])
             case {"Alias": _}:
@@ -156,6 +156,7 @@ class _Checker:
             listed = " and ".join(f"{shown(node)} ({dtype})" for node, dtype in zip(nodes, dtypes, strict=True))
             remedy = "write a date as date '2020-06-01'" if families == {"date", "text"} else "cast one of them, as in cast(x as double)"
             raise ExpressionError(f"{what} must be of one kind, and are {listed}: {remedy}")
+        check_one_clock(nodes, dtypes, what)
         return aligned(nodes, dtypes, what)
 
     def _cast(self, child: Node, dtype: Node, options: str) -> Node:
@@ -166,7 +167,7 @@ class _Checker:
             )
         match child, name:
             case {"Literal": {"Scalar": {"String": digits}}}, "UInt64" if digits.isdecimal():
-                return number(int(digits), "UInt64")  # what Int64 does not hold is written so for Polars' parser
+                return number(int(digits), "UInt64")  # how the text of a number beyond Int64 comes
             case {"BinaryExpr": {"op": "FloorDivide"}}, "Int64" if options == "NonStrict" and self._dtypes(child) == [pl.UInt64()]:
                 return child
         is_text = "Literal" in child and "String" in child["Literal"].get("Scalar", {})
@@ -176,8 +177,7 @@ class _Checker:
         if is_text and name in {"Float32", "Float64"}:  # 'NaN' and 'inf' are numbers to Polars
             answer = cast(child, dtype, options)
             return where(call({"Boolean": "IsFinite"}, answer), answer)
-        if name == "String" and self.schema is not None and self._dtype(child) == pl.Date:
-            return call({"TemporalExpr": {"ToString": "%Y-%m-%d"}}, child)  # cuDF has no such cast
+        child = for_cast(child, self._dtype(child), name) if self.schema is not None else child
         return cast(child, dtype, options)
 
     def _binary(self, left: Node, op: str, right: Node) -> Node:
@@ -188,6 +188,8 @@ class _Checker:
         elif op in SIGNS:
             self._need(f"a number beside `{SIGNS[op]}`", {"number", "date", "duration", "null"}, left, right)
             if dtypes := self._dtypes(left, right):
+                check_one_clock((left, right), dtypes, f"`{SIGNS[op]}`")
+                check_whole_days((left, right), dtypes)
                 return self.arithmetic.operator(left, op, right, (dtypes[0], dtypes[1]))
             left, right = integer(left), integer(right)
             right = divisor(right) if op in {"TrueDivide", "FloorDivide", "Modulus"} else right
@@ -238,6 +240,8 @@ class _Checker:
 
     def _temporal(self, function: Node, detail: Node, inputs: list[Node]) -> Node:
         self._need("a date or timestamp", {"date", "null"}, inputs[0])
+        if detail == "OffsetBy":
+            check_whole_days(inputs, self._dtypes(*inputs))
         if isinstance(detail, str) and PARTS.fullmatch(detail):
             return self.arithmetic.small(cast(call(function, *inputs), "Int64"))
         if detail == "OffsetBy" or "ToString" in detail or "TimeStamp" in detail:

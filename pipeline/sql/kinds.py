@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
+TYPES = re.compile("U?Int(8|16|32|64)|Float(32|64)|Decimal|String|Boolean|Date(time)?")
 FAMILIES = (
     {pl.String: "text", pl.Categorical: "text", pl.Enum: "text", pl.Boolean: "condition"}
     | {pl.Date: "date", pl.Datetime: "date"}

@@ -31,6 +31,17 @@ def test_a_form_that_the_page_marks__is_refused(text: str) -> None:
     assert refused(text, SCHEMA.to_frame().clear(1))
 
 
+EXACT = ["i * i + i", "-i", "abs(i)", "i // i", "n % 12345678901234567891", "n // 3 + 1", "n in (18446744073709551615, 5)", "small * small"]
+EXACT += ["p * p", "p / 3", "p * (1 - p) + i", "p > q", "coalesce(p, q)", "cast(z as date)", "cast(z as timestamp)", "cast(m as bigint)"]
+
+
+@pytest.mark.parametrize("text", EXACT)
+def test_exact_numbers_and_local_clocks__translate(text: str) -> None:
+    numbers = {"i": pl.Int64(), "small": pl.Int32(), "n": pl.UInt64(), "p": pl.Decimal(9, 2), "q": pl.Decimal(9, 5)}
+    schema = pl.Schema(numbers | {"z": pl.Datetime("us", "Europe/Berlin"), "m": pl.Datetime("ms")})
+    assert refused(text, schema.to_frame().clear(1)) == []
+
+
 def test_the_page__has_an_example_of_every_function_that_a_gpu_runs() -> None:
     shown = {example.function for example in EXAMPLES if example.function and not on_cpu_only(example)}
     assert shown == {name for name, function in FUNCTIONS.items() if function.gpu}
