@@ -9,6 +9,7 @@ from pydantic import Field
 
 from pipeline.errors import DataError, StageError
 from pipeline.sql.expression import finite
+from pipeline.sql.whole import OVERFLOW
 from pipeline.stage import ColumnName, Context, Outcome, Rows, need_columns
 from pipeline.tables.dtypes import DTYPES, DtypeName
 from pipeline.tables.part import Part, Schema
@@ -18,6 +19,7 @@ ISO_DATE, ISO_DATETIME = "%Y-%m-%d", "%Y-%m-%d %H:%M:%S"
 TRUE, FALSE = ["true", "t", "yes", "y", "1"], ["false", "f", "no", "n", "0"]
 NO_NUMBER = r"^\s*[-+]?(nan|inf|infinity)\s*$"
 EXAMPLES = 3
+MANTISSA = {"float32": 24, "float64": 53}
 
 
 class Cast(Rows, name="cast", version=2):
@@ -60,7 +62,14 @@ class Cast(Rows, name="cast", version=2):
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows with the columns in their new types."""
         schema = rows.collect_schema()
-        return rows.with_columns(self._cast(schema, name).alias(name) for name in self.columns)
+        return rows.with_columns(
+            (
+                _unrounded(name, schema[name], wanted)
+                if self.strict and _may_round(schema[name], DTYPES[wanted])
+                else self._cast(schema, name)
+            ).alias(name)
+            for name, wanted in self.columns.items()
+        )
 
     def _cast(self, schema: pl.Schema, name: str, strict: bool | None = None) -> pl.Expr:
         dtype = DTYPES[self.columns[name]]
@@ -74,7 +83,8 @@ class Cast(Rows, name="cast", version=2):
 
     def _unchecked(self, schema: pl.Schema) -> list[str]:
         """Columns whose values the engines cut (1.5 to 1), wrap (300 to 44), round, or do not cast at all (text to boolean)."""
-        return [name for name, wanted in self.columns.items() if _may_lose(schema[name], DTYPES[wanted])]
+        pairs = {name: (schema[name], DTYPES[wanted]) for name, wanted in self.columns.items()}
+        return [name for name, (old, new) in pairs.items() if _may_lose(old, new) and not _may_round(old, new)]
 
     def _checked(self, part: Part, columns: list[str]) -> Part:
         for name in columns:
@@ -150,6 +160,21 @@ def _narrowed(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:
         fits = fits if low <= least else fits & (value >= pl.lit(low, dtype=old))
         fits = fits if high >= most else fits & (value <= pl.lit(high, dtype=old))
     return pl.when(fits).then(value).otherwise(None).cast(new, strict=False)
+
+
+def _unrounded(name: str, old: pl.DataType, wanted: str) -> pl.Expr:
+    """Whole numbers as floats, and an error within the query, which stays one with its neighbours, where one would be rounded."""
+    value, new = pl.col(name), DTYPES[wanted]
+    there = value.cast(new, strict=False)
+    text = f"{OVERFLOW}column '{name}' cannot be cast to {wanted}, which would round a whole number in it (beyond 2**{MANTISSA[wanted]}). "
+    text += "With strict: false it becomes null; cast(... as double) in a derive rounds it."
+    lost = value.is_not_null() & _there_and_back(value, old, new).is_null()
+    return there + pl.when(lost).then(pl.lit(text)).otherwise(pl.lit("0")).cast(new)
+
+
+def _may_round(old: pl.DataType, new: pl.DataType) -> bool:
+    """Whether these are whole numbers that a float type may round."""
+    return old.is_integer() and new.is_float() and _may_lose(old, new)
 
 
 def _may_lose(old: pl.DataType, new: pl.DataType) -> bool:
