@@ -19,6 +19,7 @@ from pipeline.tables.counts import Count
 from pipeline.tables.names import ColumnName as ColumnName  # this module is the door for authors of stages
 from pipeline.tables.names import ColumnNames as ColumnNames
 from pipeline.tables.part import Part, Schema, empty_part
+from pipeline.tables.picked import need_picked, with_picks
 from pipeline.tables.session import Session
 from pipeline.tables.table import Fitted, Table
 
@@ -108,7 +109,7 @@ class FittedRows(Stage):
     a model saved after this stage carries it, and scoring loads it.
     """
 
-    fit_where: str | None = Field(None, description="SQL: the rows to learn from; all where it is not given.")
+    fit_where: str | None = Field(None, description="SQL: the rows to learn from, at least one; all where it is not given.")
 
     def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """A few rows of sums, counts or values from one part."""
@@ -127,10 +128,13 @@ class FittedRows(Stage):
         return None
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """A map and a gather for the state, then a map that applies it."""
+        """A map and a gather for the state, then a map that applies it. Raises DataError, in a task, where `fit_where` picks no row."""
         (rows,) = tables.values()
         rows = (rows if rows.cheap else rows.hold()).named(context.name)
-        state = rows.map(self._fit_rows).gather().map(self.merge).value()
+        partial = rows.map(self._fit_rows).gather()
+        if self.fit_where is not None:
+            partial = partial.map_parts(need_picked, self.fit_where)
+        state = partial.map(self.merge).value()
         fitted = Fitted(context.name, self.name, self, state)
         applied = rows.map(self._apply_part, state, writes=self.writes())
         return Outcome({"": replace(applied, fitted=(*applied.fitted, fitted)), "fitted": Table.of(context.session, context.name, [state])})
@@ -138,7 +142,8 @@ class FittedRows(Stage):
     def _fit_rows(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         if self.fit_where is None:
             return self.fit(rows)
-        return self.fit(rows.filter(self.fit_condition(rows.collect_schema())))
+        condition = self.fit_condition(rows.collect_schema())
+        return with_picks(self.fit(rows.filter(condition)), rows, condition)
 
     def fit_condition(self, schema: pl.Schema) -> pl.Expr:
         """The condition of `fit_where`, which is given. Raises ExpressionError where it does not fit the columns."""
