@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -135,6 +135,10 @@ class InputFormat(BaseModel):
 
     def rows(self) -> int | None:
         """The number of rows where the files say it without being read."""
+        return None
+
+    def infinities(self) -> Callable[[], int] | None:
+        """What counts, in a task, the infinite values that are read as missing; None where there can be none."""
         return None
 
     def marks(self) -> Sequence[Mark]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -14,6 +14,7 @@ from pipeline.files import for_polars, stamp
 from pipeline.format import CostlySource, OutputFormat, even_ranges
 from pipeline.formats._csv_problems import first_problem, header_line
 from pipeline.formats._csv_shape import Shape, shape
+from pipeline.formats._finite import INFINITIES, InfinitiesOfCsv, with_finite
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
 from pipeline.tables.counts import Count
 from pipeline.tables.dtypes import DTYPES, DtypeName
@@ -39,7 +40,7 @@ class CsvSource(CostlySource):
     rows: int | None = None
 
     def load(self) -> pl.LazyFrame | Part:
-        """The scan; NaN of a file is null from here on. Of a file with short rows that are to be filled, the rows and their number.
+        """The scan; NaN and infinities are null from here on. Of a file with short rows that are to be filled, the rows and their number.
 
         Raises DataError for a file with short rows, and for one with a quote that is never closed.
         """
@@ -50,10 +51,13 @@ class CsvSource(CostlySource):
 
     def scan(self) -> pl.LazyFrame:
         """The rows, whatever their shape."""
-        scan = pl.scan_csv(for_polars(self.path), separator=self.separator, schema=dict(self.dtypes), null_values=list(self.null_values))
+        scan = self.plain()
         scan = scan if self.rows is None else scan.slice(self.offset, self.rows)
-        floats = [name for name, dtype in self.dtypes if dtype.is_float()]
-        return with_folder_columns(scan.with_columns(pl.col(floats).fill_nan(None)) if floats else scan, self.folders)
+        return with_folder_columns(with_finite(scan, dict(self.dtypes)), self.folders)
+
+    def plain(self) -> pl.LazyFrame:
+        """The file as Polars reads it."""
+        return pl.scan_csv(for_polars(self.path), separator=self.separator, schema=dict(self.dtypes), null_values=list(self.null_values))
 
     def explain(self) -> str | None:
         """What is wrong with the file, for a query over it that has failed; None where nothing is."""
@@ -68,7 +72,7 @@ class CsvInput(HiveInput):
 
     name = "csv"
     suffixes = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", ".txt")
-    counts: ClassVar[Mapping[str, Count]] = {"short_rows": Count("rows with too few fields, filled", aside=True)}
+    counts: ClassVar[Mapping[str, Count]] = {"short_rows": Count("rows with too few fields, filled", aside=True), **INFINITIES}
 
     columns: dict[str, DtypeName] = Field(default_factory=dict, description="Types of some or all columns; the others are inferred.")
     separator: str = Field(",", min_length=1, max_length=1)
@@ -152,6 +156,13 @@ class CsvInput(HiveInput):
         if self.parts is None or self.parts <= len(files):
             return whole
         return [piece for source in whole for piece in self._cut(source, -(-self.parts // len(files)))]
+
+    def infinities(self) -> Callable[[], int] | None:
+        """A count in the files that may hold some; None where no column is a float."""
+        dtypes = self._dtypes(files := self.files())
+        floats = [name for name, dtype in dtypes.items() if dtype.is_float()]
+        sources = {file: CsvSource(file, tuple(dtypes.items()), self.separator, self.null_values) for file in files}
+        return InfinitiesOfCsv(sources, floats) if floats else None
 
     def _cut(self, source: CsvSource, parts: int) -> list[CsvSource]:
         rows = int(source.scan().select(pl.len()).collect(engine="streaming").item())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import polars as pl
 from pydantic import Field
@@ -14,11 +14,13 @@ from pipeline.backend.arrays import to_host
 from pipeline.errors import InputError
 from pipeline.files import folder_values, for_polars
 from pipeline.format import OutputFormat
+from pipeline.formats._finite import INFINITIES, InfinitiesOfParquet, unbounded_floats, with_finite
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
 from pipeline.formats._parquet.ranges import RowRange, bunches, cut, footer, row_groups
 from pipeline.genome.inputs import PlacedInput
 from pipeline.tables.columns import AXES, AXIS_IDS
+from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, read_frame
 
 PART_BYTES_LEAST, PART_BYTES_MOST = 8 << 20, 256 << 20  # bytes in a part: fewer parts and larger ones than one thinks
@@ -36,7 +38,7 @@ class ParquetSource:
     folders: Mapping[str, tuple[FolderColumn, ...]] = field(default_factory=dict)
 
     def load(self) -> pl.LazyFrame | Part:
-        """The scan; NaN of a file is null from here on. With genotypes, the part itself."""
+        """The scan; NaN and infinities are null from here on. With genotypes, the part itself."""
         if self.arrays:
             return read_genotypes([piece.checked() for piece in self.ranges], self.arrays)
         scans = []
@@ -45,8 +47,7 @@ class ParquetSource:
             scan = scan if piece.rows == piece.of else scan.slice(piece.offset, piece.rows)
             scans.append(with_folder_columns(scan, self.folders.get(piece.path, ())))
         rows = pl.concat(scans) if len(scans) > 1 else scans[0]
-        floats = [name for name, dtype in rows.collect_schema().items() if dtype.is_float()]
-        return rows.with_columns(pl.col(floats).fill_nan(None)) if floats else rows
+        return with_finite(rows, rows.collect_schema())
 
     def interval(self, column: str) -> tuple[Any, Any] | None:
         """Least and greatest value by the footers; None for floats, nulls, or where the writer left no exact statistics."""
@@ -75,6 +76,7 @@ class ParquetInput(HiveInput, PlacedInput):
 
     name = "parquet"
     suffixes = (".parquet", ".pq")
+    counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     def table_schema(self) -> Schema:
         """Names and types from the footers; all files must agree."""
@@ -119,6 +121,11 @@ class ParquetInput(HiveInput, PlacedInput):
     def rows(self) -> int | None:
         """Rows by the footers."""
         return sum(int(footer(file).num_rows) for file in self.files())
+
+    def infinities(self) -> Callable[[], int] | None:
+        """A count in the columns that footers do not show to be finite; None where there is none."""
+        columns = {file: names for file in self.files() if (names := unbounded_floats(file))}
+        return InfinitiesOfParquet(columns) if columns else None
 
     def sources(self, parallel: int) -> Sequence[ParquetSource]:
         """Whole row groups, a few parts per task that can run at once, of a size that the constants above bound."""

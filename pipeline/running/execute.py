@@ -132,6 +132,9 @@ class Execution:
         if rows is None and not schema.arrays:
             counted = self.session.submit(count_rows, name, sources, stage=name)
             self.waiting.add(f"rows {name}", [counted], partial(self._counted, name))
+        if counting := reader.infinities():
+            counted = self.session.submit(counting, stage=name)
+            self.waiting.add(f"infinities {name}", [counted], partial(self._infinite, name))
         return Table.of(self.session, name, sources, schema=schema, axes=axes)
 
     def _stage(self, stage: PlannedStage) -> None:
@@ -207,6 +210,10 @@ class Execution:
 
     def _counted(self, name: str, values: list[int]) -> None:
         self._account(name).rows = values[0]
+
+    def _infinite(self, name: str, values: list[int]) -> None:
+        if values[0]:
+            self._account(name).counts["infinities"] = values[0]
 
     def _measured(self, table: str | None, values: list[Measured]) -> None:
         """Rows, bytes and parts to the table's account, and every count to the account of the stage that made it."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 
 from pipeline.formats._parquet.ranges import RowRange, opened
+from pipeline.sql.expression import finite
 from pipeline.tables.part import Part, frame_bytes
 
 GENOTYPES = {"calls": np.uint8, "alt_dosages": np.float32}
@@ -35,7 +35,9 @@ def read_genotypes(ranges: Sequence[RowRange], names: Sequence[str]) -> Part:
         frame = pl.from_arrow(table.drop_columns(list(names)))
         assert isinstance(frame, pl.DataFrame)
         frames.append(frame)
-    return Part(pl.concat(frames).with_columns(cs.float().fill_nan(None)), arrays)
+    whole = pl.concat(frames)
+    floats = [finite(pl.col(name), dtype).alias(name) for name, dtype in whole.schema.items() if dtype.is_float()]
+    return Part(whole.with_columns(floats), arrays)
 
 
 def _tables(ranges: Sequence[RowRange]) -> Iterator[Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, Self
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipeline.errors import StageError
+from pipeline.sql.expression import finite
 from pipeline.stage import ColumnName, ColumnNames, FittedRows, need_columns
 from pipeline.tables.part import Schema
 
@@ -34,11 +35,12 @@ class Fill(BaseModel):
         return self
 
 
-class FillMissing(FittedRows, name="fill_missing", version=1):
+class FillMissing(FittedRows, name="fill_missing", version=2):
     """Replace missing values by a constant, or by the mean, median or most frequent value of the rows it learns from.
 
     A column filled with its mean or median becomes Float64. The mean is rounded to 12 significant digits, so that it does not depend on how
     the rows were divided; median and most frequent value (of several the least) are exact. A column without any value stays missing.
+    A value that is infinite, or NaN, counts as missing.
 
     Example: {use: fill_missing, from: divided, as: filled, columns: [credit_score, dti], method: mean, fit_where: "split = 'train'"}
     """
@@ -84,6 +86,7 @@ class FillMissing(FittedRows, name="fill_missing", version=1):
 
     def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """One row of sums and counts for the means; for the others every value with its count."""
+        rows = _finite_only(rows, self.fills)
         means = self._by("mean")
         sums = [pl.col(name).cast(pl.Float64).sum().alias(f"sum:{name}") for name in means]
         counts = [pl.col(name).count().cast(pl.Int64).alias(f"count:{name}") for name in means]
@@ -103,6 +106,7 @@ class FillMissing(FittedRows, name="fill_missing", version=1):
 
     def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
         """The rows without gaps in those columns."""
+        rows = _finite_only(rows, self.fills)
         schema = rows.collect_schema()
         marks = [pl.col(name).is_null().cast(pl.Int8).alias(f"{name}_missing") for name in self.fills if self.indicator]
         filled = []
@@ -116,7 +120,14 @@ class FillMissing(FittedRows, name="fill_missing", version=1):
 
 def _rounded_mean(name: str) -> pl.Expr:
     total, count = pl.col(f"sum:{name}").sum(), pl.col(f"count:{name}").sum()
-    return pl.when(count > 0).then(total / count).otherwise(None).round_sig_figs(DIGITS).alias(name)
+    return pl.when(count > 0).then(finite(total / count, pl.Float64())).otherwise(None).round_sig_figs(DIGITS).alias(name)
+
+
+def _finite_only(rows: pl.LazyFrame, names: Iterable[str]) -> pl.LazyFrame:
+    """The rows with null for NaN and infinities of those columns."""
+    schema = rows.collect_schema()
+    floats = [finite(pl.col(name), schema[name]).alias(name) for name in names if schema[name].is_float()]
+    return rows.with_columns(floats) if floats else rows
 
 
 def _counted(partial: pl.LazyFrame, name: str) -> pl.LazyFrame:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import polars as pl
 from pydantic import Field
 
+from pipeline.sql.expression import finite
 from pipeline.stage import ColumnNames, FittedRows, need_numeric
 from pipeline.tables.part import Schema
 
 
-class Standardize(FittedRows, name="standardize", version=1):
+class Standardize(FittedRows, name="standardize", version=2):
     """Subtract the mean and divide by the standard deviation (of all rows learned from: n, not n - 1); Float64. Missing stays missing.
 
-    A column whose values are all one becomes 0. The table NAME.fitted has column, count, mean, sd, least and greatest value.
+    A value that is infinite, or NaN, counts as missing. A column whose values are all one becomes 0.
+    The table NAME.fitted has column, count, mean, sd, least and greatest value.
 
     Example: {use: standardize, from: filled, as: scaled, columns: [age, ldl], fit_where: "split = 'train'"}
     """
@@ -33,7 +35,7 @@ class Standardize(FittedRows, name="standardize", version=1):
         """One row: per column the count, mean, sum and sum of squares about that mean, least and greatest value."""
         found = []
         for name in self.columns:
-            value = pl.col(name).cast(pl.Float64)
+            value = _value(name)
             apart = value - value.mean()
             figures = {"count": value.count().cast(pl.Int64), "mean": value.mean(), "rest": apart.sum(), "squares": (apart**2).sum()}
             figures |= {"min": value.min(), "max": value.max()}
@@ -65,7 +67,12 @@ def _merged(name: str) -> list[pl.Expr]:
 
 
 def _scaled(name: str, mean: float | None, deviation: float | None) -> pl.Expr:
-    centered = pl.col(name).cast(pl.Float64) - pl.lit(mean, dtype=pl.Float64)
+    centered = _value(name) - pl.lit(mean, dtype=pl.Float64)
     if deviation == 0:
-        return pl.when(pl.col(name).is_not_null()).then(0.0).otherwise(None).alias(name)
-    return (centered / pl.lit(deviation, dtype=pl.Float64)).alias(name)
+        return pl.when(_value(name).is_not_null()).then(0.0).otherwise(None).alias(name)
+    return finite(centered / pl.lit(deviation, dtype=pl.Float64), pl.Float64()).alias(name)
+
+
+def _value(name: str) -> pl.Expr:
+    """The column's finite values as floats."""
+    return finite(pl.col(name).cast(pl.Float64), pl.Float64())

@@ -1,0 +1,90 @@
+"""One rule for floats of files: NaN and infinities are missing from the scan on, and how many infinities there were is counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+from pipeline.files import for_polars
+from pipeline.formats._csv_problems import opened_bytes
+from pipeline.formats._parquet.ranges import footer
+from pipeline.sql.expression import finite
+from pipeline.tables.counts import Count
+
+INFINITIES = {"infinities": Count("infinite values of the files, now missing", aside=True)}
+"""The words of what is counted."""
+
+_BLOCK_BYTES = 1 << 20
+_OVERFLOWS = re.compile(rb"e\+?[0-9]{3}|[0-9]{300}")
+
+
+def with_finite(rows: pl.LazyFrame, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """The rows with null for NaN and infinities of their floats."""
+    floats = [finite(pl.col(name), dtype).alias(name) for name, dtype in schema.items() if dtype.is_float()]
+    return rows.with_columns(floats) if floats else rows
+
+
+class TextFile(Protocol):
+    """A file of text that can be scanned as it is."""
+
+    def plain(self) -> pl.LazyFrame:
+        """The file as Polars reads it."""
+
+
+@dataclass(frozen=True)
+class InfinitiesOfParquet:
+    """Counts, as a task, the infinities in those columns of files that footers do not show to be finite."""
+
+    columns: Mapping[str, Sequence[str]]
+
+    def __call__(self) -> int:
+        """Their number."""
+        return sum(_infinities(pl.scan_parquet(for_polars(file)), names) for file, names in self.columns.items())
+
+
+@dataclass(frozen=True)
+class InfinitiesOfCsv:
+    """Counts, as a task, the infinities of text files: only of those whose text may hold one."""
+
+    files: Mapping[str, TextFile]
+    floats: Sequence[str]
+
+    def __call__(self) -> int:
+        """Their number."""
+        return sum(_infinities(text.plain(), self.floats) for file, text in self.files.items() if _may_hold_infinities(file))
+
+
+def unbounded_floats(path: str) -> list[str]:
+    """The float columns of a Parquet file of which its footer does not tell finite bounds."""
+    meta, found = footer(path), dict[str, None]()
+    for group in range(meta.num_row_groups):
+        for index in range(meta.num_columns):
+            column = meta.row_group(group).column(index)
+            if column.physical_type not in {"FLOAT", "DOUBLE"} or "." in column.path_in_schema:
+                continue
+            stats = column.statistics
+            is_known = stats is not None and stats.has_min_max
+            if not is_known or not (abs(stats.min) < float("inf") and abs(stats.max) < float("inf")):
+                found[column.path_in_schema] = None
+    return list(found)
+
+
+def _infinities(rows: pl.LazyFrame, names: Sequence[str]) -> int:
+    counts = rows.select(pl.col(name).is_infinite().sum() for name in names).collect(engine="streaming")
+    return sum(counts.row(0))
+
+
+def _may_hold_infinities(path: str) -> bool:
+    """Whether a text has `inf` or a number of a large exponent anywhere; as fast as its bytes are read."""
+    with opened_bytes(path) as file:
+        tail = b""
+        while block := file.read(_BLOCK_BYTES):
+            text = tail + block.lower()
+            if b"inf" in text or _OVERFLOWS.search(text):
+                return True
+            tail = text[-300:]
+    return False
