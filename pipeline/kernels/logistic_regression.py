@@ -27,7 +27,7 @@ Method = Literal["wald", "firth", "firth_fallback"]
 SCORE, WALD, FIRTH = range(3)
 TESTS = ("score", "wald", "firth")
 
-_VARIANTS, _FEWEST = 64, 8  # side by side
+_TEMPORARY_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,9 @@ def refit(genotypes: Array, null: NullModel, method: Method) -> Refit:
 
     `firth_fallback` is maximum likelihood, and Firth's where that has no finite maximum (separation).
     """
-    limit = BLOCK_BYTES // 4 if null.xp is np else 16 * BLOCK_BYTES
-    step = max(_FEWEST, min(_VARIANTS if null.xp is np else len(genotypes), limit // (8 * genotypes.shape[1])))
+    limit = _TEMPORARY_BYTES if null.xp is np else 16 * BLOCK_BYTES
+    # Second derivatives take cubes of the columns, of those variants alone whose climb is slow.
+    step = max(1, limit // (8 * max(genotypes.shape[1], (len(null.basis) + 1) ** 3 // 4)))
     blocks = range(0, max(1, len(genotypes)), step)
     return Refit.joined([_refit_block(genotypes[start : start + step], null, method) for start in blocks])
 

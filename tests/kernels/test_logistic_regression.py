@@ -220,7 +220,7 @@ def test_refit__does_not_depend_on_the_block(monkeypatch: pytest.MonkeyPatch) ->
     genotypes = np.where(calls == 3, np.nan, calls)[:, design.people]
     methods: tuple[Method, ...] = ("wald", "firth")
     whole = [refit(genotypes, design.null(1), method) for method in methods]
-    monkeypatch.setattr(logistic_regression, "_VARIANTS", 7)
+    monkeypatch.setattr(logistic_regression, "_TEMPORARY_BYTES", 7 * 8 * PEOPLE)
     for method, expected in zip(methods, whole, strict=True):
         found = refit(genotypes, design.null(1), method)
         np.testing.assert_allclose(found.beta, expected.beta, rtol=1e-10, atol=1e-12)
