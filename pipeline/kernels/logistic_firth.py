@@ -59,6 +59,17 @@ def firth(centred: Array, mask: Array, null: NullModel, *, free: bool = True) ->
     )
 
 
+def likelihood_ratio(centred: Array, mask: Array, null: NullModel, found: Maximum) -> Array:
+    """Roots of the penalized likelihood ratios, `float64[v]`, with the sign of beta: standard normal where there is no effect.
+
+    The genotype stays in the penalty where its effect is held at none (Heinze & Schemper 2002). `found` is the answer of `firth`, and the
+    other arguments are its. NaN where there is no maximum.
+    """
+    xp = null.xp
+    none = firth(centred, mask, null, free=False)
+    return xp.sign(found.beta) * xp.sqrt(xp.maximum(2 * (found.value - none.value), 0.0))
+
+
 @dataclass(frozen=True)
 class _Move:
     """The next step of v climbs."""

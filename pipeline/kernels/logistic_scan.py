@@ -8,8 +8,8 @@ import numpy as np
 
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array
-from pipeline.kernels.logistic_design import LogisticDesign
-from pipeline.kernels.logistic_regression import SCORE, WALD, Method, refit
+from pipeline.kernels.logistic_design import LogisticDesign, NullModel
+from pipeline.kernels.logistic_regression import SCORE, WALD, Method, PValue, Refit, refit
 from pipeline.kernels.logistic_score import FINE, SEPARATED, UNCONVERGED, score_test
 from pipeline.kernels.p_values import z_test_p_values
 
@@ -23,7 +23,7 @@ class LogisticAssociation:
     standard_error: Array
     """`float64[v]`; of the score test 1 / sqrt(V)."""
     statistic: Array
-    """`float64[v]`: z."""
+    """`float64[v]`: z, or the signed root of the penalized likelihood ratio."""
     p_value: Array
     neg_log_10_p_value: Array
     n: Array
@@ -36,42 +36,38 @@ class LogisticAssociation:
     """`uint8[v]`: place in `REASONS`, 0 where all is well."""
 
 
-def associate_binary(block: GenotypeBlock, design: LogisticDesign, trait: int, method: Method, screen: float) -> LogisticAssociation:
+def associate_binary(
+    block: GenotypeBlock, design: LogisticDesign, trait: int, method: Method, screen: float, p: PValue = "wald"
+) -> LogisticAssociation:
     """Associations of every variant of a block with one trait of the design.
 
-    A variant whose score test has a p-value of at most `screen` gets the regression of `method`; 1 takes all, 0 none.
+    A variant whose score test has a p-value of at most `screen` gets the regression of `method`; 1 takes all, 0 none. `p` is how Firth's
+    are tested.
     """
     design = design.beside(block.array)
     xp = block.xp
     found = score_test(block, design, trait)
     beta, error = found.score / found.information, found.information**-0.5
-    test, reason = xp.full(len(block), SCORE, xp.uint8), found.reason.copy()
+    statistic, test, reason = beta / error, xp.full(len(block), SCORE, xp.uint8), found.reason.copy()
     if screen > 0:
         notable = reason == FINE
         if screen < 1:
-            notable &= z_test_p_values(beta / error)[0] <= screen
+            notable &= z_test_p_values(statistic)[0] <= screen
         rows = xp.nonzero(notable)[0]
-        beta[rows], error[rows], test[rows] = _refitted(block, rows, design, trait, method)
+        fit = _refitted(block, rows, design.null(trait), (method, p), design.people)
+        beta[rows], error[rows], statistic[rows], test[rows] = fit.beta, fit.standard_error, fit.statistic, fit.test
         failed = rows[xp.isnan(beta[rows])]
         reason[failed] = xp.where(test[failed] == WALD, xp.uint8(SEPARATED), xp.uint8(UNCONVERGED))
-    statistic = beta / error
     frequency = found.effect_allele_frequency
     return LogisticAssociation(beta, error, statistic, *z_test_p_values(statistic), found.n, frequency, test, reason)
 
 
-def _refitted(
-    block: GenotypeBlock, rows: Array, design: LogisticDesign, trait: int, method: Method
-) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Beta, standard error and test of the variants at `rows`; a few are unpacked at a time."""
-    xp, null = block.xp, design.null(trait)
-    limit = BLOCK_BYTES if xp is np else 16 * BLOCK_BYTES
+def _refitted(block: GenotypeBlock, rows: Array, null: NullModel, how: tuple[Method, PValue], people: Array) -> Refit:
+    """Regressions of the variants at `rows` on the design's people; a few are unpacked at a time."""
+    limit = BLOCK_BYTES if block.xp is np else 16 * BLOCK_BYTES
     step = max(8, limit // (8 * block.n_samples))
     fits = []
     for start in range(0, max(1, len(rows)), step):
         genotypes = block.part(rows[start : start + step]).coded(slice(None))
-        fits.append(refit(genotypes if design.used == block.n_samples else genotypes[:, design.people], null, method))
-    return (
-        xp.concatenate([fit.beta for fit in fits]),
-        xp.concatenate([fit.standard_error for fit in fits]),
-        xp.concatenate([fit.test for fit in fits]),
-    )
+        fits.append(refit(genotypes if len(people) == block.n_samples else genotypes[:, people], null, *how))
+    return Refit.joined(fits)

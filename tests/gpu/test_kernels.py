@@ -171,6 +171,11 @@ def highest(dosages: Any, fit: Any) -> Any:
     return fit(signed, mask, null)
 
 
+def ratio(dosages: Any) -> Any:
+    signed, mask, null, _ = centred(dosages)
+    return logistic_firth.likelihood_ratio(signed, mask, null, logistic_firth.firth(signed, mask, null))
+
+
 def penalty(missed: Any, weights: Any, signed: Any, leverages: Any, cross: Any, own: Any) -> Any:
     return logistic_penalty.penalize_plain(missed, weights, signed, (leverages, cross, own))
 
@@ -277,6 +282,7 @@ CASES = {
     "log_likelihood_plain": Case(logistic_penalty.log_likelihood_plain, (SQUARES[0] ** 2, SQUARES[1] ** 2)),
     "score_start": Case(started, (DOSAGES,), 1e-9),
     "wald": Case(highest, (DOSAGES[:20], logistic_wald.wald), 1e-7),
+    "likelihood_ratio": Case(ratio, (DOSAGES[:20],), 1e-6),
     "firth": Case(highest, (DOSAGES[:20], logistic_firth.firth), 1e-7),
     "terms_plain": Case(logistic_terms.terms_plain, (*SQUARES[:3], SQUARES[3, 0])),
     "penalize_plain": Case(penalty, (*SQUARES[:5], SQUARES[5, 0])),

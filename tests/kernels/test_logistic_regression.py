@@ -17,7 +17,7 @@ from pipeline.kernels.genotype_block import CODES, GenotypeBlock
 from pipeline.kernels.genotypes import pack
 from pipeline.kernels.logistic_design import LogisticDesign
 from pipeline.kernels.logistic_penalty import log_likelihood_plain, penalize_plain
-from pipeline.kernels.logistic_regression import FIRTH, SCORE, WALD, Method, refit
+from pipeline.kernels.logistic_regression import FIRTH, SCORE, WALD, Method, PValue, refit
 from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
 from pipeline.kernels.logistic_score import (
     COLLINEAR,
@@ -407,13 +407,13 @@ def test_associate_binary__firth_is_plinks_of_hapmap3(trait: str, stopped_early:
     assert_plink(hapmap3(trait, "firth"), path, 1e-3, 4e-4, stopped_early)
 
 
-def regenie_example(trait: str, method: Method) -> LogisticAssociation:
+def regenie_example(trait: str, method: Method, p: PValue = "wald") -> LogisticAssociation:
     folder = DATA / "regenie_example"
     packed, n_samples = read_bed(folder / "example")
     covariates = read_columns(folder / "covariates.txt")
     matrix = np.stack([floats(covariates[name]) for name in ("V1", "V2", "V3")], axis=1)
     design = design_of(matrix, floats(read_columns(folder / "phenotype_bin.txt")[trait])[:, None])
-    return associate_binary(GenotypeBlock(packed, None, n_samples), design, 0, method, 1)
+    return associate_binary(GenotypeBlock(packed, None, n_samples), design, 0, method, 1, p)
 
 
 @needs_data
@@ -432,6 +432,9 @@ def test_associate_binary__goes_with_regenies_own_firth() -> None:
     found = regenie_example("Y1", "firth")
     assert np.corrcoef(found.beta, floats(table["BETA"]))[0, 1] > 0.996
     assert np.corrcoef(found.neg_log_10_p_value, floats(table["LOG10P"]))[0, 1] > 0.99
+    ratio = regenie_example("Y1", "firth", "lrt")
+    assert np.corrcoef(ratio.neg_log_10_p_value, floats(table["LOG10P"]))[0, 1] > 0.99
+    np.testing.assert_array_equal(ratio.beta, found.beta)
 
 
 @needs_data

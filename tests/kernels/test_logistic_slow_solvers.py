@@ -10,11 +10,12 @@ import pytest
 import statsmodels.api as sm
 from numpy.typing import NDArray
 from scipy.optimize import linprog, minimize
+from scipy.stats import norm
 
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import pack
 from pipeline.kernels.logistic_design import LogisticDesign
-from pipeline.kernels.logistic_regression import FIRTH, WALD, Method
+from pipeline.kernels.logistic_regression import FIRTH, FIRTH_LRT, WALD, Method, PValue
 from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
 from pipeline.kernels.logistic_score import COLLINEAR, FINE, MONOMORPHIC, SEPARATED
 
@@ -35,10 +36,10 @@ class Cohort(NamedTuple):
         matrix = np.column_stack([np.ones(PEOPLE), self.covariates, self.calls[variant]])
         return matrix[called], self.trait[called]
 
-    def scan(self, method: Method) -> LogisticAssociation:
+    def scan(self, method: Method, p: PValue = "wald") -> LogisticAssociation:
         """All variants refitted."""
         design = LogisticDesign.build(self.covariates, self.trait[:, None])
-        return associate_binary(GenotypeBlock(pack(self.calls), None, PEOPLE), design, 0, method, 1)
+        return associate_binary(GenotypeBlock(pack(self.calls), None, PEOPLE), design, 0, method, 1, p)
 
 
 @cache
@@ -64,10 +65,12 @@ class Solution(NamedTuple):
     error: float
 
 
-def slow_firth(columns: Floats, trait: Floats) -> list[Solution]:
-    """The maxima that a search from many starts reaches, the highest first."""
+def slow_firth(columns: Floats, trait: Floats, free: int = 1) -> list[Solution]:
+    """The maxima that a search from many starts reaches, the highest first; without `free` the genotype's coefficient is held at 0."""
+    kept = np.append(np.ones(columns.shape[1] - 1), free)
 
     def loss(point: Floats) -> tuple[float, Floats]:
+        point = point * kept
         fitted = 1 / (1 + np.exp(-np.clip(columns @ point, -300, 300)))
         weight = fitted * (1 - fitted)
         information = (columns.T * weight) @ columns
@@ -77,7 +80,7 @@ def slow_firth(columns: Floats, trait: Floats) -> list[Solution]:
         leverage = np.einsum("ij,ij->i", columns @ np.linalg.inv(information), columns) * weight
         margins = (2 * trait - 1) * (columns @ point)
         gradient = columns.T @ (trait - fitted + leverage * (0.5 - fitted))
-        return float(np.logaddexp(0, -margins).sum() - 0.5 * logarithm), -gradient
+        return float(np.logaddexp(0, -margins).sum() - 0.5 * logarithm), -gradient * kept
 
     size = columns.shape[1]
     null = np.append(sm.GLM(trait, columns[:, :-1], family=sm.families.Binomial()).fit().params, 0)
@@ -139,3 +142,17 @@ def test_wald__is_null_exactly_where_a_linear_program_finds_separation(cases: in
         assert fallback.test[variant] == WALD
         assert abs(found.beta[variant] - fit.params[-1]) < 1e-5 * fit.bse[-1]
         assert found.standard_error[variant] == pytest.approx(fit.bse[-1], rel=1e-5)
+
+
+@COHORTS
+def test_firth__is_tested_by_the_ratio_of_the_highest_maxima(cases: int, strength: float, missing: float) -> None:
+    data = cohort(cases, strength, missing)
+    found = data.scan("firth", "lrt")
+    tested = np.flatnonzero(found.reason == FINE)
+    assert {*found.test[tested]} == {FIRTH_LRT}
+    for variant in tested[::2]:
+        free, held = (slow_firth(*data.columns(variant), free)[0] for free in (1, 0))
+        assert found.statistic[variant] ** 2 == pytest.approx(2 * (free.height - held.height), rel=1e-5, abs=1e-6)
+        assert np.sign(found.statistic[variant]) == np.sign(found.beta[variant])
+    p_values = 2 * norm.sf(abs(found.statistic[tested]))
+    np.testing.assert_allclose(found.p_value[tested], p_values, rtol=1e-12)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 
 import numpy as np
 from pydantic import Field
 
+from pipeline.errors import StageError
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import MISSING, pack
 from pipeline.kernels.logistic_design import LogisticDesign
-from pipeline.kernels.logistic_regression import TESTS, Method
+from pipeline.kernels.logistic_regression import TESTS, Method, PValue
 from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
 from pipeline.kernels.logistic_score import REASONS
 from pipeline.stage import Share
 from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._scan import Scan
 from pipeline.stages.genomics._sheet import Sheet
+from pipeline.tables.part import Schema
 
 
 class LogisticGwas(Scan, name="logistic_gwas", version=2):
@@ -24,8 +27,8 @@ class LogisticGwas(Scan, name="logistic_gwas", version=2):
 
     A trait is 0 and 1, 1 and 2 (case), or true and false. beta is the log odds ratio for one more ALT allele, statistic is z. Every variant
     gets the score test; one with a p-value of at most `screen` gets a regression, and the column test says what a row carries: score,
-    wald or firth. In a score row beta is U / V and standard_error 1 / sqrt(V). Complete case: per variant the people with a call; the
-    score test takes the covariates' effects to them by one step of Newton's method. Firth's standard errors are PLINK 2.00a3's.
+    wald, firth or firth_lrt. In a score row beta is U / V and standard_error 1 / sqrt(V). Complete case: per variant the people with a
+    call; the score test takes the covariates' effects to them by one step of Newton's method. Firth's standard errors are PLINK 2.00a3's.
 
     People, covariates, sex chromosomes and columns are those of linear_gwas. Unrelated people are assumed.
 
@@ -41,13 +44,26 @@ class LogisticGwas(Scan, name="logistic_gwas", version=2):
         "firth_fallback",
         description="The regression: maximum likelihood (wald), Firth's penalized one, or Firth's where the first has no finite maximum.",
     )
+    p: PValue = Field(
+        "wald",
+        description="How Firth's rows are tested: beta over its standard error (wald, as PLINK), or the penalized likelihood ratio "
+        "(lrt, as EPACTS and regenie), whose test is firth_lrt and whose statistic is the signed root.",
+    )
     screen: Share = Field(0.05, description="Refit the variants whose score test has at most this p-value; 1 refits all, 0 none.")
+
+    def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
+        """One row per variant and trait."""
+        if self.p == "lrt" and self.method == "wald":
+            raise StageError(
+                "the likelihood ratio tests Firth's rows, and method: wald gives none; choose firth or firth_fallback", key="p"
+            )
+        return super().outputs(schemas)
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""
         design = LogisticDesign.build(np.empty((6, 0)), np.array([[0.0], [1], [0], [1], [0], [1]]))
         block = GenotypeBlock(pack(np.array([[0, 1, 1, 2, 0, MISSING]], np.uint8)), None, 6)
-        associate_binary(block, design, 0, "wald" if self.method == "wald" else "firth", 1)
+        associate_binary(block, design, 0, "wald" if self.method == "wald" else "firth", 1, self.p)
 
     def build(self, sheet: Sheet) -> LogisticDesign:
         """Covariates made orthonormal, and each trait's null model."""
@@ -55,7 +71,7 @@ class LogisticGwas(Scan, name="logistic_gwas", version=2):
 
     def test(self, block: GenotypeBlock, model: LogisticDesign) -> ScanRows:
         """Every variant of a small block with every trait of the design."""
-        found = [associate_binary(block, model, trait, self.method, self.screen) for trait in range(len(model.trait_names))]
+        found = [associate_binary(block, model, trait, self.method, self.screen, self.p) for trait in range(len(model.trait_names))]
         by_trait = {
             field.name: block.xp.stack([getattr(one, field.name) for one in found], axis=1) for field in fields(LogisticAssociation)
         }

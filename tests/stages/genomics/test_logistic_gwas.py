@@ -124,6 +124,19 @@ def test_logistic_gwas__names_the_test_of_each_row() -> None:
     np.testing.assert_allclose(score["p_value"].drop_nulls(), 2 * norm.sf(abs(score["statistic"].drop_nulls())), rtol=1e-12)
 
 
+def test_logistic_gwas__says_where_the_likelihood_ratio_is_the_test() -> None:
+    wald, ratio = (small(method="firth_fallback", screen=1, p=p).frame for p in ("wald", "lrt"))
+    by_firth = wald["test"] == "firth"
+    assert by_firth.any()
+    assert ratio["test"].to_list() == wald["test"].replace("firth", "firth_lrt").to_list()
+    assert ratio.filter(~by_firth).equals(wald.filter(~by_firth))
+    same = ["variant_id", "beta", "standard_error", "n", "reason"]
+    assert ratio.select(same).equals(wald.select(same))
+    tested = ratio.filter(by_firth)
+    np.testing.assert_allclose(tested["p_value"], 2 * norm.sf(abs(tested["statistic"])), rtol=1e-12)
+    assert (tested["statistic"] != wald.filter(by_firth)["statistic"]).all()
+
+
 def test_logistic_gwas__says_why_a_variant_has_no_result() -> None:
     # The variant before the last three has one carrier of ALT, who is a case or a control.
     found = {method: small(method=method, screen=1).frame.filter(pl.col("chromosome") == "1") for method in ("wald", "firth_fallback")}
@@ -169,6 +182,7 @@ def test_logistic_gwas__refuses_a_trait_that_is_not_binary(column: pl.Expr, mess
         ({"traits": ("il",)}, "no column 'il'.* Did you mean 'ill'"),
         ({"traits": ("sample_id",)}, "column 'sample_id' is String, and numbers are needed"),
         ({"traits": ("age",)}, "'age' is both a trait and a covariate"),
+        ({"p": "lrt", "method": "wald"}, "the likelihood ratio tests Firth's rows, and method: wald gives none; choose firth"),
     ],
 )
 def test_logistic_gwas__refuses_at_plan_time(given: dict[str, Any], message: str) -> None:
@@ -192,7 +206,7 @@ def test_logistic_gwas__of_no_variants_has_no_rows() -> None:
 def test_logistic_gwas__loads_its_kernels_beforehand() -> None:
     for method in ("wald", "firth", "firth_fallback"):
         gwas(method=method).prepare()
-    assert LogisticGwas.tests == ("score", "wald", "firth")
+    assert LogisticGwas.tests == ("score", "wald", "firth", "firth_lrt")
 
 
 @needs_data
