@@ -21,7 +21,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of texts; `align` has a letter a column: l, r, b for a bar of a share (0 to 1), h for a text with a share to shade."""
+    """A table of texts; `align` has a letter a column: l, r, b for a bar of a share (0 to 1), h for a text with a share to shade,
+    s for a small drawing."""
 
     kind: ClassVar[str] = "grid"
     head: Sequence[str]

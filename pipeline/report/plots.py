@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from markupsafe import escape
 from numpy.typing import NDArray
 
 from pipeline.report.svg import Panel, Range, span_of
@@ -106,3 +107,11 @@ def observed_against(predicted: Floats, observed: Floats, label: str, about: str
     panel.dots(predicted, observed, "s0")
     panel.line(span, span, "reference")
     return panel.svg(about, (f"Predicted {label}", f"Observed {label}"))
+
+
+def bars(counts: Sequence[int], about: str) -> str:
+    """A histogram the size of a word, for a table's cell; the highest bar is as high as the cell."""
+    wide, high, most = 6, 18, max(*counts, 1)
+    steps = "".join(f"M{wide * at} {high}v{-max(round(high * n / most), 1)}h{wide - 1}V{high}z" for at, n in enumerate(counts) if n)
+    size = f'viewBox="0 0 {wide * len(counts)} {high}" width="{wide * len(counts)}"'
+    return f'<svg {size} role="img" aria-label="{escape(about)}"><path class="area s0" d="{steps}"/></svg>'

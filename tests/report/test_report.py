@@ -33,7 +33,7 @@ def test_report__is_one_well_formed_page_that_needs_nothing_else(tmp_path: Path)
 
 def test_report__sections_follow_the_columns(tmp_path: Path) -> None:
     always = ["Stages", "Outputs", "This run"]
-    assert Page(page_of(tmp_path, {"table": pl.DataFrame({"a": [1]})})).headings == always
+    assert Page(page_of(tmp_path, {"table": pl.DataFrame({"a": [1]})})).headings == ["Preview: table", *always]
     importance = pl.DataFrame({"feature": ["age", "sex"], "gain": [3.0, 1.0]})
     outputs = {
         "gwas": scan_of(),
@@ -44,7 +44,15 @@ def test_report__sections_follow_the_columns(tmp_path: Path) -> None:
     found = Page(
         page_of(tmp_path, outputs, metrics={"model": {"test": {"auc": 0.7}}}, accounts={"c": Account("c", "vcf", counts={"records": 5})})
     )
-    assert found.headings == ["Associations: gwas", "Predictions", "Feature importance: weights", "Metrics", "Counts", *always]
+    assert found.headings == [
+        "Associations: gwas",
+        "Predictions",
+        "Feature importance: weights",
+        "Preview: variants",
+        "Metrics",
+        "Counts",
+        *always,
+    ]
 
 
 def test_report__escapes_every_name(tmp_path: Path) -> None:

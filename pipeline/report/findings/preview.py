@@ -1,0 +1,107 @@
+"""What an output holds that no other finding is about: its first rows, and of every column the gaps, the range and how values lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from pipeline.report.finding import Evidence, Finding, findings
+from pipeline.report.pieces import Grid, Note, Section, headline, number_text
+from pipeline.report.plots import bars
+
+MOST_COLUMNS, FIRST_ROWS, LETTERS, BINS = 60, 5, 40, 16
+
+
+class Preview(Finding, name="preview"):
+    """A table of columns and one of first rows, for every output that no other finding shows."""
+
+    place = 840
+
+    def sections(self, evidence: Evidence) -> Iterator[Section]:
+        """A section for each of these outputs."""
+        others = [finding for finding in findings() if finding.name != self.name]
+        for output, columns in evidence.columns.items():
+            if not any(finding.applies(columns) for finding in others):
+                yield preview(output, evidence.outputs[output])
+
+
+def preview(output: str, rows: pl.LazyFrame) -> Section:
+    """Two streamed passes over the rows; what is kept of them does not grow with their number."""
+    section, schema = Section(headline("Preview", output)), rows.collect_schema()
+    names = schema.names()[:MOST_COLUMNS]
+    facts = rows.select(pl.len().alias("rows"), *(fact for name in names for fact in _facts(name, schema[name])))
+    found = facts.collect(engine="streaming").row(0, named=True)
+    if found["rows"] == 0:
+        section.blocks.append(Note("The output has no rows."))
+        return section
+    shapes = _shapes(rows, {name: schema[name] for name in names}, found)
+    more = f" The first {len(names)} of {len(schema)} columns." if len(schema) > len(names) else ""
+    head = ("column", "type", "nulls", "least", "greatest", "mean", "how its values lie")
+    cells = [(name, str(schema[name]), _gaps(name, found), *_range(name, found), shapes.get(name, "")) for name in names]
+    section.blocks.append(Grid(head, "llrllrs", cells, f"{found['rows']:,} rows.{more}"))
+    first = rows.select(names).head(FIRST_ROWS).collect(engine="streaming")
+    align = "".join("r" if schema[name].is_numeric() else "l" for name in names)
+    section.blocks.append(Grid(names, align, [[_short(value) for value in row] for row in first.iter_rows()], "Its first rows."))
+    return section
+
+
+def _facts(name: str, dtype: pl.DataType) -> list[pl.Expr]:
+    """Of one column: nulls, values that are no finite numbers, least, greatest and mean, each under a name of its own."""
+    found, column = [pl.col(name).is_null().sum().alias(f"nulls:{name}")], pl.col(name)
+    if dtype.is_float():
+        found.append((~column.is_finite()).sum().alias(f"odd:{name}"))
+        column = pl.when(column.is_finite()).then(column)
+    if isinstance(dtype, pl.Categorical | pl.Enum):
+        column = column.cast(pl.String)
+    if not dtype.is_nested() and dtype not in (pl.Binary, pl.Null):
+        found += [column.min().alias(f"least:{name}"), column.max().alias(f"greatest:{name}")]
+    if dtype.is_numeric() or dtype == pl.Boolean:
+        found.append(column.cast(pl.Float64).mean().alias(f"mean:{name}"))
+    return found
+
+
+def _gaps(name: str, found: dict[str, Any]) -> str:
+    """Nulls with their share, and what is no finite number."""
+    nulls, odd = found[f"nulls:{name}"], found.get(f"odd:{name}") or 0
+    share = f" ({100 * nulls / found['rows']:.3g} %)" if nulls else ""
+    return f"{nulls:,}{share}" + (f"; {odd:,} NaN or infinite" if odd else "")
+
+
+def _range(name: str, found: dict[str, Any]) -> tuple[str, str, str]:
+    least, greatest, mean = (found.get(f"{fact}:{name}") for fact in ("least", "greatest", "mean"))
+    return _short(least), _short(greatest), number_text(mean)
+
+
+def _short(value: Any) -> str:
+    """A value as text, cut where it is long."""
+    text = "" if value is None else number_text(value) if isinstance(value, float) else str(value)
+    return text if len(text) <= LETTERS else f"{text[: LETTERS - 1]}…"
+
+
+def _shapes(rows: pl.LazyFrame, schema: dict[str, pl.DataType], found: dict[str, Any]) -> dict[str, str]:
+    """A small histogram of every column of numbers and times that has two values or more."""
+    spans = {}
+    for name, dtype in schema.items():
+        ends = [found.get(f"{end}:{name}") for end in ("least", "greatest")]
+        if (dtype.is_numeric() or dtype.is_temporal()) and ends[0] is not None and ends[0] < ends[1]:
+            low, high = pl.DataFrame({"ends": pl.Series(ends, dtype=dtype)}).select(_place("ends", dtype))["ends"]
+            spans[name] = (low, high)
+    if not spans:
+        return {}
+    counts = [
+        (bin_of == number).sum().alias(f"{number}:{name}")
+        for name, (low, high) in spans.items()
+        for bin_of in [((_place(name, schema[name]) - low) / (high - low) * BINS).floor().clip(0, BINS - 1)]
+        for number in range(BINS)
+    ]
+    sums = rows.select(counts).collect(engine="streaming").row(0, named=True)
+    heights = {name: [sums[f"{number}:{name}"] for number in range(BINS)] for name in spans}
+    return {name: bars(of, f"{name}: {', '.join(map(str, of))} values in {BINS} equal steps") for name, of in heights.items()}
+
+
+def _place(name: str, dtype: pl.DataType) -> pl.Expr:
+    """Values as finite numbers on a line."""
+    value = (pl.col(name).to_physical() if dtype.is_temporal() else pl.col(name)).cast(pl.Float64)
+    return pl.when(value.is_finite()).then(value).alias(name)
