@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 STRENGTH_LABEL = "−log₁₀ p"
 SERIES_STYLES = ("even", "odd", "hit")
 MANY_RANKS = 20_000
+LETTER = 6.2  # pixels that a letter of an axis is wide
 
 
 def manhattan_panel(genome: pl.DataFrame, best: float) -> Panel:
@@ -61,14 +62,17 @@ def _label_leads(panel: Panel, leads: pl.DataFrame, genome: pl.DataFrame) -> Non
 
 
 def _chromosome_ticks(panel: Panel, genome: pl.DataFrame) -> list[Tick]:
-    """Names in the middle of their chromosomes, without those that would run into the one before."""
-    found, free = list[Tick](), -1e9
-    for row in genome.iter_rows(named=True):
-        name, middle = _short(row[CHROMOSOME]), row["start"] + (row["high"] - row["low"]) / 2
-        place, half = panel.across(middle) / 2, 3.4 * len(name)
-        if place - half > free:
+    """Names in the middle of their chromosomes, without those that would run into the one before; the last one always stands."""
+    named = [(row["start"] + (row["high"] - row["low"]) / 2, _short(row[CHROMOSOME])) for row in genome.iter_rows(named=True)]
+    found, ends = list[Tick](), list[float]()
+    for number, (middle, name) in enumerate(named):
+        place, half = panel.across(middle) / 2, LETTER / 2 * len(name)
+        while number == len(named) - 1 and ends and place - half <= ends[-1]:
+            found.pop()
+            ends.pop()
+        if not ends or place - half > ends[-1]:
             found.append((middle, name))
-            free = place + half + 3
+            ends.append(place + half + 2)
     return found
 
 

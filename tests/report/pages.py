@@ -103,7 +103,9 @@ def report_of(
 ) -> str:
     """The page of a run that wrote these files, of outputs that are tables of their names."""
     record, tables = record or record_of(), {name: Schema(frame.schema) for name, frame in outputs.items()}
-    written = {name: SimpleNamespace(name=name, table=name, writer=writer or ParquetOutput()) for name in outputs}
+    written = {
+        name: SimpleNamespace(name=name, table=name, columns=None, format="parquet", writer=writer or ParquetOutput()) for name in outputs
+    }
     job = SimpleNamespace(**{**vars(record.plan.job), "outputs": written})
     record.plan = cast(Plan, SimpleNamespace(**{**vars(record.plan), "tables": tables, "job": job}))
     return write_report(record, Executed(entries, metrics=dict(metrics or {})), str(folder))

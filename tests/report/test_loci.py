@@ -96,6 +96,15 @@ def test_regions__draw_the_strongest_and_say_how_many_there_are(tmp_path: Path) 
     assert html.count("<html") == 1
 
 
+def test_regions__draw_a_locus_once_for_all_its_traits(tmp_path: Path) -> None:
+    traits = [linkage_of(50, "rs1", "ldl", 12.0), linkage_of(50, "rs2", "hdl", 15.0), linkage_of(50, "rs3", "hdl", 9.0)]
+    far = linkage_of(50, "rs9", "ldl", 8.0).with_columns(pl.col("base_pair_location") + 50_000_000)
+    page = Page(page_of(tmp_path, {"ld": pl.concat([*traits, far])}))
+    assert page.tags.count("figure") == 3  # two of one trait are two loci
+    assert [f"variants around {name} " in page.text for name in ("rs1", "rs2", "rs3", "rs9")] == [False, True, True, True]
+    assert page.text.count("a locus of ldl, too") == 1
+
+
 def test_regions__of_odd_tables_are_no_failure(tmp_path: Path) -> None:
     linkage = linkage_of(3)
     tables = {

@@ -212,3 +212,33 @@ def test_leads__agree_with_the_slow_way() -> None:
     found = leads(hits)
     assert found["strength"].to_list() == [float(strength[i]) for i in kept]
     assert found["others"].sum() == n - len(kept)
+
+
+def test_highlights__name_their_scan_where_there_are_several(tmp_path: Path) -> None:
+    one = page_of(tmp_path / "one", {"linear": scan_of()})
+    assert "<span>inflation λ of ldl</span>" in one
+    two = page_of(tmp_path / "two", {"linear": scan_of(), "logistic": scan_of(seed=2)})
+    for output in ("linear", "logistic"):
+        assert f"<span>inflation λ of ldl in {output}</span>" in two
+        assert f"loci below 5e-8 of ldl in {output}</span>" in two
+
+
+def test_manhattan__names_the_last_chromosome() -> None:
+    lengths = [248, 242, 198, 190, 182, 171, 159, 145, 138, 134, 135, 133, 114, 107, 102, 90, 83, 80, 59, 64, 47, 51]  # GRCh38, in Mb
+    for names in ([str(number) for number in range(1, 23)], [f"scaffold_{number}" for number in range(1, 23)]):
+        starts = np.cumsum([0, *lengths[:-1]]) * 1e6
+        genome = pl.DataFrame({"chromosome": names, "start": starts, "low": 0.0, "high": [1e6 * length for length in lengths]})
+        panel = plots_scan.manhattan_panel(genome, 9.0)
+        nothing = pl.DataFrame(schema={"series": pl.Int64, "x": pl.Int64, "y": pl.Int64})
+        leads = pl.DataFrame(
+            schema={"chromosome": pl.String, "base_pair_location": pl.Int64, "strength": pl.Float64, "variant_id": pl.String}
+        )
+        written = re.findall(r'text-anchor="middle">([^<]*)</text>', plots_scan.manhattan(genome, nothing, panel, leads, "x"))
+        assert names[-1] in written
+        assert names[0].startswith("scaffold") or {*names} <= {*written}
+
+
+def test_wide_tables__have_the_page_for_themselves(tmp_path: Path) -> None:
+    html = page_of(tmp_path, {"gwas": scan_of()})
+    table = html[: html.index("<th scope", html.index("The leads of"))]
+    assert table.rpartition('<div class="scroll')[2].startswith(' full"')

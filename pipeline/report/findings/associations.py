@@ -46,8 +46,12 @@ class Associations(Finding, name="associations"):
         return super().applies(columns) and not columns >= {*LINKED} and not columns >= {*CLUMPED}
 
     def show(self, output: str, evidence: Evidence) -> Iterator[Section]:
-        """One section."""
-        yield associations(output, evidence.outputs[output])
+        """One section, whose figures at the head of the page name their scan where there are several."""
+        several = sum(self.applies(columns) for columns in evidence.columns.values()) > 1
+        section = associations(output, evidence.outputs[output])
+        if several:
+            section.highlights = [(figure, f"{what} in {output}") for figure, what in section.highlights]
+        yield section
 
 
 @dataclass(frozen=True)

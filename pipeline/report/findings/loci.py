@@ -15,7 +15,8 @@ from pipeline.report.plots_locus import R2_STYLES, UNKNOWN_R2, gene_track, r2_bi
 from pipeline.report.scan_data import CHROMOSOME, LINKED, P_VALUES, POSITION, scan_rows
 
 MOST_REGIONS, MOST_NAMED = 6, 12
-REGION = ["trait", "index_variant_id"]
+REGION, PLACE = ["trait", "index_variant_id"], [CHROMOSOME, POSITION]
+LOCUS_BP = 500_000  # index variants of several traits this near one another are of one locus
 
 
 class Loci(Finding, name="loci"):
@@ -37,11 +38,13 @@ def regions(output: str, outputs: Outputs) -> Section:
     species = pl.col(AUTOSOME_COUNT) if AUTOSOME_COUNT in rows.collect_schema() else pl.lit(HUMAN)
     rows = rows.select(species.alias(AUTOSOME_COUNT), "trait", CHROMOSOME, POSITION, "strength", "r2", *names)
     itself = pl.col("strength").filter(pl.col("variant_id") == pl.col("index_variant_id")).max()
-    ranked = (
-        rows.group_by(REGION).agg(best=pl.coalesce(itself, pl.col("strength").max())).sort("best", *REGION, descending=[True, False, False])
-    )
-    found = ranked.collect(engine="streaming")
-    section, shown = Section(headline("Loci", output)), found.head(MOST_REGIONS)
+    middle = [
+        pl.coalesce(pl.col(at).filter(pl.col("variant_id") == pl.col("index_variant_id")).first(), pl.col(at).first()) for at in PLACE
+    ]
+    ranked = rows.group_by(REGION).agg(*middle, best=pl.coalesce(itself, pl.col("strength").max()))
+    found = ranked.sort("best", *REGION, descending=[True, False, False]).collect(engine="streaming")
+    section, found = Section(headline("Loci", output)), once_a_locus(found)
+    shown = found.head(MOST_REGIONS)
     if found.height > MOST_REGIONS:
         section.blocks.append(Note(f"Drawn are the {MOST_REGIONS} of {found.height:,} index variants with the smallest p-values."))
     if found.height == 0:
@@ -50,12 +53,31 @@ def regions(output: str, outputs: Outputs) -> Section:
         rows.join(shown.lazy().select(REGION), on=REGION, how="semi").sort(CHROMOSOME, POSITION, "variant_id").collect(engine="streaming")
     )
     genes = _genes(outputs, autosomes_of(points))
-    for trait, index in shown.select(REGION).iter_rows():
-        section.blocks.append(_region(points.filter(pl.col("trait") == trait, pl.col("index_variant_id") == index), trait, genes))
+    for trait, index, others in shown.select(*REGION, "others").iter_rows():
+        of_locus = points.filter(pl.col("trait") == trait, pl.col("index_variant_id") == index)
+        section.blocks.append(_region(of_locus, trait, genes, f"; a locus of {', '.join(others)}, too" if others else ""))
     return section
 
 
-def _region(points: pl.DataFrame, trait: str, genes: pl.LazyFrame | None) -> Figure:
+def once_a_locus(found: pl.DataFrame) -> pl.DataFrame:
+    """Index variants, strongest first, without those near a stronger one of another trait, whose `others` has their traits instead."""
+    kept, others = list[dict[str, Any]](), list[list[str]]()
+    for row in found.iter_rows(named=True):
+        near = (
+            number
+            for number, drawn in enumerate(kept)
+            if drawn["trait"] != row["trait"] and drawn[CHROMOSOME] == row[CHROMOSOME] and abs(drawn[POSITION] - row[POSITION]) <= LOCUS_BP
+        )
+        at = next(near, None)
+        if at is None:
+            kept.append(row)
+            others.append([])
+        elif row["trait"] not in others[at]:
+            others[at].append(row["trait"])
+    return pl.DataFrame(kept, schema=found.schema).with_columns(others=pl.Series(others, dtype=pl.List(pl.String)))
+
+
+def _region(points: pl.DataFrame, trait: str, genes: pl.LazyFrame | None, also: str) -> Figure:
     itself = points.filter(pl.col("variant_id") == pl.col("index_variant_id"))
     lead = (itself if itself.height else points).sort("strength", descending=True, maintain_order=True).row(0, named=True)
     lead["variant_id"] = lead["index_variant_id"]
@@ -71,7 +93,7 @@ def _region(points: pl.DataFrame, trait: str, genes: pl.LazyFrame | None) -> Fig
         )
         svg, left_out = gene_track(found, span_bp(points), f"Genes around {lead['variant_id']}{names}") if found.height else ("", 0)
         names += f" ({left_out} not drawn, for want of room)" if left_out else ""
-    return Figure(regional(points, lead, f"Regional plot: {told}{names}") + svg, f"{told}{names}.", _legend(points), "medium")
+    return Figure(regional(points, lead, f"Regional plot: {told}{names}") + svg, f"{told}{also}{names}.", _legend(points), "medium")
 
 
 def _legend(points: pl.DataFrame) -> list[tuple[str, str]]:
