@@ -22,7 +22,7 @@ class Figure:
 @dataclass(frozen=True)
 class Grid:
     """A table of texts; `align` has a letter a column: l, r, b for a bar of a share (0 to 1), h for a text with a share to shade,
-    s for a small drawing."""
+    s for a small drawing, f for files: pairs of an address ('' for none) and a text."""
 
     kind: ClassVar[str] = "grid"
     head: Sequence[str]

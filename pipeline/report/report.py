@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 from pipeline.report.finding import Evidence, sections
-from pipeline.report.pieces import Grid, Note, Section, bytes_text, number_text, seconds_text
+from pipeline.report.pieces import Grid, Section, bytes_text, number_text, seconds_text
 from pipeline.report.reading import by_output, opened
 from pipeline.report.tallies import tallies
 from pipeline.results.manifest import Entry
 from pipeline.running.execute import Executed
 from pipeline.running.record import RunRecord
+
+MOST_LINKS = 8  # of one output's files
 
 
 def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
@@ -23,7 +26,7 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
     notes = list[str]()
     shown = list(sections(Evidence(opened(record.plan, executed.entries, folder, notes), executed.metrics)))
     shown += (section for section in tallies(record) if section.blocks)
-    shown += [_stages(document), _outputs(executed.entries)]
+    shown += [_stages(document), _outputs(executed)]
     highlights = [(seconds_text(document["seconds"]), "wall time"), *(entry for section in shown for entry in section.highlights)]
     job = record.plan.job
     page: str = _template().render(
@@ -69,13 +72,22 @@ def _stages(document: Mapping[str, Any]) -> Section:
     )
 
 
-def _outputs(entries: list[Entry]) -> Section:
-    rows = [
-        (name, number_text(sum(entry.rows or 0 for entry in files)), str(len(files)), ", ".join(sorted({_suffix(e) for e in files})))
-        for name, files in by_output(entries).items()
-    ]
-    table = Grid(("output", "rows", "files", "format"), "lrrl", rows)
-    return Section("Outputs", [table if rows else Note("The job has no outputs.")])
+def _outputs(executed: Executed) -> Section:
+    """Every output with links to its files, which lie beside the page, and the other files of the run."""
+    rows: list[tuple[str, str, str, str, list[tuple[str, str]]]] = []
+    for name, files in by_output(executed.entries).items():
+        total = number_text(sum(entry.rows or 0 for entry in files))
+        rows.append((name, total, str(len(files)), ", ".join(sorted({_suffix(e) for e in files})), _links([e.path for e in files])))
+    models = [f"models/{name}" for name in executed.files]
+    others = [("models", models), ("record", ["run.json", "metrics.json", "manifest.json"])]
+    rows += [(name, "", str(len(paths)), "", _links(paths)) for name, paths in others if paths]
+    return Section("Outputs", [Grid(("output", "rows", "files", "format", "where"), "lrrlf", rows)])
+
+
+def _links(paths: Sequence[str]) -> list[tuple[str, str]]:
+    """Addresses relative to the page and their texts; without an address how many are left out."""
+    shown = [(quote(path), PurePosixPath(path).name) for path in paths[:MOST_LINKS]]
+    return [*shown, ("", f"and {len(paths) - MOST_LINKS} more beside them")] if len(paths) > MOST_LINKS else shown
 
 
 def _suffix(entry: Entry) -> str:

@@ -4,6 +4,7 @@ import gzip
 import math
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,8 @@ from pipeline.results.manifest import Entry
 from pipeline.running.record import Account
 from tests.report.pages import Page, page_of, predictions_of, record_of, report_of, scan_of
 
+RECORD = {"run.json", "metrics.json", "manifest.json"}
+
 
 def test_report__is_one_well_formed_page_that_needs_nothing_else(tmp_path: Path) -> None:
     ancestry = pl.DataFrame({"sample_id": ["a", "b"], "pc1": [0.1, 0.2], "pc2": [0.0, 0.1], "population": ["x", "y"]})
@@ -25,7 +28,9 @@ def test_report__is_one_well_formed_page_that_needs_nothing_else(tmp_path: Path)
     page = Page(html)
     assert html.startswith("<!DOCTYPE html>")
     assert page.addresses
-    assert all(address.startswith("#section-") or address == "#about" for address in page.addresses)
+    beside = {address for address in page.addresses if not address.startswith("#")}
+    assert beside == {f"{name}/part-00000-ab12.parquet" for name in ("gwas", "ancestry", "predictions")} | RECORD
+    assert {address for address in page.addresses if address.startswith("#")} >= {"#section-1", "#about"}
     assert not {"script", "link", "img", "iframe"} & {*page.tags}
     assert not re.search(r"https?://|url\(|@import", html)
     assert len(html) < 2_000_000
@@ -53,6 +58,20 @@ def test_report__sections_follow_the_columns(tmp_path: Path) -> None:
         "Counts",
         *always,
     ]
+
+
+def test_report__links_the_files_of_the_run(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"a": [1]})
+    files = [f"two words/part-{number:05d}.parquet" for number in range(12)]
+    (tmp_path / "two words").mkdir()
+    for file in files:
+        frame.write_parquet(tmp_path / file)
+    page = Page(report_of([Entry(file, 1) for file in files], {"two words": frame}, tmp_path))
+    found = [unquote(address) for address in page.addresses if not address.startswith("#")]
+    assert found[:8] == files[:8]
+    assert all((tmp_path / file).exists() for file in found[:8])
+    assert {*found[8:]} == RECORD
+    assert "and 4 more beside them" in page.text
 
 
 def test_report__escapes_every_name(tmp_path: Path) -> None:
