@@ -12,6 +12,7 @@ from urllib.parse import quote
 from pipeline.report.finding import Evidence, sections
 from pipeline.report.pieces import Grid, Section, bytes_text, number_text, seconds_text
 from pipeline.report.reading import by_output, opened
+from pipeline.report.saving import picture
 from pipeline.report.tallies import tallies
 from pipeline.results.manifest import Entry
 from pipeline.running.execute import Executed
@@ -40,6 +41,7 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
         warnings=[*document["warnings"], *notes],
         about=_about(document),
         source=_yaml(document["job"]),
+        picture=picture,
     )
     return page
 

@@ -183,7 +183,7 @@ def test_scan_rows__take_what_odd_columns_hold() -> None:
 def test_report__of_a_long_scan_is_small(tmp_path: Path) -> None:
     n = 400_000
     scan = random_scan(n, scale=1 / math.log(10)).with_columns(trait=pl.Series([f"t{i % 4}" for i in range(n)]))
-    assert len(page_of(tmp_path, {"gwas": scan})) < 1_000_000
+    assert len(page_of(tmp_path, {"gwas": scan})) < 1_300_000  # every figure is there twice: to be seen, and to be saved
 
 
 def test_leads__are_one_a_locus() -> None:
