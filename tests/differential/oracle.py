@@ -58,8 +58,10 @@ def assert_same(found: pl.DataFrame, expected: pl.DataFrame, *, ordered: bool = 
         ours, theirs = sorted(ours, key=_order), sorted(theirs, key=_order)
     for row, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         for name, a, b in zip(found.columns, mine, other, strict=True):
-            kinds = f"{found.schema[name]}, there {expected.schema[name]}"
-            assert _same(a, b), f"column {name!r}, row {row} ({dict(zip(found.columns, mine, strict=True))}): {a!r}, not {b!r} ({kinds})"
+            if not _same(a, b):
+                kinds = f"{found.schema[name]}, there {expected.schema[name]}"
+                given = dict(zip(found.columns, mine, strict=True))
+                raise AssertionError(f"column {name!r}, row {row} ({given}): {a!r}, not {b!r} ({kinds})")
 
 
 def _instants(frame: pl.DataFrame) -> pl.DataFrame:

@@ -57,10 +57,11 @@ def filtered(draw: st.DrawFn) -> Case:
 
 @st.composite
 def derive(draw: st.DrawFn) -> Case:
-    """Two new columns, the second of which sees the first."""
-    (ours, theirs), (also, there) = draw(values()), draw(values())
-    sql = f"select *, {there} as second from (select *, {theirs} as first from rows)"
-    return Case(Derive(columns={"first": ours, "second": also}), {"rows": draw(tables())}, sql)
+    """New columns, and one more that is made of the first."""
+    made = {f"x{i}": draw(values()) for i in range(4)}
+    columns = {name: ours for name, (ours, _) in made.items()} | {"again": "x0"}
+    listed = ", ".join(f"{theirs} as {name}" for name, (_, theirs) in made.items())
+    return Case(Derive(columns=columns), {"rows": draw(tables())}, f"select *, x0 as again from (select *, {listed} from rows)")
 
 
 @st.composite
@@ -125,9 +126,11 @@ def _cast(name: str, wanted: str) -> str:
 
 @st.composite
 def cast(draw: st.DrawFn, casts: dict[str, tuple[str, ...]] = CASTS) -> Case:
-    """One column in another type: null where a value does not fit, or an error where `strict`."""
-    name = draw(st.sampled_from(sorted(casts)))
-    wanted, strict = draw(st.sampled_from(casts[name])), draw(st.booleans())
-    sql = f"select * replace ({_cast(name, wanted)} as {quoted(name)}) from rows"
-    lost = f"select count(*) > 0 from rows where {quoted(name)} is not null and {_cast(name, wanted)} is null" if strict else ""
-    return Case(Cast.model_validate({"columns": {name: wanted}, "strict": strict}), {"rows": draw(tables(tuple(casts)))}, sql, fails=lost)
+    """Columns in another type: null where a value does not fit, or an error where `strict`."""
+    strict = draw(st.booleans())
+    wanted = {name: draw(st.sampled_from(casts[name])) for name in draw(some(sorted(casts), most=1 if strict else 6))}
+    made = ", ".join(f"{_cast(name, kind)} as {quoted(name)}" for name, kind in wanted.items())
+    lost = " or ".join(f"({quoted(name)} is not null and {_cast(name, kind)} is null)" for name, kind in wanted.items())
+    fails = f"select count(*) > 0 from rows where {lost}" if strict else ""
+    stage = Cast.model_validate({"columns": wanted, "strict": strict})
+    return Case(stage, {"rows": draw(tables(tuple(casts)))}, f"select * replace ({made}) from rows", fails=fails)

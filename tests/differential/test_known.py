@@ -39,6 +39,14 @@ def aggregated(draw: st.DrawFn, function: str, sql: str, names: Sequence[str], f
 
 
 @st.composite
+def deviation_and_sum(draw: st.DrawFn) -> Case:
+    """A deviation, which is of floats, beside the sum of the same whole numbers."""
+    stage = Aggregate.model_validate({"by": "flag", "compute": {"x": "std(int32)", "y": "sum(int32)"}})
+    sql = "select flag, stddev_samp(int32) as x, cast(coalesce(sum(int32), 0) as bigint) as y from rows group by flag"
+    return Case(stage, {"rows": draw(tables(("flag", "int32")))}, sql)
+
+
+@st.composite
 def learned_from_none(draw: st.DrawFn) -> Case:
     """A fit whose condition no row meets."""
     return Case(Standardize(columns=("key",), fit_where="key = 99"), {"rows": draw(tables(("key",)))}, "select 1", fails="select true")
@@ -69,6 +77,7 @@ KNOWN = {
     ),
     "2: sums beyond Int64": aggregated("sum", "coalesce(cast(sum({0}) as bigint), 0)", ("int64",), BEYOND),
     "2: means of great numbers": aggregated("mean", "avg({0})", ("int64", "uint64")),
+    "2: a sum beside a deviation": deviation_and_sum(),
     "3: UInt64": derived(UNSIGNED, ("uint64",)),
     "5: zones": derived(ZONED, ("moment",)),
     "6: strict casts": cast({"wide": ("int64", "int32"), "huge": ("float32",)}),
@@ -77,6 +86,7 @@ KNOWN = {
 
 
 WRONG = {
+    "2: a sum beside a deviation": "is of floats as that is",
     "5: zones": "a date is that of UTC",
     "7: an empty fit": "gives nulls",
 }
