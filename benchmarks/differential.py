@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.harness import write_result
@@ -57,7 +59,8 @@ def main() -> None:
     options = parser.parse_args()
     with closed_at_the_end():
         rows = [compared(name, -(-options.tables // len(options.only)), options.start) for name in options.only]
-    write_result("differential", rows, {"start": options.start, "tables": sum(row["compared"] for row in rows)})
+    about = {"duckdb": duckdb.__version__, "start": options.start, "tables": sum(row["compared"] for row in rows)}
+    write_result("differential", rows, about)
     sys.exit(any(row["difference"] for row in rows))
 
 
