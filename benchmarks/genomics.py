@@ -4,7 +4,7 @@ A simulated cohort of 2,500 people and 200,000 variants (data/make_cohort.py), t
 its pgen, but for vcf_import and chain, which begin with the VCF. `ours_s` and `peer_s` leave start-up out: ours is the wall time that
 run.json gives, of a process that has run the job before; PLINK's is that of its process less that of `plink2 --version`. `ours_whole_s` and
 `peer_whole_s` are whole processes; `chain` is judged by those. Memory is the peak of the whole process, on the cohort and, where the work
-reads Parquet, on one with twice the variants. PLINK 2 needs libopenblas0-pthread; OPENBLAS_NUM_THREADS is 1, for pca_pruned 2.
+reads Parquet, on one with twice the variants. fallback_all and firth_all refit every variant of 500 people and 50,000 variants. PLINK 2 needs libopenblas0-pthread; OPENBLAS_NUM_THREADS is 1, for pca_pruned 2.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from benchmarks.harness import Timing, python, timed, write_result
 from benchmarks.warm import Warm
 
 THREADS = 2
+SMALL = (500, 50_000)  # people and variants
 COVARIATES = [f"c{i}" for i in range(1, 11)]
 AXES = [f"pc{i}" for i in range(1, 6)]
 TRAITS = [f"y{i}" for i in range(1, 101)]
@@ -46,6 +47,8 @@ class Work:
     data: str = "cohort"
     blas_threads: int = 1
     whole: bool = False
+    small: bool = False
+    """Of the cohort of 500 people."""
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -72,6 +75,12 @@ def linear(reach: float, traits: list[str], data: str, **more: Any) -> Work:
 def logistic(trait: str) -> Work:
     """A logistic scan with Firth's correction where the plain fit fails."""
     return Work(5, scan("logistic_gwas", [trait]), GWAS, [f"{PAIR} --glm hide-covar firth-fallback --1 --pheno-name {trait}"])
+
+
+def refitted(reach: float, method: str, option: str) -> Work:
+    """A logistic scan that refits every variant, of few people."""
+    command = f"{PAIR} --glm hide-covar {option} --1 --pheno-name case_30"
+    return Work(reach, scan("logistic_gwas", ["case_30"], method=method, screen=1), GWAS, [command], small=True)
 
 
 def pca(reach: float, data: str, method: str, blas_threads: int = 1) -> Work:
@@ -121,6 +130,8 @@ WORKS = {
     "linear_100": linear(3, TRAITS, "complete"),
     "logistic_30": logistic("case_30"),
     "logistic_2": logistic("case_2"),
+    "fallback_all": refitted(1.5, "firth_fallback", "firth-fallback"),
+    "firth_all": refitted(2, "firth", "firth"),
     "pca_exact": pca(2, "cohort", "exact"),
     "pca_pruned": pca(1, "pruned", "exact", 2),
     "pca_randomized": pca(5, "cohort", "randomized"),
@@ -240,14 +251,17 @@ def main() -> None:
     options.add_argument("--variants", type=int, default=200_000)
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        cohort = Cohort(chosen.data or Path(scratch) / "cohort", chosen.people, chosen.variants)
-        runner = Runner(cohort, Path(scratch), chosen.backend)
+        folder, names = chosen.data or Path(scratch) / "cohort", chosen.only or [*WORKS]
+        sizes = {False: (folder, chosen.people, chosen.variants), True: (folder / "small", *SMALL)}
+        cohorts = {small: Cohort(*sizes[small]) for small in sorted({WORKS[name].small for name in names})}
         plink = subprocess.run(["plink2", "--version"], capture_output=True, text=True, check=True).stdout.strip()
         rows = list[dict[str, Any]]()
         try:
-            rows.extend(measure(work, runner, chosen.runs) for work in chosen.only or WORKS)
+            for name in names:
+                runner = Runner(cohorts[WORKS[name].small], Path(scratch), chosen.backend)
+                rows.append({**measure(name, runner, chosen.runs), **runner.cohort.about()})
         finally:  # what was measured is kept, also where a work fails
-            write_result("genomics", rows, {"plink2": plink, **cohort.about()})
+            write_result("genomics", rows, {"plink2": plink})
 
 
 if __name__ == "__main__":
