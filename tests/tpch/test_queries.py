@@ -64,7 +64,6 @@ def test_query__gives_duckdbs_rows(query: str, folder: Path) -> None:
     assert_answers(query, folder)
 
 
-@pytest.mark.xfail(reason="issue 9, 1: decimals are cut to their column's scale by *, and their sums are floats")
 @pytest.mark.parametrize("query", OF_DECIMALS)
 def test_query_of_decimals__gives_duckdbs_rows(query: str, decimals: Path) -> None:
     assert_answers(query, decimals)
