@@ -132,6 +132,7 @@ def _publish(record: RunRecord, executed: Executed, folder: RunFolder) -> RunVie
     for name, data in executed.files.items():
         folder.write_bytes(f"models/{name}", data)
     folder.write_json("metrics.json", executed.metrics)
+    record.warnings += executed.warnings
     record.end("done")
     if record.plan.job.report:
         folder.write_bytes("report.html", write_report(record, executed, folder.path).encode())
@@ -154,5 +155,6 @@ def _summary(record: RunRecord, executed: Executed, view: RunView) -> dict[str, 
         "current": f"{record.plan.job.results.rstrip('/')}/current",
         "outputs": rows,
         "metrics": executed.metrics,
+        "warnings": executed.warnings,
         "report": f"{view.path}/report.html" if record.plan.job.report else None,
     }

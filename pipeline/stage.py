@@ -37,12 +37,16 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a stage gives, as values or futures: tables ('' is its own name, 'x' is `NAME.x`), model files by name, metrics, counts."""
+    """What a stage gives, as values or futures: tables ('' is its own name, 'x' is `NAME.x`), models by name, metrics, counts, warnings.
+
+    Warnings are a list of texts, each with the column that it is of and the remedy.
+    """
 
     tables: Mapping[str, Table]
     files: Mapping[str, Any] = field(default_factory=dict)
     metrics: Any = None
     counts: Any = None
+    warnings: Any = None
 
 
 class Stage(BaseModel):

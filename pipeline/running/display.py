@@ -151,6 +151,7 @@ def figures(summary: dict[str, Any]) -> list[str]:
     for stage, metrics in summary["metrics"].items():
         shown = ", ".join(f"test {name} {value:.3f}" for name, value in metrics.get("test", {}).items() if value is not None)
         lines += [f"  {stage}: {shown}"] if shown else []
+    lines += [f"  warning: {text}" for text in summary.get("warnings", ())]
     return lines + ([f"  report: {summary['report']}"] if summary.get("report") else [])
 
 

@@ -34,11 +34,12 @@ from pipeline.tables.table import Table
 
 @dataclass
 class Executed:
-    """What a run gave: the files written, model files, and metrics per stage."""
+    """What a run gave: the files written, model files, metrics per stage, and what was noticed and did not stop it."""
 
     entries: list[Entry] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 class Execution:
@@ -54,6 +55,7 @@ class Execution:
         self.kept: dict[str, Kept] = {}  # inputs that are read from their imports
         self.metrics: dict[str, Any] = {}
         self.files: dict[str, bytes] = {}
+        self.warnings: dict[str, list[str]] = {}
         self.written: dict[str, list[Written]] = {}
 
     def run(self) -> Executed:
@@ -157,6 +159,7 @@ class Execution:
         wanted: list[tuple[str, list[Any], Callable[[list[Any]], None]]] = [
             ("file", [outcome.files[name] for name in files], lambda values: self.files.update(zip(files, values, strict=True))),
             ("metrics", [outcome.metrics], lambda values: self.metrics.update({stage: values[0]})),
+            ("warnings", [outcome.warnings], lambda values: self.warnings.update({stage: values[0]})),
             ("counts", [outcome.counts], lambda values: self._account(stage).counts.update(values[0])),
         ]
         for what, futures, done in wanted:
@@ -195,8 +198,11 @@ class Execution:
 
     def _executed(self) -> Executed:
         """What came out, in the order of the job; a table that was never by itself has the account of its files."""
-        learned = [stage.spec.name for stage in self.plan.stages if stage.spec.name in self.metrics]
-        done = Executed(files=dict(sorted(self.files.items())), metrics={name: self.metrics[name] for name in learned})
+        names = [stage.spec.name for stage in self.plan.stages]
+        done = Executed(
+            files=dict(sorted(self.files.items())), metrics={name: self.metrics[name] for name in names if name in self.metrics}
+        )
+        done.warnings = [f"{name}: {text}" for name in names for text in self.warnings.get(name, ())]
         for output in self.plan.job.outputs.values():
             written = self.written[output.name]
             account = self._account(output.table)

@@ -16,7 +16,7 @@ from tests.tpch.tables import write_tables
 HERE = Path(__file__).parent
 SCALE = 0.01
 QUERIES = sorted(path.stem for path in (HERE / "jobs").glob("*.yaml"))
-OF_DECIMALS = ["q01", "q06", "q14"]
+OF_DECIMALS = QUERIES
 
 
 @pytest.fixture(scope="module")

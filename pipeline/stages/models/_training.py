@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipeline.backend.boosting import import_xgboost
@@ -11,6 +12,7 @@ from pipeline.stage import Context, Outcome
 from pipeline.stages.models._booster import Trees, check_finite, grown, importance, native, predict
 from pipeline.stages.models._learning import Given, Trained, described, outcome, predictions, split_counts, with_states
 from pipeline.stages.models._measures import measured
+from pipeline.stages.models._rounded import warn_of_rounding
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted, Table
@@ -22,7 +24,8 @@ def train_here(learning: Trees, rows: Table, context: Context) -> Outcome:
     """Train in one task and give its results as tables, files, metrics and counts."""
     given = Given.of(rows, learning.arrays, rows.futures())
     trained = context.session.submit(_train, learning, given.parts, given.axes, given.steps, given.states, stage=learning.name)
-    return outcome(learning.name, SUFFIX, trained, context)
+    warnings = warn_of_rounding(learning.columns, given.parts, context)
+    return replace(outcome(learning.name, SUFFIX, trained, context), warnings=warnings)
 
 
 def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> Trained:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pipeline.stage import Context, Outcome
 from pipeline.stages.models._booster import Trees, check_finite, native, predict, stopping
 from pipeline.stages.models._learning import Given, Trained, outcome, with_states
 from pipeline.stages.models._measures import class_weights
+from pipeline.stages.models._rounded import warn_of_rounding
 from pipeline.stages.models._training import SUFFIX, finished
 from pipeline.stages.models._training_rows import Labels, TrainingRows, in_key_order
 from pipeline.tables.part import Part, concat_parts, take
@@ -42,7 +44,8 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
     model = client.scatter(_trained(learning, client, pieces, class_weights(stage, labels), names), broadcast=False)
     predicted = [submit(_predicted, learning, model, part, stage=name) for part in given.parts]
     trained = submit(_finished, learning, model, predicted, names, given.steps, given.states, stage=name)
-    return outcome(name, SUFFIX, trained, context)
+    warnings = warn_of_rounding(learning.columns, given.parts, context)
+    return replace(outcome(name, SUFFIX, trained, context), warnings=warnings)
 
 
 def _trained(
