@@ -49,6 +49,16 @@ class ParquetSource:
         rows = pl.concat(scans) if len(scans) > 1 else scans[0]
         return with_finite(rows, rows.collect_schema())
 
+    def explain(self) -> str | None:
+        """Which file cannot be read, for a query over it that has failed; None where all can."""
+        for piece in self.ranges:
+            try:
+                pl.scan_parquet(for_polars(piece.path)).select(pl.all().null_count()).collect(engine="streaming")
+            except (pl.exceptions.PolarsError, OSError) as error:
+                what = str(error).split("\n")[0]
+                return f"{piece.path}: cannot be read, though its footer can ({what}). It is damaged: copy it again, or write it anew."
+        return None
+
     def interval(self, column: str) -> tuple[Any, Any] | None:
         """Least and greatest value by the footers; None for floats, nulls, or where the writer left no exact statistics."""
         bounds = []

@@ -14,7 +14,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, RunError
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
 from pipeline.tables.part import Part
 from tests.formats.reading import read
@@ -242,3 +242,16 @@ def test_parquet_input__takes_the_build_that_the_job_states(tmp_path: Path) -> N
     assert reader(tmp_path / "a.parquet", build=38).genome_build() == "GRCh38"
     with pytest.raises(ValidationError, match=r"'hg17' is no genome build that is known here: NCBI36 \(hg18, b36\); GRCh37"):
         reader(tmp_path / "a.parquet", build="hg17")
+
+
+@pytest.mark.parametrize("column", ["k", "t"])
+def test_parquet_input__names_a_file_whose_pages_are_damaged(tmp_path: Path, column: str) -> None:
+    for name in ("a", "b"):
+        pl.DataFrame({"k": range(5000), "t": [f"text {i}" for i in range(5000)]}).write_parquet(tmp_path / f"{name}.parquet")
+    data = bytearray((tmp_path / "b.parquet").read_bytes())
+    chunk = pq.read_metadata(tmp_path / "b.parquet").row_group(0).column(["k", "t"].index(column))
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    data[start : start + chunk.total_compressed_size] = bytes(255 for _ in range(chunk.total_compressed_size))
+    (tmp_path / "b.parquet").write_bytes(data)
+    with pytest.raises(RunError, match=r"b\.parquet: cannot be read, though its footer can \(.*\)\. It is damaged"):
+        read(reader(tmp_path))
