@@ -4,7 +4,8 @@ A simulated cohort of 2,500 people and 200,000 variants (data/make_cohort.py), t
 its pgen, but for vcf_import and chain, which begin with the VCF. `ours_s` and `peer_s` leave start-up out: ours is the wall time that
 run.json gives, of a process that has run the job before; PLINK's is that of its process less that of `plink2 --version`. `ours_whole_s` and
 `peer_whole_s` are whole processes; `chain` is judged by those. Memory is the peak of the whole process, on the cohort and, where the work
-reads Parquet, on one with twice the variants. fallback_all and firth_all refit every variant of 500 people and 50,000 variants. PLINK 2 needs libopenblas0-pthread; OPENBLAS_NUM_THREADS is 1, for pca_pruned 2.
+reads Parquet, on one with twice the variants. fallback_all and firth_all refit every variant of 500 people
+and 50,000 variants. PLINK 2 needs libopenblas0-pthread; OPENBLAS_NUM_THREADS is 1, for pca_pruned 2.
 """
 
 from __future__ import annotations

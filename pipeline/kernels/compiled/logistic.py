@@ -171,9 +171,7 @@ def solve_each(matrices: Floats, right: Floats, last: Floats, least: Floats, det
     for v in range(matrices.shape[0]):
         a, b = matrices[v], right[v]
         least[v], last[v] = _decompose(a)
-        determinant[v] = 0.0
-        for row in range(len(a)):
-            determinant[v] += 2 * np.log(a[row, row])
+        determinant[v] = 2 * np.log(np.diag(a)).sum()
         _forward(a, b)
         for row in range(len(a) - 1, -1, -1):
             b[row] /= a[row, row]
@@ -229,14 +227,12 @@ def score_each(products: Floats, squares: Floats, missing: Any, values: Floats, 
     starts, people = missing
     score, own, information, least, cases = found
     columns = values.shape[1] - 2
-    a, b, sums = np.empty((columns, columns)), np.empty((columns, 2)), np.empty(columns)
+    a, b, sums, identity = np.empty((columns, columns)), np.empty((columns, 2)), np.empty(columns), np.eye(columns)
     constant = values[:, 0].max()
     for v in range(len(products)):
-        a[:] = 0.0
+        a[:] = identity
         b[:] = 0.0
         sums[:] = 0.0
-        for row in range(columns):
-            a[row, row] = 1.0
         # The weights' sum is that of w z over the constant z, and 1 / constant^2 over all people, for z is orthonormal under w.
         sums[0] = 1 / constant
         residuals, cases[v] = _take_off(people[starts[v] : starts[v + 1]], values, a, b, sums)
