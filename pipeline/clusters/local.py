@@ -15,7 +15,7 @@ from pipeline.clusters.on_this_machine import HOST, QUIET, OwnWorkers, client_of
 
 # In our own process Dask would look around a hundred times a second, and XGBoost's threads stand still meanwhile.
 CALM = {"distributed.worker.profile.interval": "200ms", "distributed.admin.tick.interval": "200ms"}
-# How long closing waits for a task that has begun, of a run that was interrupted or failed; Dask would wait up to half a minute.
+# How long closing waits for a task that has begun, of a run that was interrupted or failed; Dask would wait for half a minute.
 CLOSE_S = 1.5
 
 
@@ -60,11 +60,11 @@ class Local(LocalKeys, ClusterKind):
         environment = worker_threads(threads)
         options = {**self.common_options(), "host": HOST, "env": environment, "silence_logs": QUIET}
         with interrupts_held(), started_with(environment):
-            return _prompt(LocalCluster(processes=True, n_workers=workers, threads_per_worker=threads, **options))
+            return LocalCluster(processes=True, n_workers=workers, threads_per_worker=threads, **options)
 
 
 def _prompt(cluster: Any) -> Any:
-    """The cluster, whose workers (or the nannies of their processes) wait for `CLOSE_S` at most when they are closed."""
+    """The cluster of threads, which waits for `CLOSE_S` at most when it is closed. Processes take Dask's own time: they may be slow to end."""
     for worker in cluster.workers.values():
         worker.close = partial(worker.close, timeout=CLOSE_S)
     return cluster
