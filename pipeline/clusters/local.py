@@ -64,7 +64,7 @@ class Local(LocalKeys, ClusterKind):
 
 
 def _prompt(cluster: Any) -> Any:
-    """The cluster of threads, which waits for `CLOSE_S` at most when it is closed. Processes take Dask's own time: they may be slow to end."""
+    """The cluster of threads, which waits for `CLOSE_S` at most when it is closed; processes take Dask's own time."""
     for worker in cluster.workers.values():
         worker.close = partial(worker.close, timeout=CLOSE_S)
     return cluster
