@@ -20,7 +20,7 @@ import duckdb
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.harness import write_result
-from tests.differential.cases import SEED, TALLY, Case, for_all
+from tests.differential.cases import SEED, TALLY, Case, check_all
 from tests.differential.oracle import database
 from tests.differential.stages import STAGES
 
@@ -32,7 +32,7 @@ def compared(name: str, tables: int, start: int) -> dict[str, Any]:
     TALLY.clear()
     began, difference = time.perf_counter(), ""
     try:
-        for_all(STAGES[name](), Case.check, tables, start)
+        check_all(STAGES[name](), Case.check, tables, start)
     except AssertionError as error:
         difference = str(error)
     row = {"stage": name, "seconds": round(time.perf_counter() - began, 1), **TALLY, "difference": difference}

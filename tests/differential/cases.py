@@ -66,7 +66,7 @@ class Case:
 RUNS = {"1 part": (Session(), 1), "2 parts": (Session(), 2), "7 parts": (Session(), 7), "2 parts on two workers": (Between(), 2)}
 
 
-def for_all(
+def check_all(
     values: st.SearchStrategy[Drawn], check: Callable[[Drawn], None], examples: int = EXAMPLES, start: int = SEED, *, shrink: bool = True
 ) -> None:
     """Check so many random values, the same of one start; shows the smallest that fails, if it may `shrink`."""

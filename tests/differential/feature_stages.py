@@ -94,6 +94,7 @@ def standardize(draw: st.DrawFn) -> Case:
         value = f"cast({name} as double)"
         mean, spread = (f"(select {figure} from rows where {theirs})" for figure in (f"avg({value})", f"stddev_pop({value})"))
         least, most = (f"(select {figure}({name}) from rows where {theirs})" for figure in ("min", "max"))
-        made.append(f"case when {least} = {most} and {name} is not null then 0 else ({value} - {mean}) / {spread} end as {name}")
+        constant = f"{least} = {most} or {spread} = 0"  # the deviation of 0 and 1e-300 is no number but 0
+        made.append(f"case when ({constant}) and {name} is not null then 0 else ({value} - {mean}) / {spread} end as {name}")
     stage = Standardize.model_validate({"columns": names, **_fit(ours)})
     return Case(stage, {"rows": draw(tables(least=1))}, f"select * replace ({', '.join(made)}) from rows")

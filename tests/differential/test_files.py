@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipeline.formats.csv import CsvInput, CsvOutput
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
 from pipeline.testing.formats import read_table, write_table
-from tests.differential.cases import for_all
+from tests.differential.cases import check_all
 from tests.differential.oracle import answer, assert_same, database
 from tests.differential.tables import ANY, INTEGERS, tables
 
@@ -46,7 +46,7 @@ def check_parquet(values: Sequence[float], sql: str, folder: Path, *, shrink: bo
         for parts in PARTS:
             assert_same(read_table(ParquetInput.model_validate({"path": path, "parts": parts})).frame, answer(sql, {"rows": rows}))
 
-    for_all(with_wild(values), check, shrink=shrink)
+    check_all(with_wild(values), check, shrink=shrink)
 
 
 def test_parquet_of_duckdb__is_read_as_it_was_and_nan_is_null(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_parquet_of_ours__is_read_by_duckdb_as_it_was(tmp_path: Path) -> None:
             write_table(ParquetOutput(), rows, folder, parts)
             assert_same(answer(f"from '{folder}/*.parquet' order by \"row\"", {}), rows, ordered=True)
 
-    for_all(tables(), check)
+    check_all(tables(), check)
 
 
 def read_of_csv(rows: pl.DataFrame, folder: Path, name: str) -> pl.DataFrame:
@@ -82,7 +82,7 @@ def test_csv_of_duckdb__is_read_as_it_was(tmp_path: Path) -> None:
         expected = answer("from rows", {"rows": rows})
         assert_same(read_of_csv(rows, tmp_path, str(next(number))), expected)
 
-    for_all(tables(tuple(TYPES)[1:]), check)
+    check_all(tables(tuple(TYPES)[1:]), check)
 
 
 def stated(types: Mapping[str, pl.DataType]) -> str:
@@ -102,4 +102,4 @@ def test_csv_of_ours__is_read_by_duckdb_as_it_was(tmp_path: Path) -> None:
         )
         assert_same(answer(f"from read_csv('{folder}/*.csv', {options})", {}), rows)
 
-    for_all(tables([name for name in ANY if name in TYPES]), check)
+    check_all(tables([name for name in ANY if name in TYPES]), check)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipeline.stages.features.standardize import Standardize
 from pipeline.stages.relational.aggregate import Aggregate
 from pipeline.stages.relational.derive import Derive
-from tests.differential.cases import Case, for_all
+from tests.differential.cases import Case, check_all
 from tests.differential.expressions import NARROW, Pairs, grown_integers, made, recursive
 from tests.differential.row_stages import cast
 from tests.differential.tables import tables
@@ -97,4 +97,4 @@ def _marked(name: str) -> ParameterSet:
 
 @pytest.mark.parametrize("name", [_marked(name) for name in KNOWN])
 def test_known__gives_what_duckdb_gives(name: str) -> None:
-    for_all(KNOWN[name], Case.check, EXAMPLES, shrink=name not in WRONG)
+    check_all(KNOWN[name], Case.check, EXAMPLES, shrink=name not in WRONG)
