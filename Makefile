@@ -19,8 +19,8 @@ help:  ## this list
 run: $(VENV)/.cpu  ## run a job: make run JOB=jobs/loans.yaml ARGS="--set seed=2"
 	@$(BIN)/python -m pipeline.run $(JOB) $(ARGS)
 
-quick: schema lint types layers  ## while you work: all checks, and the tests that start no processes
-	$(PYTEST) -m "not gpu and not contract and not process"
+quick: schema lint types layers  ## while you work: all checks, and the tests that start no processes and are not long
+	$(PYTEST) -m "not gpu and not contract and not process and not long"
 
 test: lint types layers unit  ## before you hand in: all checks and tests of this machine
 

@@ -19,6 +19,8 @@ from pipeline.kernels.logistic_regression import FIRTH, FIRTH_LRT, WALD, Method,
 from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
 from pipeline.kernels.logistic_score import COLLINEAR, FINE, MONOMORPHIC, SEPARATED
 
+pytestmark = pytest.mark.long
+
 Floats = NDArray[np.float64]
 PEOPLE = 500
 

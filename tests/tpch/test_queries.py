@@ -15,6 +15,8 @@ from tests.tpch.tables import write_tables
 
 HERE = Path(__file__).parent
 SCALE = 0.01
+pytestmark = pytest.mark.long
+
 QUERIES = sorted(path.stem for path in (HERE / "jobs").glob("*.yaml"))
 OF_DECIMALS = QUERIES
 
