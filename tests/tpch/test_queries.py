@@ -18,7 +18,6 @@ SCALE = 0.01
 pytestmark = pytest.mark.long
 
 QUERIES = sorted(path.stem for path in (HERE / "jobs").glob("*.yaml"))
-OF_DECIMALS = QUERIES
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +65,6 @@ def test_query__gives_duckdbs_rows(query: str, folder: Path) -> None:
     assert_answers(query, folder)
 
 
-@pytest.mark.parametrize("query", OF_DECIMALS)
+@pytest.mark.parametrize("query", QUERIES)
 def test_query_of_decimals__gives_duckdbs_rows(query: str, decimals: Path) -> None:
     assert_answers(query, decimals)
