@@ -12,7 +12,8 @@ from scipy.optimize import minimize
 
 from pipeline.errors import DataError
 from pipeline.kernels import logistic_regression, logistic_score
-from pipeline.kernels.compiled.logistic import exp_each
+from pipeline.kernels.compiled.jit import compiled
+from pipeline.kernels.compiled.logistic import _exp
 from pipeline.kernels.genotype_block import CODES, GenotypeBlock
 from pipeline.kernels.genotypes import pack
 from pipeline.kernels.logistic_design import LogisticDesign
@@ -189,6 +190,12 @@ def test_compiled_sweeps__are_the_plain_ones(shape: tuple[int, int]) -> None:
     np.testing.assert_allclose(margins, plain_missed, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(leverages, plain_leverages, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(gradient, plain_gradient, rtol=1e-11, atol=1e-12)
+
+
+@compiled
+def exp_each(x: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    for i in range(len(x)):
+        out[i] = _exp(x[i])
 
 
 def test_compiled_exponential__is_exact_to_the_last_places() -> None:

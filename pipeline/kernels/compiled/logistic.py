@@ -72,13 +72,6 @@ _dot: Any = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "co
 
 
 @compiled
-def exp_each(x: Floats, out: Floats) -> None:
-    """exp of each of `float64[n]`, held within exp(-700) and exp(700), into `out`."""
-    for i in range(len(x)):
-        out[i] = _exp(x[i])
-
-
-@compiled
 def fill_terms(margins: Floats, signed: Floats, mask: Floats, slopes: Floats, found: Any) -> None:
     """What `terms_plain` gives: the missed probabilities in place of the margins, and into `found` the other arrays and sums."""
     weights, weighted, gradient, information = found
