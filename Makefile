@@ -11,7 +11,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 PYTEST = $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test lint types layers unit contract test-gpu schema clean
+.PHONY: help run quick test lint types layers unit contract test-gpu schema ptx clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,9 @@ schema: $(VENV)/.dev  ## write jobs/schema.json and docs/stages.md anew from the
 	@$(BIN)/python -c "from pipeline.job.describe import stage_reference; print(stage_reference(), end='')" > $(VENV)/stages.md
 	@cmp -s $(VENV)/schema.json jobs/schema.json || { cp $(VENV)/schema.json jobs/schema.json; echo "jobs/schema.json was rewritten: commit it"; }
 	@cmp -s $(VENV)/stages.md docs/stages.md || { cp $(VENV)/stages.md docs/stages.md; echo "docs/stages.md was rewritten: commit it"; }
+
+ptx: $(RAPIDS)/.gpu  ## compile the CUDA kernels whose source has changed; no GPU needed
+	@$(RAPIDS)/bin/python -m pipeline.testing.device
 
 clean:  ## remove the environments and what tools keep
 	rm -rf $(VENV) $(RAPIDS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.backend.arrays import array_module
+from pipeline.kernels.device import counts as on_device
 
 Array = Any
 """A NumPy or a CuPy array: two libraries with no common type."""
@@ -109,7 +110,9 @@ def call_counts(packed: Array, n_samples: int, among: Array | None = None) -> Ar
         counts = np.empty((len(packed), 4), np.int64)
         variant_counts(flat_calls(packed, n_samples), packed.shape[1], counts)
     else:
-        counts = call_counts_by_words(packed, n_samples)
+        _check_width(packed, n_samples)
+        counts = xp.empty((len(packed), 4), xp.int64)
+        on_device.variant_counts(len(packed), xp.ascontiguousarray(packed), counts)
     counts[:, 0] = counted - counts[:, 1] - counts[:, 2] - counts[:, 3]
     return counts
 

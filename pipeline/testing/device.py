@@ -1,0 +1,99 @@
+"""CUDA kernels of our own without a GPU: their source run in numba's simulator, and compiled to the PTX that is shipped.
+
+    python -m pipeline.testing.device PACKAGE [PACKAGE ...]     # write the PTX of all kernels of a package, ours by default
+
+Compiling needs numba-cuda (it comes with RAPIDS). The simulator needs numba alone, and NUMBA_ENABLE_CUDASIM=1 before it is imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import pkgutil
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from pipeline.backend.launch import DeviceKernel
+
+OURS = "pipeline.kernels.device"
+CAPABILITY = (8, 0)
+"""What the shipped PTX is compiled for: drivers compile it for this card and all later ones."""
+PTX_VERSION = "8.0"
+"""Of the language: drivers of CUDA 12.0 and later read it. The compiler writes its own, newer one; ptxas takes our kernels as this."""
+
+
+def device_kernels(package: str = OURS) -> list[DeviceKernel]:
+    """All kernels that the modules of a package hold."""
+    modules = [import_module(f"{package}.{module.name}") for module in pkgutil.iter_modules(import_module(package).__path__)]
+    found = {id(value): value for module in modules for value in vars(module).values() if isinstance(value, DeviceKernel)}
+    return sorted(found.values(), key=lambda kernel: kernel.name)
+
+
+@contextmanager
+def _cuda(kernel: DeviceKernel) -> Iterator[Any]:
+    """numba's CUDA, by which the source's module knows it in the block."""
+    from numba import cuda
+
+    names = kernel.body.__globals__
+    names["cuda"] = cuda
+    try:
+        yield cuda
+    finally:
+        del names["cuda"]
+
+
+def simulated(kernel: DeviceKernel, blocks: int | tuple[int, int], *arguments: Any) -> None:
+    """Run a kernel's source on NumPy arrays in numba's simulator: a thread of the host for each of a block. For small arrays."""
+    with _cuda(kernel) as cuda:
+        cuda.jit(kernel.body)[blocks, kernel.threads](*arguments)
+
+
+def compiled_ptx(kernel: DeviceKernel, capability: tuple[int, int] = CAPABILITY) -> str:
+    """A kernel's PTX for a compute capability, its entry called by the kernel's name.
+
+    Raises what numba-cuda raises for source that it cannot take.
+    """
+    with _cuda(kernel) as cuda:
+        from numba.cuda.core.sigutils import normalize_signature
+
+        arguments, _ = normalize_signature(f"void({', '.join(kernel.types.split())})")
+        text, _ = cuda.compile(kernel.body, arguments, cc=capability, output="ptx", device=False, abi="numba")
+    entry = re.search(r"\.visible \.entry (\w+)\(", text)
+    assert entry, "numba-cuda wrote no entry"
+    # Numba's own symbols have a number in them that counts what the process compiled before.
+    named = re.sub(r"_ZN08NumbaEnv\w+", "numba_environment", text.replace(entry[1], kernel.name))
+    for place, shared in enumerate(sorted(set(re.findall(r"_cudapy_smem_\d+", named)), key=lambda name: int(name.rsplit("_", 1)[1]))):
+        named = re.sub(rf"\b{shared}\b", f"shared_memory_{place}", named)
+    return named
+
+
+def shipped_ptx(kernel: DeviceKernel) -> str:
+    """What its PTX file holds: the digest of the source it was made from, then the PTX."""
+    lowered = re.sub(r"^\.version .*$", f".version {PTX_VERSION}", compiled_ptx(kernel), flags=re.MULTILINE)
+    return f"// {digest(kernel)}\n{lowered}"
+
+
+def digest(kernel: DeviceKernel) -> str:
+    """SHA-256 of all that decides a kernel's PTX but the compiler: its module's source, its types and what it is compiled for."""
+    said = inspect.getsource(sys.modules[kernel.body.__module__]), kernel.types, CAPABILITY, PTX_VERSION
+    return hashlib.sha256(repr(said).encode()).hexdigest()
+
+
+def write_ptx(package: str = OURS) -> list[str]:
+    """Compile the kernels whose source has changed since their PTX was written. Returns their names."""
+    written = []
+    for kernel in device_kernels(package):
+        if not kernel.ptx.exists() or kernel.ptx.read_text().split("\n", 1)[0] != f"// {digest(kernel)}":
+            kernel.ptx.parent.mkdir(exist_ok=True)
+            kernel.ptx.write_text(shipped_ptx(kernel))
+            written.append(kernel.name)
+    return written
+
+
+if __name__ == "__main__":
+    for named in sys.argv[1:] or [OURS]:
+        sys.stdout.writelines(f"{name}: PTX was written anew\n" for name in write_ptx(named))
