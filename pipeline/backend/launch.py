@@ -33,6 +33,8 @@ class DeviceKernel:
     plain: Callable[..., None]
     threads: int = 256
     """Threads a block."""
+    helpers: tuple[Callable[..., Any], ...] = ()
+    """The functions that `body` and they call, written in the same dialect."""
 
     def __call__(self, blocks: int | tuple[int, int], *arguments: Any) -> None:
         """Launch on the current stream; returns before the kernel has run. No blocks, no launch.

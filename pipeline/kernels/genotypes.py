@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.backend.arrays import array_module
+from pipeline.backend.arrays import array_module, to_host
+from pipeline.backend.launch import blocks_for
 from pipeline.kernels.device import counts as on_device
 
 Array = Any
@@ -23,9 +24,6 @@ MISSING = 3
 
 BLOCK_BYTES = 16 << 20
 """What one temporary of a block may take: a few of them stay below 64 MB."""
-
-_LOW_BITS = 0x5555555555555555
-_CACHE_BYTES = 1 << 17
 
 
 def packed_width(n_samples: int) -> int:
@@ -100,80 +98,36 @@ def call_counts(packed: Array, n_samples: int, among: Array | None = None) -> Ar
     `among` (`bool[n_samples]`) picks the samples that are counted.
     """
     xp = array_module(packed)
-    counted = n_samples
+    _check_width(packed, n_samples)
+    counts, counted = xp.empty((len(packed), 4), xp.int64), n_samples
+    mask = np.empty(0, np.uint8)
     if among is not None:
-        picked = xp.asarray(among)
-        packed, counted = packed & pack((MISSING * picked.astype(xp.uint8))[None, :]), int(picked.sum())
-    if xp is np:
+        people = to_host(among)
+        mask, counted = pack(MISSING * people[None].astype(np.uint8))[0], int(people.sum())
+    if xp is not np:
+        on_device.variant_counts(blocks_for(len(packed), on_device.VARIANTS), xp.ascontiguousarray(packed), xp.asarray(mask), counts)
+    else:
         from pipeline.kernels.compiled.counts import variant_counts
 
-        counts = np.empty((len(packed), 4), np.int64)
-        variant_counts(flat_calls(packed, n_samples), packed.shape[1], counts)
-    else:
-        _check_width(packed, n_samples)
-        counts = xp.empty((len(packed), 4), xp.int64)
-        on_device.variant_counts(len(packed), xp.ascontiguousarray(packed), counts)
+        variant_counts(flat_calls(packed & mask if len(mask) else packed, n_samples), packed.shape[1], counts)
     counts[:, 0] = counted - counts[:, 1] - counts[:, 2] - counts[:, 3]
-    return counts
-
-
-def call_counts_by_words(packed: Array, n_samples: int) -> Array:
-    """As `call_counts` but the first column: what runs on a GPU, and the oracle of the compiled version.
-
-    Sums run in float32, exact to 2^24 samples.
-    """
-    xp = array_module(packed)
-    _check_width(packed, n_samples)
-    counts = xp.zeros((len(packed), 4), xp.int64)
-    words = max(1, -(-packed.shape[1] // 8))
-    ones, one, mask = xp.ones(words, xp.float32), xp.uint64(1), xp.uint64(_LOW_BITS)
-    for rows in variant_blocks(len(packed), 8 * words, _CACHE_BYTES if xp is np else BLOCK_BYTES):
-        padded = xp.zeros((rows.stop - rows.start, 8 * words), xp.uint8)
-        padded[:, : packed.shape[1]] = packed[rows]
-        calls = padded.view(xp.uint64)
-        low, high = calls & mask, calls >> one & mask
-        both = low & high
-        for column, bits in enumerate((low ^ both, high ^ both, both), start=1):
-            # A product with ones is the quickest sum of a row of small numbers.
-            counts[rows, column] = xp.bitwise_count(bits).astype(xp.float32) @ ones
     return counts
 
 
 def sample_counts(packed: Array, n_samples: int) -> Array:
     """Variants per sample that are homozygous REF, heterozygous, homozygous ALT, missing: `int64[n_samples, 4]`."""
-    if array_module(packed) is np:
+    xp = array_module(packed)
+    _check_width(packed, n_samples)
+    counts = xp.zeros((4 * packed.shape[1], 4), xp.int64)
+    if xp is np:
         from pipeline.kernels.compiled import counts as compiled
 
-        counts = np.zeros((4 * packed.shape[1], 4), np.int64)
         compiled.sample_counts(flat_calls(packed, n_samples), packed.shape[1], counts)
     else:
-        counts = sample_counts_by_fields(packed, n_samples)
+        on_device.sample_counts(on_device.chunked(packed), xp.ascontiguousarray(packed), counts)
     counts = counts[:n_samples]
     counts[:, 0] = len(packed) - counts[:, 1] - counts[:, 2] - counts[:, 3]
     return counts
-
-
-def sample_counts_by_fields(packed: Array, n_samples: int) -> Array:
-    """As `sample_counts` but the first column, `int64[4 * width, 4]`: what runs on a GPU, and the oracle of the compiled version."""
-    xp = array_module(packed)
-    _check_width(packed, n_samples)
-    totals = xp.zeros((4, packed.shape[1], 4), xp.int64)
-    for start in range(0, len(packed), 255):
-        block = packed[start : start + 255]
-        low, high = block & 0x55, block >> 1 & 0x55
-        both = low & high
-        for column, bits in enumerate((low ^ both, high ^ both, both), start=1):
-            totals[..., column] += _field_sums(xp, bits)
-    return totals.transpose(1, 0, 2).reshape(-1, 4)
-
-
-def _field_sums(xp: Any, bits: Array) -> Array:
-    """Sums `uint8[4, width]` over at most 255 rows of bytes with four two-bit fields of 0 or 1: fields widen before they overflow."""
-    rows = xp.zeros((255, bits.shape[1]), xp.uint8)
-    rows[: len(bits)] = bits
-    threes = rows.reshape(85, 3, -1).sum(axis=1, dtype=xp.uint8)
-    fifteens = [fields.reshape(17, 5, -1).sum(axis=1, dtype=xp.uint8) for fields in (threes & 0x33, threes >> 2 & 0x33)]
-    return xp.stack([(fields >> shift & 0x0F).sum(axis=0, dtype=xp.uint8) for shift in (0, 4) for fields in fifteens])
 
 
 def missing_sums(packed: Array, n_samples: int, weights: Array) -> Array:
@@ -185,8 +139,9 @@ def missing_sums(packed: Array, n_samples: int, weights: Array) -> Array:
         sums = np.zeros(4 * packed.shape[1])
         add_missing(flat_calls(packed, n_samples), packed.shape[1], weights, sums)
         return sums[:n_samples]
-    variant, sample = missing_calls(packed, n_samples)
-    return xp.bincount(sample, weights[variant], n_samples)
+    values = xp.zeros((len(packed), 4))
+    values[:, MISSING] = weights
+    return on_device.summed_values(packed, values)[:n_samples]
 
 
 def take_samples(packed: Array, n_samples: int, index: Array) -> Array:
@@ -196,27 +151,21 @@ def take_samples(packed: Array, n_samples: int, index: Array) -> Array:
     """
     xp = array_module(packed)
     _check_width(packed, n_samples)
-    index = xp.asarray(index, xp.int64)
+    index = to_host(index).astype(np.int64)
     if len(index) and not 0 <= int(index.min()) <= int(index.max()) < n_samples:
         raise ValueError(f"Sample indices run from 0 to {n_samples - 1}; found {int(index.min())} to {int(index.max())}.")
     if xp is not np:
-        return take_samples_by_bytes(packed, index)
+        chosen = xp.empty((len(packed), packed_width(len(index))), xp.uint8)
+        on_device.take_samples(
+            blocks_for(chosen.size, on_device.take_samples.threads), xp.ascontiguousarray(packed), xp.asarray(index), chosen
+        )
+        return chosen
     from pipeline.kernels.compiled.counts import take_runs
 
     starts = np.flatnonzero(np.diff(index, prepend=-2) != 1)
     runs = np.stack([index[starts], np.diff(starts, append=len(index))], axis=1)
     taken = np.empty((len(packed), packed_width(len(index))), np.uint8)
     take_runs(flat_calls(packed, n_samples), packed.shape[1], runs, taken)
-    return taken
-
-
-def take_samples_by_bytes(packed: Array, index: Array) -> Array:
-    """As `take_samples`, of samples that are there: what runs on a GPU, and the oracle of the compiled version."""
-    xp = array_module(packed)
-    taken = xp.empty((len(packed), packed_width(len(index))), xp.uint8)
-    byte, shift = index >> 2, (2 * (index & 3)).astype(xp.uint8)
-    for rows in variant_blocks(len(packed), 4 * len(index), 1 << 20 if xp is np else BLOCK_BYTES):
-        taken[rows] = _pack_codes(xp, xp.take(packed[rows], byte, axis=1) >> shift & 3)
     return taken
 
 

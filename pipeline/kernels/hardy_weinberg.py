@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.backend.arrays import array_module, special_module
+from pipeline.kernels.device import hardy_weinberg as on_device
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, variant_blocks
 
 _CACHE_BYTES = 1 << 17
@@ -29,10 +30,9 @@ def hwe_exact(hom_ref: Array, het: Array, hom_alt: Array, midp: bool = False) ->
     With `midp` the outcomes as likely as the observed one count half. Time grows with the standard deviation of the heterozygotes, not with
     the number of people. Raises ValueError for a negative count.
     """
-    xp = array_module(hom_ref, het, hom_alt)
     counts = checked_counts(hom_ref, het, hom_alt)
-    if xp is not np:
-        return hwe_by_logarithms(counts, midp)
+    if array_module(counts) is not np:
+        return on_device.tested(on_device.exact, counts, midp, hwe_by_logarithms)
     from pipeline.kernels.compiled.hardy_weinberg import exact
 
     p_values = np.empty(len(counts))
@@ -52,7 +52,7 @@ def checked_counts(*columns: Array) -> Array:
 
 
 def hwe_by_logarithms(counts: Array, midp: bool = False) -> Array:
-    """As `hwe_exact`, from `int64[v, 3]`: what runs on a GPU, where the compiled walk leaves a table, and as its oracle."""
+    """As `hwe_exact`, from `int64[v, 3]`, by array functions: where a walk leaves a table, and as its oracle."""
     xp = array_module(counts)
     counts = counts.T
     people = counts.sum(axis=0)

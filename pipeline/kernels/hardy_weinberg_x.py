@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.backend.arrays import array_module, special_module
+from pipeline.kernels.device import hardy_weinberg as on_device
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array
 from pipeline.kernels.hardy_weinberg import Distribution, checked_counts, first_place
 
@@ -22,10 +23,9 @@ def hwe_x_exact(counts: Array, midp: bool = False) -> Array:
 
     NaN where nobody is called. With `midp` the outcomes as likely as the observed one count half. Raises ValueError for a negative count.
     """
-    xp = array_module(counts)
     counts = checked_counts(*counts.T)
-    if xp is not np:
-        return hwe_x_by_logarithms(counts, midp)
+    if array_module(counts) is not np:
+        return on_device.tested(on_device.exact_x, counts, midp, hwe_x_by_logarithms)
     from pipeline.kernels.compiled.hardy_weinberg import exact_x
 
     p_values = np.empty(len(counts))
@@ -36,7 +36,7 @@ def hwe_x_exact(counts: Array, midp: bool = False) -> Array:
 
 
 def hwe_x_by_logarithms(counts: Array, midp: bool = False) -> Array:
-    """As `hwe_x_exact`, from `int64[v, 5]`: what runs on a GPU, where the compiled walk leaves a table, and as its oracle."""
+    """As `hwe_x_exact`, from `int64[v, 5]`, by array functions: where a walk leaves a table, and as its oracle."""
     xp = array_module(counts)
     p_values = xp.full(len(counts), xp.nan)
     largest = int((2 * counts[:, :3].sum(axis=1) + counts[:, 3:].sum(axis=1)).max()) if len(counts) else 0

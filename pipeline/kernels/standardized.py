@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.backend.arrays import array_module
+from pipeline.kernels.device import counts as on_device
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, unpack, variant_blocks
 
 _SMALL = 2_000
@@ -47,20 +48,12 @@ def decoded_plainly(packed: Array, n_samples: int, values: Array) -> Array:
 def value_sums(packed: Array, n_samples: int, values: Array) -> Array:
     """Sums over the variants of what each sample's calls stand for, of `values: float64[v, 4]`: `float64[n_samples]`."""
     if array_module(packed) is not np:
-        return value_sums_plainly(packed, n_samples, values)
+        return on_device.summed_values(packed, values)[:n_samples]
     from pipeline.kernels.compiled.standardize import add_values
 
     sums = np.zeros(4 * packed.shape[1])
     add_values(np.ascontiguousarray(packed), np.ascontiguousarray(values), sums)
     return sums[:n_samples]
-
-
-def value_sums_plainly(packed: Array, n_samples: int, values: Array) -> Array:
-    """As `value_sums`, by array functions alone."""
-    sums = array_module(packed).zeros(n_samples)
-    for rows in variant_blocks(len(packed), 8 * n_samples, BLOCK_BYTES):
-        sums += decoded_plainly(packed[rows], n_samples, values[rows]).sum(axis=0)
-    return sums
 
 
 def sample_products(packed: Array, n_samples: int, values: Array, vectors: Array) -> Array:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 from pipeline.backend.launch import DeviceKernel
@@ -35,15 +36,31 @@ def device_kernels(package: str = OURS) -> list[DeviceKernel]:
 
 @contextmanager
 def _cuda(kernel: DeviceKernel) -> Iterator[Any]:
-    """numba's CUDA, by which the source's module knows it in the block."""
+    """numba's CUDA, which the modules of the source know in the block, and the helpers as functions of the device."""
     from numba import cuda
 
-    names = kernel.body.__globals__
-    names["cuda"] = cuda
+    spaces = [function.__globals__ for function in (kernel.body, *kernel.helpers)]
     try:
+        for names in spaces:
+            names["cuda"] = cuda
+            names.update({helper.__name__: cuda.jit(device=True)(helper) for helper in kernel.helpers if helper.__name__ in names})
         yield cuda
     finally:
-        del names["cuda"]
+        for names in spaces:
+            names.pop("cuda", None)
+            names.update({helper.__name__: helper for helper in kernel.helpers if helper.__name__ in names})
+
+
+@contextmanager
+def _card(capability: tuple[int, int]) -> Iterator[None]:
+    """A card of this capability: numba-cuda compiles functions of the device for the one that is there, and there may be none."""
+    names = vars(import_module("numba.cuda.dispatcher"))
+    asked = names["get_current_device"]
+    names["get_current_device"] = lambda: SimpleNamespace(compute_capability=capability)
+    try:
+        yield
+    finally:
+        names["get_current_device"] = asked
 
 
 def simulated(kernel: DeviceKernel, blocks: int | tuple[int, int], *arguments: Any) -> None:
@@ -57,17 +74,17 @@ def compiled_ptx(kernel: DeviceKernel, capability: tuple[int, int] = CAPABILITY)
 
     Raises what numba-cuda raises for source that it cannot take.
     """
-    with _cuda(kernel) as cuda:
+    with _cuda(kernel) as cuda, _card(capability):
         from numba.cuda.core.sigutils import normalize_signature
 
         arguments, _ = normalize_signature(f"void({', '.join(kernel.types.split())})")
         text, _ = cuda.compile(kernel.body, arguments, cc=capability, output="ptx", device=False, abi="numba")
     entry = re.search(r"\.visible \.entry (\w+)\(", text)
     assert entry, "numba-cuda wrote no entry"
-    # Numba's own symbols have a number in them that counts what the process compiled before.
-    named = re.sub(r"_ZN08NumbaEnv\w+", "numba_environment", text.replace(entry[1], kernel.name))
-    for place, shared in enumerate(sorted(set(re.findall(r"_cudapy_smem_\d+", named)), key=lambda name: int(name.rsplit("_", 1)[1]))):
-        named = re.sub(rf"\b{shared}\b", f"shared_memory_{place}", named)
+    # Numba's symbols have a number in them that counts what the process compiled before.
+    named: str = text.replace(entry[1], kernel.name)
+    for place, symbol in enumerate(dict.fromkeys(re.findall(r"\b(?:_Z\w+|_cudapy_smem_\d+)", named))):
+        named = re.sub(rf"\b{symbol}\b", f"symbol_{place}", named)
     return named
 
 
@@ -78,8 +95,9 @@ def shipped_ptx(kernel: DeviceKernel) -> str:
 
 
 def digest(kernel: DeviceKernel) -> str:
-    """SHA-256 of all that decides a kernel's PTX but the compiler: its module's source, its types and what it is compiled for."""
-    said = inspect.getsource(sys.modules[kernel.body.__module__]), kernel.types, CAPABILITY, PTX_VERSION
+    """SHA-256 of all that decides a kernel's PTX but the compiler: its modules' source, its types and what it is compiled for."""
+    modules = sorted({function.__module__ for function in (kernel.body, *kernel.helpers)})
+    said = [inspect.getsource(sys.modules[name]) for name in modules], kernel.types, CAPABILITY, PTX_VERSION
     return hashlib.sha256(repr(said).encode()).hexdigest()
 
 

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pipeline.kernels.device import counts as on_device
 from pipeline.kernels.genotypes import (
     alt_frequency,
     call_counts,
-    call_counts_by_words,
     missing_calls,
     missing_sums,
     pack,
+    packed_width,
     sample_counts,
-    sample_counts_by_fields,
     take_samples,
-    take_samples_by_bytes,
     unpack,
     variant_blocks,
 )
@@ -83,10 +82,14 @@ def test_compiled_kernels__give_what_the_plain_ones_do(n_variants: int, n_sample
     calls = random_calls(n_variants, n_samples)
     index = np.flatnonzero(np.random.default_rng(2).random(n_samples) < 0.8)
     for packed in (pack(calls), pack(np.full_like(calls, 3)), pack(np.zeros_like(calls))):
-        assert np.array_equal(call_counts(packed, n_samples)[:, 1:], call_counts_by_words(packed, n_samples)[:, 1:])
-        plain = sample_counts_by_fields(packed, n_samples)[:n_samples, 1:]
-        assert np.array_equal(sample_counts(packed, n_samples)[:, 1:], plain)
-        assert np.array_equal(take_samples(packed, n_samples, index), take_samples_by_bytes(packed, index))
+        counts, samples = np.zeros((n_variants, 4), np.int64), np.zeros((4 * packed.shape[1], 4), np.int64)
+        on_device.variant_counts.plain(packed, np.empty(0, np.uint8), counts)
+        assert np.array_equal(call_counts(packed, n_samples)[:, 1:], counts[:, 1:])
+        on_device.sample_counts.plain(packed, samples)
+        assert np.array_equal(sample_counts(packed, n_samples)[:, 1:], samples[:n_samples, 1:])
+        taken = np.empty((n_variants, packed_width(len(index))), np.uint8)
+        on_device.take_samples.plain(packed, index, taken)
+        assert np.array_equal(take_samples(packed, n_samples, index), taken)
 
 
 def test_counts__take_calls_that_cannot_be_written_and_rows_that_are_not_next_to_each_other() -> None:
