@@ -1,7 +1,8 @@
 """Chromosomes by their names: how they are inherited, one name for each to compare positions by, and their order.
 
 What a number says depends on the species: after the autosomes come X, Y, XY (pseudoautosomal) and MT, as PLINK numbers them. Those of a
-genotype table are told by a column `autosomes` of its people (`autosomes_of`), which a table of 22 autosomes does not have.
+genotype table are told by a column `autosomes` of its people (`autosomes_of`), which a table of 22 autosomes does not have. A number
+below 0 is PLINK's for inbred lines and other haploid genomes: so many chromosomes, each of which counts once, and no others but MT.
 """
 
 from __future__ import annotations
@@ -14,26 +15,39 @@ HUMAN = 22
 AUTOSOME_COUNT = "autosomes"
 AUTOSOMES = tuple(str(number) for number in range(1, HUMAN + 1))
 
+ONE_COPY = frozenset({"y", "mt", "haploid"})
+"""Kinds of chromosome of which everyone who counts has one copy: two that are written are one, a heterozygous call is half."""
+
 _LETTERS = {"x": ("x",), "y": ("y",), "par": ("xy", "par1", "par2"), "mt": ("mt", "m")}  # in the order of their numbers
 
 
 def autosomes_of(frame: pl.DataFrame) -> int:
-    """The number of autosomes of the species that people, or results, are of: their column `autosomes`, 22 where there is none."""
+    """The number of autosomes of the species that people, or results, are of: their column `autosomes`, 22 where there is none.
+
+    It is below 0 where the genome is haploid throughout.
+    """
     return int(frame[AUTOSOME_COUNT][0]) if AUTOSOME_COUNT in frame.columns and frame.height else HUMAN
 
 
-def autosome_number(column: str = "chromosome", autosomes: int = HUMAN) -> pl.Expr:
-    """The autosome's number from 1 (Int64), with or without a leading 'chr'; null for every other chromosome."""
-    name = pl.col(column).str.to_lowercase().str.strip_prefix("chr")
-    return pl.when(name.is_in(_numbers(autosomes))).then(name).otherwise(None).cast(pl.Int64)
+def is_haploid(autosomes: int) -> bool:
+    """Whether everyone of a species has one copy of every chromosome, to PLINK and here: a number of autosomes below 0."""
+    return autosomes < 0
+
+
+def on_autosome(column: str = "chromosome", autosomes: int = HUMAN) -> pl.Expr:
+    """Whether a chromosome is an autosome (Boolean), with or without a leading 'chr'; in a haploid genome all but MT count as such."""
+    return chromosome_kind(column, autosomes).is_in(["autosome", "haploid"]).fill_null(value=False)
 
 
 def chromosome_kind(column: str = "chromosome", autosomes: int = HUMAN) -> pl.Expr:
     """How a chromosome is inherited (String): autosome, x, y, mt, par (pseudoautosomal, as X and Y share it); null for every other name.
 
     Names are read with or without a leading 'chr', in any case, and as PLINK's codes, which follow the autosomes: 23 to 26 for 22 of them.
+    In a haploid genome all but MT, scaffolds too, are `haploid`, as PLINK has it.
     """
     name = pl.col(column).str.to_lowercase().str.strip_prefix("chr")
+    if is_haploid(autosomes):
+        return pl.when(name.is_in(_LETTERS["mt"])).then(pl.lit("mt")).otherwise(pl.lit("haploid"))
     kinds = {code: kind for kind, codes in _LETTERS.items() for code in codes} | dict.fromkeys(_numbers(autosomes), "autosome")
     kinds |= {str(autosomes + place): kind for place, kind in enumerate(_LETTERS, 1)}
     return name.replace_strict(list(kinds), list(kinds.values()), default=None, return_dtype=pl.String)
@@ -48,7 +62,8 @@ def chromosome_key(column: str = "chromosome", autosomes: int = HUMAN) -> pl.Exp
     only a leading 'chr'.
     """
     bare = pl.col(column).cast(pl.String).str.replace("(?i)^chr", "").str.replace("^0+([1-9])", "$1")
-    names = _ONE_NAME | {str(autosomes + place): name for place, name in enumerate(("X", "Y", "X", "MT"), 1)}
+    codes = {} if is_haploid(autosomes) else {str(autosomes + place): name for place, name in enumerate(("X", "Y", "X", "MT"), 1)}
+    names = _ONE_NAME | codes
     return bare.str.to_lowercase().replace_strict(list(names), list(names.values()), default=bare, return_dtype=pl.String)
 
 

@@ -28,7 +28,7 @@ VOCABULARY: dict[str, Column] = {
     "chromosome": Column(
         pl.String(), "", "Chromosome as the file names it; PLINK's codes after the autosomes (23 to 26) read X, Y, XY, MT."
     ),
-    "autosomes": Column(pl.Int16(), "chromosomes", "Autosomes of the species, where they are not 22; chromosomes are numbered by it."),
+    "autosomes": Column(pl.Int16(), "chromosomes", "Autosomes of the species, where they are not 22; below 0 in a haploid genome."),
     "base_pair_location": Column(pl.Int64(), "base pairs", "Position on the chromosome, from 1."),
     "variant_id": Column(pl.String(), "", "The file's identifier, or chromosome:position:ref:alt where it gives none."),
     "ref": Column(pl.String(), "", "Reference allele."),

@@ -46,7 +46,9 @@ class SpeciesInput(PlacedInput):
     """Base of inputs of genotypes. The job says the species with `chromosomes`; its people carry it to every stage."""
 
     chromosomes: AutosomeCount = Field(
-        HUMAN, description="Number of autosomes, or human, cow, dog, horse, mouse, sheep; the numbers after them are X, Y, XY and MT."
+        HUMAN,
+        description="Number of autosomes, or human, cow, dog, horse, mouse, sheep; the numbers after them are X, Y, XY and MT. "
+        "Below 0 (-10, rice): so many chromosomes, all haploid, as PLINK takes inbred lines.",
     )
     without: tuple[Letter, ...] = Field((), description="Which of x, y, xy and mt the species has not; a file that names one is refused.")
 
@@ -66,4 +68,4 @@ class SpeciesInput(PlacedInput):
 
 
 def _species(autosomes: int) -> Mark:
-    return Mark("chromosome sets", f"{autosomes} autosomes", OTHER_SPECIES)
+    return Mark("chromosome sets", ChromosomeSet(autosomes).counted, OTHER_SPECIES)

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.errors import DataError, StageError
+from pipeline.genome.chromosomes import autosomes_of, is_haploid
 from pipeline.kernels.variant_quality import FEMALE, MALE, People
 
 UNKNOWN = 0
@@ -59,6 +60,13 @@ def founders(people: pl.DataFrame, remedy: str) -> NDArray[np.bool_]:
     if children.all():
         raise DataError(f"everyone has a parent named (father_id, mother_id), so there is no founder to count; {remedy}")
     return (~children).to_numpy()
+
+
+def refuse_haploid(people: pl.DataFrame, why: str, remedy: str, *, key: str = "") -> None:
+    """Raise DataError where a genome is haploid throughout (inbred lines), and what `key` asks for has no meaning there."""
+    if is_haploid(autosomes_of(people)):
+        stated = f"the input's `chromosomes` is {autosomes_of(people)}"
+        raise DataError(f"{why} where all chromosomes are haploid ({stated}). {remedy}", key=key)
 
 
 def counted_people(people: pl.DataFrame, founders_only: bool) -> People:

@@ -1,6 +1,6 @@
 """The chromosome set of a species: its autosomes, what the numbers after them stand for, and which names do not fit it.
 
-PLINK's --chr-set: N autosomes, then X, Y, XY (pseudoautosomal) and MT as N + 1 to N + 4.
+PLINK's --chr-set: N autosomes, then X, Y, XY (pseudoautosomal) and MT as N + 1 to N + 4; -N for a genome that is haploid throughout.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from pipeline.errors import InputError
-from pipeline.genome.chromosomes import HUMAN
+from pipeline.genome.chromosomes import HUMAN, is_haploid
 
-SPECIES = {"human": HUMAN, "cow": 29, "dog": 38, "horse": 31, "mouse": 19, "sheep": 26}
-"""Autosomes of the species that go by a name; as PLINK's --cow, --dog, --horse, --mouse and --sheep."""
+SPECIES = {"human": HUMAN, "cow": 29, "dog": 38, "horse": 31, "mouse": 19, "rice": -12, "sheep": 26}
+"""Autosomes of the species that go by a name; as PLINK's --cow, --dog, --horse, --mouse, --rice and --sheep."""
 
 MOST_AUTOSOMES = 95  # PLINK's too
 _LETTERS = ("X", "Y", "XY", "MT")
@@ -27,28 +27,36 @@ Letter = Literal["x", "y", "xy", "mt"]
 
 
 def _counted(value: Any) -> Any:
-    """The number of autosomes of a species that is named; ValueError where it is not known, or its lines are haploid throughout."""
-    if not isinstance(value, str) or value.strip().isdecimal():
-        if isinstance(value, int) and value < 0:
-            raise ValueError(f"{value} stands for PLINK's haploid chromosome sets, and inbred lines cannot be read as haploid here")
+    """The number of autosomes of a species that is named; ValueError where it is not known."""
+    if not isinstance(value, str) or re.fullmatch(r"\s*-?\d+\s*", value):
         return value
     name = value.strip().lower()
-    if name == "rice":
-        raise ValueError("rice is haploid throughout to PLINK (inbred lines), which cannot be read so here; say 12 to read it as diploid")
     if name not in SPECIES:
         raise ValueError(f"{value!r} is no species that is known here ({', '.join(SPECIES)}); give its number of autosomes")
     return SPECIES[name]
 
 
+def _some(value: int) -> int:
+    if value == 0:
+        raise ValueError("a species has autosomes; give their number, or less 1 to 95 where all chromosomes are haploid (inbred lines)")
+    return value
+
+
 AutosomeCount = Annotated[
-    int, Field(ge=1, le=MOST_AUTOSOMES), BeforeValidator(_counted, json_schema_input_type=Annotated[int, Field(ge=1)] | str)
+    int,
+    Field(ge=-MOST_AUTOSOMES, le=MOST_AUTOSOMES),
+    BeforeValidator(_counted, json_schema_input_type=int | str),
+    AfterValidator(_some),
 ]
-"""A number of autosomes, or the name of a species."""
+"""A number of autosomes, below 0 where the genome is haploid, or the name of a species."""
 
 
 @dataclass(frozen=True)
 class ChromosomeSet:
-    """The chromosomes of a species: 1 to `autosomes`, and X, Y, XY and MT but for those that it is `without`."""
+    """The chromosomes of a species: 1 to `autosomes`, and X, Y, XY and MT but for those that it is `without`.
+
+    -N `autosomes` are 1 to N in a haploid genome, which has none of X, Y and XY, and MT by that name alone.
+    """
 
     autosomes: int = HUMAN
     without: tuple[Letter, ...] = ()
@@ -56,42 +64,45 @@ class ChromosomeSet:
     @property
     def codes(self) -> Mapping[str, str]:
         """The letters that the numbers after the autosomes stand for."""
-        numbered = enumerate(_LETTERS, self.autosomes + 1)
+        numbered = () if is_haploid(self.autosomes) else enumerate(_LETTERS, self.autosomes + 1)
         return {str(number): letter for number, letter in numbered if letter.lower() not in self.without}
 
     def check(self, names: Iterable[str | None], where: str) -> None:
         """Raise InputError for the first name of a chromosome that the set has not, where a set is given; scaffolds and 0 are let be."""
         if self == HUMAN_SET:
             return
-        for name in names:
-            if name is not None and not self._fits(re.sub("^chr", "", name.lower())):
-                raise InputError(
-                    f"{where}: chromosome {name!r} is not in the chromosome set, {self}. Correct `chromosomes`: the number of autosomes, "
-                    f"or a species ({', '.join(SPECIES)})."
-                )
+        bare = ((name, re.sub("^chr", "", name.lower())) for name in names if name is not None)
+        known = {name: _SPELT.get(word, word) for name, word in bare}
+        for name, word in known.items():
+            if not self._fits(word):
+                raise InputError(f"{where}: chromosome {name!r} is not in the chromosome set, {self}. {self._remedy()}")
 
     def check_header(self, lines: Iterable[str], where: str) -> None:
         """Raise InputError where a header's ##chrSet line, which PLINK 2 writes of other species, says another number of autosomes."""
         for found in map(_CHR_SET.match, lines):
-            if found and found[1] == "haploid":
+            if found and (stated := ChromosomeSet(int(found[2]) * (-1 if found[1] == "haploid" else 1))).autosomes != self.autosomes:
                 raise InputError(
-                    f"{where}: its header says that all of its {found[2]} chromosomes are haploid (##chrSet), and inbred lines cannot be "
-                    f"read as haploid here. To read them as diploid, write it again with plink2 --chr-set {found[2]}."
+                    f"{where}: its header says {stated.counted} (##chrSet), and the input says {self.counted}. "
+                    f"Say chromosomes: {stated.autosomes}, or correct the header."
                 )
-            if found and int(found[2]) != self.autosomes:
-                raise InputError(
-                    f"{where}: its header says {found[2]} autosomes (##chrSet), and the input says {self.autosomes}. "
-                    f"Say chromosomes: {found[2]}, or correct the header."
-                )
+
+    def _remedy(self) -> str:
+        species = f"the number of autosomes, less 1 to {MOST_AUTOSOMES} in a haploid genome, or a species ({', '.join(SPECIES)})"
+        return f"Correct `chromosomes`: {species}."
 
     def _fits(self, name: str) -> bool:
         if name.isdecimal():
-            return int(name) <= self.autosomes or str(int(name)) in self.codes
-        return _SPELT.get(name, name) not in self.without
+            return int(name) <= abs(self.autosomes) or str(int(name)) in self.codes
+        return name not in self.without and not (is_haploid(self.autosomes) and name in {"x", "y", "xy"})
+
+    @property
+    def counted(self) -> str:
+        """How many autosomes, in words."""
+        return f"{-self.autosomes} haploid chromosomes" if is_haploid(self.autosomes) else f"{self.autosomes} autosomes"
 
     def __str__(self) -> str:
         codes = ", ".join(f"{letter} {number}" for number, letter in self.codes.items())
-        return f"{self.autosomes} autosomes" + (f" ({codes})" if codes else "")
+        return self.counted + (f" ({codes})" if codes else "")
 
 
 HUMAN_SET = ChromosomeSet()

@@ -16,7 +16,7 @@ CODES: dict[Coding, tuple[float, float]] = {"additive": (1.0, 2.0), "dominant": 
 """What one and two copies of ALT count (PLINK's definitions, for ALT)."""
 
 HAPLOID = (0.5, 1.0)
-"""What they count on Y and MT, where two copies written are one, and a heterozygous call is half (as in PLINK 2)."""
+"""What they count with one copy (Y, MT, a haploid genome): two that are written are one, a heterozygous call is half (PLINK 2)."""
 
 
 @dataclass(frozen=True)

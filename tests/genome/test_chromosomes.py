@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from pipeline.genome.chromosomes import autosome_number, chromosome_kind, natural_order
+from pipeline.genome.chromosomes import chromosome_kind, natural_order, on_autosome
 
 
 def test_chromosome_kind__reads_every_way_to_write_a_chromosome() -> None:
@@ -17,9 +17,9 @@ def test_chromosome_kind__reads_every_way_to_write_a_chromosome() -> None:
         None: ["0", "27", "chr", "GL000192.1", "chr1_random", "01", None],
     }
     frame = pl.DataFrame({"chromosome": [name for written in names.values() for name in written]}, schema={"chromosome": pl.String})
-    found = frame.select(kind=chromosome_kind(), number=autosome_number())
+    found = frame.select(kind=chromosome_kind(), on=on_autosome())
     assert found["kind"].to_list() == [kind for kind, written in names.items() for _ in written]
-    assert (found["kind"] == "autosome").fill_null(value=False).to_list() == found["number"].is_not_null().to_list()
+    assert (found["kind"] == "autosome").fill_null(value=False).to_list() == found["on"].to_list()
 
 
 def test_natural_order__is_that_of_people() -> None:

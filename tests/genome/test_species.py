@@ -17,7 +17,7 @@ from pipeline.formats.bgen import BgenInput
 from pipeline.formats.pgen import PgenInput
 from pipeline.formats.plink import PlinkInput
 from pipeline.formats.vcf import VcfInput
-from pipeline.genome.chromosomes import autosome_number, autosomes_of, chromosome_key, chromosome_kind, natural_order
+from pipeline.genome.chromosomes import autosomes_of, chromosome_key, chromosome_kind, natural_order, on_autosome
 from pipeline.genome.inputs import OTHER_SPECIES, SpeciesInput
 from pipeline.genome.species import SPECIES, ChromosomeSet
 from pipeline.plan.lineage import Lineage
@@ -34,9 +34,9 @@ def of(**given: Any) -> SpeciesInput:
 
 def test_chromosome_kind__numbers_follow_the_autosomes_and_letters_are_the_same_in_every_set() -> None:
     frame = pl.DataFrame({"chromosome": list(KINDS)})
-    found = frame.select(kind=chromosome_kind(autosomes=29), number=autosome_number(autosomes=29), key=chromosome_key(autosomes=29))
+    found = frame.select(kind=chromosome_kind(autosomes=29), on=on_autosome(autosomes=29), key=chromosome_key(autosomes=29))
     assert found["kind"].to_list() == list(KINDS.values())
-    assert found["number"].is_not_null().to_list() == [kind == "autosome" for kind in KINDS.values()]
+    assert found["on"].to_list() == [kind == "autosome" for kind in KINDS.values()]
     assert found["key"].to_list()[2:14] == ["23", "26", "29", "X", "X", "Y", "Y", "X", "X", "MT", "MT", "34"]
 
 
@@ -45,7 +45,9 @@ def test_natural_order__puts_letters_after_the_numbers_of_any_species() -> None:
     assert sorted(names, key=natural_order) == ["2", "chr26", "29", "X", "Y", "MT", "scaffold"]
 
 
-@pytest.mark.parametrize(("stated", "autosomes"), [*SPECIES.items(), ("Cow", 29), (29, 29), ("29", 29), (1, 1), (95, 95)])
+@pytest.mark.parametrize(
+    ("stated", "autosomes"), [*SPECIES.items(), ("Cow", 29), (29, 29), ("29", 29), (1, 1), (95, 95), (-10, -10), ("-10", -10)]
+)
 def test_chromosomes__are_a_number_or_a_species(stated: int | str, autosomes: int) -> None:
     assert of(chromosomes=stated).chromosome_set == ChromosomeSet(autosomes)
 
@@ -54,9 +56,8 @@ def test_chromosomes__are_a_number_or_a_species(stated: int | str, autosomes: in
     ("stated", "why"),
     [
         ("yak", r"'yak' is no species that is known here \(human, cow, .*give its number of autosomes"),
-        ("rice", "rice is haploid throughout .* say 12 to read it as diploid"),
-        (-12, "-12 stands for PLINK's haploid chromosome sets"),
-        (0, "greater than or equal to 1"),
+        (0, "a species has autosomes; .*less 1 to 95 where all chromosomes are haploid"),
+        (-96, "greater than or equal to -95"),
         (96, "less than or equal to 95"),
     ],
 )
@@ -122,6 +123,18 @@ def test_plinks_tables__refuse_what_the_species_has_not(tmp_path: Path) -> None:
     assert read_bim(write_bim(tmp_path, "10", "14"), plant)["chromosome"].to_list() == ["10", "MT"]
 
 
+def test_a_haploid_genome__has_its_chromosomes_mt_and_scaffolds_alone(tmp_path: Path) -> None:
+    rice = ChromosomeSet(SPECIES["rice"])
+    kept = ["1", "chr12", "0", "MT", "scaffold_9", "Pt"]
+    assert read_bim(write_bim(tmp_path, *kept), rice)["chromosome"].to_list() == kept
+    for name in ("13", "16", "X", "chrY", "XY"):
+        with pytest.raises(InputError, match=rf"chromosome '{name}' is not in the chromosome set, 12 haploid chromosomes\. Correct"):
+            read_bim(write_bim(tmp_path, "1", name), rice)
+    names = pl.DataFrame({"chromosome": ["1", "MT", "13"]})
+    found = names.select(kind=chromosome_kind(autosomes=-12), on=on_autosome(autosomes=-12), key=chromosome_key(autosomes=-12))
+    assert found.to_dict(as_series=False) == {"kind": ["haploid", "mt", "haploid"], "on": [True, False, True], "key": ["1", "MT", "13"]}
+
+
 def test_vcf__refuses_contigs_of_another_species_before_it_reads_and_records_when_it_does(tmp_path: Path) -> None:
     cow = VcfInput.model_validate({"path": str(write_vcf(tmp_path, "1", "29", "30", contigs=("1", "29", "30"))), "chromosomes": "cow"})
     assert read(cow).frame["chromosome"].to_list() == ["1", "29", "30"]
@@ -139,9 +152,11 @@ def test_vcf__refuses_contigs_of_another_species_before_it_reads_and_records_whe
 @pytest.mark.parametrize(
     ("line", "stated", "why"),
     [
-        ("##chrSet=<ID=1,autosomePairCt=29,X,Y,M>", 22, "says 29 autosomes .*the input says 22. Say chromosomes: 29"),
-        ("##chrSet=<ID=1,autosomePairCt=29,X,Y,M>", 19, "says 29 autosomes .*the input says 19. Say chromosomes: 29"),
-        ("##chrSet=<ID=1,haploidAutosomeCt=12>", 12, "says that all of its 12 chromosomes are haploid .*plink2 --chr-set 12"),
+        ("##chrSet=<ID=1,autosomePairCt=29,X,Y,M>", 22, "says 29 autosomes .*the input says 22 autosomes. Say chromosomes: 29"),
+        ("##chrSet=<ID=1,autosomePairCt=29,X,Y,M>", 19, "says 29 autosomes .*the input says 19 autosomes. Say chromosomes: 29"),
+        ("##chrSet=<ID=1,haploidAutosomeCt=12>", 12, "says 12 haploid chromosomes .*the input says 12 autosomes. Say chromosomes: -12"),
+        ("##chrSet=<ID=1,autosomePairCt=12,X,Y,M>", -12, "says 12 autosomes .*the input says 12 haploid chromosomes. Say chromosomes: 12"),
+        ("##chrSet=<ID=1,haploidAutosomeCt=12>", -12, ""),
         ("##chrSet=<ID=1,autosomePairCt=29,X,Y,M>", 29, ""),
         ("##chrSet=<ID=1,autosomePairCt=22,X,Y,XY,M,PAR1,PAR2>", 22, ""),
     ],

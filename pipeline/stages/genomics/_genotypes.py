@@ -7,13 +7,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module
-from pipeline.genome.chromosomes import autosome_number, autosomes_of, chromosome_kind
+from pipeline.genome.chromosomes import autosomes_of, chromosome_kind, on_autosome
 from pipeline.kernels.genotypes import Array, take_samples
 from pipeline.tables.part import Part
 
 
 def special_rows(frame: pl.DataFrame, people: pl.DataFrame) -> dict[str, NDArray[np.int64]]:
-    """Rows of variants where not everyone has two alleles, by kind of chromosome: x, y, mt, and other for names that are not known.
+    """Rows of variants where not everyone has two alleles, by kind of chromosome: x, y, mt, haploid; other for unknown names.
 
     What a number stands for is as `people`, whose genotypes they are, say.
     """
@@ -30,8 +30,7 @@ def special_rows(frame: pl.DataFrame, people: pl.DataFrame) -> dict[str, NDArray
 def autosomal_calls(part: Part, people: pl.DataFrame) -> Array:
     """The packed calls of these people on autosomes; no copy where these are all."""
     calls = part.arrays["calls"]
-    number = autosome_number(autosomes=autosomes_of(people))
-    names = part.frame.select(pl.col("chromosome").unique()).filter(number.is_not_null())["chromosome"]
+    names = part.frame.select(pl.col("chromosome").unique()).filter(on_autosome(autosomes=autosomes_of(people)))["chromosome"]
     keep = part.frame["chromosome"].is_in(names.implode())
     return calls if keep.all() else calls[array_module(calls).asarray(keep.fill_null(False).to_numpy())]
 

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
-from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, autosomes_of, chromosome_kind
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, ONE_COPY, autosomes_of, chromosome_kind
 from pipeline.genome.columns import VARIANT, VOCABULARY, dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.people import check_sex
@@ -155,7 +155,7 @@ class Scan(Whole):
         whole = len(places) == part.frame.height
         variants = (part.frame if whole else part.frame[places]).with_columns(row=pl.Series(places))
         arrays = {name: array if whole else take(array, places) for name, array in part.arrays.items()}
-        codes = HAPLOID if kind in {"y", "mt"} else CODES[self.coding]
+        codes = HAPLOID if kind in ONE_COPY else CODES[self.coding]
         block = GenotypeBlock(arrays.get("calls"), arrays.get("alt_dosages"), len(sheet.traits), codes)
         if failed := self._untestable(kind, sheet):
             return self._without(variants, sheet.trait_names, failed)
@@ -175,7 +175,7 @@ class Scan(Whole):
         """Why nothing can be tested on a kind of chromosome; None where it can."""
         if kind in {"x", "y"} and sheet.sex is None:
             return NO_SEX
-        return NOT_DIPLOID if kind in {"y", "mt"} and self.coding != "additive" else None
+        return NOT_DIPLOID if kind in ONE_COPY and self.coding != "additive" else None
 
     def _without(self, variants: pl.DataFrame, traits: tuple[str, ...], reason: str) -> Part:
         """Rows with no results, or no rows where `max_p` keeps only results."""

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
-from pipeline.genome.chromosomes import autosomes_of, chromosome_kind
+from pipeline.genome.chromosomes import ONE_COPY, autosomes_of, chromosome_kind
 from pipeline.genome.columns import dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.kernels.scores import call_scores, dosage_scores
@@ -38,8 +38,8 @@ class PolygenicScore(Whole, name="polygenic_score", version=1):
 
     Weights (variant_id, effect_allele, weight) meet variants by variant_id. The effect allele is ALT or REF of the variant; where it is
     neither the weight is not used, and counted: strands are not guessed. score_average is the sum over the alleles that count: two a
-    variant, one on Y and MT (on X a man's count runs to 2, as a woman's). Dosages are used where the genotype table has them. A row per
-    person: sample_id, score_sum, score_average, variants_used; no score where no variant counts.
+    variant, one on Y and MT and in a haploid genome (on X a man's count runs to 2, as a woman's). Dosages are used where the genotype
+    table has them. A row per person: sample_id, score_sum, score_average, variants_used; no score where no variant counts.
 
     Example:
         {use: polygenic_score, from: {genotypes: passed, weights: weights}, as: score}
@@ -80,7 +80,7 @@ class PolygenicScore(Whole, name="polygenic_score", version=1):
         variants = part.frame.select("chromosome", "variant_id", "ref", "alt").with_row_index("row")
         met = variants.join(weights.frame, on="variant_id", maintain_order="left")
         is_ref, is_alt = (pl.col("effect_allele") == pl.col(name) for name in ("ref", "alt"))
-        haploid = chromosome_kind(autosomes=autosomes_of(people.frame)).is_in(["y", "mt"]).fill_null(value=False)
+        haploid = chromosome_kind(autosomes=autosomes_of(people.frame)).is_in(list(ONE_COPY)).fill_null(value=False)
         used = met.filter(is_ref | is_alt).with_columns(swapped=is_ref, haploid=haploid)
         sums, counted = np.zeros(n), np.zeros((2, n), np.int64)
         for alleles, rows in ((2, used.filter(~pl.col("haploid"))), (1, used.filter("haploid"))):

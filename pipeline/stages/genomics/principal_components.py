@@ -13,7 +13,7 @@ from pydantic import Field
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
-from pipeline.genome.chromosomes import autosome_number, autosomes_of
+from pipeline.genome.chromosomes import autosomes_of, is_haploid, on_autosome
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.genotypes import alt_frequency, call_counts
@@ -30,12 +30,13 @@ LOADED = (*VARIANT, "alt_frequency")  # what describes a variant beside its load
 
 
 class _Solved(NamedTuple):
-    """The axes and eigenvalues as tables, the numbers of variants and people, and which method ran."""
+    """The axes and eigenvalues as tables, the numbers of variants and people, which method ran, and how many copies a call is of."""
 
     axes: Part
     eigenvalues: Part
     counts: dict[str, int]
     metrics: dict[str, Any]
+    copies: int
 
 
 class PrincipalComponents(Whole, name="principal_components", version=2):
@@ -44,7 +45,7 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
     Calls are standardized by 2f and sqrt(2f(1-f)). `exact` takes the eigenvectors of the relationship matrix, where each pair's sum is
     divided by the variants that both have (PLINK's --pca); it holds people x people numbers. `randomized` does not: a missing call counts
     as its mean (PLINK's --pca approx), and axes that stand out are exact to rounding, while axes of noise, whose eigenvalues lie close
-    together, may be mixed. Autosomes alone unless told otherwise.
+    together, may be mixed. Autosomes alone unless told otherwise; in a haploid genome calls vary by f(1 - f), so eigenvalues are half.
 
     A row per person: sample_id, pc1, pc2 ... NAME.eigenvalues has each axis' eigenvalue and its residual, |Gv - value v| / value, 0 where
     exact. NAME.loadings has a row per variant, with which project_components places other people; it costs nothing where nothing reads it.
@@ -99,9 +100,9 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
         """The variants to use, those that vary, with their ALT frequency."""
         frame, calls = part.frame, part.arrays["calls"]
         if not self.all_chromosomes:
-            on_autosome = frame.select(autosome_number(autosomes=autosomes_of(people.frame)).is_not_null()).to_series()
-            if not on_autosome.all():
-                rows = on_autosome.arg_true().to_numpy()
+            kept = frame.select(on_autosome(autosomes=autosomes_of(people.frame))).to_series()
+            if not kept.all():
+                rows = kept.arg_true().to_numpy()
                 frame, calls = frame[rows], take(calls, rows)
         frequency = to_host(alt_frequency(call_counts(calls, people.frame.height)))
         rows = np.flatnonzero((frequency > 0) & (frequency < 1))
@@ -169,10 +170,11 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
     def _solved(self, people: Part, found: tuple[Any, Any, Any], variants: int) -> _Solved:
         values, vectors, residual = (to_host(array) for array in found)
         axes = [pl.Series(f"pc{i + 1}", np.ascontiguousarray(vectors[:, i])) for i in range(self.components)]
-        eigenvalues = {"component": np.arange(1, self.components + 1), "eigenvalue": values, "residual": residual}
+        copies = 1 if is_haploid(autosomes_of(people.frame)) else 2
+        eigenvalues = {"component": np.arange(1, self.components + 1), "eigenvalue": values * copies / 2, "residual": residual}
         metrics = {"method": self.method} | ({"passes": self.passes} if self.method == "randomized" else {})
         counts = {"variants_used": variants, "people": people.frame.height}
-        return _Solved(Part(people.frame.select("sample_id").hstack(axes)), Part(pl.DataFrame(eigenvalues)), counts, metrics)
+        return _Solved(Part(people.frame.select("sample_id").hstack(axes)), Part(pl.DataFrame(eigenvalues)), counts, metrics, copies)
 
 
 def _needed(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -204,7 +206,7 @@ def _added(values: list[tuple[Any, int]]) -> tuple[Any, int]:
 
 def _loadings(part: Part, solved: _Solved) -> Part:
     """Per variant what one standard deviation of its calls adds to each axis: Z u / (m value); null for an axis of no variance."""
-    axes, values = solved.axes.frame.drop("sample_id"), solved.eigenvalues.frame["eigenvalue"].to_numpy()
+    axes, values = solved.axes.frame.drop("sample_id"), solved.eigenvalues.frame["eigenvalue"].to_numpy() * 2 / solved.copies
     calls, frequency = part.arrays["calls"], _frequency(part)
     products = variant_products(calls, axes.height, standard_values(frequency), array_module(calls).asarray(axes.to_numpy()))
     loadings = to_host(products) / np.where(values > 1e-9 * values[0], values, np.nan) / solved.counts["variants_used"]

@@ -16,6 +16,7 @@ from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
 from pipeline.genome.columns import VOCABULARY, dtypes_of
 from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.people import refuse_haploid
 from pipeline.kernels.kinship import kinship, pair_counts, pair_members, unrelated
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._genotypes import autosomal_calls, keep_people
@@ -36,7 +37,7 @@ class Relatedness(Whole, name="relatedness", version=1):
 
     While pairs above max_kinship are left: where people are in one alone, the partner of the first of them goes; else the person in most,
     the first where several are. A person who is heterozygous nowhere or has no call is related to nobody, and stays; counts say how many
-    pairs have no kinship for that.
+    pairs have no kinship for that. A haploid genome (inbred lines) is refused.
 
     Example:
         {use: relatedness, from: people_passed, as: unrelated, max_kinship: 0.0884}
@@ -105,6 +106,9 @@ class Relatedness(Whole, name="relatedness", version=1):
 
 
 def _counted(part: Part, people: Part) -> Any:
+    refuse_haploid(
+        people.frame, "KING's kinship, which counts heterozygous calls, has no meaning", "Compare lines by principal_components."
+    )
     n = people.frame.height
     if n > MOST_PEOPLE:
         raise DataError(f"kinship of all pairs of {n:,} people would need {10 * n * n / 2**30:.0f} GiB a part; at most {MOST_PEOPLE:,}")

@@ -15,7 +15,7 @@ from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.genome.columns import dtypes_of
 from pipeline.genome.genotypes import need_genotypes
-from pipeline.genome.people import check_sex, counted_people
+from pipeline.genome.people import check_sex, counted_people, refuse_haploid
 from pipeline.kernels.genotypes import Array, alt_frequency, call_counts, missing_sums, sample_counts
 from pipeline.kernels.variant_quality import MALE, People
 from pipeline.stage import Context, Outcome, Share, Whole
@@ -36,7 +36,8 @@ class SampleQc(Whole, name="sample_qc", version=2):
 
     call_rate is over all variants, but on Y, where the people have a column sex, over men alone. heterozygosity and inbreeding are of the
     autosomes and the pseudoautosomal regions; inbreeding is PLINK's F, 1 - heterozygous calls / those expected, 2f(1 - f) summed over the
-    person's calls, with frequencies f of the founders. Both are null for a person without calls there, whom max_abs_inbreeding drops.
+    person's calls, with frequencies f of the founders. Both are null for a person without calls there, whom max_abs_inbreeding drops; in a
+    haploid genome (inbred lines) they are null, and max_abs_inbreeding is refused.
 
     Example:
         {use: sample_qc, from: cohort, as: people_passed, min_call_rate: 0.97}
@@ -91,6 +92,8 @@ class SampleQc(Whole, name="sample_qc", version=2):
     def measure(self, sums: NDArray[np.float64], people: Part) -> Part:
         """Everyone's measures, and whether they stay."""
         called, possible, het, diploid, expected = sums
+        if self.max_abs_inbreeding is not None:
+            refuse_haploid(people.frame, "nobody has an inbreeding", "Leave max_abs_inbreeding out.", key="max_abs_inbreeding")
         values = (_share(called, possible), _share(het, diploid), 1 - _share(het, expected))
         measures = [pl.Series(name, value, nan_to_null=True) for name, value in zip(QUALITY, values, strict=True)]
         frame = people.frame.drop(QUALITY, strict=False).hstack(measures)

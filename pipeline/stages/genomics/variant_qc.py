@@ -13,7 +13,7 @@ from pydantic import Field
 from pipeline.backend.arrays import to_host
 from pipeline.genome.columns import dtypes_of
 from pipeline.genome.genotypes import need_genotypes
-from pipeline.genome.people import check_sex, counted_people
+from pipeline.genome.people import check_sex, counted_people, refuse_haploid
 from pipeline.kernels.variant_quality import People, variant_quality
 from pipeline.stage import Context, Outcome, Share, Whole
 from pipeline.stages.genomics._genotypes import special_rows
@@ -33,8 +33,8 @@ class VariantQc(Whole, name="variant_qc", version=2):
     Sex chromosomes are counted as PLINK 2 does. Where the people have a column sex (1 male, 2 female), a man has one allele on X, half of
     each if he is called heterozygous there, and people of unknown sex two; X is tested by the women and the men together (Graffelman &
     Weir 2016); on Y only men count. Without that column X and Y are counted like autosomes and not tested. XY and PAR are autosomal, MT
-    and other names are not tested. Frequencies and tests are of founders, call rates of everyone. The same variant twice is two variants:
-    drop_duplicates takes one away.
+    and other names are not tested. In a haploid genome (inbred lines) nothing is, and min_hwe_p is refused. Frequencies and tests are of
+    founders, call rates of everyone. The same variant twice is two variants: drop_duplicates takes one away.
 
     Example:
         {use: variant_qc, from: cohort, as: passed, min_call_rate: 0.98, min_maf: 0.01, min_hwe_p: 1e-6}
@@ -83,6 +83,8 @@ class VariantQc(Whole, name="variant_qc", version=2):
     def measure(self, part: Part, samples: Part) -> Part:
         """The variants of one part that pass, with their measures."""
         people = counted_people(samples.frame, self.founders_only)
+        if self.min_hwe_p > 0 and not self.all_chromosomes:
+            refuse_haploid(samples.frame, "the Hardy-Weinberg test has no meaning", "Leave min_hwe_p out.", key="min_hwe_p")
         quality = self._quality(part, people, special_rows(part.frame, samples.frame))
         fell = {
             "low_call_rate": (quality["call_rate"], self.min_call_rate),
