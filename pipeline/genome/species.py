@@ -38,7 +38,7 @@ def _counted(value: Any) -> Any:
 
 def _some(value: int) -> int:
     if value == 0:
-        raise ValueError("a species has autosomes; give their number, or less 1 to 95 where all chromosomes are haploid (inbred lines)")
+        raise ValueError("a species has autosomes; give their number, or -1 to -95 where all chromosomes are haploid (inbred lines)")
     return value
 
 
@@ -68,14 +68,21 @@ class ChromosomeSet:
         return {str(number): letter for number, letter in numbered if letter.lower() not in self.without}
 
     def check(self, names: Iterable[str | None], where: str) -> None:
-        """Raise InputError for the first name of a chromosome that the set has not, where a set is given; scaffolds and 0 are let be."""
-        if self == HUMAN_SET:
-            return
+        """Raise InputError for the first name of a chromosome that the set has not; scaffolds, contigs and 0 are let be.
+
+        Where nothing but the default says that these are people, a number and its letter side by side (26 and MT) are of another species.
+        """
         bare = ((name, re.sub("^chr", "", name.lower())) for name in names if name is not None)
         known = {name: _SPELT.get(word, word) for name, word in bare}
         for name, word in known.items():
             if not self._fits(word):
                 raise InputError(f"{where}: chromosome {name!r} is not in the chromosome set, {self}. {self._remedy()}")
+        twice = [(number, letter) for number, letter in self.codes.items() if {number, letter.lower()} <= {*known.values()}]
+        if self == HUMAN_SET and twice:
+            number, letter = twice[0]
+            raise InputError(
+                f"{where}: has chromosomes {number} and {letter}, which are one in the chromosome set, {self}. {self._remedy()}"
+            )
 
     def check_header(self, lines: Iterable[str], where: str) -> None:
         """Raise InputError where a header's ##chrSet line, which PLINK 2 writes of other species, says another number of autosomes."""
@@ -87,7 +94,9 @@ class ChromosomeSet:
                 )
 
     def _remedy(self) -> str:
-        species = f"the number of autosomes, less 1 to {MOST_AUTOSOMES} in a haploid genome, or a species ({', '.join(SPECIES)})"
+        species = f"the number of autosomes, -1 to -{MOST_AUTOSOMES} in a haploid genome, or a species ({', '.join(SPECIES)})"
+        if self == HUMAN_SET:
+            return f"That is man's, which an input has unless it says another; give it `chromosomes`: {species}."
         return f"Correct `chromosomes`: {species}."
 
     def _fits(self, name: str) -> bool:

@@ -56,7 +56,7 @@ def test_chromosomes__are_a_number_or_a_species(stated: int | str, autosomes: in
     ("stated", "why"),
     [
         ("yak", r"'yak' is no species that is known here \(human, cow, .*give its number of autosomes"),
-        (0, "a species has autosomes; .*less 1 to 95 where all chromosomes are haploid"),
+        (0, "a species has autosomes; .*-1 to -95 where all chromosomes are haploid"),
         (-96, "greater than or equal to -95"),
         (96, "less than or equal to 95"),
     ],
@@ -133,6 +133,37 @@ def test_a_haploid_genome__has_its_chromosomes_mt_and_scaffolds_alone(tmp_path: 
     names = pl.DataFrame({"chromosome": ["1", "MT", "13"]})
     found = names.select(kind=chromosome_kind(autosomes=-12), on=on_autosome(autosomes=-12), key=chromosome_key(autosomes=-12))
     assert found.to_dict(as_series=False) == {"kind": ["haploid", "mt", "haploid"], "on": [True, False, True], "key": ["1", "MT", "13"]}
+
+
+CONTIGS = ("1", "chr22", "23", "26", "0", "GL000192.1", "chrUn_KI270302v1", "HLA-A*01:01", "chr1_random", "Un", "hs37d5", "NC_007605")
+
+
+@pytest.mark.parametrize("letters", [(), ("X", "Y", "PAR1", "PAR2")])
+def test_people__keep_their_contigs_and_pseudoautosomal_regions(tmp_path: Path, letters: tuple[str, ...]) -> None:
+    names = [name for name in CONTIGS if not letters or name not in ("23", "26")] + [*letters]
+    assert read_bim(write_bim(tmp_path, *names)).height == len(names)
+    table = VcfInput.model_validate({"path": str(write_vcf(tmp_path, *names, contigs=tuple(names)))})
+    assert table.table_schema().columns
+    assert read(table).frame["chromosome"].to_list() == names
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        (("1", "26", "29"), r"chromosome '29' is not in the chromosome set, 22 autosomes .*an input has unless it says another; .*cow"),
+        (("1", "chr38"), r"chromosome 'chr38' is not in"),
+        (("1", "26", "chrM"), r"has chromosomes 26 and MT, which are one in the chromosome set, 22 autosomes .*sheep"),
+        (("23", "X"), r"has chromosomes 23 and X, which are one"),
+    ],
+)
+def test_a_herd_that_nobody_says_is_one__is_refused_in_every_format(tmp_path: Path, names: tuple[str, ...], why: str) -> None:
+    for file in (write_bim(tmp_path, *names), write_pvar(tmp_path, *names)):
+        with pytest.raises(InputError, match=why):
+            read_pvar(file)
+    with pytest.raises(InputError, match=why):
+        VcfInput.model_validate({"path": str(write_vcf(tmp_path, contigs=names))}).table_schema()
+    with pytest.raises(InputError, match=why):
+        read(VcfInput.model_validate({"path": str(write_vcf(tmp_path, *names))}))
 
 
 def test_vcf__refuses_contigs_of_another_species_before_it_reads_and_records_when_it_does(tmp_path: Path) -> None:
