@@ -15,7 +15,7 @@ from pipeline.files import stamp
 from pipeline.format import CostlySource
 from pipeline.formats._bgzip.blocks import TextRange, plan_ranges, text_size
 from pipeline.formats._bgzip.lines import read_lines
-from pipeline.formats._bgzip.tabix import read_index
+from pipeline.formats._bgzip.tabix import index_beside, read_index
 from pipeline.formats._genotypes import ARRAYS
 from pipeline.formats._vcf.header import VcfHeader, read_header
 from pipeline.formats._vcf.region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
@@ -113,6 +113,12 @@ class VcfInput(SpeciesInput):
         if self.regions:
             self._regions(headers)
         return Schema(pl.Schema(VARIANT_COLUMNS), {ARRAYS[self.field]: self._people().schema})
+
+    def content(self) -> list[str]:
+        """The files, and where regions are read by them their indexes."""
+        files = self.files()
+        indexes = map(index_beside, files) if self.regions else ()
+        return [*files, *(index for index in indexes if index is not None)]
 
     def axes(self) -> Mapping[str, pl.DataFrame]:
         """The samples of the header line."""

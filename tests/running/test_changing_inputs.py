@@ -14,6 +14,7 @@ import pipeline
 from pipeline.errors import DataError
 from pipeline.results.publish import RunFolder
 from pipeline.running.execute import Execution
+from tests.formats.indexed_vcf import indexed
 from tests.small import inside, last_record, run_main
 
 JOB = """\
@@ -136,4 +137,26 @@ def test_run__sees_companions_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(RunFolder, "file", changing)
     with inside(tmp_path), pytest.raises(DataError, match=rf"inputs\.cohort: {bed.stem}\.fam: was written anew"):
+        pipeline.load("job.yaml").run()
+
+
+@pytest.mark.parametrize(("regions", "kind"), [("[20]", "tbi"), ("[20]", "csi"), ("[]", "tbi")])
+def test_run__sees_the_index_that_regions_are_read_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, regions: str, kind: str) -> None:
+    indexed(tmp_path, kind)
+    (tmp_path / "job.yaml").write_text(
+        f"job: calls\nresults: results\nreport: false\ninputs:\n  cohort: {{format: vcf, path: t.vcf.gz, regions: {regions}}}\n"
+        "stages:\n  - {use: variant_qc, from: cohort, as: passed}\noutputs:\n  all: {from: passed}\n"
+    )
+    make = RunFolder.file
+
+    def changing(folder: RunFolder, name: str) -> str:
+        (tmp_path / f"t.vcf.gz.{kind}").unlink(missing_ok=True)
+        return make(folder, name)
+
+    monkeypatch.setattr(RunFolder, "file", changing)
+    if regions == "[]":
+        with inside(tmp_path):
+            assert pipeline.load("job.yaml").run().record["status"] == "done"
+        return
+    with inside(tmp_path), pytest.raises(DataError, match=rf"inputs\.cohort: t\.vcf\.gz\.{kind}: was removed"):
         pipeline.load("job.yaml").run()

@@ -81,26 +81,31 @@ class Index:
         return contig.least_of_bin.get(number, 0)
 
 
+def index_beside(path: str) -> str | None:
+    """The index that stands beside a bgzip file and is read: PATH.csi, else PATH.tbi; None where there is none."""
+    return next((index for ending in ("csi", "tbi") if exists(index := f"{path}.{ending}")), None)
+
+
 def read_index(path: str) -> Index:
     """The index that stands beside a bgzip file, PATH.csi or PATH.tbi.
 
     InputError where there is none, it is older than the file or damaged, or points past the file's end.
     """
-    beside = [f"{path}.{ending}" for ending in ("csi", "tbi") if exists(f"{path}.{ending}")]
-    if not beside:
+    beside = index_beside(path)
+    if beside is None:
         raise InputError(
             f"{path}: regions need an index beside it; make one with: tabix -p vcf {path} (or leave `regions` out, and filter)"
         )
-    file, index = stamp(path), stamp(beside[0])
+    file, index = stamp(path), stamp(beside)
     if index.changed < file.changed:
         raise InputError(
-            f"{beside[0]}: is older than {path}, so it may be of a former file; make it again with: tabix -f -p vcf {path} "
+            f"{beside}: is older than {path}, so it may be of a former file; make it again with: tabix -f -p vcf {path} "
             "(or touch it, where you know that it fits)"
         )
-    found = _read(beside[0], path, index)
+    found = _read(beside, path, index)
     last = max((chunk.end >> 16 for contig in found.contigs.values() for chunks in contig.bins.values() for chunk in chunks), default=0)
     if last > file.size:
-        raise InputError(f"{beside[0]}: is not of {path}, which ends before what it points to; make it again with: tabix -f -p vcf {path}")
+        raise InputError(f"{beside}: is not of {path}, which ends before what it points to; make it again with: tabix -f -p vcf {path}")
     return found
 
 
