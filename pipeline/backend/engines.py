@@ -32,7 +32,19 @@ def collect(query: pl.LazyFrame, backend: Backend) -> pl.DataFrame:
     """Run a lazy query in this task. Raises UntranslatableError under `translate` where cuDF would refuse it."""
     if backend == "translate" and (refused := refusals(query)):
         raise UntranslatableError(f"cuDF cannot run this stage's query: {'; '.join(refused)}. Use backend: cpu, or write it another way.")
+    if backend == "gpu" and only_picks(query):
+        return query.collect(engine="in-memory")
     return query.collect(engine=engine(backend))
+
+
+def only_picks(query: pl.LazyFrame) -> bool:
+    """Whether a query only picks columns or a stretch of rows of one frame of the host: a GPU would get it and send it back unchanged."""
+    visitor = cast("Any", query)._ldf.visit()
+    node = visitor.view_current_node()
+    while type(node).__name__ == "SimpleProjection":
+        visitor.set_node(node.input)
+        node = visitor.view_current_node()
+    return type(node).__name__ == "DataFrameScan" and node.selection is None
 
 
 def refusals(query: pl.LazyFrame) -> list[str]:

@@ -120,10 +120,10 @@ class Lazy:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(part: Part, counts: Mapping[str, int]) -> Lazy:
+    def of(part: Part) -> Lazy:
         """A part as the start of a query; where it has arrays, a column remembers their rows."""
         frame = part.frame.with_row_index(ROW) if part.arrays else part.frame
-        return Lazy(frame.lazy(), part.arrays, counts)
+        return Lazy(frame.lazy(), part.arrays, part.counts)
 
 
 def evaluate(step: Step, backend: Backend, *arguments: Any) -> Part:
@@ -145,14 +145,20 @@ def _counted(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _part(step: Step, backend: Backend) -> Part:
-    lazy = lazy_of(step, backend)
+    return _collected(_made(step, backend), step, backend)
+
+
+def _collected(made: Part | Lazy, step: Step, backend: Backend) -> Part:
+    """What a tree gave as a part: a held one, or what a step on parts gave, is that already, and only a query is run."""
+    if isinstance(made, Part):
+        return made
     try:
-        frame = collect(lazy.query, backend)
+        frame = collect(made.query, backend)
     except (pl.exceptions.PolarsError, OSError) as error:
         if overflow := re.search(rf'"({OVERFLOW}[^"]*)"', str(error)):
             raise DataError(overflow[1], stage=step.stage) from error
         raise RunError(_explained(step, error), stage=step.stage) from error
-    return Part(frame, lazy.arrays, lazy.counts).with_frame(frame)
+    return Part(frame, made.arrays, made.counts).with_frame(frame)
 
 
 def _explained(step: Step, error: Exception) -> str:
@@ -165,6 +171,12 @@ def _explained(step: Step, error: Exception) -> str:
 
 def lazy_of(step: Step, backend: Backend) -> Lazy:
     """The query that a tree stands for; steps on parts are run on the way."""
+    made = _made(step, backend)
+    return Lazy.of(made) if isinstance(made, Part) else made
+
+
+def _made(step: Step, backend: Backend) -> Part | Lazy:
+    """What a tree gives: a part where it ends in one, else a query."""
     if step.kind == "read":
         return _read(step, backend)
     if step.kind == "frame":
@@ -174,25 +186,30 @@ def lazy_of(step: Step, backend: Backend) -> Lazy:
         return Lazy(query, inputs[0].arrays, added_counts([lazy.counts for lazy in inputs]))
     if step.kind == "part":
         parts = [_part(child, backend) for child in step.inputs]
-        part = _call(step, *(Part(part.frame, part.arrays) for part in parts))
+        part: Part = _call(step, *(Part(part.frame, part.arrays) for part in parts))
         own = {f"{step.stage}:{name}": count for name, count in part.counts.items()}
-        return Lazy.of(part, added_counts([own, *(part.counts for part in parts)]))
-    inputs = [lazy_of(child, backend) for child in step.inputs]
-    if not any(lazy.arrays for lazy in inputs):
-        return Lazy(pl.concat([lazy.query for lazy in inputs]), {}, added_counts([lazy.counts for lazy in inputs]))
-    whole = concat_parts([_part(child, backend) for child in step.inputs])
-    return Lazy.of(whole, whole.counts)
+        return replace(part, counts=added_counts([own, *(part.counts for part in parts)]))
+    return _stacked(step, backend)
 
 
-def _read(step: Step, backend: Backend) -> Lazy:
+def _stacked(step: Step, backend: Backend) -> Part | Lazy:
+    """The rows of several trees below one another: as parts where any has arrays or all are parts already, else as one query."""
+    made = [_made(child, backend) for child in step.inputs]
+    if any(each.arrays for each in made) or all(isinstance(each, Part) for each in made):
+        return concat_parts([_collected(each, child, backend) for each, child in zip(made, step.inputs, strict=True)])
+    queries = [Lazy.of(each) if isinstance(each, Part) else each for each in made]
+    return Lazy(pl.concat([lazy.query for lazy in queries]), {}, added_counts([lazy.counts for lazy in queries]))
+
+
+def _read(step: Step, backend: Backend) -> Part | Lazy:
     if isinstance(step.source, Part):
-        return Lazy.of(step.source, {})
-    loaded = step.source.load()
+        return replace(step.source, counts={})  # counted where it was made
+    loaded: pl.LazyFrame | Part = step.source.load()
     if isinstance(loaded, pl.LazyFrame):
         return Lazy(loaded)
     arrays = {name: to_device(array, backend) for name, array in loaded.arrays.items()}
     counts = {f"{step.stage}:{name}": count for name, count in loaded.counts.items()}
-    return Lazy.of(loaded.replaced(**arrays), counts)
+    return replace(loaded, arrays=arrays, counts=counts)
 
 
 def _call(step: Step, *values: Any) -> Any:
