@@ -5,6 +5,7 @@ On a GPU nothing falls back to the CPU in silence: a query that cuDF cannot run 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.backend.devices import Backend
@@ -48,14 +49,39 @@ def only_picks(query: pl.LazyFrame) -> bool:
 
 
 def refusals(query: pl.LazyFrame) -> list[str]:
-    """What cuDF cannot run of a query, found without a GPU; empty where it runs all of it."""
+    """What cuDF cannot run of a query, or would not read as Polars does, found without a GPU; empty where it runs all of it."""
     import polars
     from cudf_polars import Translator
+    from cudf_polars.dsl.ir import Scan
+    from cudf_polars.dsl.traversal import traversal
 
     node = cast("Any", query)._ldf.visit()
     translator = Translator(node, polars.GPUEngine(executor="in-memory", raise_on_fail=True))
-    translator.translate_ir()
-    return [str(error) for error in translator.errors]
+    translated = translator.translate_ir()
+    scans = {step.typ for step in traversal([translated]) if isinstance(step, Scan)}
+    text = [f"its reader of {kind} takes bad values in silence" for kind in sorted(scans - {"parquet"})]
+    return [*(str(error) for error in translator.errors), *text]
+
+
+def read_by_polars(scan: pl.LazyFrame) -> pl.LazyFrame:
+    """The same rows for any engine: Polars reads them on the host, those columns that the query wants, and cuDF is given frames.
+
+    cuDF's own reader of CSV makes a bad number null and 3.7 a 3 where a column is of integers, rounds floats wrongly and wraps what
+    overflows, all in silence (docs/gpu.md).
+    """
+    import polars
+    from polars.io.plugins import register_io_source
+
+    def frames(columns: list[str] | None, where: pl.Expr | None, rows: int | None, _batch: int | None) -> Iterator[pl.DataFrame]:
+        """The rows in one frame; of no columns their number alone."""
+        chosen = scan if where is None else scan.filter(where)
+        chosen = chosen if rows is None else chosen.head(rows)
+        if columns is not None and not columns:
+            yield polars.DataFrame(height=chosen.select(polars.len()).collect(engine="streaming").item())
+            return
+        yield (chosen if columns is None else chosen.select(columns)).collect(engine="streaming")
+
+    return register_io_source(frames, schema=scan.collect_schema())
 
 
 def spread_engine(client: Any) -> Any:

@@ -199,10 +199,10 @@ def ordered(stages: Iterable[StageSpec]) -> list[StageSpec]:
 
 
 def _need_scan(entry: Input) -> None:
-    """Raise InputError for files that cuDF cannot scan; those with arrays (genotypes) are read on the host."""
-    scan = entry.reader.model_copy(update={"parts": None}).sources(1)[0].load()
-    if isinstance(scan, pl.LazyFrame) and (refused := refusals(scan)):
-        raise InputError(f"backend gpu: cuDF cannot read this ({'; '.join(refused)}). Convert it to Parquet, or use backend: cpu.")
+    """Raise InputError for files that cuDF cannot scan; text and genotypes are read on the host."""
+    source = entry.reader.model_copy(update={"parts": None}).sources(1)[0]
+    if source.cheap and isinstance(scan := source.load(), pl.LazyFrame) and (refused := refusals(scan)):
+        raise InputError(f"backend gpu: cuDF cannot read this ({'; '.join(refused)}). Use backend: cpu, or write the files another way.")
 
 
 def _column_lacking(text: str) -> str:

@@ -11,7 +11,7 @@ import polars as pl
 
 from pipeline.backend.arrays import to_device
 from pipeline.backend.devices import Backend
-from pipeline.backend.engines import collect
+from pipeline.backend.engines import collect, read_by_polars
 from pipeline.errors import DataError, PipelineError, RunError
 from pipeline.sql.whole import OVERFLOW
 from pipeline.tables.part import ROW, Part, added_counts, concat_parts
@@ -23,7 +23,10 @@ class Source(Protocol):
 
     @property
     def cheap(self) -> bool:
-        """Whether reading it twice costs less than holding it (a scan that projections and filters reach)."""
+        """Whether reading it twice costs less than holding it (a scan that projections and filters reach).
+
+        A scan that is not is of text: Polars reads it, whatever engine runs the query.
+        """
 
     def load(self) -> pl.LazyFrame | Part:
         """A scan, or a part where there are arrays."""
@@ -206,7 +209,7 @@ def _read(step: Step, backend: Backend) -> Part | Lazy:
         return replace(step.source, counts={})  # counted where it was made
     loaded: pl.LazyFrame | Part = step.source.load()
     if isinstance(loaded, pl.LazyFrame):
-        return Lazy(loaded)
+        return Lazy(loaded if backend == "cpu" or step.source.cheap else read_by_polars(loaded))
     arrays = {name: to_device(array, backend) for name, array in loaded.arrays.items()}
     counts = {f"{step.stage}:{name}": count for name, count in loaded.counts.items()}
     return replace(loaded, arrays=arrays, counts=counts)

@@ -13,7 +13,7 @@ import pipeline.backend.devices
 from pipeline.api import load
 from pipeline.backend.devices import choose_backend
 from pipeline.backend.engines import engine
-from pipeline.errors import InputError, JobError, PlaceError
+from pipeline.errors import JobError, PlaceError
 from pipeline.job.load import load as load_job
 from pipeline.plan.plan import make_plan
 from pipeline.run import main
@@ -29,7 +29,7 @@ backend: gpu
 cluster: {cluster}
 results: {folder}/results
 inputs:
-  points: {{format: csv, path: {folder}/{file}}}
+  points: {{path: {folder}/{file}, format: {format}}}
 stages:
   - use: derive
     from: points
@@ -46,13 +46,15 @@ def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline.backend.devices, "_visible_gpus", list)
 
 
-def job_file(folder: Path, expression: str = "x + y", cluster: str = AWAY, *, zipped: bool = False) -> str:
-    """A job of one derive over a small CSV."""
+def job_file(folder: Path, expression: str = "x + y", cluster: str = AWAY, file: str = "points.csv") -> str:
+    """A job of one derive over a small file: CSV, also compressed, or Parquet with a column of bytes."""
     text = b"x,y\n1.0,2.0\n"
-    file = "points.csv.gz" if zipped else "points.csv"
-    (folder / file).write_bytes(gzip.compress(text) if zipped else text)
-    job = folder / "job.yaml"
-    job.write_text(JOB.format(folder=folder, expression=expression, cluster=cluster, file=file), encoding="utf-8")
+    if file.endswith(".parquet"):
+        pl.DataFrame({"x": [1.0], "y": [2.0], "bytes": [b"ab"]}).write_parquet(folder / file)
+    else:
+        (folder / file).write_bytes(gzip.compress(text) if file.endswith(".gz") else text)
+    job, kind = folder / "job.yaml", "parquet" if file.endswith(".parquet") else "csv"
+    job.write_text(JOB.format(folder=folder, expression=expression, cluster=cluster, file=file, format=kind), encoding="utf-8")
     return str(job)
 
 
@@ -87,10 +89,14 @@ def test_an_expression_that_cudf_cannot_run__is_refused_with_its_line(tmp_path: 
 
 
 def test_an_input_that_cudf_cannot_read__is_refused_with_its_line(tmp_path: Path) -> None:
-    path = job_file(tmp_path, zipped=True)
-    with pytest.raises(InputError, match=r"job\.yaml:7:\d+: inputs\.points: backend gpu: cuDF cannot read this.*compressed.*Convert it"):
+    path = job_file(tmp_path, file="points.parquet")
+    with pytest.raises(JobError, match=r"job\.yaml:7:\d+: inputs\.points: backend gpu: cuDF cannot read this.*Binary.*Use backend: cpu"):
         load(path).plan()
     assert load(path, backend="cpu", cluster="local").plan().backend == "cpu"
+
+
+def test_a_gzipped_csv__is_planned_for_a_gpu(tmp_path: Path) -> None:
+    assert load(job_file(tmp_path, file="points.csv.gz")).plan().backend == "gpu"
 
 
 def test_auto__takes_the_cpu_where_no_gpu_shows_and_the_gpu_where_one_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
 from pipeline.backend.engines import UntranslatableError, collect, refusals
 from pipeline.errors import PipelineError
-from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
 from pipeline.registry import stage_class
 from pipeline.running.writing import _selected
@@ -87,19 +84,3 @@ def test_a_scan_of_parquet__translates(tmp_path: Path, parts: int | None) -> Non
     for number in range(2):
         MIXED.write_parquet(tmp_path / f"{number}.parquet", row_group_size=2)
     assert_scans_translate(ParquetInput(path=(str(tmp_path),), parts=parts).sources(2))
-
-
-@pytest.mark.parametrize("parts", [None, 7])
-@pytest.mark.parametrize(
-    "options", [{}, {"separator": "\t"}, {"null_values": ("NA",)}, {"columns": {"n": "int8", "x": "float32"}}], ids=str
-)
-def test_a_scan_of_csv__translates(tmp_path: Path, parts: int | None, options: dict[str, Any]) -> None:
-    for number in range(2):
-        MIXED.write_csv(tmp_path / f"{number}.csv", separator=options.get("separator", ","))
-    assert_scans_translate(CsvInput.model_validate({"path": str(tmp_path), "parts": parts, **options}).sources(2))
-
-
-@pytest.mark.xfail(reason="cuDF reads no compressed text; a plan for a GPU refuses such an input", raises=AssertionError, strict=True)
-def test_a_scan_of_gzipped_csv__translates(tmp_path: Path) -> None:
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(MIXED.write_csv().encode()))
-    assert_scans_translate(CsvInput(path=(str(tmp_path),)).sources(2))
