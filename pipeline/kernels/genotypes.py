@@ -15,6 +15,7 @@ import numpy as np
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.backend.launch import blocks_for
 from pipeline.kernels.device import counts as on_device
+from pipeline.kernels.device.decode import decode
 
 Array = Any
 """A NumPy or a CuPy array: two libraries with no common type."""
@@ -73,9 +74,11 @@ def unpack(packed: Array, n_samples: int, dtype: Any = np.int8, missing: float =
     xp = array_module(packed)
     _check_width(packed, n_samples)
     values = np.array([0, *codes, missing], dtype)
+    if xp is not np:
+        return decode(packed, n_samples, xp.asarray(values[None]))
     table = values[np.arange(256)[:, None] >> np.array([0, 2, 4, 6]) & 3]
-    # "clip" (a byte is never out of 256 rows) spares NumPy a buffered copy; CuPy's take has no modes.
-    four = np.take(table, packed, axis=0, mode="clip") if xp is np else xp.take(xp.asarray(table), packed, axis=0)
+    # "clip" (a byte is never out of 256 rows) spares NumPy a buffered copy.
+    four = np.take(table, packed, axis=0, mode="clip")
     return four.reshape(len(packed), 4 * packed.shape[1])[:, :n_samples]
 
 

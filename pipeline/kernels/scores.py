@@ -6,6 +6,7 @@ As PLINK's --score (Chang et al. 2015, GigaScience 4:7): a missing call counts a
 from __future__ import annotations
 
 from pipeline.backend.arrays import array_module
+from pipeline.backend.memory import block_bytes
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, alt_frequency, call_counts, variant_blocks
 from pipeline.kernels.standardized import value_sums
 
@@ -34,7 +35,7 @@ def dosage_scores(dosages: Array, weights: Array, swapped: Array, impute: bool) 
     xp = array_module(dosages)
     n_samples = dosages.shape[1]
     sums, used = xp.zeros(n_samples), xp.zeros(n_samples, xp.int64)
-    for rows in variant_blocks(len(dosages), 8 * n_samples, BLOCK_BYTES):
+    for rows in variant_blocks(len(dosages), 8 * n_samples, block_bytes(dosages, BLOCK_BYTES)):
         alt = dosages[rows].astype(xp.float64)
         called = ~xp.isnan(alt)
         alleles = xp.where(called, xp.where(swapped[rows, None], 2 - alt, alt), 0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.backend.arrays import array_module
+from pipeline.backend.memory import block_bytes
 from pipeline.kernels.device import counts as on_device
+from pipeline.kernels.device.decode import decode
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, unpack, variant_blocks
 
 _SMALL = 2_000
@@ -30,7 +32,7 @@ def decoded(packed: Array, n_samples: int, values: Array) -> Array:
     The answer may be a view whose rows are padded to a multiple of four samples. It is as large as it looks: give blocks of variants.
     """
     if array_module(packed) is not np:
-        return decoded_plainly(packed, n_samples, values)
+        return decode(packed, n_samples, values)
     from pipeline.kernels.compiled.standardize import fill_values
 
     pairs = np.empty((len(packed), 2 * packed.shape[1]), np.complex64 if values.dtype == np.float32 else np.complex128)
@@ -59,7 +61,7 @@ def value_sums(packed: Array, n_samples: int, values: Array) -> Array:
 def sample_products(packed: Array, n_samples: int, values: Array, vectors: Array) -> Array:
     """Z'V, `float64[n_samples, k]`, of the numbers Z that `values: float64[v, 4]` make of the calls and of `vectors: float64[v, k]`."""
     products = array_module(packed).zeros((n_samples, vectors.shape[1]))
-    for rows in variant_blocks(len(packed), 8 * n_samples, BLOCK_BYTES):
+    for rows in variant_blocks(len(packed), 8 * n_samples, block_bytes(packed, BLOCK_BYTES)):
         products += decoded(packed[rows], n_samples, values[rows]).T @ vectors[rows]
     return products
 
@@ -67,7 +69,7 @@ def sample_products(packed: Array, n_samples: int, values: Array, vectors: Array
 def variant_products(packed: Array, n_samples: int, values: Array, vectors: Array) -> Array:
     """ZV, `float64[v, k]`, of the numbers Z that `values: float64[v, 4]` make of the calls and of `vectors: float64[n_samples, k]`."""
     products = array_module(packed).empty((len(packed), vectors.shape[1]))
-    for rows in variant_blocks(len(packed), 8 * n_samples, BLOCK_BYTES):
+    for rows in variant_blocks(len(packed), 8 * n_samples, block_bytes(packed, BLOCK_BYTES)):
         products[rows] = decoded(packed[rows], n_samples, values[rows]) @ vectors
     return products
 

@@ -63,10 +63,13 @@ def _card(capability: tuple[int, int]) -> Iterator[None]:
         names["get_current_device"] = asked
 
 
-def simulated(kernel: DeviceKernel, blocks: int | tuple[int, int], *arguments: Any) -> None:
-    """Run a kernel's source on NumPy arrays in numba's simulator: a thread of the host for each of a block. For small arrays."""
+def simulated(kernel: DeviceKernel, blocks: int | tuple[int, int], *arguments: Any, threads: int = 0) -> None:
+    """Run a kernel's source on NumPy arrays in numba's simulator: a thread of the host for each of a block. For small arrays.
+
+    `threads` are those of a block, where they are to be others than the kernel's: fewer run sooner.
+    """
     with _cuda(kernel) as cuda:
-        cuda.jit(kernel.body)[blocks, kernel.threads](*arguments)
+        cuda.jit(kernel.body)[blocks, threads or kernel.threads](*arguments)
 
 
 def compiled_ptx(kernel: DeviceKernel, capability: tuple[int, int] = CAPABILITY) -> str:
