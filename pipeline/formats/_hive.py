@@ -15,6 +15,7 @@ from pipeline.files import folder_values
 from pipeline.format import InputFormat
 from pipeline.tables.dtypes import DTYPES, DtypeName
 
+_BOOLEANS = {"true": True, "false": False}
 _INTEGER, _DATE = re.compile(r"0|-?[1-9][0-9]{0,17}"), re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -77,7 +78,14 @@ def _column(file: str, name: str, dtype: DtypeName) -> FolderColumn:
     if name not in values:
         raise InputError(f"{file}: lies in no folder {name}=VALUE, as others do. Give files of one kind, or say partitions: {{}}.")
     try:
-        return FolderColumn(name, DTYPES[dtype], pl.Series([values[name]], dtype=pl.String).cast(DTYPES[dtype]).item())
-    except pl.exceptions.PolarsError as error:
+        return FolderColumn(name, DTYPES[dtype], _value(values[name], dtype))
+    except (pl.exceptions.PolarsError, KeyError) as error:
         remedy = f"State another type in partitions, such as {name}: string."
         raise InputError(f"{file}: the folder's {name}={values[name]} is no {dtype}. {remedy}") from error
+
+
+def _value(text: str | None, dtype: DtypeName) -> Any:
+    """The value of a folder's text. Raises KeyError, or an error of Polars, where it is none of that type."""
+    if dtype == "boolean" and text is not None:  # which Polars casts from no text
+        return _BOOLEANS[text.lower()]
+    return pl.Series([text], dtype=pl.String).cast(DTYPES[dtype]).item()

@@ -44,7 +44,8 @@ class CsvSource(CostlySource):
 
         Raises DataError for a file with short rows, and for one with a quote that is never closed.
         """
-        found = shape(self.path, stamp(self.path), self.separator, len(self.dtypes)) if self.offset == 0 else Shape()
+        is_first = self.offset == 0 and self.rows != 0  # of more parts than rows several begin at 0
+        found = shape(self.path, stamp(self.path), self.separator, len(self.dtypes)) if is_first else Shape()
         if (found.unclosed or self.short_rows == "error") and (problem := found.problem(self.path, len(self.dtypes))):
             raise DataError(problem)
         return Part(self.scan().collect(), counts={"short_rows": found.short}) if found.short else self.scan()

@@ -82,6 +82,13 @@ def test_csv_input__fills_short_rows_where_asked(tmp_path: Path) -> None:
     assert rows_of(written(tmp_path / "y.csv", "a\n1\n\n3\n")) == [(1,), (None,), (3,)]  # a lone column is always there
 
 
+@pytest.mark.parametrize("parts", [None, 1, 2, 7])
+def test_csv_input__counts_short_rows_once_whatever_the_parts(tmp_path: Path, parts: int | None) -> None:
+    path = written(tmp_path / "x.csv", "a,b\n1,2\n3\n")
+    counts = [part.counts for part in parts_of(reader(path, parts=parts, short_rows="fill"))]
+    assert [count for count in counts if count] == [{"sheet:short_rows": 1}]
+
+
 @pytest.mark.parametrize("parts", [None, 2])
 @pytest.mark.parametrize("rows", ['1,x\n2,"y\n3,z\n', '1,"x"\n2,"y\n3,"z"\n4,w\n'])
 def test_csv_input__says_where_a_quote_is_never_closed(tmp_path: Path, rows: str, parts: int | None) -> None:

@@ -65,6 +65,7 @@ def test_input__of_one_folder_or_file_keeps_what_its_path_says(tmp_path: Path) -
         (["2020-01-31", "__HIVE_DEFAULT_PARTITION__"], {}, ["2020-01-31", None]),
         (["1", "2"], {"key": "string"}, ["1", "2"]),
         (["1", "2"], {"key": "float64"}, [1.0, 2.0]),
+        (["__HIVE_DEFAULT_PARTITION__", "false", "true"], {"key": "boolean"}, [None, "false", "true"]),
         (["a%2Fb", "c%20d"], {}, ["a/b", "c d"]),
     ],
 )
