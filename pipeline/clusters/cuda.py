@@ -24,7 +24,6 @@ class CudaKeys(OwnWorkers):
         None, description="GPU memory to take at once, as a size or a share; taken as it is needed where not given."
     )
     device_memory_limit: Size | DeviceShare | None = Field(None, description="GPU memory of a worker beyond which it spills to the host.")
-    enable_cudf_spill: bool = Field(True, description="Whether cuDF moves what it does not use from the GPU to the host's memory.")
 
 
 class Cuda(CudaKeys, ClusterKind):
@@ -45,27 +44,41 @@ class Cuda(CudaKeys, ClusterKind):
 
     def open(self, backend: Backend) -> AbstractContextManager[Any]:
         """A client of workers that are started here and closed at the end."""
-        from dask_cuda import LocalCUDACluster
-
         with interrupts_held():
-            return client_of(LocalCUDACluster(**cuda_options(self, gpu_count())))
+            return client_of(cluster_class()(**cuda_options(self, gpu_count())))
+
+
+def cluster_class() -> Any:
+    """dask-cuda's LocalCUDACluster, whose workers do not import cudf: queries go without it, and it takes seconds of every process."""
+    from dask_cuda import LocalCUDACluster
+    from dask_cuda.plugins import CUDFSetup
+
+    def new_worker_spec(cluster: Any) -> dict[Any, Any]:
+        """The specification of one more worker."""
+        spec: dict[Any, Any] = LocalCUDACluster.new_worker_spec(cluster)
+        for worker in spec.values():
+            options = worker["options"]
+            options["plugins"] = {plugin for plugin in options["plugins"] if not isinstance(plugin, CUDFSetup)}
+        return spec
+
+    return type("OwnCudaCluster", (LocalCUDACluster,), {"new_worker_spec": new_worker_spec})
 
 
 def cuda_options(spec: Cuda, gpus: int) -> dict[str, Any]:
-    """What LocalCUDACluster is called with: one worker a GPU, an asynchronous allocator, UCX between several GPUs where it is installed."""
+    """What LocalCUDACluster is called with: one worker a GPU, UCX between several GPUs where it is installed.
+
+    With no pool asked for, the workers' allocator is that of `backend.allocator`.
+    """
     workers = spec.workers or gpus
     if workers > gpus:
         raise PlaceError(f"cluster cuda: {workers} workers are asked for and this machine shows {gpus} GPUs. One worker a GPU is the most.")
     ucx = spec.protocol == "ucx" or (spec.protocol == "auto" and workers > 1 and find_spec("distributed_ucxx") is not None)
-    memory: dict[str, Any] = {"rmm_pool_size": spec.rmm_pool_size} if spec.rmm_pool_size else {"rmm_async": True}
-    memory["rmm_allocator_external_lib_list"] = ["cupy"]  # else CuPy keeps a pool of its own, which cuDF cannot have back
     return {
         **spec.common_options(),
-        **memory,
+        **({"rmm_pool_size": spec.rmm_pool_size} if spec.rmm_pool_size else {}),
         "n_workers": workers,
         "threads_per_worker": 1,
         "protocol": "ucx" if ucx else "tcp",
-        "enable_cudf_spill": spec.enable_cudf_spill,
         "device_memory_limit": spec.device_memory_limit or "default",
         "host": HOST,
     }

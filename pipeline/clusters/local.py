@@ -29,7 +29,7 @@ class Local(LocalKeys, ClusterKind):
     """This machine's cores: threads of this process, or so many worker processes."""
 
     rank: ClassVar[int] = 1
-    ignores: ClassVar[frozenset[str]] = frozenset({"protocol", "enable_cudf_spill"})
+    ignores: ClassVar[frozenset[str]] = frozenset({"protocol"})
     lean: ClassVar[bool] = True
 
     kind: Literal["local"] = Field("local", description="This machine's cores.")

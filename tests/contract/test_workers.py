@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,13 +14,14 @@ import pytest
 from pipeline.backend.devices import device_names, gpu_count
 from pipeline.clusters.auto import Auto
 from pipeline.clusters.cluster import open_cluster
-from pipeline.clusters.cuda import Cuda, cuda_options
+from pipeline.clusters.cuda import Cuda, cluster_class, cuda_options
 from pipeline.clusters.local import Local
 from pipeline.clusters.scheduler import Scheduler
 from pipeline.errors import PlaceError
 
 pytestmark = pytest.mark.contract
 
+ROOT = Path(__file__).parents[2]
 GPU_BYTES = 24 << 30
 
 
@@ -49,13 +53,12 @@ def mock_nvml(monkeypatch: pytest.MonkeyPatch, gpus: int, visible: str | None = 
 
 def unstarted(options: dict[str, Any]) -> Any:
     """A LocalCUDACluster as it stands before it starts anything: its scheduler_spec and worker_spec."""
-    from dask_cuda import LocalCUDACluster
 
     def nothing(_self: Any, *_: Any, **__: Any) -> None:
         """In the place of starting workers."""
 
     async def build() -> Any:
-        return type("Unstarted", (LocalCUDACluster,), {"sync": nothing, "_correct_state": nothing})(**options, asynchronous=True)
+        return type("Unstarted", (cluster_class(),), {"sync": nothing, "_correct_state": nothing})(**options, asynchronous=True)
 
     return asyncio.run(build())
 
@@ -84,16 +87,16 @@ def test_one_worker_a_gpu__as_was_meant(gpus: int, protocol: str, monkeypatch: p
         assert options["memory_limit"] > 0
         assert options["data"][1]["device_memory_limit"] == int(0.8 * GPU_BYTES)
         assert options["preload"] == ["dask_cuda.initialize"]
-        assert added["RMMSetup"]["async_alloc"] is True
+        assert added["RMMSetup"]["async_alloc"] is False, "the allocator is that of backend.allocator, as on every other kind"
         assert added["RMMSetup"]["initial_pool_size"] is None
-        assert added["RMMSetup"]["external_lib_list"] == ["cupy"]
-        assert added["CUDFSetup"]["spill"] is True
+        assert added["RMMSetup"]["external_lib_list"] is None
+        assert "CUDFSetup" not in added, "it imports cudf, which takes seconds and serves no query"
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_memory_of_a_worker__is_what_the_job_says(monkeypatch: pytest.MonkeyPatch) -> None:
     mock_nvml(monkeypatch, 1)
-    given = {"rmm_pool_size": "8GB", "memory_limit": "2GB", "device_memory_limit": 0.5, "enable_cudf_spill": False, "dashboard": False}
+    given = {"rmm_pool_size": "8GB", "memory_limit": "2GB", "device_memory_limit": 0.5, "dashboard": False}
     cluster = unstarted(cuda_options(Cuda.model_validate(given), 1))
     (worker,) = cluster.worker_spec.values()
     added = plugins(worker)
@@ -101,7 +104,6 @@ def test_memory_of_a_worker__is_what_the_job_says(monkeypatch: pytest.MonkeyPatc
     assert worker["options"]["memory_limit"] == 2_000_000_000
     assert worker["options"]["data"][1]["device_memory_limit"] == GPU_BYTES // 2
     assert (added["RMMSetup"]["async_alloc"], added["RMMSetup"]["initial_pool_size"]) == (False, "8GB")
-    assert added["CUDFSetup"]["spill"] is False
 
 
 @pytest.mark.parametrize(
@@ -158,24 +160,51 @@ def test_a_scheduler_whose_worker_has_no_gpu__is_refused_for_backend_gpu(monkeyp
 
 
 def test_a_cluster_of_gpus__is_opened_with_its_options_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    import dask_cuda
     from distributed import LocalCluster
 
     given: dict[str, Any] = {}
+    shared: list[str] = []
 
     def started(**options: Any) -> Any:
         given.update(options)
         return LocalCluster(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0")
 
     mock_nvml(monkeypatch, 1)
-    monkeypatch.setattr(dask_cuda, "LocalCUDACluster", started)
+    monkeypatch.setattr("pipeline.clusters.cuda.cluster_class", lambda: started)
+    monkeypatch.setattr("pipeline.clusters.workers.share_memory", lambda: shared.append("shared"))
     with open_cluster(Cuda(dashboard=False), "gpu") as cluster:
         assert (cluster.kind, cluster.workers, cluster.dashboard) == ("cuda", 1, None)
         client = cluster.client
     assert given == cuda_options(Cuda(dashboard=False), 1)
+    assert shared == ["shared"]
     assert client.status == "closed"
 
 
-def test_threads_of_a_local_gpu_run__are_one() -> None:
+def test_threads_of_a_local_gpu_run__are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.clusters.workers.share_memory", lambda: None)
     with open_cluster(Local(dashboard=False), "gpu") as cluster:
         assert cluster.threads == 1
+
+
+UNCUDF = """
+import sys
+
+import pipeline.api, pipeline.clusters.cuda, pipeline.tables.session
+from pipeline.backend.engines import refusals
+import polars, rmm, cupy, dask_cuda, dask_cuda.plugins, dask_cuda.initialize, dask_cuda.device_host_file, xgboost
+from dask_cuda.is_device_object import is_device_object
+from dask_cuda.is_spillable_object import is_spillable_object
+from pipeline.tables.part import Part
+
+pipeline.tables.session.register_with_dask()
+pipeline.clusters.cuda.cluster_class()
+frame = polars.DataFrame({"x": [1]})
+assert refusals(frame.lazy().select(polars.col("x") + 1)) == []
+assert not is_device_object(Part(frame)) and not is_spillable_object(Part(frame))
+print(sorted(name for name in ("cudf", "dask_cudf") if name in sys.modules))
+"""
+
+
+def test_no_process_of_a_gpu_run__imports_cudf() -> None:
+    run = subprocess.run([sys.executable, "-W", "error", "-c", UNCUDF], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, "[]\n"), run.stderr[-2000:]

@@ -1,0 +1,64 @@
+"""What every worker of a run is told before its first task, workers that join later too: what parts are, and how it shares its GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.backend.devices import Backend, gpu_count
+from pipeline.backend.allocator import share_memory
+from pipeline.errors import PlaceError
+from pipeline.tables.session import register_with_dask
+
+
+class _Parts:
+    """A worker plugin: every worker knows the size and the wire form of parts before the first one arrives."""
+
+    name = "pipeline-parts"
+    idempotent = True
+
+    def setup(self, worker: Any) -> None:
+        """Called by Dask on each worker as it joins."""
+        register_with_dask()
+
+
+class _Gpu:
+    """A worker plugin for runs on GPUs: queries and arrays share one allocator."""
+
+    name = "pipeline-gpu"
+    idempotent = True
+
+    def setup(self, worker: Any) -> None:
+        """Called by Dask on each worker as it joins."""
+        share_memory()
+
+
+def prepare_workers(client: Any, backend: Backend, *, elsewhere: bool) -> None:
+    """Have every worker prepared. Raises PlaceError where this project is not installed on them, or one shows no GPU that must have one.
+
+    `elsewhere`: the workers are on machines whose GPUs this process has not seen.
+    """
+    _register(client, _Parts)
+    if backend == "gpu":
+        if elsewhere:
+            _need_gpus(client)
+        _register(client, _Gpu)
+
+
+def _need_gpus(client: Any) -> None:
+    """Raise PlaceError where a worker shows no GPU: XGBoost would train there on the CPU in silence."""
+    without = sorted(address for address, gpus in client.run(gpu_count).items() if gpus == 0)
+    if without:
+        raise PlaceError(
+            f"backend gpu: the worker at {without[0]} shows no NVIDIA GPU ({len(without)} such workers). Start workers on machines "
+            "with GPUs (dask cuda worker), or use backend: cpu."
+        )
+
+
+def _register(client: Any, plugin: type) -> None:
+    from distributed import WorkerPlugin
+
+    try:
+        client.register_plugin(type(plugin.__name__, (plugin, WorkerPlugin), {})())
+    except Exception as error:
+        what = "Install the same version of this project on the machines of its workers, and start them again."
+        raise PlaceError(f"cluster: the workers of {client.scheduler.address} cannot run this project's code ({error}). {what}") from error
