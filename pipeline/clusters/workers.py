@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.backend.devices import Backend, gpu_count
 from pipeline.backend.allocator import share_memory
+from pipeline.backend.devices import Backend, gpu_count
 from pipeline.errors import PlaceError
 from pipeline.tables.session import register_with_dask
 
