@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module
-from pipeline.kernels.genotypes import MISSING, Array, flat_calls, unpack, variant_blocks
-
-_BLOCK_BYTES = 256 << 20  # wide blocks make few products of people by people
+from pipeline.kernels.device.kinship import counted_pairs
+from pipeline.kernels.genotypes import Array, flat_calls
 
 
 def pair_counts(packed: Array, n_samples: int) -> Array:
@@ -25,27 +24,11 @@ def pair_counts(packed: Array, n_samples: int) -> Array:
     opposite alleles.
     """
     if array_module(packed) is not np:
-        return pair_counts_by_products(packed, n_samples)
+        return counted_pairs(packed, n_samples)
     from pipeline.kernels.compiled.kinship import add_pair_counts
 
     counts = np.zeros((n_samples * (n_samples - 1) // 2, 5), np.int32)
     add_pair_counts(flat_calls(packed, n_samples), packed.shape[1], counts)
-    return counts
-
-
-def pair_counts_by_products(packed: Array, n_samples: int) -> Array:
-    """As `pair_counts`, as matrix products of indicators: what runs on a GPU, and the oracle of the compiled version."""
-    xp = array_module(packed)
-    later, earlier = (xp.asarray(index) for index in np.tril_indices(n_samples, -1))
-    counts = xp.zeros((len(later), 5), xp.int32)
-    # Sums of 0 and 1 are exact in float32 below 2^24, which no block reaches.
-    for rows in variant_blocks(len(packed), 16 * n_samples, _BLOCK_BYTES):
-        codes = unpack(packed[rows], n_samples)
-        ref, het, alt, called = (state.astype(xp.float32) for state in (codes == 0, codes == 1, codes == 2, codes != MISSING))
-        apart, halves = ref.T @ alt, het.T @ called
-        products = (called.T @ called, het.T @ het, halves.T, halves, apart + apart.T)
-        for column, product in enumerate(products):
-            counts[:, column] += product[later, earlier].astype(xp.int32)
     return counts
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module
+from pipeline.kernels.device.linkage import haplotype_squares
 from pipeline.kernels.genotypes import Array, call_counts, pack
 
 Bools = NDArray[np.bool_]
@@ -46,8 +47,12 @@ def haplotype_r_squared(packed: Array, n_samples: int, index: int) -> Array:
     Frequencies of the haplotypes are those of greatest likelihood under random mating (Excoffier & Slatkin 1995), found as roots of the
     cubic that an expectation-maximization step leaves in place; PLINK's --clump and --ld use the same.
     """
+    xp = array_module(packed)
+    if xp is not np:
+        squared = xp.empty(len(packed))
+        haplotype_squares(len(packed), xp.ascontiguousarray(packed), index, 4 * packed.shape[1] - n_samples, squared)
+        return squared
     counts = paired_calls(packed, n_samples, index).astype(np.float64)
-    xp = array_module(counts)
     doubles = counts[:, 1, 1]
     # Haplotypes that are certain: both ALT, the first ALT alone, the second ALT alone, neither.
     both = 2 * counts[:, 2, 2] + counts[:, 2, 1] + counts[:, 1, 2]

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module, to_host
-from pipeline.kernels.genotypes import Array, pack, unpack, variant_blocks
-from pipeline.kernels.linkage import Bools, Samples
+from pipeline.backend.launch import blocks_for
+from pipeline.kernels.device.linkage import linked_pairs
+from pipeline.kernels.genotypes import BLOCK_BYTES, Array, call_counts, pack
+from pipeline.kernels.linkage import Bools, Samples, without_haploid_heterozygotes
 
 MORE = 1 + 2.0**-44
 """What is larger must be larger by this factor (PLINK 2's tolerance against rounding)."""
@@ -98,7 +101,7 @@ def _masks(samples: Samples) -> NDArray[np.uint64]:
 def _walk(
     packed: Array, positions: NDArray[np.int64], samples: Samples, rule: PruneRule, flags: Bools, progress: tuple[int, bool]
 ) -> tuple[int, int]:
-    """The plain version of the compiled walk: pairs above the limit by matrix products, then the windows over these pairs alone."""
+    """The plain version of the compiled walk: pairs above the limit by whole numbers, then the windows over these pairs alone."""
     judged, final = progress
     major, flags[1] = _frequencies(packed, samples)
     partners = _linked_pairs(packed, positions, samples, rule)
@@ -149,53 +152,36 @@ def _windows(positions: NDArray[np.int64], rule: PruneRule, final: bool) -> Iter
 
 def _frequencies(packed: Array, samples: Samples) -> tuple[NDArray[np.float64], Bools]:
     """Frequency of the commoner allele `float64[v]`, all calls counted, and the variants that do not vary once hets of haploids are out."""
-    major, constant = np.empty(len(packed)), np.empty(len(packed), np.bool_)
-    for rows in variant_blocks(len(packed), 8 * samples.count):
-        xp, calls = array_module(packed), unpack(packed[rows], samples.count, np.float64, float("nan"))
-        totals, called = to_host(xp.nansum(1 - calls, axis=1)), to_host((~xp.isnan(calls)).sum(axis=1))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            major[rows] = 0.5 + np.abs(totals) / (2.0 * called)
-        centred, present = _centred(packed[rows], samples)
-        sums, squares = xp.abs(centred.sum(axis=1)), (centred * centred).sum(axis=1)
-        constant[rows] = to_host((squares == 0) | (sums == present.sum(axis=1)))
-    return major, constant
-
-
-def _centred(packed: Array, samples: Samples) -> tuple[Array, Array]:
-    """1, 0, -1 for no, one and two copies of ALT, 0 where missing, and 1 where called: `float64[v, n]` each."""
-    xp = array_module(packed)
-    calls = unpack(packed, samples.count, np.float64, float("nan"))
+    ref, het, alt, _ = to_host(call_counts(packed, samples.count)).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        major = 0.5 + np.abs(ref - alt) / (2.0 * (ref + het + alt))
     if samples.haploid is not None:
-        calls = xp.where(xp.asarray(samples.haploid) & (calls == 1), xp.nan, calls)
-    called = ~xp.isnan(calls)
-    return xp.where(called, 1 - calls, 0.0), called.astype(xp.float64)
+        ref, het, alt, _ = to_host(call_counts(without_haploid_heterozygotes(packed, samples), samples.count)).T
+    return major, (ref + alt == 0) | (np.abs(ref - alt) == ref + het + alt)
 
 
 def _linked_pairs(packed: Array, positions: NDArray[np.int64], samples: Samples, rule: PruneRule) -> dict[int, list[int]]:
     """Of every variant that has some, the later ones that a window can hold beside it and whose r^2 is above the limit."""
+    count, xp = len(packed), array_module(packed)
     if rule.by_position:
-        ends = np.searchsorted(positions, positions + rule.size, "right")
+        ends = np.searchsorted(positions, positions + rule.size, "right").astype(np.int64)
     else:
-        ends = np.minimum(np.arange(len(packed)) + rule.size, len(packed))
-    firsts, seconds = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for rows in variant_blocks(len(packed), 8 * samples.count):
-        columns = slice(rows.start, int(ends[rows.stop - 1]))
-        covariance, variance, other_variance = _pair_moments(_centred(packed[rows], samples), _centred(packed[columns], samples))
-        above = covariance * covariance > rule.r2 * MORE * variance * other_variance
-        first, second = (to_host(found).astype(np.int64) + rows.start for found in array_module(packed).nonzero(above))
-        paired = (first < second) & (second < ends[first])
-        firsts.append(first[paired])
-        seconds.append(second[paired])
-    first, second = np.concatenate(firsts), np.concatenate(seconds)
-    found, begins = np.unique(first, return_index=True)
-    return {int(name): later.tolist() for name, later in zip(found, np.split(second, begins[1:]), strict=False)}
-
-
-def _pair_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array, Array]:
-    """Covariance and both variances of every pair of rows, times the square of the people of both: whole numbers, `float64[v, u]`."""
-    (calls, called), (others, other_called) = first, second
-    people = called @ other_called.T
-    sums, other_sums = calls @ other_called.T, called @ others.T
-    squares, other_squares = (calls * calls) @ other_called.T, called @ (others * others).T
-    covariance = (calls @ others.T) * people - sums * other_sums
-    return covariance, squares * people - sums * sums, other_squares * people - other_sums * other_sums
+        ends = np.minimum(np.arange(count) + rule.size, count)
+    packed = xp.ascontiguousarray(without_haploid_heterozygotes(packed, samples))
+    padding = 4 * packed.shape[1] - samples.count
+    found: dict[int, list[int]] = {}
+    start = 0
+    while start < count:
+        # Rows as wide as the widest window, as many as a block of memory holds; the later partners of the last row stand behind it.
+        most = max(1, int((ends[start:] - np.arange(start, count)).max()) - 1)
+        stop = min(count, start + max(1, BLOCK_BYTES // most))
+        flags = xp.empty((stop - start, most), xp.uint8)
+        rows = packed[start : int(ends[stop - 1])]
+        kernel = linked_pairs.plain if xp is np else partial(linked_pairs, blocks_for(flags.size, linked_pairs.threads))
+        kernel(rows, xp.asarray(ends[start:stop] - start), padding, rule.r2 * MORE, flags)
+        first, offset = np.nonzero(to_host(flags))
+        names, begins = np.unique(first, return_index=True)
+        partners = np.split(start + 1 + first + offset, begins[1:])
+        found |= {int(name) + start: later.tolist() for name, later in zip(names, partners, strict=False)}
+        start = stop
+    return found

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.backend.arrays import array_module
-from pipeline.kernels.genotypes import Array, variant_blocks
-from pipeline.kernels.relationship import residuals, signed
+from pipeline.backend.memory import block_bytes
+from pipeline.kernels.genotypes import BLOCK_BYTES, Array, variant_blocks
+from pipeline.kernels.relationship import need_finite, residuals, signed
 from pipeline.kernels.standardized import decoded, single_rows, standard_values
 
 EXTRA = 6
@@ -53,8 +54,8 @@ def relationship_product(packed: Array, n_samples: int, frequency: Array, vector
     product = xp.zeros((n_samples, vectors.shape[1]))
     values = standard_values(frequency)
     whole = single_rows(packed, n_samples, _BLOCK)
-    ranges = ((slice(0, whole), np.float32, _BLOCK), (slice(whole, len(packed)), np.float64, _BLOCK if xp is np else 1 << 14))
-    for some, dtype, block in ranges:
+    block = _BLOCK if xp is np else max(1, block_bytes(packed, BLOCK_BYTES) // (8 * n_samples))
+    for some, dtype in ((slice(0, whole), np.float32), (slice(whole, len(packed)), np.float64)):
         calls, numbers, given = packed[some], values[some].astype(dtype), vectors.astype(dtype)
         for rows in variant_blocks(len(calls), 1, block):
             standard = decoded(calls[rows], n_samples, numbers[rows])
@@ -85,6 +86,7 @@ def ritz_pairs(state: Krylov, components: int) -> RitzPairs:
     product = xp.concatenate(state.products, axis=1)
     small = basis.T @ product
     values, mixed = xp.linalg.eigh((small + small.T) / 2)
+    need_finite(values)
     values, mixed = values[::-1][:components], mixed[:, ::-1][:, :components]
     vectors = basis @ mixed
     return RitzPairs(values, signed(vectors), residuals(product @ mixed, vectors, values))

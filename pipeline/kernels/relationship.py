@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.backend.arrays import array_module
+from pipeline.backend.memory import block_bytes
 from pipeline.errors import DataError
-from pipeline.kernels.genotypes import BLOCK_BYTES, Array, missing_calls, variant_blocks
+from pipeline.kernels.genotypes import BLOCK_BYTES, MISSING, Array, variant_blocks
 from pipeline.kernels.standardized import decoded, single_rows, standard_values
 
 _BLOCK, _BLOCKS = 1024, 4
@@ -53,7 +54,7 @@ def grm_sums(packed: Array, n_samples: int, frequency: Array, earlier: GrmSums |
     whole = single_rows(packed, n_samples, _BLOCK)
     if whole:
         _add_in_single(products, packed[:whole], n_samples, values[:whole].astype(np.float32))
-    for rows in variant_blocks(len(packed) - whole, 8 * n_samples, BLOCK_BYTES):
+    for rows in variant_blocks(len(packed) - whole, 8 * n_samples, block_bytes(packed, BLOCK_BYTES)):
         standard = decoded(packed[whole:][rows], n_samples, values[whole:][rows])
         products += standard.T @ standard
     _add_missing(both, packed, n_samples)
@@ -82,10 +83,11 @@ def _add_missing(both: Array, packed: Array, n_samples: int) -> None:
         many = missing * _FEW > n_samples
         add_missing_pairs(packed[~many] if many.any() else packed, both)
         packed = packed[many]
-    for rows in variant_blocks(len(packed), 4 * n_samples, BLOCK_BYTES):
-        # Sums of 0 and 1 are exact in float32 below 2^24, which no block reaches.
-        indicator = xp.zeros((rows.stop - rows.start, n_samples), xp.float32)
-        indicator[missing_calls(packed[rows], n_samples)] = 1
+    values = xp.zeros((len(packed), 4), xp.float32)
+    values[:, MISSING] = 1
+    # Sums of 0 and 1 are exact in float32 below 2^24, which no block reaches.
+    for rows in variant_blocks(len(packed), 4 * n_samples, block_bytes(packed, BLOCK_BYTES)):
+        indicator = decoded(packed[rows], n_samples, values[rows])
         both += (indicator.T @ indicator).astype(xp.int32)
 
 
@@ -130,7 +132,14 @@ def principal_components(relationships: Array, components: int) -> tuple[Array, 
         values, vectors = _leading(relationships, components)
     else:
         values, vectors = _all(relationships, components)
+    need_finite(values)
     return values[-components:][::-1], signed(vectors[:, -components:][:, ::-1])
+
+
+def need_finite(values: Array) -> None:
+    """Raise DataError where a factorization failed: NumPy's raise themselves, CuPy's give what is not finite."""
+    if not bool(array_module(values).isfinite(values).all()):
+        raise DataError("The axes could not be found: an eigenvalue is not finite. Use variants and people with higher call rates.")
 
 
 def _all(relationships: Array, components: int) -> tuple[Array, Array]:

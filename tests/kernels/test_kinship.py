@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pipeline.kernels.device import kinship as on_device
 from pipeline.kernels.genotypes import pack
-from pipeline.kernels.kinship import kinship, pair_counts, pair_counts_by_products, pair_members, unrelated
+from pipeline.kernels.kinship import kinship, pair_counts, pair_members, unrelated
 from tests.kernels.plink_files import DATA, REFERENCE, assert_printed, chromosomes, needs_data, read_bed, read_columns
 
 SIZES = [(0, 5), (1, 2), (3, 4), (63, 7), (65, 33), (700, 70), (16_500, 9)]
@@ -34,7 +35,11 @@ def test_pair_counts__count_what_two_share(n_variants: int, n_samples: int) -> N
     found = pair_counts(pack(calls), n_samples)
     assert found.dtype == np.int32
     assert np.array_equal(found, np.array(expected).reshape(-1, 5))
-    assert np.array_equal(pair_counts_by_products(pack(calls), n_samples), found)
+    packed = pack(calls)
+    planes, plain = np.empty((2, -(-n_variants // 32), 4 * packed.shape[1]), np.uint32), np.empty_like(found)
+    on_device.sample_planes.plain(packed, planes)
+    on_device.pair_counts.plain(planes, plain)
+    assert np.array_equal(plain, found)
 
 
 def test_pair_counts__of_blocks_add_up() -> None:

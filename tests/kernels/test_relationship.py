@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from pipeline.errors import DataError
 from pipeline.kernels import standardized
 from pipeline.kernels.genotypes import alt_frequency, call_counts, pack
-from pipeline.kernels.relationship import GrmSums, grm, grm_sums, principal_components, shared_variants
+from pipeline.kernels.relationship import GrmSums, grm, grm_sums, need_finite, principal_components, shared_variants
 from tests.kernels.plink_files import DATA, REFERENCE, assert_printed, chromosomes, floats, needs_data, read_bed, read_columns
 
 Floats = NDArray[np.float64]
@@ -186,3 +186,9 @@ def test_principal_components__are_what_plink_printed_for_hapmap3() -> None:
     printed = np.stack([floats(table[f"PC{number}"]) for number in range(1, 11)], axis=1)
     correlation = np.abs((vectors * printed).sum(axis=0)) / np.linalg.norm(printed, axis=0)
     assert correlation.min() > 1 - 1e-11
+
+
+def test_need_finite__a_factorization_that_failed_in_silence_is_an_error() -> None:
+    need_finite(np.array([3.0, 1.0]))
+    with pytest.raises(DataError, match="an eigenvalue is not finite"):
+        need_finite(np.array([np.nan, np.nan]))
