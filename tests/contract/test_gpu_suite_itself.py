@@ -1,4 +1,4 @@
-"""The GPU tests cannot run without a GPU, but their bodies can: on the CPU, after cuDF's translator has seen every query."""
+"""The GPU tests cannot run without a GPU, but their bodies can: on the stand-in, after cuDF's translator has seen every query."""
 
 from __future__ import annotations
 
@@ -18,39 +18,41 @@ from tests.conftest import ON_CPU
 pytestmark = pytest.mark.contract
 
 ROOT = Path(__file__).parents[2]
-# The whole of the shipped jobs on the CPU is what other tests run; one of them, in the parts it has, shows that the body works.
-BODIES = "not (test_jobs and genomics) and not parts_1 and not parts_2 and not parts_7"
+STAND_IN = ("-p", "tests.standin.plugin")
+# Each shipped job in the parts that it has; in others the CPU's tests run them.
+BODIES = "not (test_jobs and (parts_1 or parts_2 or parts_7))"
 
 
-def pytest_run(*arguments: str, on_cpu: bool) -> subprocess.CompletedProcess[str]:
+def pytest_run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A pytest of tests/gpu on a machine whose GPUs, if it has some, do not show."""
     environment = {name: value for name, value in os.environ.items() if name != ON_CPU} | {"CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", "-q", "tests/gpu", *arguments]
-    chosen = environment | ({ON_CPU: "1"} if on_cpu else {})
-    return subprocess.run(command, cwd=ROOT, env=chosen, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_every_body__works_on_the_cpu() -> None:
+def test_every_body__works_on_the_stand_in() -> None:
     pytest.importorskip("xgboost")
-    run = pytest_run("-k", BODIES, on_cpu=True)
+    run = pytest_run(*STAND_IN, "-k", BODIES)
     assert run.returncode == 0, run.stdout[-4000:]
     passed = re.search(r"^(\d+) passed, (\d+) deselected in", run.stdout, re.MULTILINE)
     assert passed, f"some were skipped: {run.stdout[-1000:]}"
-    assert int(passed[1]) > 300
+    assert int(passed[1]) > 400
 
 
 def test_without_a_gpu__all_are_skipped_with_the_reason() -> None:
-    run = pytest_run(on_cpu=False)
+    run = pytest_run()
     assert run.returncode == 0, run.stdout[-4000:]
     assert re.search(r"^\d+ skipped in", run.stdout, re.MULTILINE)
     assert "needs a GPU; make test-gpu runs it on one" in run.stdout
 
 
-@pytest.mark.parametrize("on_cpu", [False, True])
-def test_where_a_gpu_is_required__none_is_an_error(on_cpu: bool) -> None:
-    run = pytest_run("--require-gpu", "--collect-only", on_cpu=on_cpu)
+@pytest.mark.parametrize(
+    ("plugin", "said"), [((), "this machine shows no GPU"), (STAND_IN, "this is the stand-in")], ids=["none", "stand-in"]
+)
+def test_where_a_gpu_is_required__none_is_an_error(plugin: tuple[str, ...], said: str) -> None:
+    run = pytest_run("--require-gpu", "--collect-only", *plugin)
     assert run.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "--require-gpu: this machine shows no GPU" in run.stderr
+    assert f"--require-gpu: {said}" in run.stderr
 
 
 ROWS = pl.DataFrame({"id": [1, 2, 3], "x": [1.0, 2.0, None], "score": [0.1, 0.5, 0.9]})

@@ -1,4 +1,4 @@
-"""Where the GPU tests run: on the GPU. A contract test runs their bodies on the CPU, after every query was shown to cuDF."""
+"""Where the GPU tests run: on the GPU, or on the stand-in, whose plugin a contract test names; or on the CPU, queries shown to cuDF."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ from tests.conftest import ON_CPU
 def device() -> Backend:
     """The backend under test: `gpu`, or its stand-in."""
     return "translate" if ON_CPU in os.environ else "gpu"
+
+
+@pytest.fixture(scope="session")
+def stand_in(request: pytest.FixtureRequest) -> bool:
+    """Whether the GPU is the stand-in, which has no workers of its own and trains on the CPU."""
+    return bool(request.config.pluginmanager.hasplugin("tests.standin.plugin"))
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +24,30 @@ MODELLED = ("prediction", *IMPORTANCE)
 PARTS = {"genomics": ["inputs.cohort.parts"], "loans": ["inputs.loans.parts", "inputs.performance.parts"]}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the runs of this module are published."""
-    return tmp_path_factory.mktemp("jobs")
-
-
 @pytest.fixture(autouse=True)
 def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def run(folder: Path, job: str, backend: str, parts: int | None = None, **more: Any) -> Run:
-    """A run of a shipped job; the same one is not run twice."""
-    place = folder / f"{job}-{backend}-{parts}"
-    if not (place / "current.json").exists():
-        words = {name.replace(".", "__"): parts for name in PARTS[job]} if parts else {}
-        load(ROOT / "jobs" / f"{job}.yaml", backend=backend, results=str(place), **words, **more).run()
-    return open_run(place)
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, stand_in: bool) -> Callable[..., Run]:
+    """A shipped job's run, by job, backend and parts; the same one is not run twice. On the stand-in it runs in threads of this process."""
+    folder, cluster = tmp_path_factory.mktemp("jobs"), {"cluster": "local"} if stand_in else {}
+
+    def ran(job: str, backend: str, parts: int | None = None) -> Run:
+        place = folder / f"{job}-{backend}-{parts}"
+        if not (place / "current.json").exists():
+            words = {name.replace(".", "__"): parts for name in PARTS[job]} if parts else {}
+            load(ROOT / "jobs" / f"{job}.yaml", backend=backend, results=str(place), **words, **cluster).run()
+        return open_run(place)
+
+    return ran
 
 
 @pytest.mark.parametrize("parts", [None, 1, 2, 7], ids=lambda parts: f"parts_{parts}")
 @pytest.mark.parametrize("job", PARTS)
-def test_a_shipped_job__gives_what_it_gives_on_the_cpu(job: str, parts: int | None, folder: Path, job_backend: str) -> None:
-    expected, found = run(folder, job, "cpu"), run(folder, job, job_backend, parts)
+def test_a_shipped_job__gives_what_it_gives_on_the_cpu(job: str, parts: int | None, run: Callable[..., Run], job_backend: str) -> None:
+    expected, found = run(job, "cpu"), run(job, job_backend, parts)
     assert found.record["backend"] == job_backend
     assert found.outputs == expected.outputs
     for output in expected.outputs:
@@ -68,10 +69,10 @@ def assert_metrics_alike(found: dict[str, Any], expected: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("job", PARTS)
-def test_the_record__names_the_gpu_and_the_versions(job: str, folder: Path, job_backend: str) -> None:
-    record = run(folder, job, job_backend).record
-    assert record["cluster"]["kind"] == ("cuda" if job_backend == "gpu" else "local")
+def test_the_record__names_the_gpu_and_the_versions(job: str, run: Callable[..., Run], job_backend: str, stand_in: bool) -> None:
+    record = run(job, job_backend).record
+    assert record["cluster"]["kind"] == ("cuda" if job_backend == "gpu" and not stand_in else "local")
     assert bool(record["machine"]["gpus"]) == (job_backend == "gpu")
     assert ("cudf-polars-cu13" in record["versions"]) or job_backend == "cpu"
-    described = json.loads((Path(run(folder, job, job_backend).path) / "run.json").read_text(encoding="utf-8"))
+    described = json.loads((Path(run(job, job_backend).path) / "run.json").read_text(encoding="utf-8"))
     assert described["status"] == "done"

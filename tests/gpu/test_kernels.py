@@ -105,7 +105,7 @@ def associated(calls: Any, missing: Any) -> Any:
 
 
 def associated_dosages(dosages: Any, missing: Any) -> Any:
-    return linear_regression.associate_plain(GenotypeBlock(None, dosages, SAMPLES), DESIGN, missing)
+    return linear_regression.associate_plain(GenotypeBlock(None, dosages, SAMPLES), DESIGN.beside(dosages), missing)
 
 
 def products(calls: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,9 @@ FRAME = pl.DataFrame({"id": [1, 2, 3, 4], "x": [1.5, float("nan"), None, float("
 
 
 @pytest.fixture(scope="module")
-def cluster(device: Backend) -> Iterator[Cluster]:
+def cluster(device: Backend, stand_in: bool) -> Iterator[Cluster]:
     """Our own cluster of GPU workers, with one; threads where there is no GPU."""
-    spec = Cuda(workers=1, dashboard=False) if device == "gpu" else Local(dashboard=False)
+    spec = Cuda(workers=1, dashboard=False) if device == "gpu" and not stand_in else Local(dashboard=False)
     with open_cluster(spec, device) as opened:
         yield opened
 
@@ -94,6 +95,12 @@ def test_a_query__ran_on_the_gpu(device: Backend) -> None:
     assert collect(rows.select(pl.col("x").sum()), device).item() == 499_999_500_000.0
 
 
+@pytest.mark.parametrize(("module", "fails"), [("cupy.linalg", False), ("pipeline.kernels.linkage", True), ("tests.gpu.test_tables", True)])
+def test_a_warning__fails_a_test_where_a_line_of_ours_is_what_it_is_about(module: str, fails: bool) -> None:
+    with warnings.catch_warnings(record=True) if not fails else pytest.raises(DeprecationWarning, match="old"):
+        warnings.warn_explicit("old", DeprecationWarning, "module.py", 1, module)
+
+
 def on_worker() -> dict[str, Any]:
     """What a worker says of itself."""
     import os
@@ -106,10 +113,11 @@ def on_worker() -> dict[str, Any]:
     return found
 
 
-def test_the_worker__has_one_gpu_and_its_own_allocator(cluster: Cluster, device: Backend) -> None:
-    assert (cluster.workers, cluster.kind) == (1, "cuda" if device == "gpu" else "local")
+def test_the_worker__has_one_gpu_and_its_own_allocator(cluster: Cluster, device: Backend, stand_in: bool) -> None:
+    on_gpu = device == "gpu" and not stand_in
+    assert (cluster.workers, cluster.kind) == (1, "cuda" if on_gpu else "local")
     (found,) = cluster.client.run(on_worker).values()
-    if device == "gpu":
+    if on_gpu:
         assert cluster.threads == 1
         assert len(found["gpus"]) >= 1
         assert found["memory"] == "CudaAsyncMemoryResource"
