@@ -108,11 +108,12 @@ def call_counts(packed: Array, n_samples: int, among: Array | None = None) -> Ar
         people = to_host(among)
         mask, counted = pack(MISSING * people[None].astype(np.uint8))[0], int(people.sum())
     if xp is not np:
-        on_device.variant_counts(blocks_for(len(packed), on_device.VARIANTS), xp.ascontiguousarray(packed), xp.asarray(mask), counts)
-    else:
-        from pipeline.kernels.compiled.counts import variant_counts
+        blocks = blocks_for(len(packed), on_device.VARIANTS)
+        on_device.variant_counts(blocks, xp.ascontiguousarray(packed), xp.asarray(mask), counted, counts)
+        return counts
+    from pipeline.kernels.compiled.counts import variant_counts
 
-        variant_counts(flat_calls(packed & mask if len(mask) else packed, n_samples), packed.shape[1], counts)
+    variant_counts(flat_calls(packed & mask if len(mask) else packed, n_samples), packed.shape[1], counts)
     counts[:, 0] = counted - counts[:, 1] - counts[:, 2] - counts[:, 3]
     return counts
 
@@ -122,12 +123,12 @@ def sample_counts(packed: Array, n_samples: int) -> Array:
     xp = array_module(packed)
     _check_width(packed, n_samples)
     counts = xp.zeros((4 * packed.shape[1], 4), xp.int64)
-    if xp is np:
-        from pipeline.kernels.compiled import counts as compiled
-
-        compiled.sample_counts(flat_calls(packed, n_samples), packed.shape[1], counts)
-    else:
+    if xp is not np:
         on_device.sample_counts(on_device.chunked(packed), xp.ascontiguousarray(packed), counts)
+        return counts[:n_samples]
+    from pipeline.kernels.compiled import counts as compiled
+
+    compiled.sample_counts(flat_calls(packed, n_samples), packed.shape[1], counts)
     counts = counts[:n_samples]
     counts[:, 0] = len(packed) - counts[:, 1] - counts[:, 2] - counts[:, 3]
     return counts

@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], type[Exception] | tuple[type
     "another sort than the stable one": (lambda cupy, a: cupy.argsort(a, kind="quicksort"), (TypeError, ValueError), "kind"),
     "objects": (lambda cupy, _: cupy.asarray(["x"]), ValueError, "Unsupported dtype"),
     "a kernel of ours on a host array": (
-        lambda cupy, _: variant_counts(1, np.zeros((1, 1), np.uint8), cupy.zeros(0, np.uint8), cupy.zeros((1, 4), np.int64)),
+        lambda cupy, _: variant_counts(1, np.zeros((1, 1), np.uint8), cupy.zeros(0, np.uint8), 1, cupy.zeros((1, 4), np.int64)),
         TypeError,
         "does not lie on the device",
     ),
@@ -111,7 +111,7 @@ def test_a_factorization_that_fails__does_not_raise(cupy: Any) -> None:
         (lambda cupy, a: cupy.nonzero(a), 4, 1),
         (lambda _, a: float(a[0, 0]), 0, 1),
         (lambda cupy, a: cupy.concatenate([a, a, a]), 3, 0),
-        (lambda cupy, _: variant_counts(2, cupy.zeros((2, 5), np.uint8), cupy.zeros(0, np.uint8), cupy.zeros((2, 4), np.int64)), 4, 0),
+        (lambda cupy, _: variant_counts(2, cupy.zeros((2, 5), np.uint8), cupy.zeros(0, np.uint8), 1, cupy.zeros((2, 4), np.int64)), 4, 0),
     ],
     ids=["operator", "two", "views", "mask", "masked write", "nonzero", "number", "join", "kernel"],
 )

@@ -52,15 +52,15 @@ def test_every_kernel__is_run_in_the_simulator() -> None:
 )
 def test_an_array_of_another_kind__is_refused_before_the_launch(packed: np.ndarray, said: str) -> None:
     with pytest.raises(TypeError, match=said):
-        variant_counts(3, packed, ALL, np.zeros((3, 4), np.int64))
+        variant_counts(3, packed, ALL, 8, np.zeros((3, 4), np.int64))
 
 
 def test_a_launch__passes_arrays_in_order_and_none_for_no_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     launched = []
     monkeypatch.setattr(seam, "launch", lambda kernel, grid, arguments: launched.append((kernel.name, grid, len(arguments))))
-    variant_counts(0, np.zeros((0, 2), np.uint8), ALL, np.zeros((0, 4), np.int64))
-    variant_counts(3, np.zeros((3, 2), np.uint8), ALL, np.zeros((3, 4), np.int64))
-    assert launched == [("count_variants", (3,), 3)]
+    variant_counts(0, np.zeros((0, 2), np.uint8), ALL, 8, np.zeros((0, 4), np.int64))
+    variant_counts(3, np.zeros((3, 2), np.uint8), ALL, 8, np.zeros((3, 4), np.int64))
+    assert launched == [("count_variants", (3,), 4)]
 
 
 def test_types__that_no_kernel_takes_are_refused() -> None:

@@ -28,8 +28,8 @@ def test_variant_counts__of_odd_widths_and_missing_calls(people: int, some: bool
     packed = calls(VARIANTS + 1, people)
     mask = pack(3 * np.random.default_rng(1).integers(0, 2, (1, people), np.uint8))[0] if some else ALL
     found, expected = np.zeros((2, len(packed), 4), np.int64)
-    simulated(variant_counts, blocks_for(len(packed), VARIANTS), packed, mask, found)
-    variant_counts.plain(packed, mask, expected)
+    simulated(variant_counts, blocks_for(len(packed), VARIANTS), packed, mask, people, found)
+    variant_counts.plain(packed, mask, people, expected)
     np.testing.assert_array_equal(found, expected)
 
 

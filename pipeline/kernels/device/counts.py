@@ -18,7 +18,7 @@ CHUNK = 255
 """Variants that a thread of `sample_counts` counts: what a byte holds."""
 
 
-def count_variants(packed: Any, mask: Any, counts: Any) -> None:
+def count_variants(packed: Any, mask: Any, counted: int, counts: Any) -> None:
     """Of each byte's four calls 32 threads take every 32nd; four bytes make a word, whose bits are counted at once."""
     sums = cuda.shared.array((8, 3), np.int32)
     lane, place = cuda.threadIdx.x % 32, cuda.threadIdx.x // 32
@@ -45,21 +45,21 @@ def count_variants(packed: Any, mask: Any, counts: Any) -> None:
     cuda.atomic.add(sums, (place, 1), high - both)
     cuda.atomic.add(sums, (place, 2), both)
     cuda.syncthreads()
-    if lane < 3 and variant < packed.shape[0]:
-        counts[variant, 1 + lane] = sums[place, lane]
+    if lane < 4 and variant < packed.shape[0]:
+        counts[variant, lane] = sums[place, lane - 1] if lane else counted - sums[place, 0] - sums[place, 1] - sums[place, 2]
 
 
-def _count_variants(packed: Any, mask: Any, counts: Any) -> None:
-    counted = packed & mask if len(mask) else packed
-    first, second = counted & 0x55, counted >> 1 & 0x55
+def _count_variants(packed: Any, mask: Any, counted: int, counts: Any) -> None:
+    chosen = packed & mask if len(mask) else packed
+    first, second = chosen & 0x55, chosen >> 1 & 0x55
     low, high, both = (np.bitwise_count(bits).sum(axis=1, dtype=np.int64) for bits in (first, second, first & second))
-    counts[:, 1], counts[:, 2], counts[:, 3] = low - both, high - both, both
+    counts[:] = np.stack([counted - low - high + both, low - both, high - both, both], axis=1)
 
 
-variant_counts = DeviceKernel(count_variants, "uint8[:,::1] uint8[::1] int64[:,::1]", _count_variants, 32 * VARIANTS)
-"""Write the heterozygous, homozygous ALT and missing samples of each variant into columns 1 to 3 of `counts: int64[v, 4]`.
+variant_counts = DeviceKernel(count_variants, "uint8[:,::1] uint8[::1] int64 int64[:,::1]", _count_variants, 32 * VARIANTS)
+"""Write the homozygous REF, heterozygous, homozygous ALT and missing samples of each variant into `counts: int64[v, 4]`.
 
-`mask: uint8[width]` has both bits of the samples that are counted, or is empty where all are; one block for every 8 variants.
+`mask: uint8[width]` has both bits of the `counted` samples, or is empty where all are counted; one block for every 8 variants.
 """
 
 
@@ -84,20 +84,23 @@ def count_samples(packed: Any, counts: Any) -> None:
     for field in range(4):
         shift = np.uint32(8 * field)
         missing = np.int64(both >> shift & np.uint32(0xFF))
-        cuda.atomic.add(counts, (4 * byte + field, 1), np.int64(low >> shift & np.uint32(0xFF)) - missing)
-        cuda.atomic.add(counts, (4 * byte + field, 2), np.int64(high >> shift & np.uint32(0xFF)) - missing)
+        one = np.int64(low >> shift & np.uint32(0xFF)) - missing
+        two = np.int64(high >> shift & np.uint32(0xFF)) - missing
+        cuda.atomic.add(counts, (4 * byte + field, 0), min(255, packed.shape[0] - begin) - one - two - missing)
+        cuda.atomic.add(counts, (4 * byte + field, 1), one)
+        cuda.atomic.add(counts, (4 * byte + field, 2), two)
         cuda.atomic.add(counts, (4 * byte + field, 3), missing)
 
 
 def _count_samples(packed: Any, counts: Any) -> None:
     for field in range(4):
         codes = packed >> np.uint8(2 * field) & 3
-        for code in (1, 2, 3):
+        for code in range(4):
             counts[field::4, code] += (codes == code).sum(axis=0)
 
 
 sample_counts = DeviceKernel(count_samples, "uint8[:,::1] int64[:,::1]", _count_samples, 128)
-"""Add the heterozygous, homozygous ALT and missing variants of each sample to columns 1 to 3 of `counts: int64[4 * width, 4]`.
+"""Add the homozygous REF, heterozygous, homozygous ALT and missing variants of each sample to `counts: int64[4 * width, 4]`.
 
 Blocks: 128 bytes wide, 255 variants high.
 """
