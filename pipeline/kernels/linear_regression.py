@@ -82,7 +82,11 @@ def associate(block: GenotypeBlock, design: Design, missing: Missing = "complete
     design = design.beside(block.array)
     if block.compiled:
         return _associate_compiled(block, design, missing)
-    return associate_plain(block, design, missing)
+    if block.xp is np:
+        return associate_plain(block, design, missing)
+    from pipeline.kernels.device.linear import associate_on_device
+
+    return associate_on_device(block, design, missing)
 
 
 def _associate_compiled(block: GenotypeBlock, design: Design, missing: Missing) -> Association:
@@ -105,12 +109,11 @@ def _associate_compiled(block: GenotypeBlock, design: Design, missing: Missing) 
 
 
 def associate_plain(block: GenotypeBlock, design: Design, missing: Missing = "complete_case") -> Association:
-    """What `associate` gives, by array operations alone: on a GPU, for dosages, and as the compiled kernel's oracle."""
+    """What `associate` gives, by array operations alone: for dosages, and as the oracle of the compiled and the GPU's kernels."""
     xp = block.xp
     found = Association.empty(len(block), design.residuals.shape[1], xp)
     # Eight bytes a sample, and a few temporaries of that size.
-    limit = BLOCK_BYTES // 4 if xp is np else BLOCK_BYTES
-    for rows in variant_blocks(len(block), 32 * -(-block.n_samples // 4), limit):
+    for rows in variant_blocks(len(block), 32 * -(-block.n_samples // 4), BLOCK_BYTES // 4):
         products = block_products(block.part(rows), design, complete_case=missing == "complete_case", regular_above=COLLINEAR_BELOW)
         values = _finish(products, design, missing)
         for field in fields(Association):
