@@ -81,9 +81,19 @@ def summed(value: float, room: Any) -> float:
             room[thread] += room[thread + half]
         cuda.syncthreads()
         half //= 2
-    total = room[0]
+    total: float = room[0]
     cuda.syncthreads()
     return total
+
+
+def largest(value: float, room: Any) -> float:
+    """The largest of all threads' values, which are not below 0; every thread has it."""
+    room[cuda.threadIdx.x] = value
+    cuda.syncthreads()
+    for other in range(cuda.blockDim.x):
+        value = max(value, room[other])
+    cuda.syncthreads()
+    return value
 
 
 def centre_dosages(dosages: Any, mask: Any, one: float, two: float, dense: Any, calls: Any, moments: Any) -> None:
@@ -104,13 +114,7 @@ def centre_dosages(dosages: Any, mask: Any, one: float, two: float, dense: Any, 
                 else:
                     made |= 3 << 2 * field
         calls[variant, byte] = made
-    called, alt, total = summed(called, room), summed(alt, room), summed(total, room)
-    # The largest is asked for where only its size matters: the sum of all threads' largest would not do.
-    room[thread] = size
-    cuda.syncthreads()
-    for other in range(threads):
-        size = max(size, room[other])
-    cuda.syncthreads()
+    called, alt, total, size = summed(called, room), summed(alt, room), summed(total, room), largest(size, room)
     mean, squares = total / max(called, 1.0), 0.0
     for sample in range(thread, samples, threads):
         dosage, left = np.float64(dosages[variant, sample]), 0.0
@@ -147,7 +151,7 @@ dosages_centred = DeviceKernel(
     "float32[:,::1] uint8[::1] float64 float64 float64[:,::1] uint8[:,::1] float64[:,::1]",
     _centre_dosages,
     THREADS,
-    (coded, summed),
+    (coded, summed, largest),
 )
 """Write the centred dosages of the samples of a packed mask, where theirs are missing, and the moments; a block for each variant."""
 

@@ -1,8 +1,8 @@
 """What intercept and covariates leave of genotypes and traits, for many variants at once, each on its own called samples.
 
 Notation is that of linear_regression.py: a variant's missing samples M make A = I - sum over M of l r' of its k columns, L L' = A its
-Cholesky factor, and c = -sum over M of l r for each trait. A block keeps [A; b'; c'] in rows of k numbers, of which the rows of L, L^-1 b and
-L^-1 c are made in place.
+Cholesky factor, and c = -sum over M of l r for each trait. A block keeps A, b' and c' in rows of k numbers; in their place it makes those of
+L, L^-1 b and L^-1 c.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def explain_variants(
 
 def _explain_variants(
     calls: Any, mask: Any, left: Any, right: Any, product: Any, totals: Any,
-    squares: Any, columns: int, relative: int, traits: int, systems: Any, own: Any, crossed: Any,
+    squares: Any, columns: int, relative: int, _traits: int, _systems: Any, own: Any, crossed: Any,
 ) -> None:  # fmt: skip
     fields = np.array([0, 2, 4, 6], np.uint8)
     missing = ((calls & mask)[:, :, None] >> fields & 3).reshape(len(calls), -1) == 3

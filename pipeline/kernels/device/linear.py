@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.backend.launch import DeviceKernel, blocks_for
 from pipeline.backend.memory import block_bytes
 from pipeline.kernels.design import Design
-from pipeline.kernels.device.centred import centred
+from pipeline.kernels.device.centred import FREQUENCY, SQUARES, centred
 from pipeline.kernels.device.explained import explained
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, variant_blocks
@@ -32,6 +32,20 @@ if TYPE_CHECKING:
     from numba import cuda
 
 
+def reason_of(moments: tuple[float, float, float], own: tuple[float, float], flat: bool, df: int) -> int:
+    """Why there is no estimate: of called, g'g and its rounding, of what covariates leave of it and the least pivot."""
+    called, squares, rounding = moments
+    if df < 1 or called == 0:
+        return TOO_FEW
+    if squares <= rounding:
+        return MONOMORPHIC
+    if not own[1] > COLLINEAR_BELOW:
+        return COVARIATES
+    if own[0] <= COLLINEAR_BELOW * squares:
+        return COLLINEAR
+    return FLAT if flat else FINE
+
+
 def estimate_linear(
     moments: Any, own: Any, crossed: Any, totals: Any, columns: int, used: int, estimates: Any, samples: Any, reasons: Any
 ) -> None:
@@ -41,30 +55,20 @@ def estimate_linear(
     if place >= moments.shape[1] * traits:
         return
     variant, trait = place // traits, place % traits
-    called, squares, left = int(moments[0, variant]), moments[2, variant], crossed[1, variant, trait]
-    n = used if used else called
+    left = crossed[1, variant, trait]
+    n = used if used else int(moments[0, variant])
     df = n - columns - 1
-    reason = FINE
-    if df < 1 or called == 0:
-        reason = TOO_FEW
-    elif squares <= moments[3, variant]:
-        reason = MONOMORPHIC
-    elif not own[1, variant] > COLLINEAR_BELOW:
-        reason = COVARIATES
-    elif own[0, variant] <= COLLINEAR_BELOW * squares:
-        reason = COLLINEAR
-    elif left <= 64.0 * ROUNDING * totals[trait]:
-        reason = FLAT
-    beta = error = statistic = np.nan
+    flat = left <= 64.0 * ROUNDING * totals[trait]
+    numbers = moments[0, variant], moments[2, variant], moments[3, variant]
+    reason = reason_of(numbers, (own[0, variant], own[1, variant]), flat, df)
+    beta = error = np.nan
     if reason == FINE:
         beta = crossed[0, variant, trait] / own[0, variant]
         # What rounding leaves of a perfect fit is no residual: it stays at the size of the rounding, and t finite.
-        rest = max(left - beta * crossed[0, variant, trait], ROUNDING * left)
-        error = math.sqrt(rest / df / own[0, variant])
-        statistic = beta / error
+        error = math.sqrt(max(left - beta * crossed[0, variant, trait], ROUNDING * left) / df / own[0, variant])
     estimates[0, variant, trait] = beta
     estimates[1, variant, trait] = error
-    estimates[2, variant, trait] = statistic
+    estimates[2, variant, trait] = beta / error
     reasons[variant, trait] = reason
     if trait == 0:
         samples[0, variant] = n
@@ -96,6 +100,7 @@ estimates = DeviceKernel(
     "float64[:,::1] float64[:,::1] float64[:,:,::1] float64[::1] int64 int64 float64[:,:,::1] int64[:,::1] uint8[:,::1]",
     _estimate_linear,
     128,
+    (reason_of,),
 )
 """Write beta, standard error and t, `float64[3, v, t]`, n and degrees of freedom, `int64[2, v]`, and reasons, `uint8[v, t]`.
 
@@ -125,10 +130,10 @@ def _block(block: GenotypeBlock, design: Design, shared: tuple[Any, Any], missin
     genotypes = centred(block, design.mask, design.used)
     leave = design.mask if missing == "complete_case" else xp.zeros_like(design.mask)
     product = genotypes.dense @ values[:-1]
-    left = explained((genotypes.calls, genotypes.moments[2]), leave, (values, values), product, totals, relative=False)
+    left = explained((genotypes.calls, genotypes.moments[SQUARES]), leave, (values, values), product, totals, relative=False)
     numbers, reasons = xp.empty((3, len(block), traits)), xp.empty((len(block), traits), xp.uint8)
     samples = xp.empty((2, len(block)), xp.int64)
     used = 0 if missing == "complete_case" else design.used
     arguments = genotypes.moments, left.own, left.crossed, totals, design.columns, used, numbers, samples, reasons
     estimates(blocks_for(reasons.size, estimates.threads), *arguments)
-    return Association(*numbers, *samples, genotypes.moments[1], reasons)
+    return Association(numbers[0], numbers[1], numbers[2], samples[0], samples[1], genotypes.moments[FREQUENCY], reasons)
