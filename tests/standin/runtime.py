@@ -98,5 +98,6 @@ def cuda() -> SimpleNamespace:
         Device=Device,
         runtime=runtime,
         get_current_stream=lambda: stream,
+        set_allocator=lambda _allocator=None: None,
         get_elapsed_time=lambda start, end: 1000 * (end.at - start.at),
     )
