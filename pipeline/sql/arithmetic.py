@@ -10,11 +10,14 @@ from collections.abc import Sequence
 import polars as pl
 
 from pipeline.errors import ExpressionError
-from pipeline.sql.tree import Node, call, cast, divisor, integer, operator, shown, signs
-from pipeline.sql.whole import Whole, failing, limits, number
+from pipeline.sql.checks import loose, plain, tight, unmarked
+from pipeline.sql.tree import NULL, Node, call, cast, divisor, integer, literal, operator, shown, signs, where_else
+from pipeline.sql.whole import Whole, limits, number, outgrown
 
 DIGITS = 38
 LEAST = -(2**63)
+SLASHES = {"TrueDivide", "RustDivide"}
+FAINT = 1e29  # what is added to a finite float, of 32 bits too, and cannot make it infinite
 
 
 def written(node: Node) -> int | None:
@@ -65,19 +68,13 @@ class Arithmetic:
     def operator(self, left: Node, op: str, right: Node, dtypes: tuple[pl.DataType, pl.DataType]) -> Node:
         """The operator between numbers of these types, as it shall run; raises ExpressionError where no type holds both."""
         decimal = any(dtype.is_decimal() for dtype in dtypes)
-        if op in {"TrueDivide", "RustDivide"}:
-            left, right = (
-                cast(node, "Float64", "NonStrict") if dtype.is_decimal() else integer(node) for node, dtype in _pairs(left, right, dtypes)
-            )
-            return operator(left, op, divisor(right))
+        if op in SLASHES:
+            return _floats(left, op, right, dtypes)
         if decimal and all(dtype.is_decimal() or dtype.is_integer() for dtype in dtypes):
             return self._decimals(left, op, right, dtypes)
         if all(dtype.is_integer() for dtype in dtypes):
             return self._integers(left, op, right, dtypes)
-        left, right = (
-            cast(node, "Float64", "NonStrict") if dtype.is_decimal() else integer(node) for node, dtype in _pairs(left, right, dtypes)
-        )
-        return operator(left, op, divisor(right) if op in {"FloorDivide", "Modulus"} else right)
+        return _floats(left, op, right, dtypes)
 
     def absolute(self, node: Node, dtype: pl.DataType) -> Node:
         """The number without its sign; the least of Int64 has none and fails."""
@@ -87,7 +84,7 @@ class Arithmetic:
         answer = call("Abs", whole.node("Abs"))
         if whole.least > LEAST:
             return answer
-        return failing(operator(whole.wrapped, "Eq", number(LEAST, "Int64")), answer, "the result of `abs`", "Int64")
+        return outgrown(answer, operator(whole.wrapped, "Eq", number(LEAST, "Int64")), "abs", "Int64")
 
     def _integers(self, left: Node, op: str, right: Node, dtypes: tuple[pl.DataType, pl.DataType]) -> Node:
         if op == "Minus" and written(left) == 0 and written(right) == -LEAST:
@@ -102,7 +99,7 @@ class Arithmetic:
         answer = operator(one.node(op), op, divisor(by))
         if op == "FloorDivide" and one.least == LEAST and two.least <= -1 <= two.most:
             alone = operator(operator(one.wrapped, "Eq", number(LEAST, dtype)), "And", operator(by, "Eq", number(-1, dtype)))
-            return failing(alone, answer, "the result of `//`", dtype)
+            return outgrown(answer, alone, op, dtype)
         return answer
 
     def _decimals(self, left: Node, op: str, right: Node, dtypes: tuple[pl.DataType, pl.DataType]) -> Node:
@@ -118,7 +115,9 @@ class Arithmetic:
             scale = max(scales)
             needed = max(count - own for count, own in zip(digits, scales, strict=True)) + scale + 1
         to = {"Decimal": [DIGITS, scale]}
-        answer = operator(cast(left, to), op, cast(right, to))
+        answer = operator(cast(left, to, "NonStrict"), op, cast(right, to, "NonStrict"))
+        if needed > DIGITS:
+            answer = _within_digits(left, op, right, scale)
         self._digits[id(answer)] = (answer, min(needed, DIGITS))
         return answer
 
@@ -143,6 +142,51 @@ class Arithmetic:
     def _remembered(self, node: Node, whole: Whole) -> Node:
         self._wholes[id(node)] = (node, whole)
         return node
+
+
+def _within_digits(left: Node, op: str, right: Node, scale: int) -> Node:
+    """A sum or difference of decimals, and an error in the run where it, or a side at its scale, has more than 38 digits."""
+    sides = [cast(plain(side), "Float64", "NonStrict") for side in (left, right)]
+    most = literal(float(10 ** (DIGITS - scale)) * (1 - 1e-15))
+    one, two, three = (operator(call("Abs", about), "GtEq", most) for about in (*sides, operator(sides[0], op, sides[1])))
+    outgrows = operator(operator(one, "Or", two), "Or", three)
+    to = {"Decimal": [DIGITS, scale]}
+    answer = operator(cast(where_else(outgrows, NULL, left), to, "NonStrict"), op, cast(right, to, "NonStrict"))
+    return outgrown(answer, outgrows, op, f"{DIGITS} digits")
+
+
+def _floats(left: Node, op: str, right: Node, dtypes: tuple[pl.DataType, pl.DataType]) -> Node:
+    """An operator in floats (of dates and intervals too): what may be infinite is marked so."""
+    outgrows = any(dtype.is_float() for dtype in dtypes) and _may_outgrow(left, op, right)
+    one, two = (cast(node, "Float64", "NonStrict") if dtype.is_decimal() else integer(node) for node, dtype in _pairs(left, right, dtypes))
+    if op in SLASHES:
+        one, two = unmarked(one), divisor(tight(two))
+    elif op in {"FloorDivide", "Modulus"}:
+        one, two = tight(one), divisor(tight(two))
+    answer = operator(unmarked(one), op, unmarked(two))
+    return loose(answer) if outgrows else answer
+
+
+def _may_outgrow(left: Node, op: str, right: Node) -> bool:
+    """Whether an operator of finite floats can give an infinity: not where a number that stands there forbids it."""
+    sizes = [abs(size) if (size := _size(node)) is not None else None for node in (left, right)]
+    if "Loose" in left or "Loose" in right:
+        return op in {"Plus", "Minus", "Multiply", *SLASHES}
+    match op:
+        case "Plus" | "Minus":
+            return not any(size is not None and size < FAINT for size in sizes)
+        case "Multiply":
+            return not any(size is not None and size <= 1 for size in sizes)
+        case "TrueDivide":
+            return sizes[1] is None or sizes[1] < 1
+    return False
+
+
+def _size(node: Node) -> float | None:
+    match node:
+        case {"Literal": {"Dyn": {"Float": float(value)}}} | {"Literal": {"Scalar": {"Float64": float(value)}}}:
+            return value
+    return written(node)
 
 
 def _pairs(left: Node, right: Node, dtypes: tuple[pl.DataType, pl.DataType]) -> list[tuple[Node, pl.DataType]]:

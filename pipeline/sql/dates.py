@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from pipeline.errors import ExpressionError
-from pipeline.sql.tree import Node, call, cast, literal, shown
+from pipeline.sql.tree import Node, call, cast, literal, operator, shown
 
 PARTS = re.compile("(Iso)?Year|Century|Millennium|Quarter|Month|Week(Day)?|(Ordinal)?Day|Hour|Minute|(Milli|Micro|Nano)?[Ss]econd")
 WITHIN_A_DAY = re.compile(r"\d(s|ms|us|ns)")  # hours and minutes come as seconds
@@ -54,7 +54,7 @@ def _named(node: Node) -> str:
 
 
 def for_cast(node: Node, old: pl.DataType, to: str) -> Node:
-    """What is cast: local clocks for dates and timestamps, microseconds for numbers; raises ExpressionError for what is no date."""
+    """What is cast: local clocks for dates and timestamps; raises ExpressionError for what is no date."""
     if to in {"Date", "Datetime"}:
         if not (old in {pl.Date, pl.String, pl.Null} or isinstance(old, pl.Datetime) or old.is_integer()):
             raise ExpressionError(
@@ -64,6 +64,12 @@ def for_cast(node: Node, old: pl.DataType, to: str) -> Node:
         return local(node, old)
     if to == "String" and old == pl.Date:
         return call({"TemporalExpr": {"ToString": "%Y-%m-%d"}}, node)  # cuDF has no such cast
-    if isinstance(old, pl.Datetime) and old.time_unit != "us" and to != "String":
-        return cast(node, {"Datetime": ["Microseconds", old.time_zone]})
     return node
+
+
+def epoch(node: Node, dtype: pl.DataType) -> Node:
+    """Seconds since 1970 in UTC, as floats."""
+    is_fine = isinstance(dtype, pl.Datetime) and dtype.time_unit == "ns"
+    unit, ticks = ("Nanoseconds", 1e9) if is_fine else ("Microseconds", 1e6)
+    moment = cast(node, {"Datetime": ["Microseconds", None]}) if dtype == pl.Date else node
+    return operator(cast(call({"TemporalExpr": {"TimeStamp": unit}}, moment), "Float64"), "TrueDivide", literal(ticks))

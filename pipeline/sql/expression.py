@@ -1,249 +1,83 @@
 """The SQL expressions of filter and derive: Polars' own parser, our checks, one meaning on CPU and GPU.
 
-Polars parses the text, which `sql.text` has read before. Its tree is checked node by node, and changed where Polars would answer
-otherwise than docs/expressions.md says: a division by zero, a logarithm of 0 and the like are null; lengths, date parts and whole
-numbers in arithmetic are Int64. Kinds of nodes that are not named here are refused: nothing that looks at other rows gets through,
-and nothing that a later Polars learns.
+Polars parses the text, which `sql.text` has read before; `sql.checker` checks its tree and changes it. Values that would be lost in silence
+(an overflow, a cast that does not fit) fail the run, and infinities are null: `sql.checks`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 
 import polars as pl
 
 from pipeline.errors import ExpressionError, near
-from pipeline.sql.arithmetic import Arithmetic, aligned
-from pipeline.sql.dates import PARTS, check_one_clock, check_whole_days, for_cast
-from pipeline.sql.kinds import TYPES, family
-from pipeline.sql.text import FUNCTIONS, OF_OTHER_ROWS, Function, checked_text
-from pipeline.sql.tree import (
-    SIGNS,
-    Node,
-    call,
-    cast,
-    divisor,
-    from_tree,
-    integer,
-    operator,
-    polars_errors,
-    shown,
-    simple,
-    strptime,
-    to_tree,
-    where,
-)
-from pipeline.sql.whole import number
+from pipeline.sql.checker import Checker
+from pipeline.sql.checks import Problem, lowered
+from pipeline.sql.kinds import family
+from pipeline.sql.text import FUNCTIONS, Function, checked_text
+from pipeline.sql.tree import from_tree, integer, polars_errors, to_tree
 
-__all__ = ["FUNCTIONS", "Function", "check_filter", "check_value", "finite", "parse"]
+__all__ = ["FUNCTIONS", "Function", "Value", "check_condition", "check_filter", "check_value", "finite", "value_of"]
 
-COMPARISONS = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="} | {
-    "EqValidity": "<=>",
-    "NotEqValidity": "is distinct from",
-}
-LOGIC = {"And": "and", "Or": "or", "Xor": "xor"}
-NUMERIC = {"Abs", "Sign", "Ceil", "Floor", "Round", "Truncate", "Exp", "Log", "Log1p", "Pow", "Trigonometry", "Atan2"}
-UNBOUNDED = {"Exp", "Log", "Log1p", "Sqrt", "Generic", "ArcSin", "ArcCos", "Cot"}
-ROWWISE: list[Node] = [{"Boolean": "IsNull"}, {"Boolean": "IsNotNull"}, {"ListExpr": {"Get": True}}]
-ONE_KIND = {"Coalesce", "MaxHorizontal", "MinHorizontal", "FillNull"}
+KEPT = 512  # expressions that a process remembers, with the columns that they were checked for
 
 
-def parse(text: str) -> pl.Expr:
-    """The expression of an SQL text, checked as far as that goes without a schema; raises ExpressionError.
+class Value(NamedTuple):
+    """An expression that was checked: what computes it, its type, and in which rows it met an infinity (None: in none)."""
 
-    Stages run what check_filter and check_value give: these know the types, refuse more, and tell text from numbers in a cast to date.
-    """
-    return from_tree(integer(_Checker(None).node(to_tree(checked_text(text)))))
+    expr: pl.Expr
+    dtype: pl.DataType
+    infinite: pl.Expr | None
 
 
 def check_filter(text: str, schema: pl.Schema) -> pl.Expr:
     """The expression of a condition on rows of that schema; raises ExpressionError where it is wrong or no condition."""
-    expr, dtype = check_value(text, schema)
-    if dtype != pl.Boolean:
-        raise ExpressionError(f"a filter needs a condition, true or false, and this is {dtype}: compare it with something, as in `x > 0`")
-    return expr
+    return check_condition(text, schema).expr
+
+
+def check_condition(text: str, schema: pl.Schema) -> Value:
+    """The same, with the rows in which it met an infinity."""
+    value = value_of(text, schema)
+    if value.dtype != pl.Boolean:
+        problem = f"a filter needs a condition, true or false, and this is {value.dtype}: compare it with something, as in `x > 0`"
+        raise ExpressionError(problem)
+    return value
 
 
 def check_value(text: str, schema: pl.Schema) -> tuple[pl.Expr, pl.DataType]:
-    """The expression of a value on rows of that schema, and its type; raises ExpressionError.
+    """The expression of a value on rows of that schema, and its type; raises ExpressionError."""
+    return value_of(text, schema)[:2]
 
-    A column made of it goes through `finite`: a sum or product of floats can still overflow to infinity.
-    """
+
+def value_of(text: str, schema: pl.Schema) -> Value:
+    """The same, with the rows in which it met an infinity; remembered, as every part of a table asks for it."""
+    return _value(text, tuple(schema.items()))
+
+
+@lru_cache(KEPT)
+def _value(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> Value:
+    schema = pl.Schema(columns)
     tree = to_tree(checked_text(text))
     missing = [name for name in from_tree(tree).meta.root_names() if name not in schema]
     if missing:
         raise ExpressionError(f"there is no column {missing[0]!r}.{near(missing[0], schema)}")
-    expr = from_tree(integer(_Checker(schema).node(tree)))
+    checked = integer(Checker(schema).node(tree))
+    expr, infinite = lowered(checked)
     one_row = pl.DataFrame({name: pl.Series([None], dtype=dtype) for name, dtype in schema.items()} or {"": [None]})
-    with polars_errors():
-        dtype = one_row.clear().lazy().select(value=expr).collect().schema["value"]
-        one_row.lazy().select(value=expr).collect()
+    try:
+        with polars_errors():
+            dtype = one_row.clear().lazy().select(value=expr).collect().schema["value"]
+            one_row.lazy().select(value=expr).collect()
+    except ExpressionError as error:
+        if problem := Problem.found(str(error.__cause__)):
+            raise ExpressionError(f"it fails in every row: {problem}") from None
+        raise
     if family(dtype) not in {"number", "text", "condition", "date", "duration"}:
         raise ExpressionError(f"its type is {dtype}, which no derived column can have: cast it to a number, text, boolean or date")
-    return expr, dtype
+    return Value(expr if "Counted" in checked else finite(expr, dtype), dtype, infinite)
 
 
 def finite(expr: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     """The expression with null for NaN and infinities, where its type is a float: null is the only missing value in a table."""
     return pl.when(expr.is_finite()).then(expr).otherwise(None) if dtype.is_float() else expr
-
-
-@dataclass(frozen=True)
-class _Checker:
-    """Checks the nodes of a tree from the leaves up and gives them back as they shall run; types only where there is a schema."""
-
-    schema: pl.Schema | None
-    arithmetic: Arithmetic = field(default_factory=Arithmetic)
-
-    def node(self, node: Node) -> Node:
-        """The node as it shall run; raises ExpressionError."""
-        match node:
-            case {"Column": _} | {"Literal": {"Dyn": _}}:
-                return node
-            case {"Literal": {"Scalar": scalar}} if "Binary" not in scalar:
-                return node
-            case {"Cast": {"expr": child, "dtype": {"Literal": dtype}, "options": options}}:
-                return self._cast(self.node(child), dtype, options)
-            case {"BinaryExpr": {"left": {"Cast": {"dtype": to}} as left, "op": "Plus", "right": {"Cast": {"dtype": also}} as right}} if (
-                to == also == {"Literal": "String"}  # this is how `||` comes
-            ):
-                return operator(self.node(left), "Plus", self.node(right))
-            case {"BinaryExpr": {"left": left, "op": op, "right": right}}:
-                return self._binary(self.node(left), op, self.node(right))
-            case {"Ternary": {"predicate": predicate, "truthy": yes, "falsy": no}}:
-                predicate, yes, no = self.node(predicate), integer(self.node(yes)), integer(self.node(no))
-                self._need("a condition", {"condition"}, predicate)
-                yes, no = self._one_kind("the values of case, if or nullif", yes, no)
-                return {"Ternary": {"predicate": predicate, "truthy": yes, "falsy": no}}
-            case {"Function": {"input": [child, {"Literal": {"Series": _}} as values], "function": {"Boolean": {"IsIn": _}} as function}}:
-                child = self.node(child)
-                check_one_clock((child, values), [*self._dtypes(child), *([pl.Date()] if self.schema is not None else [])], "`in`")
-                return call(function, child, values)
-            case {"Function": {"input": inputs, "function": function}}:
-                return self._function(function, [self.node(child) for child in inputs])
-            case {"Alias": _}:
-                raise ExpressionError(
-                    "a value has no name here: take away what follows it (`as ...`, or a word where an operator or comma is missing)"
-                )
-            case {"Agg": _} | {"Over": _} | "Len":
-                raise ExpressionError(f"it looks at other rows: {OF_OTHER_ROWS}")
-            case {"Selector": _}:
-                raise ExpressionError("it stands for many columns, and an expression is one value: name the column")
-        raise ExpressionError("lists, bytes, queries and the like are not supported in an expression: docs/expressions.md says what is")
-
-    def _dtype(self, node: Node) -> pl.DataType:
-        with polars_errors():
-            return pl.LazyFrame(schema=self.schema).select(value=from_tree(node)).collect_schema()["value"]
-
-    def _need(self, what: str, wanted: set[str], *nodes: Node) -> None:
-        """Refuse nodes of other families than those wanted."""
-        for node in nodes if self.schema is not None else ():
-            dtype = self._dtype(node)
-            if family(dtype) not in wanted:
-                raise ExpressionError(
-                    f"{what} is needed where {shown(node)} stands, which is {dtype}: compare or cast it, as in cast(x as double)"
-                )
-
-    def _dtypes(self, *nodes: Node) -> list[pl.DataType]:
-        """The nodes' types; none where there is no schema."""
-        return [self._dtype(node) for node in nodes] if self.schema is not None else []
-
-    def _one_kind(self, what: str, *nodes: Node) -> list[Node]:
-        """Refuse nodes of different families, null aside; beside UInt64 whole numbers become it."""
-        dtypes = self._dtypes(*nodes)
-        families = {family(dtype) for dtype in dtypes} - {"null"}
-        if len(families) > 1:
-            listed = " and ".join(f"{shown(node)} ({dtype})" for node, dtype in zip(nodes, dtypes, strict=True))
-            remedy = "write a date as date '2020-06-01'" if families == {"date", "text"} else "cast one of them, as in cast(x as double)"
-            raise ExpressionError(f"{what} must be of one kind, and are {listed}: {remedy}")
-        check_one_clock(nodes, dtypes, what)
-        return aligned(nodes, dtypes, what)
-
-    def _cast(self, child: Node, dtype: Node, options: str) -> Node:
-        name = dtype if isinstance(dtype, str) else next(iter(dtype))
-        if not TYPES.fullmatch(name):
-            raise ExpressionError(
-                f"a cast to {name} is not supported: cast to int, bigint, double, varchar, boolean, date, timestamp or decimal(p, s)"
-            )
-        match child, name:
-            case {"Literal": {"Scalar": {"String": digits}}}, "UInt64" if digits.isdecimal():
-                return number(int(digits), "UInt64")  # how the text of a number beyond Int64 comes
-            case {"BinaryExpr": {"op": "FloorDivide"}}, "Int64" if options == "NonStrict" and self._dtypes(child) == [pl.UInt64()]:
-                return child
-        is_text = "Literal" in child and "String" in child["Literal"].get("Scalar", {})
-        is_text = is_text or (self.schema is not None and family(self._dtype(child)) == "text")
-        if is_text and name in {"Date", "Datetime"}:
-            return strptime(child, dtype, {"format": None, "strict": options == "Strict"})
-        if is_text and name in {"Float32", "Float64"}:  # 'NaN' and 'inf' are numbers to Polars
-            answer = cast(child, dtype, options)
-            return where(call({"Boolean": "IsFinite"}, answer), answer)
-        child = for_cast(child, self._dtype(child), name) if self.schema is not None else child
-        return cast(child, dtype, options)
-
-    def _binary(self, left: Node, op: str, right: Node) -> Node:
-        if op in LOGIC:
-            self._need(f"a condition beside `{LOGIC[op]}`", {"condition", "null"}, left, right)
-        elif op in COMPARISONS:
-            left, right = self._one_kind(f"both sides of `{COMPARISONS[op]}`", left, right)
-        elif op in SIGNS:
-            self._need(f"a number beside `{SIGNS[op]}`", {"number", "date", "duration", "null"}, left, right)
-            if dtypes := self._dtypes(left, right):
-                check_one_clock((left, right), dtypes, f"`{SIGNS[op]}`")
-                check_whole_days((left, right), dtypes)
-                return self.arithmetic.operator(left, op, right, (dtypes[0], dtypes[1]))
-            left, right = integer(left), integer(right)
-            right = divisor(right) if op in {"TrueDivide", "FloorDivide", "Modulus"} else right
-        else:
-            raise ExpressionError(f"the operator {op} is not supported")
-        return operator(left, op, right)
-
-    def _function(self, function: Node, inputs: list[Node]) -> Node:
-        group, detail = (function, function) if isinstance(function, str) else next(iter(function.items()))
-        if group in NUMERIC:
-            return self._numeric(function, detail, inputs)
-        if group in ONE_KIND:
-            inputs = [integer(node) for node in inputs]
-            inputs = self._one_kind("the values of coalesce, ifnull, greatest or least", *inputs)
-            return call(function, *inputs)
-        if group == "StringExpr":
-            return self._text(detail, inputs)
-        if group == "TemporalExpr":
-            return self._temporal(function, detail, inputs)
-        if group == "Boolean" and detail == "Not":
-            match inputs:
-                case [{"Cast": {"expr": child, "dtype": {"Literal": "Boolean"}}}]:
-                    self._need("a condition after `not`", {"condition", "null"}, child)
-        elif function not in ROWWISE and group != "Clip":  # substr of a column's numbers clips them
-            raise ExpressionError(f"{detail if isinstance(detail, str) else group} is not supported: docs/expressions.md says what is")
-        return call(function, *inputs)
-
-    def _numeric(self, function: Node, detail: Node, inputs: list[Node]) -> Node:
-        """Null where the answer is no finite number: a logarithm of 0, a root of -1."""
-        self._need("a number", {"number", "null"}, *inputs)
-        if function == "Abs" and (dtypes := self._dtypes(*inputs)):
-            return self.arithmetic.absolute(inputs[0], dtypes[0])
-        if detail == "Generic":
-            inputs = [cast(inputs[0], "Float64"), *inputs[1:]]
-        answer = call(function, *inputs)
-        return where(call({"Boolean": "IsFinite"}, answer), answer) if str(detail) in UNBOUNDED else answer
-
-    def _text(self, detail: Node, inputs: list[Node]) -> Node:
-        match detail:
-            case {"ConcatHorizontal": _}:
-                return call({"StringExpr": detail}, *inputs)
-            case {"Strptime": [{"Literal": dtype}, options]}:
-                self._need("a text", {"text", "null"}, inputs[0])
-                return strptime(inputs[0], dtype, options)
-        self._need("a text", {"text", "null"}, inputs[0])
-        answer = simple(detail, inputs)
-        return cast(answer, "Int64") if detail in ("LenChars", "LenBytes") or "Find" in detail else answer
-
-    def _temporal(self, function: Node, detail: Node, inputs: list[Node]) -> Node:
-        self._need("a date or timestamp", {"date", "null"}, inputs[0])
-        if detail == "OffsetBy":
-            check_whole_days(inputs, self._dtypes(*inputs))
-        if isinstance(detail, str) and PARTS.fullmatch(detail):
-            return self.arithmetic.small(cast(call(function, *inputs), "Int64"))
-        if detail == "OffsetBy" or "ToString" in detail or "TimeStamp" in detail:
-            return call(function, *inputs)
-        raise ExpressionError(f"the part {detail} of a date is not supported: docs/expressions.md says what is")

@@ -25,6 +25,8 @@ TOO_DEEP = (
 )
 
 NULL: Node = {"Literal": {"Scalar": {"Null": "Null"}}}
+TRUE: Node = {"Literal": {"Scalar": {"Boolean": True}}}
+FALSE: Node = {"Literal": {"Scalar": {"Boolean": False}}}
 SIGNS = {"Plus": "+", "Minus": "-", "Multiply": "*", "TrueDivide": "/", "FloorDivide": "//", "Modulus": "%", "RustDivide": "/"}
 
 
@@ -96,9 +98,14 @@ def operator(left: Node, op: str, right: Node) -> Node:
 
 def where(condition: Node, value: Node) -> Node:
     """`value` where the condition holds, else null; both hold the same part twice, so its size is bounded."""
+    guarded_size(value)
+    return where_else(condition, value, NULL)
+
+
+def guarded_size(value: Node) -> None:
+    """Raise ExpressionError where a part is too large to be repeated in a guard."""
     if len(json.dumps(value)) > MAX_GUARDED:
         raise ExpressionError(TOO_DEEP)
-    return where_else(condition, value, NULL)
 
 
 def where_else(condition: Node, value: Node, other: Node) -> Node:

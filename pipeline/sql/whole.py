@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from pipeline.sql.tree import Node, call, cast, literal, operator, signs, where_else
+from pipeline.sql.checks import checked
+from pipeline.sql.tree import Node, call, cast, literal, operator, signs
 
 FAR = 2**100  # floats of such numbers are less than 2**62 off
 APART = 2.0**62
-OVERFLOW = "overflow: "  # how the text of the error begins, for those who find it in Polars' own
+ROUNDED = "Cast to double first, as in cast(x as double), where a rounded number will do."
 
 
 @dataclass(frozen=True)
@@ -63,17 +64,16 @@ class Whole:
         any_of = tests[0]
         for test in tests[1:]:
             any_of = operator(any_of, "Or", test)
-        return failing(any_of, self.wrapped, f"the result of `{signs(op)}`", self.dtype)
+        return outgrown(self.wrapped, any_of, op, self.dtype)
 
     def _wraps(self) -> Node:
         apart = call("Abs", operator(cast(self.wrapped, "Float64", "NonStrict"), "Minus", self.about))
         return operator(apart, "Gt", literal(APART))
 
 
-def failing(condition: Node, value: Node, what: str, dtype: str) -> Node:
-    """The integers, and an error in the run where the condition holds: a strict cast of a text that is no number, on a GPU too."""
-    text = f"{OVERFLOW}{what} is beyond {dtype}. Cast to double first, as in cast(x as double), where a rounded number will do."
-    return operator(value, "Plus", cast(where_else(condition, literal(text), literal("0")), dtype))
+def outgrown(value: Node, test: Node, op: str, what: str) -> Node:
+    """The value, and an error in the run where the test says that the operator's result is beyond `what`."""
+    return checked(value, test, f"the result of `{signs(op)}` is beyond {what}", ROUNDED)
 
 
 def number(value: int, dtype: str) -> Node:

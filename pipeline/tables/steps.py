@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -13,7 +12,7 @@ from pipeline.backend.arrays import to_device
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect, read_by_polars
 from pipeline.errors import DataError, PipelineError, RunError
-from pipeline.sql.whole import OVERFLOW
+from pipeline.tables.failures import at_row, is_of_a_check, problem_of
 from pipeline.tables.part import ROW, Part, added_counts, concat_parts
 
 
@@ -132,7 +131,7 @@ class Lazy:
 def evaluate(step: Step, backend: Backend, *arguments: Any) -> Part:
     """Run a tree in this task; `arguments` fill its slots.
 
-    Raises RunError, naming the stage, for what Polars or cuDF refuse while running; DataError for integers that outgrow their type.
+    Raises RunError, naming the stage, for what Polars or cuDF refuse while running; DataError, with its row, where a check fails.
     """
     return _part(fill(step, arguments), backend)
 
@@ -158,10 +157,33 @@ def _collected(made: Part | Lazy, step: Step, backend: Backend) -> Part:
     try:
         frame = collect(made.query, backend)
     except (pl.exceptions.PolarsError, OSError) as error:
-        if overflow := re.search(rf'"({OVERFLOW}[^"]*)"', str(error)):
-            raise DataError(overflow[1], stage=step.stage) from error
+        if is_of_a_check(error) and (failed := _failed_check(step)):
+            raise failed from error
         raise RunError(_explained(step, error), stage=step.stage) from error
     return Part(frame, made.arrays, made.counts).with_frame(frame)
+
+
+def _failed_check(step: Step) -> DataError | None:
+    """The error of the first step, from the sources on, that fails by a check; None where none does."""
+    if step.kind == "part":
+        return None
+    for child in step.inputs:
+        if failed := _failed_check(child):
+            return failed
+    if step.kind != "frame":
+        return None
+    first, *others = step.inputs
+    given = [lazy_of(other, "cpu").query for other in others]
+
+    def run(rows: pl.LazyFrame) -> pl.DataFrame:
+        """The step on some of its rows."""
+        return collect(_call(step, rows, *given), "cpu")
+
+    for source in first.inputs if first.kind == "concat" else (first,):
+        rows = collect(lazy_of(source, "cpu").query, "cpu")
+        if problem := problem_of(run, rows.lazy()):
+            return at_row(problem, run, rows, step.stage)
+    return None
 
 
 def _explained(step: Step, error: Exception) -> str:

@@ -34,10 +34,23 @@ def test_a_form_that_the_page_marks__is_refused(text: str) -> None:
 EXACT = ["i * i + i", "-i", "abs(i)", "i // i", "n % 12345678901234567891", "n // 3 + 1", "n in (18446744073709551615, 5)", "small * small"]
 EXACT += ["p * p", "p / 3", "p * (1 - p) + i", "p > q", "coalesce(p, q)", "cast(z as date)", "cast(z as timestamp)", "cast(m as bigint)"]
 
+CASTS = [
+    f"{how}({column} as {to})"
+    for how in ("cast", "try_cast")
+    for to in ("tinyint", "bigint", "bigint unsigned", "real", "double", "decimal(7, 2)", "decimal(38, 0)", "date", "timestamp")
+    for column in ("i", "n", "x", "p", "wide", "t", "m")
+    if not (column in "xp wide" and to in {"date", "timestamp"})
+    and not (column == "t" and "decimal" in to)
+    and (column, to) != ("m", "real")
+]
+EXACT += ["case when x < 100 then cast(x as tinyint) end", "coalesce(try_cast(t as int), cast(x as int))", "wide + wide", "wide - p"]
+EXACT += ["t ~ '^[0-9]+$' and cast(t as int) > 1", "1 / (x * 2 + x)", "x * x > 1", "date(t)", "date_part('epoch', m)"]
 
-@pytest.mark.parametrize("text", EXACT)
+
+@pytest.mark.parametrize("text", [*EXACT, *CASTS])
 def test_exact_numbers_and_local_clocks__translate(text: str) -> None:
-    numbers = {"i": pl.Int64(), "small": pl.Int32(), "n": pl.UInt64(), "p": pl.Decimal(9, 2), "q": pl.Decimal(9, 5)}
+    numbers: dict[str, pl.DataType] = {"i": pl.Int64(), "small": pl.Int32(), "n": pl.UInt64(), "p": pl.Decimal(9, 2), "q": pl.Decimal(9, 5)}
+    numbers |= {"x": pl.Float64(), "wide": pl.Decimal(38, 2), "t": pl.String()}
     schema = pl.Schema(numbers | {"z": pl.Datetime("us", "Europe/Berlin"), "m": pl.Datetime("ms")})
     assert refused(text, schema.to_frame().clear(1)) == []
 

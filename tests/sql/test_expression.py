@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from pipeline.errors import ExpressionError
-from pipeline.sql.expression import FUNCTIONS, check_filter, check_value, finite, parse
+from pipeline.sql.expression import FUNCTIONS, check_filter, check_value, finite
 from tests.sql.expression_page import EXAMPLES, Example, derived, frame_of, yaml_value
 
 SCHEMA = pl.DataFrame(
@@ -152,17 +152,10 @@ def test_check_filter__does_not_take_a_division_by_zero_for_large() -> None:
     assert frame.filter(pl.sql_expr("balance / amount > 2")).height == 3, "Polars changed: infinity and NaN are no longer above 2"
 
 
-def test_parse__checks_without_a_schema() -> None:
-    frame = pl.DataFrame({"x": [1.0, 2.0], "y": [0.0, 4.0]})
-    assert frame.select(z=parse("x / y"))["z"].to_list() == [None, 0.5]
-    assert parse("lower(sex) = 'f' and age > 1").meta.root_names() == ["sex", "age"]
-    with pytest.raises(ExpressionError, match=r"unknown function 'lowr'\. Did you mean 'lower'"):
-        parse("lowr(sex)")
-
-
-def test_parse__finds_functions_in_code_only() -> None:
+def test_check_value__finds_functions_in_code_only() -> None:
     quiet = """t = 'sum(x); select ?' and "sum(x)" > 1 /* count(*) */ -- max(x)"""
-    assert sorted(parse(quiet).meta.root_names()) == ["sum(x)", "t"]
+    value, _ = check_value(quiet, pl.Schema({"sum(x)": pl.Int64(), "t": pl.String()}))
+    assert sorted(value.meta.root_names()) == ["sum(x)", "t"]
 
 
 def test_check_value__gives_whole_numbers_as_int64() -> None:
@@ -176,7 +169,7 @@ def test_check_value__gives_whole_numbers_as_int64() -> None:
 def test_check_value__takes_casts_that_fail_only_on_the_data() -> None:
     frame = pl.DataFrame({"t": ["12", "x"]})
     value, _ = check_value("cast(t as int)", frame.schema)
-    with pytest.raises(pl.exceptions.InvalidOperationError, match="conversion from `str` to `i32` failed"):
+    with pytest.raises(pl.exceptions.InvalidOperationError, match=r"check failed: .*cast to Int32: a value does not fit"):
         frame.select(value)
 
 

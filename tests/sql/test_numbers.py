@@ -60,7 +60,7 @@ def test_integers__are_those_of_duckdb_or_fail(one: Any, two: Any, op: str) -> N
     assert found.dtype == (pl.UInt64 if pl.UInt64 in {one, two} else pl.Int64)
     assert found.to_list() == [value for value, fit in zip(expected, fits, strict=True) if fit]
     for row in frame.filter(~pl.Series(fits)).iter_slices(1):
-        with pytest.raises(pl.exceptions.InvalidOperationError, match="overflow: the result of"):
+        with pytest.raises(pl.exceptions.InvalidOperationError, match=r"check failed: .*the result of"):
             derived(f"x {op} y", row)
 
 
@@ -120,13 +120,13 @@ def test_long_chains__are_checked_once() -> None:
     assert derived(" + ".join(["x"] * 40), frame).to_list() == [40 * 2**57, 40]
     assert derived("y * y * y * y * y * y", frame).to_list() == [7**6, 11**6]
     for text in (" + ".join(["4 * x"] * 20), "x * x * x * x", "x * 60 * 60 * 24 * 1000", "x * x * x - x * x * x"):
-        with pytest.raises(pl.exceptions.InvalidOperationError, match="overflow"):
+        with pytest.raises(pl.exceptions.InvalidOperationError, match="check failed"):
             derived(text, frame)
 
 
 def test_abs__of_the_least_integer() -> None:
     assert derived("abs(x)", pl.DataFrame({"x": pl.Series([-128, 127], dtype=pl.Int8)})).to_list() == [128, 127]
-    with pytest.raises(pl.exceptions.InvalidOperationError, match="overflow: the result of `abs`"):
+    with pytest.raises(pl.exceptions.InvalidOperationError, match=r"check failed: .*the result of `abs`"):
         derived("abs(x)", pl.DataFrame({"x": [-(2**63)]}))
 
 
@@ -177,7 +177,9 @@ def test_stages__name_the_overflow() -> None:
     assert run_stage(total, {"rows": frame})[""]["total"].to_list() == [18_000_000_000]
     wide = pl.DataFrame({"key": [1], "q": [2**62], "p": [2]})
     for stage in (total, Derive(columns={"z": "q * p"}), Filter(where="q * p > 0")):
-        with pytest.raises(DataError, match=r"overflow: the result of `\*` is beyond Int64\. Cast to double first") as caught:
+        with pytest.raises(
+            DataError, match=r"the result of `\*` is beyond Int64, first in row 1 of its part, where q is 4611686018427387904, p is 2\. "
+        ) as caught:
             run_stage(stage, {"rows": wide})
         assert "\n" not in str(caught.value)
 

@@ -17,7 +17,7 @@ from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
 
-class Aggregate(Keyed, name="aggregate", version=2):
+class Aggregate(Keyed, name="aggregate", version=3):
     """One row a key, with sums, means, counts and the like of its rows; nulls do not count. The result is in the order of its keys.
 
     `function(column)` is the short way to write one. count counts values, size rows, n_unique distinct values: all Int64. A sum of no

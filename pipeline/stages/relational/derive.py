@@ -11,7 +11,7 @@ from pipeline.stage import ColumnName, Rows
 from pipeline.tables.part import ROW, Schema
 
 
-class Derive(Rows, name="derive", version=2):
+class Derive(Rows, name="derive", version=3):
     """Add columns, or replace some, by SQL expressions; a later one sees the earlier ones. NaN and infinities become null.
 
     Example: {use: derive, from: loans, as: ratios, columns: {ratio: balance / amount, is_high: "case when ratio > 0.8 then 1 else 0 end"}}

@@ -11,7 +11,7 @@ from pipeline.stage import Rows
 from pipeline.tables.part import Schema
 
 
-class Filter(Rows, name="filter", version=2):
+class Filter(Rows, name="filter", version=3):
     """Keep the rows for which an SQL condition is true; where it is false or unknown (null) they are dropped.
 
     Example: {use: filter, from: performance, as: valid, where: "balance >= 0 and month < 12"}

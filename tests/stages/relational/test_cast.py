@@ -86,17 +86,22 @@ def test_cast__converts_what_fits(values: list[Any], to: str, expected: list[Any
 @pytest.mark.parametrize(
     ("values", "to", "example", "rest"),
     [
-        (["1", "two"], "int64", '"two"', [1, None]),
+        (["1", "two"], "int64", "'two'", [1, None]),
         (["1", "300"], "int8", "'300'", [1, None]),
         (["1", "two"], "float64", "'two'", [1.0, None]),
         (["1", "1e400"], "float64", "'1e400'", [1.0, None]),
         (["1", "18446744073709551616"], "uint64", "'18446744073709551616'", [1, None]),
         ([1e300, 0.5], "float32", r"1e\+300", [None, 0.5]),
-        ([2**24 + 1, 2**24], "float32", r"beyond 2\*\*24", [None, 2.0**24]),
-        ([2**53 + 1, 2**53], "float64", r"beyond 2\*\*53", [None, 2.0**53]),
-        ([2**63 - 1, -(2**63)], "float64", r"beyond 2\*\*53", [None, -(2.0**63)]),
+        ([2**24 + 1, 2**24], "float32", "16777217", [None, 2.0**24]),
+        ([2**53 + 1, 2**53], "float64", "9007199254740993", [None, 2.0**53]),
+        ([2**63 - 1, -(2**63)], "float64", "9223372036854775807", [None, -(2.0**63)]),
         ([Decimal("12345678901234567891"), Decimal("9007199254740993")], "int64", "12345678901234567891", [None, 2**53 + 1]),
-        ([dt.datetime(2020, 1, 1, 1, 1, 1, 5), dt.datetime(2020, 1, 1)], "string", "1, 1, 1, 5", [None, "2020-01-01 00:00:00"]),
+        (
+            [dt.datetime(2020, 1, 1, 1, 1, 1, 5), dt.datetime(2020, 1, 1)],
+            "string",
+            "2020-01-01 01:01:01.000005",
+            [None, "2020-01-01 00:00:00"],
+        ),
         (["maybe", "t"], "boolean", "'maybe'", [None, True]),
         (["2020-02-29", "29.02.2020"], "date", "29.02.2020", [dt.date(2020, 2, 29), None]),
         ([1.5, 2.0], "int64", "1.5", [None, 2]),
@@ -133,7 +138,9 @@ def test_cast__keeps_every_value_or_names_it(old: str, new: str) -> None:
     strict = Cast.model_validate({"columns": {"x": new}})
     assert run_stage(strict, {"rows": given.filter(pl.Series(kept)).to_frame()})[""]["x"].to_list() == loose.drop_nulls().to_list()
     for row in given.filter(~pl.Series(kept)).to_frame().iter_slices(1):
-        with pytest.raises(DataError, match=f"cannot be cast to {new}(: 1 values do not fit.* in row 1 of its part|, which would round)"):
+        with pytest.raises(
+            DataError, match=rf"columns\.x: .*cannot be cast to {new}: a value does not fit, first in row 1 of its part, where x is"
+        ):
             run_stage(strict, {"rows": row})
 
 
@@ -149,12 +156,12 @@ def holds(name: str, value: int) -> bool:
 
 def test_cast__of_nanoseconds_does_not_cut_them() -> None:
     frame = pl.DataFrame({"x": pl.Series([5_000, 5_001], dtype=pl.Datetime("ns"))})
-    with pytest.raises(DataError, match=r"1 values do not fit.* in row 2 of its part"):
+    with pytest.raises(DataError, match=r"first in row 2 of its part, where x is 1970-01-01 00:00:00\.000005001"):
         run_stage(Cast(columns={"x": "datetime"}), {"rows": frame})
     loose = run_stage(Cast(columns={"x": "datetime"}, strict=False), {"rows": frame})[""]["x"]
     assert loose.to_list() == [dt.datetime(1970, 1, 1, 0, 0, 0, 5), None]
     far = pl.DataFrame({"x": pl.Series([2**63 - 1], dtype=pl.Datetime("ms"))})
-    with pytest.raises(DataError, match="such as 9223372036854775807"):
+    with pytest.raises(DataError, match="where x is 9223372036854775807"):
         run_stage(Cast(columns={"x": "datetime"}), {"rows": far})
 
 

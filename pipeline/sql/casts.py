@@ -1,0 +1,63 @@
+"""The casts of an expression: exact, or rounded as the page says; a value that does not fit fails the run, or is null in `try_cast`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from pipeline.sql.checks import checked, counted
+from pipeline.sql.conversion import INFINITE, converted, loses, lost
+from pipeline.sql.tree import Node, cast, guarded_size, strptime
+
+HOLE = "value that is cast"
+TRY = "try_cast makes it null"
+
+
+def cast_value(child: Node, old: pl.DataType, dtype: Node, new: pl.DataType, *, strict: bool) -> Node:
+    """The cast of a node of the type `old` to `new`, which is `dtype` as Polars writes it."""
+    if old.base_type() in {pl.Categorical, pl.Enum}:  # whose numbers are those of a list that nobody sees
+        child, old = cast(child, "String", "NonStrict"), pl.String()
+    if old == pl.String and new.is_temporal():
+        return cast_text(child, dtype, {"format": None, "strict": strict})
+    if not loses(old, new):
+        return _made(child, lambda value: converted(value, old, new))
+    answer = _made(child, lambda value: converted(value, old, new))
+    if old == pl.String and new.is_float():
+        answer = counted(answer, _made(child, lambda value: value.str.to_lowercase().str.contains(INFINITE)))
+    test = _made(child, lambda value: lost(value, converted(value, old, new), old, new))
+    return checked(answer, test, f"cast to {new}: a value does not fit", f"{TRY}.") if strict else answer
+
+
+def cast_text(child: Node, dtype: Node, options: Node) -> Node:
+    """Text as a date or timestamp; where `options` are strict, text that does not fit fails the run."""
+    answer = strptime(child, dtype, {**options, "strict": False})
+    if not options["strict"] or "Literal" in answer:
+        return answer
+    what, layout = ("date", "2020-06-01") if dtype == "Date" else ("timestamp", "2020-06-01 10:20:30")
+    test = {"BinaryExpr": {"left": _boolean("IsNotNull", child), "op": "And", "right": _boolean("IsNull", answer)}}
+    form = options["format"] or layout
+    return checked(answer, test, f"a text is no {what} as {form}", f"{TRY}; strptime(t, '...') takes another form.")
+
+
+def _boolean(name: str, node: Node) -> Node:
+    return {"Function": {"input": [node], "function": {"Boolean": name}}}
+
+
+def _made(child: Node, rule: Callable[[pl.Expr], pl.Expr]) -> Node:
+    """What a rule makes of a node."""
+    guarded_size(child)
+    return _filled(json.loads(rule(pl.col(HOLE)).meta.serialize(format="json")), child)
+
+
+def _filled(tree: Any, child: Node) -> Node:
+    match tree:
+        case {"Column": name} if name == HOLE:
+            return child
+        case dict():
+            return {key: _filled(value, child) for key, value in tree.items()}
+        case list():
+            return [_filled(value, child) for value in tree]
+    return tree
