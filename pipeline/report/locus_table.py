@@ -12,6 +12,7 @@ from pipeline.report.scan_data import CHROMOSOME, POSITION
 
 NUMBERS = {"effect_allele_frequency": "frequency", "beta": "beta", "standard_error": "SE", "n": "n"}
 ALLELES = ["effect_allele", "other_allele"]
+LETTERS = 8  # of a long allele
 GENES = ("gene_name", "nearest_gene")
 COLUMNS = (*ALLELES, *NUMBERS, *GENES, "gene_distance", "test", "variant_id", "members")
 """Columns that a row of a table of loci may be made of, besides those that every scan has."""
@@ -29,7 +30,7 @@ def locus_table(loci: pl.DataFrame, last: Sequence[str], caption: str) -> Grid:
     head = [*["trait"] * several, "variant", "place", *["effect / other"] * alleles, *["gene"] * gene, *["test"] * test]
     rows = []
     for row in loci.iter_rows(named=True):
-        pair = " / ".join(str(row.get(allele) or "?") for allele in ALLELES)
+        pair = " / ".join(_allele(row.get(allele)) for allele in ALLELES)
         texts = [*[pair] * alleles, *[_gene(row)] * gene, *[row.get("test") or ""] * test]
         figures = [_number(name, row[name]) for name in numbers]
         names = [row["trait"]] * several + [row.get("variant_id") or ""]
@@ -43,10 +44,15 @@ def place_text(row: dict[str, Any]) -> str:
     return f"{row[CHROMOSOME]}:{number_text(row[POSITION])}"
 
 
+def _allele(name: str | None) -> str:
+    """An allele; of a long one its first letters and how many there are."""
+    return f"{name[:LETTERS]}… ({len(name)})" if name and len(name) > LETTERS + 2 else name or "?"
+
+
 def _gene(row: dict[str, Any]) -> str:
     """The overlapping genes, else the nearest with its distance."""
     if row.get("gene_name"):
-        return str(row["gene_name"])
+        return ", ".join(str(row["gene_name"]).split(","))
     if not row.get("nearest_gene"):
         return ""
     distance = row.get("gene_distance")

@@ -60,7 +60,7 @@ class Deciles:
         n, share, z = self.rows, self.share, 1.96
         centre = (share + z * z / (2 * n)) / (1 + z * z / n)
         half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-        return centre - half, centre + half
+        return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
 
 
 def deciles(truth: Floats, score: Floats, bins: int = 10) -> Deciles:

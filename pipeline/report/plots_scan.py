@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 STRENGTH_LABEL = "−log₁₀ p"
 SERIES_STYLES = ("even", "odd", "hit")
 MANY_RANKS = 20_000
-LETTER = 6.2  # pixels that a letter of an axis is wide
+LETTER = 6.4  # pixels that a digit of many on an axis is wide, in the widest font that a page may be shown in
 
 
 def manhattan_panel(genome: pl.DataFrame, best: float) -> Panel:

@@ -64,7 +64,7 @@ def _stages(document: Mapping[str, Any]) -> Section:
     for name, a in accounts:
         rows_in = a.get("rows_in")
         several = isinstance(rows_in, list) and any(n is not None for n in rows_in)
-        taken = ", ".join(number_text(n) or "–" for n in rows_in) if several else "" if isinstance(rows_in, list) else number_text(rows_in)
+        taken = " · ".join(number_text(n) or "–" for n in rows_in) if several else "" if isinstance(rows_in, list) else number_text(rows_in)
         out = number_text(a["rows"]) if a["rows"] is not None else "fused into its reader" if name in document["stages"] else ""
         time = seconds_text(a["seconds"]) if a["seconds"] else ""
         rows.append((name, a["use"], taken, out, number_text(a["parts"]), bytes_text(a["bytes"]), time, a["seconds"] / most))

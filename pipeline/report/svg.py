@@ -19,6 +19,7 @@ Range = tuple[float, float]
 Tick = tuple[float, str]
 
 MANY_DOTS = 5_000
+MANY_TICKS = 12  # of an axis, beyond which their names are set smaller
 
 
 @dataclass
@@ -105,9 +106,11 @@ class Panel:
             if grid:
                 parts.append(f'<path class="grid" d="M{self.left} {at:g}H{self.width - self.right}"/>')
             parts.append(f'<text x="{self.left - 6}" y="{at + 4:g}" text-anchor="end">{text}</text>')
-        for value, text in ticks(self.x_range) if x_ticks is None else x_ticks:
+        along = ticks(self.x_range) if x_ticks is None else x_ticks
+        close = ' class="close"' if len(along) > MANY_TICKS else ""
+        for value, text in along:
             at = int(self.x([value])[0]) / 2
-            parts.append(f'<text x="{at:g}" y="{down + 15}" text-anchor="middle">{escape(text)}</text>')
+            parts.append(f'<text{close} x="{at:g}" y="{down + 15}" text-anchor="middle">{escape(text)}</text>')
         parts.append(f'<path class="axis" d="M{self.left} {self.top}V{down}H{self.width - self.right}"/>')
         parts.append(f'<text class="label" x="{centre:g}" y="{floor}" text-anchor="middle">{escape(labels[0])}</text>')
         middle = (self.top + down) / 2
@@ -137,7 +140,8 @@ def ticks(span: Range, most: int = 6) -> list[Tick]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
     first, last = math.ceil(span[0] / step - 1e-9), math.floor(span[1] / step + 1e-9)
-    return [(number * step, f"{number * step:.6g}") for number in range(first, last + 1)]
+    digits = max(6, 1 + math.floor(math.log10(5 * max(abs(first), abs(last), 1))))  # as many as tell neighbours apart
+    return [(number * step, f"{number * step:.{digits}g}") for number in range(first, last + 1)]
 
 
 def span_of(values: Any, margin: float = 0.04) -> Range:

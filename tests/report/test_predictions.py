@@ -82,6 +82,7 @@ def test_deciles__are_those_of_scikit_learn_and_statsmodels() -> None:
     low, high = proportion_confint(found.cases, found.rows, method="wilson")
     assert found.interval[0] == pytest.approx(low, rel=1e-4)
     assert found.interval[1] == pytest.approx(high, rel=1e-4)
+    assert plots.deciles(np.zeros(580), score[:580]).interval[0].tolist() == [0.0] * 10
     svg = plots.calibration([("s0", found)], "calibration")
     assert dots_of(svg, "huge s0") == 10
 

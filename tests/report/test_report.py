@@ -223,6 +223,9 @@ def test_metrics__of_any_shape_are_shown(tmp_path: Path) -> None:
     assert "0.75" in text
     assert '[1, {"x": 2}]' in text
     assert "Stage c." in text
+    one = Page(page_of(tmp_path / "one", {}, metrics={"axes": {"method": "exact"}})).text
+    assert "exact" in one
+    assert "split" not in one
 
 
 def test_stages__say_what_was_fused(tmp_path: Path) -> None:
@@ -236,6 +239,13 @@ def test_stages__say_what_was_fused(tmp_path: Path) -> None:
     assert "fused into its reader" in text
     assert all(part in text for part in ("21,300", "2.50 s", "4.2 kB", "1 min 15 s", "min_hwe_p: 1e-06"))
     assert 'style="width: 20.0%"' in html
+
+
+def test_ticks__of_a_short_stretch_far_along_a_chromosome_differ() -> None:
+    for low, high in ((117.8372, 117.8392), (240.0, 240.002), (1_000_000.1, 1_000_000.4)):
+        found = ticks((low, high))
+        assert len({text for _, text in found}) == len(found) > 2
+        assert [float(text) for _, text in found] == pytest.approx([value for value, _ in found], rel=1e-12)
 
 
 def test_ticks__are_round_numbers_inside_the_range() -> None:

@@ -13,6 +13,7 @@ from scipy import stats
 
 from pipeline.report import plots_scan, scan_data
 from pipeline.report.findings.associations import associations, leads
+from pipeline.report.locus_table import locus_table
 from pipeline.report.pieces import Figure
 from pipeline.report.svg import Panel
 from tests.report.pages import Page, dots_of, page_of, scan_of
@@ -236,6 +237,12 @@ def test_manhattan__names_the_last_chromosome() -> None:
         written = re.findall(r'text-anchor="middle">([^<]*)</text>', plots_scan.manhattan(genome, nothing, panel, leads, "x"))
         assert names[-1] in written
         assert names[0].startswith("scaffold") or {*names} <= {*written}
+
+
+def test_loci__name_long_alleles_by_their_length_and_genes_apart() -> None:
+    lead = {"trait": "ldl", "variant_id": "rs1", "chromosome": "1", "base_pair_location": 5, "strength": 9.0, "gene_name": "A1,B2"}
+    row = locus_table(pl.DataFrame([{**lead, "effect_allele": "ACGTACGTAC" * 6, "other_allele": "ACGTACGTAC"}]), [], "").rows[0]
+    assert row[2:4] == ["ACGTACGT… (60) / ACGTACGTAC", "A1, B2"]
 
 
 def test_wide_tables__have_the_page_for_themselves(tmp_path: Path) -> None:

@@ -22,9 +22,11 @@ class Metrics(Finding, name="metrics"):
             rows = value if isinstance(value, Mapping) and all(isinstance(row, Mapping) for row in value.values()) else {"": value}
             cells = {name: row if isinstance(row, Mapping) else {"value": row} for name, row in rows.items()}
             names = list(dict.fromkeys(name for row in cells.values() for name in row))
-            body = [[split, *(_text(row.get(name)) for name in names)] for split, row in cells.items()]
+            several = any(cells)  # else it is not by split
+            body = [[*[split] * several, *(_text(row.get(name)) for name in names)] for split, row in cells.items()]
             if names:
-                section.blocks.append(Grid(("split", *map(str, names)), "l" + "r" * len(names), body, f"Stage {stage}."))
+                head = (*["split"] * several, *map(str, names))
+                section.blocks.append(Grid(head, "l" * several + "r" * len(names), body, f"Stage {stage}."))
         if section.blocks:
             yield section
 
