@@ -1,43 +1,78 @@
-"""Random tables through every stage beside DuckDB: python benchmarks/differential.py [--tables N] [--only STAGE ...] [--start SEED].
+"""Random tables beside DuckDB: python benchmarks/differential.py [--tables N] [--only WORK ...] [--start SEED].
 
-The comparisons of tests/differential, with other tables than theirs and many more: every table goes through its stage in 1, 2 and 7 parts
-and as between two workers, and each answer is compared with DuckDB's cell by cell. A row says how many tables a stage was given, how many
-of them DuckDB could not answer itself (an overflow, which it refuses), and the smallest difference found, '' where there was none.
+The comparisons of tests/differential, with other tables than theirs and many more: stages, chains of two to four of them, and files. Each
+goes through one of four runs in turn (1, 2 or 7 parts, or between two workers), and each answer is compared with DuckDB's cell by cell. A
+row says how many tables and cells a work was given, how many DuckDB could not answer itself (an overflow, which it refuses), and the
+differences. An interrupted run writes what it has.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
+import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import hypothesis
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.harness import write_result
-from tests.differential.cases import SEED, TALLY, Case, check_all
+from benchmarks.harness import ROOT, write_result
+from tests.differential.cases import SEED, TALLY, check_all
 from tests.differential.oracle import database
-from tests.differential.stages import STAGES
+from tests.differential.works import WORKS, check
 
 TABLES = 10_000
+ROUNDS = 10
+LONGEST = 4_000  # characters of a difference
 
 
-def compared(name: str, tables: int, start: int) -> dict[str, Any]:
-    """One stage's row: so many tables, and the smallest that gives another answer."""
-    TALLY.clear()
-    began, difference = time.perf_counter(), ""
-    try:
-        check_all(STAGES[name](), Case.check, tables, start)
-    except AssertionError as error:
-        difference = str(error)
-    row = {"stage": name, "seconds": round(time.perf_counter() - began, 1), **TALLY, "difference": difference}
-    print(f"{name}: {dict(TALLY)}, {row['seconds']} s{difference and ': ' + difference}", flush=True)
-    return row
+@dataclass
+class Row:
+    """What came of one work so far."""
+
+    name: str
+    seconds: float = 0.0
+    tally: Counter[str] = field(default_factory=Counter)
+    differences: list[str] = field(default_factory=list)
+
+    def compare(self, tables: int, start: int) -> None:
+        """Draw so many more tables."""
+        TALLY.clear()
+        began = time.perf_counter()
+        try:
+            check_all(WORKS[self.name].values(), self._check, tables, start)
+        finally:
+            self.seconds += time.perf_counter() - began
+            self.tally += TALLY
+
+    def _check(self, value: Any) -> None:
+        try:
+            check(value)
+        except AssertionError as error:
+            self.differences.append(str(error)[:LONGEST])
+            print(f"{self.name}: {self.differences[-1]}", flush=True)
+
+    def written(self) -> dict[str, Any]:
+        """The row as the result has it."""
+        return {"work": self.name, "seconds": round(self.seconds, 1), **self.tally, "differences": self.differences}
+
+
+def compare(rows: list[Row], tables: int, start: int) -> None:
+    """Draw the tables in rounds of all works, so that each has had some when it is interrupted."""
+    shares = sum(WORKS[row.name].share for row in rows)
+    for number in range(ROUNDS):
+        for row in rows:
+            row.compare(-(-int(tables * WORKS[row.name].share / shares) // ROUNDS), start + number)
+        print(f"round {number + 1} of {ROUNDS}: {sum(row.tally['tables'] for row in rows):,} tables", flush=True)
 
 
 @contextmanager
@@ -50,18 +85,36 @@ def closed_at_the_end() -> Iterator[None]:
         database.cache_clear()
 
 
+def commit() -> str:
+    """The commit that is checked out, with a plus where files differ from it."""
+    known, changed = (
+        subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+        for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+    )
+    return known + "+" * bool(changed)
+
+
 def main() -> None:
     """Compare, print, write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", type=int, default=TABLES, help="of all stages together")
-    parser.add_argument("--only", nargs="+", choices=STAGES, default=list(STAGES), metavar="STAGE")
+    parser.add_argument("--tables", type=int, default=TABLES, help="of all works together")
+    parser.add_argument("--only", nargs="+", choices=WORKS, default=list(WORKS), metavar="WORK")
     parser.add_argument("--start", type=int, default=SEED + 1, help="another one, other tables")
     options = parser.parse_args()
-    with closed_at_the_end():
-        rows = [compared(name, -(-options.tables // len(options.only)), options.start) for name in options.only]
-    about = {"duckdb": duckdb.__version__, "start": options.start, "tables": sum(row["compared"] for row in rows)}
-    write_result("differential", rows, about)
-    sys.exit(any(row["difference"] for row in rows))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    about: dict[str, Any] = {"commit": commit(), "duckdb": duckdb.__version__, "hypothesis": hypothesis.__version__, "start": options.start}
+    rows = [Row(name) for name in options.only]
+    about["complete"] = False
+    try:
+        with closed_at_the_end():
+            compare(rows, options.tables, options.start)
+        about["complete"] = True
+    finally:
+        for what in ("tables", "cells", "stages", "chains"):
+            about[what] = sum(row.tally[what] for row in rows)
+        about["differences"] = sum(len(row.differences) for row in rows)
+        write_result("differential", [row.written() for row in rows], about)
+    sys.exit(bool(about["differences"]))
 
 
 if __name__ == "__main__":

@@ -135,7 +135,8 @@ days = st.one_of(
 )
 
 
-def _compared(value: Pairs) -> Pairs:
+def compared(value: Pairs) -> Pairs:
+    """A condition on such values."""
     return st.one_of(
         *(made(f"({{0}} {op} {{1}})", "", value, value) for op in ("=", "<>", "<", "<=", ">", ">=")),
         made("({0} <=> {1})", "({0} is not distinct from {1})", value, value),
@@ -150,7 +151,7 @@ like = [made(f"(word {op} '{text}')", "") for op in ("like", "not like", "ilike"
 like += [made("(word ~ '^[0-9]+$')", "regexp_matches(word, '^[0-9]+$')")]
 like += [made("starts_with({0}, 'x')", "", TEXTS), made("ends_with({0}, 'z')", "", TEXTS)]
 moments = same("clock", "timestamp '2021-03-28 01:30:00'")
-conditions_of_values = st.one_of(same("flag", "true"), *map(_compared, (integers, floats, TEXTS, DAYS, moments)), *like)
+conditions_of_values = st.one_of(same("flag", "true"), *map(compared, (integers, floats, TEXTS, DAYS, moments)), *like)
 
 
 def conditions() -> Pairs:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
 
+from pipeline.stage import Stage
 from pipeline.stages.features.categorify import Categorify
 from pipeline.stages.features.fill_missing import FillMissing
 from pipeline.stages.features.standardize import Standardize
@@ -17,7 +19,9 @@ SMALL = tuple(name for name in INTEGERS if not name.endswith("64"))
 NUMBERS = ("key", "small", "ratio", *SMALL)
 CATEGORIES = ("key", "word", "flag", *INTEGERS)
 FILLED = (*CATEGORIES, "ratio", "day", "clock", "moment", "price")
-LEARNED = [("", "true"), ("row % 2 = 0", '"row" % 2 = 0'), ("row < 3", '"row" < 3')]  # the first row is among them
+ALL = [("", "true")]
+LEARNED = [*ALL, ("row % 2 = 0", '"row" % 2 = 0'), ("row < 3", '"row" < 3')]  # the first row is among them
+Work = tuple[Stage, str]  # what it does as SQL on the table `rows`
 
 
 def _fit(condition: str) -> dict[str, str]:
@@ -25,15 +29,22 @@ def _fit(condition: str) -> dict[str, str]:
 
 
 @st.composite
-def fill_numbers(draw: st.DrawFn) -> Case:
+def filled_with_numbers(draw: st.DrawFn, numbers: Sequence[str], learned_from: Sequence[tuple[str, str]] = ALL) -> Work:
     """Missing numbers as the mean, the median or zero."""
-    names, method = draw(some(NUMBERS)), draw(st.sampled_from(["mean", "median", "zero"]))
-    (ours, theirs), rows = draw(st.sampled_from(LEARNED)), draw(tables(least=1))
+    names, method = draw(some(numbers)), draw(st.sampled_from(["mean", "median", "zero"]))
+    ours, theirs = draw(st.sampled_from(learned_from))
     learned = {"mean": "avg(cast({0} as double))", "median": "median(cast({0} as double))", "zero": "max(0)"}[method]
     filled = [f"coalesce({name}, (select {learned.format(name)} from rows where {theirs})) as {name}" for name in names]
     marks = [f"cast({name} is null as tinyint) as {name}_missing" for name in names]
     stage = FillMissing.model_validate({"columns": names, "method": method, "indicator": True, **_fit(ours)})
-    return Case(stage, {"rows": rows}, f"select * replace ({', '.join(filled)}), {', '.join(marks)} from rows")
+    return stage, f"select * replace ({', '.join(filled)}), {', '.join(marks)} from rows"
+
+
+@st.composite
+def fill_numbers(draw: st.DrawFn) -> Case:
+    """Numbers filled."""
+    stage, sql = draw(filled_with_numbers(NUMBERS, LEARNED))
+    return Case(stage, {"rows": draw(tables(least=1))}, sql)
 
 
 @st.composite
@@ -64,9 +75,9 @@ def _literal(value: Any) -> str:
 
 
 @st.composite
-def categorify(draw: st.DrawFn) -> Case:
-    """Codes in the order of the values' text, of those that are frequent enough among the rows learned from."""
-    names, least, (ours, theirs) = draw(some(CATEGORIES)), draw(st.integers(1, 3)), draw(st.sampled_from(LEARNED))
+def categorified(draw: st.DrawFn, categories: Sequence[str], learned_from: Sequence[tuple[str, str]] = ALL) -> tuple[Stage, str, str]:
+    """Codes in the order of the values' text, of those that are frequent enough; the stage, its SQL and that of its codes."""
+    names, least, (ours, theirs) = draw(some(categories)), draw(st.integers(1, 3)), draw(st.sampled_from(learned_from))
     text = (
         "select '{0}' as \"column\", cast({0} as varchar) as value, count(*) as rows from rows where {1} and {0} is not null group by all"
     )
@@ -74,7 +85,13 @@ def categorify(draw: st.DrawFn) -> Case:
     code = 'cast(row_number() over (partition by "column" order by value) - 1 as int) as code'
     ranked = f"select *, {code} from ({learned}) where rows >= {least}"
     stage = Categorify.model_validate({"columns": names, "min_count": least, **_fit(ours)})
-    sql = _coded(names, ranked)
+    return stage, _coded(names, ranked), ranked
+
+
+@st.composite
+def categorify(draw: st.DrawFn) -> Case:
+    """Codes, and the table of them."""
+    stage, sql, ranked = draw(categorified(CATEGORIES, LEARNED))
     return Case(stage, {"rows": draw(tables(least=1))}, sql, also={"fitted": ranked})
 
 
@@ -86,9 +103,9 @@ def _coded(names: list[str], ranked: str) -> str:
 
 
 @st.composite
-def standardize(draw: st.DrawFn) -> Case:
+def standardized(draw: st.DrawFn, numbers: Sequence[str], learned_from: Sequence[tuple[str, str]] = ALL) -> Work:
     """Numbers less their mean by their deviation, 0 where all learned from are one."""
-    names, (ours, theirs) = draw(some(NUMBERS)), draw(st.sampled_from(LEARNED))
+    names, (ours, theirs) = draw(some(numbers)), draw(st.sampled_from(learned_from))
     made = []
     for name in names:
         value = f"cast({name} as double)"
@@ -97,4 +114,11 @@ def standardize(draw: st.DrawFn) -> Case:
         constant = f"{least} = {most} or {spread} = 0"  # the deviation of 0 and 1e-300 is no number but 0
         made.append(f"case when ({constant}) and {name} is not null then 0 else ({value} - {mean}) / {spread} end as {name}")
     stage = Standardize.model_validate({"columns": names, **_fit(ours)})
-    return Case(stage, {"rows": draw(tables(least=1))}, f"select * replace ({', '.join(made)}) from rows")
+    return stage, f"select * replace ({', '.join(made)}) from rows"
+
+
+@st.composite
+def standardize(draw: st.DrawFn) -> Case:
+    """Numbers standardized; of those near 2**32 that differ by 1, five digits are left when their mean is taken away."""
+    stage, sql = draw(standardized(NUMBERS, LEARNED))
+    return Case(stage, {"rows": draw(tables(least=1))}, sql, apart=1e-5)

@@ -24,9 +24,9 @@ NUMBERS = ("key", "small", "ratio", "int8", "int16", "int32", "uint8", "uint16",
 
 
 @st.composite
-def join(draw: st.DrawFn) -> Case:
+def join(draw: st.DrawFn, names: Sequence[str] = KEYS) -> Case:
     """Two tables by one or two keys, of other names on the right, kept in each of four ways."""
-    keys, how = draw(some(KEYS, most=2)), draw(st.sampled_from(["inner", "left", "semi", "anti"]))
+    keys, how = draw(some(names, most=2)), draw(st.sampled_from(["inner", "left", "semi", "anti"]))
     left, right = draw(tables((*keys, "ratio"), most=12)), draw(tables((*keys, "price"), most=12))
     renamed = draw(st.booleans())
     on: Any = {name: f"the {name}" for name in keys} if renamed else {name: name for name in keys}
@@ -90,7 +90,8 @@ def aggregate(draw: st.DrawFn, numbers: Sequence[str] = NUMBERS, others: Sequenc
     return Case(Aggregate.model_validate({"by": keys, "compute": compute}), {"rows": draw(tables())}, sql)
 
 
-def _order(names: Sequence[str]) -> str:
+def ordering(names: Sequence[str]) -> str:
+    """What follows `order by`: nulls last, from high to low after a minus."""
     return ", ".join(f"{quoted(name.removeprefix('-'))} {'desc' if name.startswith('-') else 'asc'} nulls last" for name in names)
 
 
@@ -104,7 +105,7 @@ def orders(draw: st.DrawFn, names: Sequence[str] = ANY) -> list[str]:
 def sort(draw: st.DrawFn) -> Case:
     """All rows in order, or the first few; those that tie as they came."""
     by, limit = draw(orders()), draw(st.none() | st.integers(1, 9))
-    sql = f"select * from rows order by {_order([*by, 'row'])}" + (f" limit {limit}" if limit else "")
+    sql = f"select * from rows order by {ordering([*by, 'row'])}" + (f" limit {limit}" if limit else "")
     return Case(Sort.model_validate({"by": by, "limit": limit}), {"rows": draw(tables())}, sql, ordered=True)
 
 
@@ -116,5 +117,5 @@ def drop_duplicates(draw: st.DrawFn) -> Case:
     rows = draw(tables())
     order = [*by, *(name for name in rows.columns if name not in {*keys, *(name.removeprefix("-") for name in by)})]
     names = ", ".join(map(quoted, keys))
-    sql = f"select * from rows qualify row_number() over (partition by {names} order by {_order(order)}) = 1 order by {_order(keys)}"
+    sql = f"select * from rows qualify row_number() over (partition by {names} order by {ordering(order)}) = 1 order by {ordering(keys)}"
     return Case(DropDuplicates.model_validate({"columns": keys, "order_by": by or None}), {"rows": rows}, sql, ordered=True)

@@ -34,14 +34,24 @@ def database() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def answer(sql: str, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """What DuckDB answers. Raises duckdb.Error."""
+def answer(sql: str, tables: Mapping[str, pl.DataFrame | str]) -> pl.DataFrame:
+    """What DuckDB answers; a table is given as it is, or as a query that reads it from files. Raises duckdb.Error."""
     connection = database()
     for name, table in tables.items():
-        connection.register(name, table.to_arrow(compat_level=pl.CompatLevel.oldest()))
+        connection.execute(f"drop view if exists {quoted(name)}")
+        if isinstance(table, str):
+            connection.execute(f"create temp view {quoted(name)} as {table}")
+        else:
+            connection.register(name, table.to_arrow(compat_level=pl.CompatLevel.oldest()))
     found = pl.from_arrow(connection.sql(sql).to_arrow_table())
     assert isinstance(found, pl.DataFrame)
     return found
+
+
+def copy(rows: pl.DataFrame, path: str, options: str) -> None:
+    """Have DuckDB write a file, or a folder of them."""
+    database().register("copied", rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    database().execute(f"copy copied to '{path}' ({options})")
 
 
 def quoted(name: str) -> str:
@@ -49,7 +59,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def assert_same(found: pl.DataFrame, expected: pl.DataFrame, *, ordered: bool = False) -> None:
+def assert_same(found: pl.DataFrame, expected: pl.DataFrame, *, ordered: bool = False, apart: float = TINY) -> None:
     """Assert that two tables have the same columns and, in any order unless `ordered`, the same rows; exact but for floats."""
     assert found.columns == expected.columns, f"columns {found.columns}, not {expected.columns}"
     ours, theirs = _instants(found).rows(), _instants(expected).rows()
@@ -58,7 +68,7 @@ def assert_same(found: pl.DataFrame, expected: pl.DataFrame, *, ordered: bool = 
         ours, theirs = sorted(ours, key=_order), sorted(theirs, key=_order)
     for row, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         for name, a, b in zip(found.columns, mine, other, strict=True):
-            if not _same(a, b):
+            if not _same(a, b, apart):
                 kinds = f"{found.schema[name]}, there {expected.schema[name]}"
                 given = dict(zip(found.columns, mine, strict=True))
                 raise AssertionError(f"column {name!r}, row {row} ({given}): {a!r}, not {b!r} ({kinds})")
@@ -69,11 +79,11 @@ def _instants(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(selectors.datetime(time_zone="*").dt.convert_time_zone("UTC"))
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: Any, b: Any, apart: float) -> bool:
     if isinstance(a, bool) or isinstance(b, bool) or a is None or b is None:
         return a is b
     if isinstance(a, float) and isinstance(b, float):
-        return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=TINY)
+        return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=apart)
     if isinstance(a, float) or isinstance(b, float):
         return False
     return bool(a == b)

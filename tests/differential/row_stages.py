@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
+from pipeline.stage import Stage
 from pipeline.stages._keys import STEP
 from pipeline.stages.features.split import Split
 from pipeline.stages.relational.cast import Cast
@@ -84,11 +85,18 @@ def _with_fraction(names: Sequence[str], start: int) -> str:
 
 
 @st.composite
-def sample(draw: st.DrawFn) -> Case:
-    """A share of the rows, by the documented hash of their keys."""
-    names, share, seed = draw(some(HASHABLE, most=2)), draw(st.sampled_from([0, 0.1, 0.5, 1])), draw(st.integers(0, 99))
+def sampled(draw: st.DrawFn, keys: Sequence[str]) -> tuple[Stage, str]:
+    """A share of the rows, by the documented hash of their keys; the stage, and its SQL on the table `rows`."""
+    names, share, seed = draw(some(keys, most=2)), draw(st.sampled_from([0, 0.1, 0.5, 1])), draw(st.integers(0, 99))
     sql = f"select * exclude (z) from {_with_fraction(names, STEP * (seed + 1) + OWN_START)} where fraction(z) < {share}"
-    return Case(Sample(fraction=share, key=tuple(names), seed=seed), {"rows": draw(tables())}, sql)
+    return Sample(fraction=share, key=tuple(names), seed=seed), sql
+
+
+@st.composite
+def sample(draw: st.DrawFn) -> Case:
+    """Some of the rows."""
+    stage, sql = draw(sampled(HASHABLE))
+    return Case(stage, {"rows": draw(tables())}, sql)
 
 
 @st.composite

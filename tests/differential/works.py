@@ -1,0 +1,43 @@
+"""All that is compared, by what to call it: stages, what was wrong once, chains of stages, and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.differential.cases import RUNS, Case, in_turn
+from tests.differential.chains import chains
+from tests.differential.files import FILES
+from tests.differential.kinds import KNOWN
+from tests.differential.stages import STAGES
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is drawn, and how many of it come to one table of a stage."""
+
+    values: Callable[[], st.SearchStrategy[Any]]
+    share: float = 1
+
+
+def check(value: Any) -> None:
+    """Assert that a random value is as DuckDB says: a case in one of the runs, files as they are."""
+    if isinstance(value, Case):
+        value.check(in_turn(RUNS, value))
+    else:
+        value.check()
+
+
+def _work(values: st.SearchStrategy[Any], share: float = 1) -> Work:
+    return Work(lambda: values, share)
+
+
+WORKS: dict[str, Work] = {
+    **{name: Work(made) for name, made in STAGES.items()},
+    **{f"known: {name}": _work(values, 0.5) for name, values in KNOWN.items()},
+    **{f"chains of {given}": _work(chains(given == "files"), 6) for given in ("tables", "files")},
+    **{name: _work(values) for name, values in FILES.items()},
+}
