@@ -8,6 +8,7 @@ from pipeline.backend.allocator import share_memory
 from pipeline.backend.devices import Backend, gpu_count
 from pipeline.errors import PlaceError
 from pipeline.tables.session import register_with_dask
+from pipeline.tables.wire import register_with_gpus
 
 
 class _Parts:
@@ -22,7 +23,7 @@ class _Parts:
 
 
 class _Gpu:
-    """A worker plugin for runs on GPUs: queries and arrays share one allocator."""
+    """A worker plugin for runs on GPUs: queries and arrays share one allocator, and parts on the GPU count as its."""
 
     name = "pipeline-gpu"
     idempotent = True
@@ -30,6 +31,7 @@ class _Gpu:
     def setup(self, worker: Any) -> None:
         """Called by Dask on each worker as it joins."""
         share_memory()
+        register_with_gpus()
 
 
 def prepare_workers(client: Any, backend: Backend, *, elsewhere: bool) -> None:

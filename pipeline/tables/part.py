@@ -45,6 +45,11 @@ class Part:
         """Bytes held: the frame's and the arrays'."""
         return int(self.frame.estimated_size()) + sum(int(array.nbytes) for array in self.arrays.values())
 
+    @property
+    def on_device(self) -> bool:
+        """Whether its arrays lie on a GPU; those of one part lie all on one side."""
+        return any(array_module(array) is not np for array in self.arrays.values())
+
     def with_frame(self, frame: pl.DataFrame) -> Part:
         """The part after a query on its frame: where `frame` still has the row column the arrays follow it, else they are dropped."""
         if ROW not in frame.columns:
@@ -100,36 +105,6 @@ def frame_bytes(frame: pl.DataFrame) -> memoryview:
     return cast("memoryview", sink.getbuffer())
 
 
-def serialize_part(part: Part) -> tuple[dict[str, Any], list[Any]]:
-    """Dask's wire form of a part: the frame as Arrow IPC and every array as its buffer, out of band."""
-    arrays = {name: _host(array) for name, array in part.arrays.items()}
-    header = {
-        "arrays": [(name, array.dtype.str, list(array.shape)) for name, array in arrays.items()],
-        "devices": [name for name, array in part.arrays.items() if array_module(array) is not np],
-        "counts": dict(part.counts),
-    }
-    return header, [frame_bytes(part.frame), *(_buffer(array) for array in arrays.values())]
-
-
-def _buffer(array: np.ndarray[Any, Any]) -> memoryview:
-    return np.ascontiguousarray(array).data.cast("B") if array.size else memoryview(b"")
-
-
-def deserialize_part(header: dict[str, Any], frames: list[Any]) -> Part:
-    """The part that `serialize_part` wrote; arrays that were on a GPU go back to one."""
-    from pipeline.backend.arrays import to_device
-
-    arrays: dict[str, Any] = {}
-    for (name, dtype, shape), buffer in zip(header["arrays"], frames[1:], strict=True):
-        array = np.frombuffer(bytearray(buffer), dtype).reshape(shape)
-        arrays[name] = to_device(array, "gpu") if name in header["devices"] else array
-    return Part(read_frame(frames[0]), arrays, header["counts"])
-
-
 def read_frame(buffer: Any) -> pl.DataFrame:
     """The frame that `frame_bytes` wrote."""
     return pl.read_ipc(bytes(buffer), memory_map=False)
-
-
-def _host(array: Any) -> np.ndarray[Any, Any]:
-    return cast("np.ndarray[Any, Any]", array if isinstance(array, np.ndarray) else array.get())

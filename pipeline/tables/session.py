@@ -13,8 +13,9 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect_spread, spread_engine
 from pipeline.errors import PipelineError, RunError
-from pipeline.tables.part import Part, added_counts, deserialize_part, frame_bytes, read_frame, serialize_part
+from pipeline.tables.part import Part, added_counts, frame_bytes, read_frame
 from pipeline.tables.steps import Step, evaluate, extract, fill, lazy_of
+from pipeline.tables.wire import deserialize_part, serialize_part
 
 
 class Session:

@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.tables.part import ROW, Part, concat_parts, deserialize_part, frame_bytes, read_frame, serialize_part
+from pipeline.tables.part import ROW, Part, concat_parts, frame_bytes, read_frame
 from pipeline.tables.session import register_with_dask
+from pipeline.tables.wire import deserialize_part, serialize_part
 
 
 def part_of(rows: int) -> Part:

@@ -1,0 +1,75 @@
+"""Parts on their way between workers, and to the host's memory or a disk: what of them goes as which buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pipeline.backend.allocator import count_on_device
+from pipeline.backend.arrays import to_device, to_host
+from pipeline.tables.part import Part, frame_bytes, read_frame
+
+
+def register_with_gpus() -> None:
+    """Tell Dask and dask-cuda of parts whose arrays lie on a GPU: the device limit counts them, UCX sends them from one GPU to another."""
+    from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
+
+    cuda_serialize.register(Part, serialize_device_part)
+    cuda_deserialize.register(Part, deserialize_device_part)
+    count_on_device(Part, lambda part: part.on_device)
+
+
+def serialize_part(part: Part) -> tuple[dict[str, Any], list[Any]]:
+    """Dask's wire form of a part: the frame as Arrow IPC and every array as its buffer, out of band and on the host."""
+    arrays = {name: to_host(array) for name, array in part.arrays.items()}
+    header = {
+        "arrays": [(name, array.dtype.str, list(array.shape)) for name, array in arrays.items()],
+        "on_device": part.on_device,
+        "counts": dict(part.counts),
+    }
+    return header, [frame_bytes(part.frame), *(_buffer(array) for array in arrays.values())]
+
+
+def deserialize_part(header: dict[str, Any], frames: list[Any]) -> Part:
+    """The part that `serialize_part` wrote; arrays that were on a GPU go back to one."""
+    arrays: dict[str, Any] = {}
+    for (name, dtype, shape), buffer in zip(header["arrays"], frames[1:], strict=True):
+        if header["on_device"]:
+            arrays[name] = to_device(np.frombuffer(buffer, dtype).reshape(shape), "gpu")
+        else:
+            arrays[name] = np.frombuffer(bytearray(buffer), dtype).reshape(shape)  # writable, unlike a view of the message
+    return Part(read_frame(frames[0]), arrays, header["counts"])
+
+
+def serialize_device_part(part: Part) -> tuple[dict[str, Any], list[Any]]:
+    """The wire form between GPUs (UCX): the frame as Arrow IPC, the arrays where they lie, with no way over the host.
+
+    Raises NotImplementedError for a part with none on a GPU; Dask then takes the other form.
+    """
+    from distributed.protocol.cuda import cuda_dumps
+
+    if not part.on_device:
+        raise NotImplementedError("a part whose arrays are on the host")
+    headers, frames = [], [frame_bytes(part.frame)]
+    for name, array in part.arrays.items():
+        header, buffers = cuda_dumps(array)
+        headers.append((name, header, len(buffers)))
+        frames += buffers
+    return {"arrays": headers, "counts": dict(part.counts)}, frames
+
+
+def deserialize_device_part(header: dict[str, Any], frames: list[Any]) -> Part:
+    """The part that `serialize_device_part` wrote."""
+    from distributed.protocol.cuda import cuda_loads
+
+    arrays: dict[str, Any] = {}
+    first = 1
+    for name, described, buffers in header["arrays"]:
+        arrays[name] = cuda_loads(described, frames[first : first + buffers])
+        first += buffers
+    return Part(read_frame(frames[0]), arrays, header["counts"])
+
+
+def _buffer(array: np.ndarray[Any, Any]) -> memoryview:
+    return np.ascontiguousarray(array).data.cast("B") if array.size else memoryview(b"")
