@@ -92,7 +92,6 @@ def cuda() -> SimpleNamespace:
         deviceSynchronize=counts.waited,
     )
     return SimpleNamespace(
-        set_allocator=lambda _allocator: None,
         Stream=SimpleNamespace(null=stream),
         Event=Event,
         Device=Device,
