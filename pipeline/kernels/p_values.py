@@ -25,6 +25,11 @@ def t_test_p_values(t: Array, df: Array) -> tuple[Array, Array]:
     """
     xp = array_module(t, df)
     t, df = xp.broadcast_arrays(xp.asarray(t, xp.float64), xp.asarray(df, xp.float64))
+    if xp is not np:
+        from pipeline.kernels.device.p_values import t_p_values
+
+        p_value, logarithm = t_p_values(t.reshape(-1, 1), df.reshape(-1))
+        return p_value.reshape(t.shape), logarithm.reshape(t.shape)
     valid = ~xp.isnan(t) & (df > 0)
     # Stand-ins keep the functions below away from what they do not take; the square of 1e150 is still a float.
     square, freedom = xp.minimum(abs(xp.where(valid, t, 0.0)), 1e150) ** 2, xp.where(valid, df, 1.0)
@@ -45,6 +50,10 @@ def t_test_p_values(t: Array, df: Array) -> tuple[Array, Array]:
 def z_test_p_values(z: Array) -> tuple[Array, Array]:
     """Two-sided p-value and -log10 of it for a standard normal statistic; NaN for NaN. -log10 p has no limit; an infinite z has p = 0."""
     xp = array_module(z)
+    if xp is not np:
+        from pipeline.kernels.device.p_values import z_p_values
+
+        return z_p_values(z)
     special, size = special_module(z), abs(z)
     p_value = special.erfc(size * math.sqrt(0.5))
     # The stand-in keeps log_ndtr from what it does not take; its square is still a float.
@@ -61,11 +70,22 @@ def significant(t: Array, df: Array, max_p: float) -> tuple[Array, Array, Array,
     xp = array_module(t, df)
     if max_p >= 1:
         row, column = xp.repeat(xp.arange(len(t)), t.shape[1]), xp.tile(xp.arange(t.shape[1]), len(t))
-        return row, column, *t_test_p_values(t.ravel(), df[row])
+        return row, column, *(values.ravel() for values in t_test_p_values(t, df[:, None]))
+    if xp is not np:
+        return _significant_on_device(t, df, max_p)
     row, column = xp.nonzero(abs(t) >= _least_t(df, max_p)[:, None])
     p_value, neg_log_10 = t_test_p_values(t[row, column], df[row])
     keep = p_value <= max_p
     return row[keep], column[keep], p_value[keep], neg_log_10[keep]
+
+
+def _significant_on_device(t: Array, df: Array, max_p: float) -> tuple[Array, Array, Array, Array]:
+    """As `significant`, of CuPy arrays: all p-values up to `max_p`, then their places."""
+    from pipeline.kernels.device.p_values import t_p_values
+
+    p_value, logarithm = t_p_values(t, df, max_p)
+    place = array_module(t).flatnonzero(p_value <= max_p)
+    return place // t.shape[1], place % t.shape[1], p_value.ravel()[place], logarithm.ravel()[place]
 
 
 def _least_t(df: Array, max_p: float) -> Array:

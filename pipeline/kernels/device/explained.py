@@ -1,8 +1,8 @@
 """What intercept and covariates leave of genotypes and traits, for many variants at once, each on its own called samples.
 
-Notation is that of linear_regression.py: a variant's missing samples M make A = I - sum over M of l r' of its k columns, L L' = A its
-Cholesky factor, and c = -sum over M of l r for each trait. A block keeps A, b' and c' in rows of k numbers; in their place it makes those
-of L, L^-1 b and L^-1 c.
+Notation is that of linear_regression.py: a variant's missing samples M make A = I - sum over M of l r' of k columns, L L' = A its Cholesky
+factor, and c = -sum over M of l r for each trait. A block keeps A, b' and c' in rows of k numbers; in their place it makes those of
+L, L^-1 b and L^-1 c.
 """
 
 from __future__ import annotations
