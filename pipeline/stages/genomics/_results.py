@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.backend.arrays import array_module
+from pipeline.backend.arrays import array_module, to_host
 from pipeline.genome.columns import dtypes_of
 from pipeline.kernels.genotypes import Array
 
@@ -46,14 +46,26 @@ class ScanRows:
         `own` are arrays that have a value a row already.
         """
 
+        place = variant * found["reason"].shape[1] + trait
+
         def rows(name: str) -> Array:
             """One of the row's values."""
             if name in own:
                 return own[name]
-            return found[name][variant, trait] if found[name].ndim == 2 else found[name][variant]
+            return found[name].ravel()[place] if found[name].ndim == 2 else found[name][variant]
 
         numbers, with_result = {name: rows(name) for name in NUMBERS}, (found["reason"] == 0).sum(axis=0)
         return cls(variant, trait, numbers, rows("n"), rows("test"), rows("reason"), with_result)
+
+    def on_host(self) -> ScanRows:
+        """These rows in the host's memory: from a GPU in three copies, each of which waits."""
+        xp = array_module(self.variant)
+        if xp is np:
+            return self
+        numbers = to_host(xp.stack([self.numbers[name] for name in NUMBERS]))
+        whole = to_host(xp.stack([array.astype(xp.int64) for array in (self.variant, self.trait, self.n, self.test, self.reason)]))
+        variant, trait, n, test, reason = whole
+        return ScanRows(variant, trait, dict(zip(NUMBERS, numbers, strict=True)), n, test, reason, to_host(self.with_result))
 
     @classmethod
     def joined(cls, blocks: Sequence[ScanRows], step: int) -> ScanRows:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend.arrays import to_host
+from pipeline.backend.memory import block_bytes
 from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, ONE_COPY, autosomes_of, chromosome_kind
 from pipeline.genome.columns import VARIANT, VOCABULARY, dtypes_of, need_known
@@ -28,6 +28,8 @@ from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, added_counts, take
 from pipeline.tables.table import Table
 
+_BYTES_A_RESULT = 128
+"""Bytes that a variant and a trait take while they are tested: some sixteen numbers."""
 NO_SEX = "no sex is known for the people, which X and Y need"
 NOT_DIPLOID = "dominant and recessive coding need two copies of the chromosome"
 
@@ -72,7 +74,7 @@ class Scan(Whole):
     }
     tests: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = ("",)
-    results_at_once: ClassVar[int] = 1 << 21  # of variants and traits that are held at once: an array of them is 16 MB
+    results_at_once: ClassVar[int] = 1 << 21  # of variants and traits that a CPU holds at once: an array of them is 16 MB
 
     traits: ColumnNames = Field(description="Columns of the samples table to explain.")
     covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
@@ -95,7 +97,8 @@ class Scan(Whole):
 
     def tested(self, block: GenotypeBlock, model: Any) -> ScanRows:
         """The results that `max_p` keeps, of every variant with every trait of the model, some variants at a time."""
-        here, step = model.beside(block.array), max(1, self.results_at_once // len(model.trait_names))
+        at_once = block_bytes(block.array, _BYTES_A_RESULT * self.results_at_once) // _BYTES_A_RESULT
+        here, step = model.beside(block.array), max(1, at_once // len(model.trait_names))
         found = [self.test(block.part(slice(start, start + step)), here) for start in range(0, max(1, len(block)), step)]
         return ScanRows.joined(found, step)
 
@@ -164,12 +167,11 @@ class Scan(Whole):
                 model = self.build(sheet.of_chromosome(kind))
             except DataError as error:
                 return self._without(variants, sheet.trait_names, f"on chromosome {kind.upper()}: {error}")
-        rows = self.tested(block, model)
-        variant, numbers = to_host(rows.variant), {name: to_host(values) for name, values in rows.numbers.items()}
-        counts = [(f"tested_{name}", int(tested)) for name, tested in zip(sheet.trait_names, to_host(rows.with_result), strict=True)]
-        kept = np.bincount(to_host(rows.trait), minlength=len(counts))
+        rows = self.tested(block, model).on_host()
+        counts = [(f"tested_{name}", int(tested)) for name, tested in zip(sheet.trait_names, rows.with_result, strict=True)]
+        kept = np.bincount(rows.trait, minlength=len(counts))
         counts += [(f"kept_{name}", int(number)) for name, number in zip(sheet.trait_names, kept, strict=True)]
-        return Part(self._frame(variants, variant, sheet.trait_names, rows, numbers), counts=dict(counts))
+        return Part(self._frame(variants, sheet.trait_names, rows), counts=dict(counts))
 
     def _untestable(self, kind: str, sheet: Sheet) -> str | None:
         """Why nothing can be tested on a kind of chromosome; None where it can."""
@@ -191,19 +193,18 @@ class Scan(Whole):
     def _test_name(self, test: int) -> str:
         return self.tests[test] + ("" if self.coding == "additive" else f" {self.coding}")
 
-    def _frame(
-        self, variants: pl.DataFrame, variant: Any, traits: tuple[str, ...], rows: ScanRows, numbers: Mapping[str, Any]
-    ) -> pl.DataFrame:
+    def _frame(self, variants: pl.DataFrame, traits: tuple[str, ...], rows: ScanRows) -> pl.DataFrame:
         """A block's rows as a frame, with `row`, the variant's place in the part."""
+        variant = rows.variant
         every = len(variant) == variants.height and bool((variant == np.arange(len(variant))).all())
         tests = tuple(self._test_name(i) for i in range(len(self.tests)))
         named = named_variants(variants) if every else named_variants(variants)[variant]
         return named.with_columns(
-            *(pl.Series(name, numbers[name], pl.Float64, nan_to_null=True) for name in NUMBERS),
-            pl.Series("n", to_host(rows.n), pl.Int64),
-            words_column("trait", traits, to_host(rows.trait)),
-            words_column("test", tests, to_host(rows.test)),
-            words_column("reason", (None, *self.reasons[1:]), to_host(rows.reason)),
+            *(pl.Series(name, rows.numbers[name], pl.Float64, nan_to_null=True) for name in NUMBERS),
+            pl.Series("n", rows.n, pl.Int64),
+            words_column("trait", traits, rows.trait),
+            words_column("test", tests, rows.test),
+            words_column("reason", (None, *self.reasons[1:]), rows.reason),
         ).select("row", *COLUMNS)
 
 
