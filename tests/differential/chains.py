@@ -53,9 +53,16 @@ def chains(draw: st.DrawFn, stored: bool = False) -> Case:
     text = stored and draw(st.booleans())
     few = [name for name in FEW if name in IN_TEXT] if text else FEW
     given = {"other": draw(tables(few, most=12, least=1)), "base": draw(tables(IN_TEXT if text else ANY, most=40, least=1))}
-    ways = [csv_stores(), hive_stores(keys=few[:4])] if text else [parquet_stores(), parquet_stores(), hive_stores(["parquet"], few[:3])]
+    ways: list[st.SearchStrategy[Store]] = (
+        [csv_stores(), hive_stores(keys=few[:4])] if text else [parquet_stores(), parquet_stores(), hive_stores(["parquet"], few[:3])]
+    )
     stores: dict[str, Store] = {name: draw(st.one_of(ways)) for name in given} if stored else {}
-    known = [_opened(name, table, stores.get(name)) for name, table in given.items()]
+    cut_by = ""
+    if stored and not text and draw(st.booleans()):
+        cut_by, holes = "key", draw(st.booleans())
+        given = {name: _ordered(table, holes) for name, table in given.items()}
+        stores = {name: draw(parquet_stores([""], ["polars", "pyarrow"])) for name in given}
+    known = [_opened(name, table, stores.get(name), cut_by) for name, table in given.items()]
     links: list[Link] = []
     for number in range(draw(st.integers(2, 4))):
         link, made = draw(_link(f"t{number}", known))
@@ -66,6 +73,14 @@ def chains(draw: st.DrawFn, stored: bool = False) -> Case:
     return Case(chain, given, ends.pop(links[-1].name), result=links[-1].name, also=ends, stores=stores)
 
 
-def _opened(name: str, table: pl.DataFrame, store: Store | None) -> Known:
+def _opened(name: str, table: pl.DataFrame, store: Store | None, cut_by: str) -> Known:
     schema = table.schema if store is None else store.schema(table)
-    return Known(name, schema, ("row",), frozenset(column for column in schema if schema[column] == table.schema[column]))
+    drawn = frozenset(column for column in schema if schema[column] == table.schema[column])
+    return Known(name, schema, ("row",), drawn, ordered_by=cut_by)
+
+
+def _ordered(table: pl.DataFrame, holes: bool) -> pl.DataFrame:
+    """The rows in the order of their keys, none of them missing, or some in the midst of others."""
+    keyed = table.with_columns(pl.col("key").fill_null(pl.col("row") % 5)).sort("key")
+    every = pl.int_range(pl.len()) % 4 == 1
+    return keyed.with_columns(pl.when(every).then(None).otherwise(pl.col("key")).alias("key")) if holes else keyed

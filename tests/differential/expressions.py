@@ -154,10 +154,10 @@ moments = same("clock", "timestamp '2021-03-28 01:30:00'")
 conditions_of_values = st.one_of(same("flag", "true"), *map(compared, (integers, floats, TEXTS, DAYS, moments)), *like)
 
 
-def conditions() -> Pairs:
-    """A condition."""
+def logic(leaves: Pairs) -> Pairs:
+    """Conditions joined by and, or, not and the like."""
     return recursive(
-        conditions_of_values,
+        leaves,
         lambda inner: st.one_of(
             made("({0} and {1})", "", inner, inner),
             made("({0} or {1})", "", inner, inner),
@@ -166,6 +166,11 @@ def conditions() -> Pairs:
             made("coalesce({0}, false)", "", inner),
         ),
     )
+
+
+def conditions() -> Pairs:
+    """A condition."""
+    return logic(conditions_of_values)
 
 
 def finite(value: Pairs) -> Pairs:

@@ -17,7 +17,7 @@ from tests.differential.tables import INTEGERS, some, tables
 
 SMALL = tuple(name for name in INTEGERS if not name.endswith("64"))
 NUMBERS = ("key", "small", "ratio", *SMALL)
-CATEGORIES = ("key", "word", "flag", *INTEGERS)
+CATEGORIES = ("key", "word", "code", "flag", *INTEGERS)
 FILLED = (*CATEGORIES, "ratio", "day", "clock", "moment", "price")
 ALL = [("", "true")]
 LEARNED = [*ALL, ("row % 2 = 0", '"row" % 2 = 0'), ("row < 3", '"row" < 3')]  # the first row is among them

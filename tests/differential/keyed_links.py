@@ -23,7 +23,7 @@ from tests.differential.tables import some
 def _joined(draw: st.DrawFn, left: Known, others: Sequence[Known]) -> Said:
     right = draw(st.sampled_from(list(others)))
     shared = [name for name in left.keys if name in right.keys and left.schema[name] == right.schema[name]]
-    keys = draw(some(shared, most=2))
+    keys = draw(left.some_keys(shared))
     hows = ["semi", "anti"] if left.joined or right.joined or left.name == right.name else ["inner", "left", "semi", "anti"]
     how = draw(st.sampled_from(hows))
     stage = Join.model_validate({"on": keys, "how": how, "suffix": f"_{right.name}"})
@@ -48,7 +48,7 @@ def joined(left: Known, others: Sequence[Known]) -> st.SearchStrategy[Said] | No
 
 @st.composite
 def _aggregated(draw: st.DrawFn, rows: Known) -> Said:
-    keys = draw(some(rows.keys, most=2))
+    keys = draw(rows.some_keys(rows.keys))
     numbers = [name for name in ("key", "small", "int8", "int32", "uint16") if name in rows.drawn]
     taken = [name for name in rows.exact if name not in keys and not rows.schema[name].is_float()]
     compute: dict[str, Any] = {"rows": {"function": "size"}}
@@ -66,7 +66,7 @@ def _aggregated(draw: st.DrawFn, rows: Known) -> Said:
         Aggregate.model_validate({"by": keys, "compute": compute}),
         {"rows": rows.name},
         text,
-        Known("", rows.schema, tuple(keys), frozenset(keys) & rows.drawn, rows.joined),
+        Known("", rows.schema, tuple(keys), frozenset(keys) & rows.drawn, rows.joined, rows.ordered_by),
     )
 
 
@@ -90,7 +90,7 @@ def ordered(rows: Known, _others: Sequence[Known]) -> st.SearchStrategy[Said] | 
 
 @st.composite
 def _deduplicated(draw: st.DrawFn, rows: Known) -> Said:
-    keys = draw(some(rows.keys, most=2))
+    keys = draw(rows.some_keys(rows.keys))
     by = [draw(st.sampled_from(["", "-"])) + name for name in draw(some([n for n in rows.exact if n not in (*keys, *rows.unique)]))]
     order = ordering([*by, *(name for name in rows.unique if name not in keys)])
     stage = DropDuplicates.model_validate({"columns": keys, "order_by": [*by, *(n for n in rows.unique if n not in keys)]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from pipeline.stages.relational.derive import Derive
 from pipeline.stages.relational.filter import Filter
 from pipeline.stages.relational.sort import Sort
 from tests.differential.cases import Case
-from tests.differential.expressions import FLOAT_COLUMNS, INTS, NARROW, Pairs, compared, grown_integers, made, recursive
+from tests.differential.expressions import FLOAT_COLUMNS, INTS, NARROW, Pairs, compared, grown_integers, logic, made, recursive, same
 from tests.differential.keyed_stages import join, ordering
 from tests.differential.row_stages import CASTS, WHOLE, cast
 from tests.differential.tables import tables
@@ -74,6 +75,7 @@ def sorted_by(draw: st.DrawFn, names: Sequence[str]) -> Case:
     return Case(Sort.model_validate({"by": name, "limit": limit}), {"rows": draw(tables(names))}, sql, ordered=True)
 
 
+FLAGS = ("flag", "key", "word")
 BEYOND = "sum({0}) not between -9223372036854775808 and 9223372036854775807"
 DECIMALS = st.one_of(
     *(made(f"(price {op} price)", "") for op in "+-*"),
@@ -91,6 +93,24 @@ ZONED = st.one_of(
     made("cast(moment as date)", ""),
     *(made(f"date_part('{part}', moment)", "") for part in ("year", "month", "day", "hour", "minute", "dow")),
 )
+
+
+@st.composite
+def outgrown(draw: st.DrawFn) -> Case:
+    """One or two operations between 64-bit integers, whose answers are exact in 128 bits; one beyond 64 is an error."""
+    names = ("int64", "int32", "key")
+    columns: Pairs = st.sampled_from([(name, f"cast({name} as hugeint)") for name in names])
+    inner = st.one_of(columns, *(made(f"({{0}} {op} {{1}})", "", columns, columns) for op in "+-"))
+    ours, theirs = draw(
+        st.one_of(*(made(f"({{0}} {op} {{1}})", "", inner, columns) for op in "+-"), made("({0} * {1})", "", columns, columns))
+    )
+    sql, beyond = f"select *, {theirs} as x from rows", "x not between -9223372036854775808 and 9223372036854775807"
+    case = Case(
+        Derive(columns={"x": ours}), {"rows": draw(tables(names, most=5))}, "", fails=f"select count(*) > 0 from ({sql}) where {beyond}"
+    )
+    return replace(case, sql=f"select * replace (try_cast(x as bigint) as x) from ({sql})")
+
+
 DIVIDED = made("({0} / {1})", "(cast({0} as double) / nullif({1}, 0))", INTS, INTS | st.just(("(key - key)", "0::bigint")))
 DIVIDED |= made("({0} / {1})", "({0} / nullif({1}, 0))", FLOAT_COLUMNS, FLOAT_COLUMNS)
 DIVIDED |= st.sampled_from([(f"(key {op} (key - key))", "null::bigint") for op in ("//", "%")])
@@ -107,6 +127,8 @@ KNOWN = {
     "5: zones": derived(ZONED, ("moment",)),
     "6: strict casts": cast({"wide": ("int64", "int32"), "huge": ("float32",)}),
     "a division by zero": kept(compared(DIVIDED), ("key", "ratio", "share")),
+    "2: what outgrows 64 bits": outgrown(),
+    "logic of three values": derived(logic(compared(same("flag", "(key = 1)", "(word = 'a')")) | same("flag", "key > 1")), FLAGS),
     "casts at the ends of a type": cast({name: CASTS[name] for name in WHOLE}),
     "keys that are missing": join(("key", "flag")),
     "an order of what is missing": sorted_by(("flag", "key", "word")),

@@ -13,6 +13,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from pipeline.stage import Stage
+from tests.differential.tables import some
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Known:
     unique: tuple[str, ...]
     drawn: frozenset[str]
     joined: bool = False
+    ordered_by: str = ""  # the column by which its files are cut, so that their footers say that keys of parts are others
 
     def of(self, *kinds: Any) -> list[str]:
         """The columns of these types."""
@@ -36,8 +38,13 @@ class Known:
 
     @property
     def keys(self) -> list[str]:
-        """The columns that rows are grouped and joined by."""
-        return [name for name in self.of(pl.Int64, pl.Int32, pl.Int8, pl.String, pl.Boolean, pl.Date) if name not in self.unique]
+        """The columns that rows are grouped and joined by: not the one that tells them all apart."""
+        alone = self.unique if len(self.unique) == 1 else ()
+        return [name for name in self.of(pl.Int64, pl.Int32, pl.Int8, pl.String, pl.Boolean, pl.Date) if name not in alone]
+
+    def some_keys(self, among: Sequence[str]) -> st.SearchStrategy[list[str]]:
+        """One or two of those columns, often the one that the files are cut by."""
+        return some(among, most=2) | (st.just([self.ordered_by]) if self.ordered_by in among else some(among, most=2))
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,10 @@ from tests.differential.tables import INTEGERS, some
 
 WORDS = {pl.String: "varchar", pl.Boolean: "boolean", pl.Float64: "double", pl.Date: "date", pl.Int8: "tinyint"}
 STATED = {"row": "int64", "key": "int64", "word": "string", "flag": "boolean", "ratio": "float64", "day": "date", "small": "int32"}
-STATED |= {name: name for name in INTEGERS}
+STATED |= {"code": "string", **{name: name for name in INTEGERS}}
 IN_TEXT = tuple(name for name in STATED if name != "row")  # columns that CSV files can hold, types stated
-FOLDERS = ("key", "word", "flag", "day", "int8")
+WRITERS = ("polars", "pyarrow", "duckdb")
+FOLDERS = ("key", "word", "flag", "day", "int8", "code", "code")
 
 
 @dataclass(frozen=True)
@@ -158,19 +159,24 @@ def reading(table: pl.DataFrame, separator: str, nulls: Sequence[str]) -> str:
     return f"{rules}, auto_detect = false, parallel = false, columns = {{{stated(table.schema)}}}"
 
 
-def parquet_stores(by: Sequence[str] = ("", "row", "key")) -> st.SearchStrategy[Store]:
+def parquet_stores(by: Sequence[str] = ("", "row", "key"), writers: Sequence[str] = WRITERS) -> st.SearchStrategy[ParquetStore]:
     """Parquet of one to twelve files, row groups of one to many rows."""
-    writers = st.sampled_from(["polars", "pyarrow", "duckdb"])
-    return st.builds(ParquetStore, writers, st.sampled_from([1, 2, 3, 12]), st.sampled_from([1, 3, 8, 100]), st.sampled_from(list(by)))
+    return st.builds(
+        ParquetStore,
+        st.sampled_from(list(writers)),
+        st.sampled_from([1, 2, 3, 12]),
+        st.sampled_from([1, 3, 8, 100]),
+        st.sampled_from(list(by)),
+    )
 
 
-def csv_stores() -> st.SearchStrategy[Store]:
+def csv_stores() -> st.SearchStrategy[CsvStore]:
     """Text of any of those ways."""
     options = (st.sampled_from(",;\t|"), st.sampled_from(["", "NA", "-", "\\N"]), st.booleans(), st.sampled_from(["", "", ".gz", ".zst"]))
     return st.builds(CsvStore, *options, st.sampled_from([1, 1, 3]))
 
 
-def hive_stores(formats: Sequence[str] = ("parquet", "csv"), keys: Sequence[str] = FOLDERS) -> st.SearchStrategy[Store]:
+def hive_stores(formats: Sequence[str] = ("parquet", "csv"), keys: Sequence[str] = FOLDERS) -> st.SearchStrategy[HiveStore]:
     """Folders by one or two columns."""
     by = some(keys, most=2).map(tuple)
     return st.builds(HiveStore, by, st.sampled_from(list(formats)), st.booleans())

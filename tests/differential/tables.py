@@ -20,6 +20,7 @@ ZONE = "Europe/Berlin"
 INTEGERS = {f"{sign}int{bits}": getattr(pl, f"{sign.upper()}Int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
 UNICODE = ["", "a", "A", "b ", " ab", "10", "9", "Zürich", "äöü", "Ωmega", "日本", "🧬x", "e\u0301", "a'b", 'q"r', "%_", "x-y-z", "null"]
 UNICODE += ["007", "+5", "-0", "1e5", "a,b;c\td|", "x\ny", '"', "127", "-129"]
+CODES = ["7", "10", "007", "0", "00", "-3", "123456789012345678"]
 FLOATS = [0.0, -0.0, 0.1, -2.5, 1 / 3, 2.0**53 + 2, 1e-300, -1e15, 123456.789, 7.0, 127.0, -128.0, 255.0, 2.0**31]
 DATES = [dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2000, 2, 29), dt.date(2021, 1, 1), dt.date(2021, 6, 1), dt.date(9999, 12, 31)]
 MOMENTS = [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2021, 3, 28, 1, 30), dt.datetime(2021, 5, 31, 22, 30)]
@@ -84,6 +85,7 @@ COLUMNS: dict[str, Column] = {
     "clock": Column(pl.Datetime("us"), MOMENTS, _moment),
     "moment": Column(pl.Datetime("us", ZONE), MOMENTS, _moment),
     "price": Column(pl.Decimal(12, 2), DECIMALS, lambda random: Decimal(random.randint(-(10**6), 10**6)).scaleb(-2)),
+    "code": Column(pl.String(), CODES, lambda random: str(random.randint(0, 99))),
     "small": Column(pl.Int32(), [0, 1, -1, 2, 5, 10, -7, 100], lambda random: random.randint(-200, 200)),
 }
 COLUMNS |= {name: _integers(dtype) for name, dtype in INTEGERS.items()}
