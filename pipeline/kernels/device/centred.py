@@ -165,6 +165,6 @@ def centred(block: GenotypeBlock, mask: Any, used: int) -> Centred:
         dosages_centred(len(block), xp.ascontiguousarray(block.dosages), mask, one, two, dense, missing, moments)
         return Centred(dense, missing, moments)
     calls, counts, table = xp.ascontiguousarray(block.calls), xp.empty((len(block), 4), xp.int64), xp.empty((len(block), 4))
-    variant_counts(blocks_for(len(block), VARIANTS), calls, mask, counts)
+    variant_counts(blocks_for(len(block), VARIANTS), calls, mask, used, counts)
     calls_centred(blocks_for(len(block), THREADS), counts, used, one, two, moments, table)
     return Centred(decode(calls, block.n_samples, table), calls, moments)
