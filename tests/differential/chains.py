@@ -32,14 +32,15 @@ LINKS: list[Linked] = [
     keyed_links.deduplicated,
     keyed_links.united,
 ]
+BY_KEYS: list[Linked] = [row_links.filtered, row_links.derived, keyed_links.joined, keyed_links.aggregated, keyed_links.deduplicated]
 FEW = ("key", "word", "flag", "price", "day", "small")
 
 
 @st.composite
-def _link(draw: st.DrawFn, name: str, known: Sequence[Known]) -> tuple[Link, Known]:
+def _link(draw: st.DrawFn, name: str, known: Sequence[Known], links: Sequence[Linked]) -> tuple[Link, Known]:
     """One more stage, mostly on the table made last, which may read any other beside it."""
     rows = known[-1] if draw(st.integers(0, 3)) else draw(st.sampled_from(list(known)))
-    fit = [strategy for link in LINKS if (strategy := link(rows, known)) is not None]
+    fit = [strategy for link in links if (strategy := link(rows, known)) is not None]
     said = draw(draw(st.sampled_from(fit)))
     schemas = {table.name: table.schema for table in known}
     planned = plan_stage(said.stage, {role: pl.DataFrame(schema=schemas[table]) for role, table in said.reads.items()})[""]
@@ -48,29 +49,45 @@ def _link(draw: st.DrawFn, name: str, known: Sequence[Known]) -> tuple[Link, Kno
 
 
 @st.composite
-def chains(draw: st.DrawFn, stored: bool = False) -> Case:
-    """A chain of two to four stages; on files where `stored`, else on tables."""
-    text = stored and draw(st.booleans())
-    few = [name for name in FEW if name in IN_TEXT] if text else FEW
-    given = {"other": draw(tables(few, most=12, least=1)), "base": draw(tables(IN_TEXT if text else ANY, most=40, least=1))}
-    ways: list[st.SearchStrategy[Store]] = (
-        [csv_stores(), hive_stores(keys=few[:4])] if text else [parquet_stores(), parquet_stores(), hive_stores(["parquet"], few[:3])]
-    )
-    stores: dict[str, Store] = {name: draw(st.one_of(ways)) for name in given} if stored else {}
-    cut_by = ""
-    if stored and not text and draw(st.booleans()):
-        cut_by, holes = "key", draw(st.booleans())
-        given = {name: _ordered(table, holes) for name, table in given.items()}
-        stores = {name: draw(parquet_stores([""], ["polars", "pyarrow"])) for name in given}
+def chains(draw: st.DrawFn, of: str = "tables") -> Case:
+    """A chain of two to four stages on one of GIVEN; of one to three that bring keys together where files are cut by them."""
+    given, stores = draw(GIVEN[of])
+    cut_by, links, made = ("key", BY_KEYS, list[Link]()) if of == "files cut by keys" else ("", LINKS, list[Link]())
     known = [_opened(name, table, stores.get(name), cut_by) for name, table in given.items()]
-    links: list[Link] = []
-    for number in range(draw(st.integers(2, 4))):
-        link, made = draw(_link(f"t{number}", known))
-        links.append(link)
-        known.append(made)
-    chain = Chain(tuple(links))
+    for number in range(draw(st.integers(1, 3) if cut_by else st.integers(2, 4))):
+        link, table = draw(_link(f"t{number}", known, links))
+        made.append(link)
+        known.append(table)
+    chain = Chain(tuple(made))
     ends = {name: chain.sql(name) for name in chain.ends}
-    return Case(chain, given, ends.pop(links[-1].name), result=links[-1].name, also=ends, stores=stores)
+    return Case(chain, given, ends.pop(made[-1].name), result=made[-1].name, also=ends, stores=stores)
+
+
+Tables = tuple[dict[str, pl.DataFrame], dict[str, Store]]
+
+
+@st.composite
+def _tables(draw: st.DrawFn, names: Sequence[str], ways: Sequence[st.SearchStrategy[Store]] = ()) -> Tables:
+    """Two tables, of which one is small and of a few columns, and the ways to write them."""
+    few = [name for name in FEW if name in names]
+    given = {"other": draw(tables(few, most=12, least=1)), "base": draw(tables(names, most=40, least=1))}
+    return given, {name: draw(st.one_of(ways)) for name in given if ways}
+
+
+@st.composite
+def _cut_by_keys(draw: st.DrawFn) -> Tables:
+    """The same in Parquet files whose rows are in the order of their keys; none of them missing, or some in the midst of others."""
+    given, stores = draw(_tables(ANY, [parquet_stores([""], ["polars", "pyarrow"])]))
+    holes = draw(st.booleans())
+    return {name: _ordered(table, holes) for name, table in given.items()}, stores
+
+
+GIVEN: dict[str, st.SearchStrategy[Tables]] = {
+    "tables": _tables(ANY),
+    "files": _tables(ANY, [parquet_stores(), parquet_stores(), hive_stores(["parquet"], ["key", "word", "flag"])])
+    | _tables(IN_TEXT, [csv_stores(), hive_stores(keys=["key", "word", "flag", "day"])]),
+    "files cut by keys": _cut_by_keys(),
+}
 
 
 def _opened(name: str, table: pl.DataFrame, store: Store | None, cut_by: str) -> Known:

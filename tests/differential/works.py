@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.differential.cases import RUNS, Case, in_turn
-from tests.differential.chains import chains
+from tests.differential.chains import GIVEN, chains
 from tests.differential.files import FILES
 from tests.differential.kinds import KNOWN
 from tests.differential.stages import STAGES
@@ -38,6 +38,6 @@ def _work(values: st.SearchStrategy[Any], share: float = 1) -> Work:
 WORKS: dict[str, Work] = {
     **{name: Work(made) for name, made in STAGES.items()},
     **{f"known: {name}": _work(values, 0.5) for name, values in KNOWN.items()},
-    **{f"chains of {given}": _work(chains(given == "files"), 6) for given in ("tables", "files")},
+    **{f"chains of {given}": _work(chains(given), 4) for given in GIVEN},
     **{name: _work(values) for name, values in FILES.items()},
 }
