@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -35,11 +36,31 @@ class OwnWorkers(ClusterSpec):
 
 @contextmanager
 def client_of(cluster: Any) -> Iterator[Any]:
-    """A client of a cluster of Dask that was just started; both are closed at the end."""
+    """A client of a cluster of Dask that was just started; both are closed at the end.
+
+    On Ctrl-C and SIGTERM worker processes are killed: nobody wants what they do, and Dask would give each some seconds to end in order.
+    """
     from distributed import Client
 
     with closing(cluster), closing(Client(cluster)) as client:
-        yield client
+        try:
+            yield client
+        except Exception:
+            raise
+        except BaseException:
+            _kill_workers(cluster)
+            raise
+
+
+def _kill_workers(cluster: Any) -> None:
+    """End the worker processes of a cluster, where it has any, for good."""
+    from distributed import Nanny
+
+    for nanny in cluster.workers.values():
+        if isinstance(nanny, Nanny) and nanny.pid is not None:
+            nanny.auto_restart = False
+            with suppress(ProcessLookupError):
+                os.kill(nanny.pid, signal.SIGKILL)
 
 
 @contextmanager

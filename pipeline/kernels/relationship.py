@@ -10,6 +10,7 @@ samples, within 2e-7 for 6,000 of 41, and where the blocks begin, so the number 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -44,8 +45,17 @@ class GrmSums(NamedTuple):
         return GrmSums(self.products + other.products, self.both_missing + other.both_missing, self.variants + other.variants)
 
 
-def grm_sums(packed: Array, n_samples: int, frequency: Array, earlier: GrmSums | None = None) -> GrmSums:
-    """The sums over a block of variants that vary, of ALT frequency `float64[v]`, added to those of `earlier` ones (left as they are)."""
+def _nothing() -> None:
+    """What is asked where nobody is to be asked."""
+
+
+def grm_sums(
+    packed: Array, n_samples: int, frequency: Array, earlier: GrmSums | None = None, ask: Callable[[], None] = _nothing
+) -> GrmSums:
+    """The sums over a block of variants that vary, of ALT frequency `float64[v]`, added to those of `earlier` ones (left as they are).
+
+    `ask` is called before every product, and may raise where nobody wants the sums any more.
+    """
     xp = array_module(packed)
     shape = n_samples, n_samples
     products = xp.zeros(shape) if earlier is None else earlier.products.copy()
@@ -53,20 +63,22 @@ def grm_sums(packed: Array, n_samples: int, frequency: Array, earlier: GrmSums |
     values = standard_values(frequency)
     whole = single_rows(packed, n_samples, _BLOCK)
     if whole:
-        _add_in_single(products, packed[:whole], n_samples, values[:whole].astype(np.float32))
+        _add_in_single(products, packed[:whole], n_samples, values[:whole].astype(np.float32), ask)
     for rows in variant_blocks(len(packed) - whole, 8 * n_samples, block_bytes(packed, BLOCK_BYTES)):
+        ask()
         standard = decoded(packed[whole:][rows], n_samples, values[whole:][rows])
         products += standard.T @ standard
     _add_missing(both, packed, n_samples)
     return GrmSums(products, both, len(packed) + (0 if earlier is None else earlier.variants))
 
 
-def _add_in_single(products: Array, packed: Array, n_samples: int, values: Array) -> None:
+def _add_in_single(products: Array, packed: Array, n_samples: int, values: Array, ask: Callable[[], None]) -> None:
     """Adds the products of whole blocks, in place, to the upper triangle."""
     from pipeline.kernels.compiled.standardize import add_triangle
 
     several = np.empty((n_samples, n_samples), np.float32)
     for rows in variant_blocks(len(packed), 1, _BLOCK * _BLOCKS):
+        ask()
         standard = decoded(packed[rows], n_samples, values[rows])
         # A product of a matrix and its own transpose: NumPy has half of it computed (SYRK), without the interpreter's lock.
         np.matmul(standard.T, standard, out=several)

@@ -50,13 +50,14 @@ class Execution:
     ) -> None:
         self.plan, self.cluster, self.folder, self.tell, self.accounts = plan, cluster, folder, tell, accounts
         self.session = cluster.session()
+        self.session.look = self._progress
         self.waiting = Waiting(cluster.client)
         self.tables: dict[str, Table] = {}
         self.kept: dict[str, Kept] = {}  # inputs that are read from their imports
-        self.metrics: dict[str, Any] = {}
-        self.files: dict[str, bytes] = {}
+        self.metrics, self.files = dict[str, Any](), dict[str, bytes]()
         self.warnings: dict[str, list[str]] = {}
         self.written: dict[str, list[Written]] = {}
+        self.stage = ""  # the one that submits its tasks just now
 
     def run(self) -> Executed:
         """Submit, wait, and give what came out. Raises a task's first error, as RunError or DataError, and cancels the others.
@@ -142,9 +143,10 @@ class Execution:
     def _stage(self, stage: PlannedStage) -> None:
         reads = {role: self.tables[table] for role, table in stage.spec.inputs.items()}
         context = Context(stage.spec.name, self.plan.job.seed, self.session)
-        self.accounts[stage.spec.name] = Account(stage.spec.name, stage.spec.use)
+        self.accounts[stage.spec.name], self.stage = Account(stage.spec.name, stage.spec.use), stage.spec.name
         try:
             outcome = stage.spec.stage.run(reads, context)
+            self.stage = ""
         except RunError as error:  # of what a stage does before its tasks: training over workers, say
             error.within(context.name).where = self.plan.where(context.name, error.key)
             raise
@@ -190,7 +192,7 @@ class Execution:
             raise
 
     def _progress(self) -> None:
-        progress = progress_of(self.cluster.client, self.session.submitted)
+        progress = progress_of(self.cluster.client, self.session.submitted, self.stage)
         for stage, seconds in progress.seconds.items():
             if stage in self.accounts:
                 self.accounts[stage].seconds = seconds

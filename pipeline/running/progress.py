@@ -24,10 +24,10 @@ class Progress:
         return [stage for stage, (done, total) in self.tasks.items() if done >= total]
 
 
-def progress_of(client: Any, stages: Iterable[str]) -> Progress:
-    """The progress of these stages, in one question to the scheduler."""
+def progress_of(client: Any, stages: Iterable[str], submitting: str = "") -> Progress:
+    """The progress of these stages, in one question to the scheduler; the one that is `submitting` tasks has one more to come."""
     seen, rounds = client.run_on_scheduler(scheduler_state, sorted(stages))
-    tasks = {stage: (done, done + left) for stage, (done, left, _) in seen.items()}
+    tasks = {stage: (done, done + left + (stage == submitting)) for stage, (done, left, _) in seen.items()}
     return Progress(tasks, {stage: of[2] for stage, of in seen.items()}, {stage: Round(**said) for stage, said in rounds.items()})
 
 

@@ -42,13 +42,21 @@ class Rounds:
             worker.log_event(TOPIC + self.stage, {"key": str(worker.get_current_task()), **asdict(last)})
 
     def go_on(self) -> None:
-        """Raise RunError where the run has given this task up: Dask cannot end a task that has begun."""
-        worker = this_worker()
-        if worker is None:
-            return
-        task = worker.state.tasks.get(worker.get_current_task())
-        if task is None or task.state == "cancelled":
-            raise RunError("its run was interrupted", stage=self.stage)
+        """Raise RunError as the function of that name does."""
+        go_on(self.stage)
+
+
+def go_on(stage: str = "") -> None:
+    """Raise RunError where the run has given up the task that this thread runs: Dask cannot end one that has begun.
+
+    A task that takes long asks, a few times a second, before it goes on.
+    """
+    worker = this_worker()
+    if worker is None:
+        return
+    task = worker.state.tasks.get(worker.get_current_task())
+    if task is None or task.state == "cancelled":
+        raise RunError("its run was interrupted", stage=stage)
 
 
 def last_rounds(stages: list[str], scheduler: Any) -> dict[str, dict[str, Any]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,8 @@ from pipeline.errors import PipelineError, RunError
 from pipeline.tables.part import Part, added_counts, frame_bytes, read_frame
 from pipeline.tables.steps import Step, evaluate, extract, fill, lazy_of
 from pipeline.tables.wire import deserialize_part, serialize_part
+
+LOOK_S = 0.2  # between two looks of who waits
 
 
 class Session:
@@ -60,6 +64,7 @@ class ClusterSession(Session):
         self.submitted: Counter[str] = Counter()  # tasks per stage
         self.accounts: list[tuple[str | None, Any]] = []  # of every table computed, its name and a future of what it measured
         self.all_gpus: Any = None  # cuDF's engine over all workers, made when the first query wants it
+        self.look: Callable[[], None] = lambda: None  # called now and then while a stage waits here, so that its run can be followed
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
         """Submit the function as one task; returns its future."""
@@ -82,6 +87,17 @@ class ClusterSession(Session):
         whole = fill(tree, self.client.gather(futures))  # a fitted state, say: the query is built here and not in a task
         frame = run_task(step.stage, collect_spread, lazy_of(whole, self.backend).query, self.all_gpus)
         return self.client.scatter(Part(frame), hash=False)
+
+    def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """What a coroutine on the client's own loop gives; it is cancelled where waiting for it is given up (Ctrl-C)."""
+        future = asyncio.run_coroutine_threadsafe(work, self.client.loop.asyncio_loop)
+        try:
+            while not wait([future], LOOK_S).done:
+                self.look()
+        except BaseException:
+            future.cancel()
+            raise
+        return future.result()
 
     def close(self) -> None:
         """Give the workers' GPUs back to their tasks."""

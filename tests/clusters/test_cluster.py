@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +13,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from pipeline.clusters.cluster import open_cluster
+from pipeline.clusters.cluster import Cluster, open_cluster
 from pipeline.clusters.local import Local
 from pipeline.clusters.scheduler import Scheduler
 from pipeline.errors import PlaceError
@@ -115,6 +116,21 @@ def test_local__listens_on_this_machine_alone_and_closes(workers: int | None, da
     assert not [
         child for child in psutil.Process().children(recursive=True) if child not in threads and "spawn_main" in " ".join(child.cmdline())
     ]
+
+
+@pytest.mark.process
+def test_open_cluster__kills_worker_processes_when_its_run_is_interrupted() -> None:
+    ended = list[Any]()
+
+    def interrupted(cluster: Cluster) -> None:
+        """As Ctrl-C while a task works."""
+        ended.extend(nanny.process.process for nanny in cluster.client.cluster.workers.values())
+        cluster.client.submit(time.sleep, 600)
+        raise KeyboardInterrupt("as Ctrl-C does")
+
+    with pytest.raises(KeyboardInterrupt, match="as Ctrl-C does"), open_cluster(Local(workers=2), "cpu") as cluster:
+        interrupted(cluster)
+    assert [process.exitcode for process in ended] == [-signal.SIGKILL] * 2
 
 
 def test_open_cluster__closes_when_the_run_fails() -> None:

@@ -26,10 +26,13 @@ from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows
 from pipeline.stages.genomics._sheet import SEX, Sheet, read_sheet
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, added_counts, take
+from pipeline.tables.rounds import go_on
 from pipeline.tables.table import Table
 
 _BYTES_A_RESULT = 128
 """Bytes that a variant and a trait take while they are tested: some sixteen numbers."""
+_BYTES_A_GENOTYPE = 8
+"""Bytes that a decoded genotype takes."""
 NO_SEX = "no sex is known for the people, which X and Y need"
 NOT_DIPLOID = "dominant and recessive coding need two copies of the chromosome"
 
@@ -75,6 +78,7 @@ class Scan(Whole):
     tests: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = ("",)
     results_at_once: ClassVar[int] = 1 << 21  # of variants and traits that a CPU holds at once: an array of them is 16 MB
+    genotypes_at_once: ClassVar[int] = 1 << 24  # of variants and people, there: then it is asked whether the run still wants them
 
     traits: ColumnNames = Field(description="Columns of the samples table to explain.")
     covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
@@ -97,9 +101,16 @@ class Scan(Whole):
 
     def tested(self, block: GenotypeBlock, model: Any) -> ScanRows:
         """The results that `max_p` keeps, of every variant with every trait of the model, some variants at a time."""
-        at_once = block_bytes(block.array, _BYTES_A_RESULT * self.results_at_once) // _BYTES_A_RESULT
-        here, step = model.beside(block.array), max(1, at_once // len(model.trait_names))
-        found = [self.test(block.part(slice(start, start + step)), here) for start in range(0, max(1, len(block)), step)]
+        here, traits = model.beside(block.array), len(model.trait_names)
+        results, genotypes = (
+            block_bytes(block.array, size * on_host) // size
+            for size, on_host in ((_BYTES_A_RESULT, self.results_at_once), (_BYTES_A_GENOTYPE, self.genotypes_at_once))
+        )
+        step = max(1, min(results // traits, genotypes // max(1, block.n_samples)))
+        found = list[ScanRows]()
+        for start in range(0, max(1, len(block)), step):
+            go_on()
+            found.append(self.test(block.part(slice(start, start + step)), here))
         return ScanRows.joined(found, step)
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:

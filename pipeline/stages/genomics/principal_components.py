@@ -23,6 +23,7 @@ from pipeline.kernels.standardized import standard_values, variant_products
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, hidden, take
+from pipeline.tables.rounds import go_on
 from pipeline.tables.table import Table
 
 MOST_PEOPLE = 20_000  # the sums of so many take 4.8 GB, and a thread holds two of them
@@ -193,7 +194,7 @@ def _summed(part: Part, people: Part, earlier: GrmSums | None) -> GrmSums:
             f"exact principal components of {n:,} people would need {4 * 12 * n * n / 2**30:.0f} GiB; at most {MOST_PEOPLE:,}. "
             "Use method: randomized."
         )
-    return grm_sums(part.arrays["calls"], n, _frequency(part), earlier)
+    return grm_sums(part.arrays["calls"], n, _frequency(part), earlier, go_on)
 
 
 def _multiplied(part: Part, people: Part, state: Krylov) -> tuple[Any, int]:

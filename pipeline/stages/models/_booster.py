@@ -49,7 +49,7 @@ def grown(learning: Trees, rows: TrainingRows, names: list[str]) -> Any:
     if stage.early_stopping_rounds:
         validation = _data_iter(xgb, _passes(learning, rows, "validation"), weigh, about)
         watched = [(xgb.QuantileDMatrix(validation, ref=train, **options), "validation")]
-    callbacks = [*stopping(learning), _telling(xgb, learning)]
+    callbacks = [*stopping(learning), telling(learning)]
     return xgb.train(native(learning), train, stage.rounds, evals=watched, callbacks=callbacks, verbose_eval=False)
 
 
@@ -64,14 +64,20 @@ def stopping(learning: Trees) -> list[Any]:
     return [import_xgboost(lean=learning.lean).callback.EarlyStopping(rounds=rounds, save_best=True)] if rounds else []
 
 
-def _telling(xgb: Any, learning: Trees) -> Any:
-    """XGBoost's callback that says every round, with its validation metric, and ends training where the run is given up."""
-    rounds = Rounds(learning.name)
+def telling(learning: Trees) -> Any:
+    """XGBoost's callback that says every round, with its validation metric, and ends training where the run is given up.
+
+    Of several workers that train together the first one says them.
+    """
+    xgb, rounds = import_xgboost(lean=learning.lean), Rounds(learning.name)
 
     def after_iteration(_self: Any, _model: Any, epoch: int, evals_log: Mapping[str, Mapping[str, Any]]) -> bool:
         """Say the round; False, for training goes on."""
         figures = {f"{split} {name}": float(values[-1]) for split, of in evals_log.items() for name, values in of.items()}
-        rounds.done(Round(epoch + 1, learning.stage.rounds, figures))
+        if xgb.collective.get_rank() == 0:
+            rounds.done(Round(epoch + 1, learning.stage.rounds, figures))
+        else:
+            rounds.go_on()
         return False
 
     return type("Telling", (xgb.callback.TrainingCallback,), {"after_iteration": after_iteration})()

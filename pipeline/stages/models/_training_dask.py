@@ -12,7 +12,7 @@ import polars as pl
 from pipeline.backend.boosting import import_xgboost
 from pipeline.errors import PipelineError, RunError
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._booster import Trees, check_finite, native, predict, stopping
+from pipeline.stages.models._booster import Trees, check_finite, native, predict, stopping, telling
 from pipeline.stages.models._learning import Given, Trained, outcome, with_states
 from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._rounded import warn_of_rounding
@@ -41,7 +41,7 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
     labels.check(stage, whole[stage.target], validation=bool(stage.early_stopping_rounds))
     names = learning.feature_names(client.gather(given.axes))
     pieces = list(zip(given.parts, targets, strict=True))
-    model = client.scatter(_trained(learning, client, pieces, class_weights(stage, labels), names), broadcast=False)
+    model = client.scatter(_trained(learning, context.session, pieces, class_weights(stage, labels), names), broadcast=False)
     predicted = [submit(_predicted, learning, model, part, stage=name) for part in given.parts]
     trained = submit(_finished, learning, model, predicted, names, given.steps, given.states, stage=name)
     warnings = warn_of_rounding(learning.columns, given.parts, context)
@@ -49,9 +49,9 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
 
 
 def _trained(
-    learning: Trees, client: Any, pieces: Sequence[tuple[Any, pl.DataFrame]], weigh: Callable[[Any], Any], names: list[str]
+    learning: Trees, session: ClusterSession, pieces: Sequence[tuple[Any, pl.DataFrame]], weigh: Callable[[Any], Any], names: list[str]
 ) -> bytes:
-    """The model's bytes, from parts and their targets.
+    """The model's bytes, from parts and their targets. Who waits is told of the rounds, and may give training up.
 
     What a lost worker raises is of many kinds, so all but our own errors become a RunError.
     """
@@ -60,10 +60,17 @@ def _trained(
 
     settings = xgb.collective.Config(timeout=COLLECTIVE_TIMEOUT_S, tracker_timeout=COLLECTIVE_TIMEOUT_S)
     try:
-        train, watched = _matrices(learning, client, pieces, weigh, names)
-        more = {"evals": watched, "callbacks": stopping(learning), "coll_cfg": settings, "verbose_eval": False}
-        with xgb.config_context(verbosity=0):  # it would print every worker's rank
-            result = dxgb.train(client, native(learning), train, learning.stage.rounds, **more)
+        train, watched = _matrices(learning, session.client, pieces, weigh, names)
+        callbacks = [*stopping(learning), telling(learning)]
+        more = {"evals": watched, "callbacks": callbacks, "coll_cfg": settings, "verbose_eval": False}
+
+        async def training() -> Any:
+            """What train gives to await where it is called on the client's own loop."""
+            with xgb.config_context(verbosity=0):  # a thread's own, which train hands on to the workers
+                started = dxgb.train(session.client, native(learning), train, learning.stage.rounds, **more)
+            return await started
+
+        result = session.wait(training())
     except PipelineError:
         raise
     except Exception as error:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from scipy import stats
 
-from pipeline.errors import DataError, StageError
+from pipeline.errors import DataError, RunError, StageError
 from pipeline.kernels.p_values import genomic_inflation
 from pipeline.stages.genomics.linear_gwas import LinearGwas
 from pipeline.tables.part import Part
@@ -22,6 +23,7 @@ from tests.stages.genomics.cohorts import (
     COVARIATES,
     HAPMAP3,
     Cohort,
+    Data,
     Found,
     assert_found_equal,
     hapmap3,
@@ -241,3 +243,22 @@ def test_linear_gwas__of_no_variants_has_no_rows() -> None:
     found = run(gwas(), {"genotypes": none, "samples": small_sheet()})[""].frame
     assert found.columns == list(COLUMNS)
     assert found.height == 0
+
+
+def test_scan__asks_as_it_goes_whether_its_run_still_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables: dict[str, Data] = {"genotypes": small_cohort(), "samples": small_sheet()}
+    whole, asked = run(gwas(), tables)[""].frame, list[int]()
+
+    def ask() -> None:
+        """Keep count, and give up at the tenth."""
+        asked.append(len(asked))
+        if len(asked) == 10:
+            raise RunError("its run was interrupted")
+
+    monkeypatch.setattr("pipeline.stages.genomics._scan.go_on", ask)
+    monkeypatch.setattr(LinearGwas, "genotypes_at_once", 41 * 25)
+    assert_frame_equal(run(gwas(), tables)[""].frame, whole)
+    assert 3 <= len(asked) < 10
+    monkeypatch.setattr(LinearGwas, "genotypes_at_once", 1)
+    with pytest.raises(RunError, match="its run was interrupted"):
+        run(gwas(), tables)

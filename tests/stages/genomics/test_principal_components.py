@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from pipeline.errors import DataError, StageError
+from pipeline.errors import DataError, RunError, StageError
 from pipeline.kernels.genotypes import pack
 from pipeline.stages.genomics.principal_components import PrincipalComponents
 from pipeline.tables.part import Part
@@ -206,3 +206,13 @@ def test_principal_components__refuse_zero_components_and_a_table_without_calls(
         pca(0)
     with pytest.raises(StageError, match="the table given as 'genotypes' has no calls"):
         plan_stage(pca(), {"genotypes": small_cohort().rows.frame})
+
+
+def test_exact_components__ask_before_every_product_whether_their_run_still_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        """As a run that was given up."""
+        raise RunError("its run was interrupted")
+
+    monkeypatch.setattr("pipeline.stages.genomics.principal_components.go_on", interrupted)
+    with pytest.raises(RunError, match="its run was interrupted"):
+        run(PrincipalComponents.model_validate({"components": 2}), {"genotypes": small_cohort()})

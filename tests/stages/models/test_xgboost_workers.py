@@ -13,7 +13,9 @@ import polars as pl
 import pytest
 
 from pipeline.errors import DataError, RunError
+from pipeline.running.progress import progress_of
 from pipeline.tables.part import Part
+from pipeline.tables.rounds import Round
 from pipeline.tables.session import ClusterSession, Session
 from pipeline.tables.table import Table
 from pipeline.testing.stages import even_sizes
@@ -37,6 +39,24 @@ def test_workers_all__gives_the_same_model_run_after_run_close_to_the_one_task_m
     assert first.metrics["test"]["auc"] == pytest.approx(one.metrics["test"]["auc"], abs=0.01)
     unweighted = train(stage_for("binary", categorical=["group"]), MANY)
     assert abs(first.predicted - one.predicted).mean() < abs(first.predicted - unweighted.predicted).mean() / 2 < 0.05
+
+
+def test_workers_all__says_its_rounds_and_ends_where_it_is_given_up(workers: ClusterSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[Round]()
+
+    def look() -> None:
+        """Give up when two rounds were seen."""
+        seen.extend(progress_of(workers.client, workers.submitted).rounds.values())
+        if len({last.at for last in seen}) > 1:
+            raise KeyboardInterrupt("as Ctrl-C does")
+
+    monkeypatch.setattr(workers, "look", look)
+    with pytest.raises(KeyboardInterrupt, match="as Ctrl-C does"):
+        train(stage_for("regression", workers="all", rounds=100_000, early_stopping_rounds=50_000), MANY, PARTS, workers)
+    assert seen[0].of == 100_000
+    assert "validation rmse" in seen[0].figures
+    while any(workers.client.processing().values()):  # else 100,000 rounds, which outlast the test
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("objective", ["regression", "multiclass"])
