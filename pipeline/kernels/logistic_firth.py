@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields, replace
 
 from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import Array
-from pipeline.kernels.logistic_design import CONVERGED, NullModel
+from pipeline.kernels.logistic_null import CONVERGED, NullModel
 from pipeline.kernels.logistic_penalty import PenalizedTerms, curvature, penalized_terms
-from pipeline.kernels.logistic_terms import solve
+from pipeline.kernels.logistic_terms import Maximum, solve
 
 MOST_FIRTH_STEPS = 100
 _LARGEST_STEP = 3.0
@@ -24,50 +24,31 @@ _OFF = 0.1
 _NEAR = 0.01  # in squares of standard errors
 
 
-@dataclass(frozen=True)
-class Maximum:
-    """Of v variants; NaN where none was reached."""
-
-    point: Array
-    """`float64[v, k + 1]`: coefficients of the basis and, last, of the genotype."""
-    standard_error: Array
-    """`float64[v]`: of the genotype's, from X'WX."""
-    value: Array
-    """`float64[v]`: the penalized log likelihood."""
-
-    @property
-    def beta(self) -> Array:
-        """`float64[v]`."""
-        return self.point[:, -1]
-
-
 def firth(centred: Array, mask: Array, null: NullModel, *, free: bool = True) -> Maximum:
     """The higher of the maxima that are reached from the null model's fit and from zero; without `free` beta is held at 0.
 
     `centred: float64[v, n]` are genotypes, 0 where missing, as is `mask: float64[v, n]`, else 1.
     """
     xp, columns = null.xp, len(null.basis)
-    nowhere = xp.full((len(centred), columns + 1), xp.nan)
+    nowhere = Maximum.unknown(null, len(centred)).point
     start = xp.zeros_like(nowhere)
     start[:, :columns] = null.coefficients
-    first = _climbed(centred, mask, null, start, nowhere, free=free)
-    second = _climbed(centred, mask, null, xp.zeros_like(nowhere), first.point, free=free)
-    other = (second.value > first.value + _ROUNDING * (1 + abs(first.value))) | xp.isnan(first.value)
-    return Maximum(
-        xp.where(other[:, None], second.point, first.point),
-        *(xp.where(other, getattr(second, name), getattr(first, name)) for name in ("standard_error", "value")),
-    )
+    first, height = _climbed(centred, mask, null, start, nowhere, free=free)
+    second, above = _climbed(centred, mask, null, xp.zeros_like(nowhere), first.point, free=free)
+    other = (above > height + _ROUNDING * (1 + abs(height))) | xp.isnan(height)
+    return Maximum(xp.where(other[:, None], second.point, first.point), xp.where(other, second.standard_error, first.standard_error))
 
 
-def likelihood_ratio(centred: Array, mask: Array, null: NullModel, found: Maximum) -> Array:
+def likelihood_ratio(centred: Array, mask: Array, null: NullModel, found: Maximum, none: Maximum) -> Array:
     """Roots of the penalized likelihood ratios, `float64[v]`, with the sign of beta: standard normal where there is no effect.
 
-    The genotype stays in the penalty where its effect is held at none (Heinze & Schemper 2002). `found` is the answer of `firth`, and the
-    other arguments are its. NaN where there is no maximum.
+    The genotype stays in the penalty where its effect is held at none (Heinze & Schemper 2002). `found` is the maximum with the effect
+    free, `none` that without. NaN where there is no maximum.
     """
     xp = null.xp
-    none = firth(centred, mask, null, free=False)
-    return xp.sign(found.beta) * xp.sqrt(xp.maximum(2 * (found.value - none.value), 0.0))
+    signed = centred * null.signs
+    ratio = penalized_terms(signed, mask, null, found.point).value - penalized_terms(signed, mask, null, none.point).value
+    return xp.sign(found.beta) * xp.sqrt(xp.maximum(2 * ratio, 0.0))
 
 
 @dataclass(frozen=True)
@@ -129,10 +110,10 @@ class _Climb:
         )
 
 
-def _climbed(centred: Array, mask: Array, null: NullModel, start: Array, known: Array, *, free: bool) -> Maximum:
-    """The maxima reached from `start`; a variant is left as soon as it has one, or comes near that which is known."""
+def _climbed(centred: Array, mask: Array, null: NullModel, start: Array, known: Array, *, free: bool) -> tuple[Maximum, Array]:
+    """The maxima reached from `start`, and their heights; a variant is left as soon as it has one, or comes near that which is known."""
     xp, count = null.xp, len(centred)
-    found = Maximum(xp.full(start.shape, xp.nan), xp.full(count, xp.nan), xp.full(count, xp.nan))
+    found, height = Maximum.unknown(null, count), xp.full(count, xp.nan)
     largest = _LARGEST_STEP / xp.maximum(abs(centred).max(axis=1), 1e-100)
     lowest, highest = xp.full(count, -xp.inf), xp.full(count, xp.inf)
     signed, never = centred * null.signs, xp.zeros(count, bool)
@@ -146,12 +127,12 @@ def _climbed(centred: Array, mask: Array, null: NullModel, start: Array, known: 
         move = _next_step(climb, null, terms, up, tried.shape[1] - (not free))
         done = move.last
         at = climb.variant[done]
-        found.point[at], found.value[at] = (tried + move.step)[done], terms.value[done]
+        found.point[at], height[at] = (tried + move.step)[done], terms.value[done]
         found.standard_error[at] = terms.inverse[done, -1, -1] ** 0.5
         apart = (tried - climb.known)[:, :, None]
         near = (apart * (terms.information @ apart)).sum(axis=(1, 2)) < _NEAR
         climb = climb.advanced(tried, terms, up, move).kept(~done & ~near)
-    return found
+    return found, height
 
 
 def _next_step(climb: _Climb, null: NullModel, terms: PenalizedTerms, up: Array, size: int) -> _Move:

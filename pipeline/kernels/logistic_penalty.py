@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import Array
-from pipeline.kernels.logistic_design import NullModel, triple_places
+from pipeline.kernels.logistic_null import NullModel, triple_places
 from pipeline.kernels.logistic_terms import likelihood_terms, solve, weighted_squares
 
 _SINGULAR = 1e-12
@@ -38,26 +38,49 @@ class PenalizedTerms:
     """`float64[v, n]`."""
     leverages: Array
     """`float64[v, n]`: h."""
+    largest: Array
+    """`float64[v]`: the largest q."""
+    regular: Array
+    """`bool[v]`: X'WX is not singular."""
 
 
-def penalized_terms(signed: Array, mask: Array, null: NullModel, points: Array) -> PenalizedTerms:
-    """Value and gradient at `points: float64[v, k + 1]`; arguments are those of `likelihood_terms`."""
+def penalized_terms(signed: Array, mask: Array, null: NullModel, points: Array, *, valued: bool = True) -> PenalizedTerms:
+    """Value and gradient at `points: float64[v, k + 1]`; arguments are those of `likelihood_terms`. The value is NaN if not `valued`."""
     xp = array_module(signed)
     columns = len(null.basis)
     terms = likelihood_terms(signed, mask, null, points)
     solved = solve(terms.information, xp.broadcast_to(xp.eye(columns + 1), terms.information.shape))
-    value = log_likelihood(terms.missed, terms.weights) + 0.5 * solved.log_determinant
+    likelihood = log_likelihood(terms.missed, terms.weights) if valued else xp.nan
     inverse = solved.solution
-    first, second = xp.triu_indices(columns)
-    pairs = inverse[:, first, second] * xp.where(first == second, 1.0, 2.0)
+    pairs = _pairs(inverse)
     leverages = xp.empty_like(terms.missed)
     for people, products in null.pair_blocks():
         leverages[:, people] = pairs @ products
     cross, own = 2 * inverse[:, columns, :columns] @ null.signed, xp.ascontiguousarray(inverse[:, columns, columns])
-    missed, leverages, slope = _penalize(terms.missed, terms.weights, signed, (leverages, cross, own))
+    missed, leverages, slope, largest = _penalize(terms.missed, terms.weights, signed, (leverages, cross, own))
     gradient = xp.concatenate([missed @ null.signed.T, slope[:, None]], axis=1)
-    value = xp.where(solved.least > _SINGULAR, value, -xp.inf)
-    return PenalizedTerms(value, gradient, terms.information, inverse, missed, terms.weights, leverages)
+    regular = solved.least > _SINGULAR
+    value = xp.where(regular, likelihood + 0.5 * solved.log_determinant, -xp.inf)
+    return PenalizedTerms(value, gradient, terms.information, inverse, missed, terms.weights, leverages, largest, regular)
+
+
+def _pairs(squares: Array) -> Array:
+    """Of symmetric `float64[v, k + 1, k + 1]` without the last column: what a sum over pairs i <= j of columns needs."""
+    if array_module(squares) is np:
+        from pipeline.kernels.compiled.logistic_systems import fill_pairs
+
+        columns = squares.shape[1] - 1
+        pairs = np.empty((len(squares), columns * (columns + 1) // 2))
+        fill_pairs(squares, pairs)
+        return pairs
+    return pairs_plain(squares)
+
+
+def pairs_plain(squares: Array) -> Array:
+    """What the compiled `fill_pairs` computes, by array operations: on a GPU, and as its oracle."""
+    xp = array_module(squares)
+    first, second = xp.triu_indices(squares.shape[1] - 1)
+    return squares[:, first, second] * xp.where(first == second, 1.0, 2.0)
 
 
 def curvature(signed: Array, null: NullModel, terms: PenalizedTerms, rows: Array) -> Array:
@@ -104,23 +127,27 @@ def log_likelihood_plain(missed: Array, weights: Array) -> Array:
     return xp.where(known, xp.log(xp.where(known, weights, 1.0) / xp.where(known, missed, 1.0)), 0.0).sum(axis=1)
 
 
-def _penalize(missed: Array, weights: Array, signed: Array, hat: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-    """Adds the penalty to the missed probabilities, and makes leverages of `hat`; both in place. Also the genotype's own gradient."""
+def _penalize(missed: Array, weights: Array, signed: Array, hat: tuple[Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+    """Adds the penalty to the missed probabilities, and makes leverages of `hat`; both in place.
+
+    Also the genotype's own gradient, and the largest q.
+    """
     if array_module(missed) is np:
         from pipeline.kernels.compiled.logistic import penalize
 
-        gradient = np.empty(len(missed))
-        penalize(missed, weights, signed, hat, gradient)
-        return missed, hat[0], gradient
+        gradient, largest = np.empty(len(missed)), np.empty(len(missed))
+        penalize(missed, weights, signed, hat, (gradient, largest))
+        return missed, hat[0], gradient, largest
     return penalize_plain(missed, weights, signed, hat)
 
 
-def penalize_plain(missed: Array, weights: Array, signed: Array, hat: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+def penalize_plain(missed: Array, weights: Array, signed: Array, hat: tuple[Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
     """What the compiled `penalize` computes, by array operations: on a GPU, and as its oracle.
 
     `hat` are x'A^-1x of the covariates alone and twice their products with the genotype, `float64[v, n]`, and the genotype's own entry.
     """
     leverages, cross, own = hat
-    leverages = (leverages + signed * (cross + signed * own[:, None])) * weights
+    squares = leverages + signed * (cross + signed * own[:, None])
+    leverages = squares * weights
     missed = missed + leverages * (missed - 0.5)
-    return missed, leverages, array_module(missed).einsum("vn,vn->v", missed, signed)
+    return missed, leverages, array_module(missed).einsum("vn,vn->v", missed, signed), squares.max(axis=1)

@@ -11,15 +11,19 @@ them; its penalized likelihood ratio holds the effect at none and keeps the geno
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array
-from pipeline.kernels.logistic_design import NullModel
 from pipeline.kernels.logistic_firth import firth, likelihood_ratio
+from pipeline.kernels.logistic_null import NullModel
+from pipeline.kernels.logistic_quick import quick_firth, quick_wald
+from pipeline.kernels.logistic_terms import Maximum, centre
 from pipeline.kernels.logistic_wald import wald
 
 Method = Literal["wald", "firth", "firth_fallback"]
@@ -28,7 +32,10 @@ PValue = Literal["wald", "lrt"]
 SCORE, WALD, FIRTH, FIRTH_LRT = range(4)
 TESTS = ("score", "wald", "firth", "firth_lrt")
 
+Fit = Callable[[Array, Array, NullModel], Maximum]
+
 _TEMPORARY_BYTES = 4 << 20
+_TOGETHER = 128
 
 
 @dataclass(frozen=True)
@@ -57,30 +64,51 @@ def refit(genotypes: Array, null: NullModel, method: Method, p: PValue = "wald")
     `firth_fallback` is maximum likelihood, and Firth's where that has no finite maximum (separation). `p: lrt` tests Firth's by the
     penalized likelihood ratio.
     """
-    limit = _TEMPORARY_BYTES if null.xp is np else 16 * BLOCK_BYTES
-    # Second derivatives take cubes of the columns, of those variants alone whose climb is slow.
-    step = max(1, limit // (8 * max(genotypes.shape[1], (len(null.basis) + 1) ** 3 // 4)))
-    blocks = range(0, max(1, len(genotypes)), step)
-    return Refit.joined([_refit_block(genotypes[start : start + step], null, method, p) for start in blocks])
-
-
-def _refit_block(genotypes: Array, null: NullModel, method: Method, p: PValue) -> Refit:
-    """Fits of a few variants."""
     xp = null.xp
-    called = ~xp.isnan(genotypes)
-    means = xp.where(called, genotypes, 0).sum(axis=1) / xp.maximum(called.sum(axis=1), 1)
-    centred = xp.where(called, genotypes - means[:, None], 0)
-    mask = called.astype(xp.float64)
-    if method == "firth":
-        beta, error, rows = xp.full(len(centred), xp.nan), xp.full(len(centred), xp.nan), xp.arange(len(centred))
-    else:
-        beta, error = wald(centred, mask, null)
+    beta, error = xp.full(len(genotypes), xp.nan), xp.full(len(genotypes), xp.nan)
+    test, rows = xp.full(len(genotypes), WALD, xp.uint8), xp.arange(len(genotypes))
+    if method != "firth":
+        found = _maxima(genotypes, null, quick_wald, wald)
+        beta, error = found.beta, found.standard_error
         rows = xp.nonzero(xp.isnan(beta))[0]
-    statistic, test = beta / error, xp.full(len(centred), WALD, xp.uint8)
+    statistic = beta / error
     if method != "wald" and len(rows):
-        found = firth(centred[rows], mask[rows], null)
+        genotypes = genotypes[rows]
+        found = _maxima(genotypes, null, quick_firth, firth)
         beta[rows], error[rows], test[rows] = found.beta, found.standard_error, FIRTH
         statistic[rows] = found.beta / found.standard_error
         if p == "lrt":
-            statistic[rows], test[rows] = likelihood_ratio(centred[rows], mask[rows], null, found), FIRTH_LRT
+            statistic[rows], test[rows] = _roots(genotypes, null, found), FIRTH_LRT
     return Refit(beta, error, statistic, test)
+
+
+def _maxima(genotypes: Array, null: NullModel, quick: Fit, careful: Fit) -> Maximum:
+    """Those of all variants, by `careful` where `quick` gives none."""
+    xp = null.xp
+    found = Maximum.unknown(null, len(genotypes))
+    for fit, together in ((quick, _TOGETHER), (careful, len(genotypes))):
+        left = xp.nonzero(xp.isnan(found.beta))[0]
+        for rows in _blocks(left, genotypes, null, together):
+            one = fit(*centre(genotypes[rows]), null)
+            found.point[rows], found.standard_error[rows] = one.point, one.standard_error
+    return found
+
+
+def _roots(genotypes: Array, null: NullModel, found: Maximum) -> Array:
+    """Signed roots of the penalized likelihood ratios, `float64[v]`."""
+    none = _maxima(genotypes, null, partial(quick_firth, free=False), partial(firth, free=False))
+    roots = null.xp.empty(len(genotypes))
+    for rows in _blocks(null.xp.arange(len(genotypes)), genotypes, null, len(genotypes)):
+        ends = (Maximum(one.point[rows], one.standard_error[rows]) for one in (found, none))
+        roots[rows] = likelihood_ratio(*centre(genotypes[rows]), null, *ends)
+    return roots
+
+
+def _blocks(rows: Array, genotypes: Array, null: NullModel, together: int) -> Iterator[Array]:
+    """Some of `rows` at a time: at most `together`, and few enough for their temporaries."""
+    limit = _TEMPORARY_BYTES if null.xp is np else 16 * BLOCK_BYTES
+    # Second derivatives take cubes of the columns, of those variants alone whose climb is slow.
+    step = max(1, limit // (8 * max(genotypes.shape[1], (len(null.basis) + 1) ** 3 // 4)))
+    step = min(step, max(1, together)) if null.xp is np else step
+    for start in range(0, len(rows), step):
+        yield rows[start : start + step]

@@ -8,7 +8,8 @@ import numpy as np
 
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array
-from pipeline.kernels.logistic_design import LogisticDesign, NullModel
+from pipeline.kernels.logistic_design import LogisticDesign
+from pipeline.kernels.logistic_null import NullModel
 from pipeline.kernels.logistic_regression import SCORE, WALD, Method, PValue, Refit, refit
 from pipeline.kernels.logistic_score import FINE, SEPARATED, UNCONVERGED, score_test
 from pipeline.kernels.p_values import z_test_p_values

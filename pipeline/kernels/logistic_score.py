@@ -14,7 +14,8 @@ import numpy as np
 
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, alt_frequency, call_counts, variant_blocks
-from pipeline.kernels.logistic_design import LogisticDesign, NullModel
+from pipeline.kernels.logistic_design import LogisticDesign
+from pipeline.kernels.logistic_null import NullModel
 from pipeline.kernels.logistic_terms import solve
 
 FINE, TOO_FEW, MONOMORPHIC, COLLINEAR, COVARIATES, ONE_GROUP, SEPARATED, UNCONVERGED = range(8)
@@ -137,7 +138,7 @@ def _plain_sums(block: GenotypeBlock, design: LogisticDesign, null: NullModel) -
 
 def _compiled_sums(block: GenotypeBlock, design: LogisticDesign, trait: int) -> _Sums:
     """Sums of packed calls from shared products; nothing is unpacked."""
-    from pipeline.kernels.compiled.logistic import fill_missing_people, score_each
+    from pipeline.kernels.compiled.logistic_score import fill_missing_people, score_each
     from pipeline.kernels.compiled.products import calls_product
 
     null, (one, two) = design.null(trait), block.codes

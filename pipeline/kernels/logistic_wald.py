@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields, replace
 
 from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import Array
-from pipeline.kernels.logistic_design import CONVERGED, MOST_STEPS, NullModel
-from pipeline.kernels.logistic_terms import likelihood_terms, solve
+from pipeline.kernels.logistic_null import CONVERGED, MOST_STEPS, NullModel, Start
+from pipeline.kernels.logistic_terms import Maximum, likelihood_terms, solve
 
 _LARGEST_STEP = 3.0
 _OVERSHOT = -0.5
@@ -67,25 +67,25 @@ class _Search:
         return abs(moved * self.mask[rows]).max(axis=1)
 
 
-def score_start(centred: Array, null: NullModel) -> Array:
-    """One step of the score test from the null model, as if no genotype were missing: `float64[v, k + 1]`."""
-    xp = null.xp
-    products = (centred * null.weights) @ (null.whitening @ null.basis).T
-    own = (centred**2) @ null.weights
+def score_start(centred: Array, start: Start) -> Array:
+    """One step of the score test from the model without a variant, as if no genotype were missing: `float64[v, k + 1]`."""
+    xp = array_module(centred)
+    products = centred @ start.directions.T
+    score, products = products[:, -1], products[:, :-1]
+    own = (centred**2) @ start.weights
     largest = _largest(centred)
-    score = centred @ null.residuals
     beta = xp.clip(score / xp.maximum(own - (products**2).sum(axis=1), _LEAST_LEFT * own + 1e-100), -largest, largest)
-    return xp.concatenate([null.coefficients - beta[:, None] * (products @ null.whitening), beta[:, None]], axis=1)
+    return xp.concatenate([start.coefficients - beta[:, None] * (products @ start.whitening), beta[:, None]], axis=1)
 
 
-def wald(centred: Array, mask: Array, null: NullModel) -> tuple[Array, Array]:
-    """Beta and its standard error, `float64[v]` each, NaN where there is no finite maximum; a variant is left as soon as it has one.
+def wald(centred: Array, mask: Array, null: NullModel) -> Maximum:
+    """The maxima, NaN where there is no finite one; a variant is left as soon as it has one.
 
     `centred: float64[v, n]` are genotypes, 0 where missing, as is `mask: float64[v, n]`, else 1.
     """
     xp = null.xp
-    beta, error = xp.full(len(centred), xp.nan), xp.full(len(centred), xp.nan)
-    start, variants = score_start(centred, null), xp.arange(len(centred))
+    found = Maximum.unknown(null, len(centred))
+    start, variants = score_start(centred, null.start), xp.arange(len(centred))
     search = _Search(variants, centred * null.signs, mask, _largest(centred), start, xp.zeros_like(start), xp.zeros(len(centred)))
     for _ in range(MOST_STEPS):
         if not len(search.variant):
@@ -101,10 +101,10 @@ def wald(centred: Array, mask: Array, null: NullModel) -> tuple[Array, Array]:
         separated = xp.zeros(len(gain), bool)
         separated[settled] = ~(search.moves(settled, step, null) < _MOVED)
         done = regular & ~overshot & (gain < CONVERGED) & ~separated
-        beta[search.variant[done]] = (tried + step)[done, -1]
-        error[search.variant[done]] = solved.last[done] ** -0.5
+        found.point[search.variant[done]] = (tried + step)[done]
+        found.standard_error[search.variant[done]] = solved.last[done] ** -0.5
         search = search.advanced(gradient, step, gain, overshot).kept((regular | overshot) & ~done & ~separated)
-    return beta, error
+    return found
 
 
 def _largest(centred: Array) -> Array:

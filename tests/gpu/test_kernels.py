@@ -27,6 +27,7 @@ from pipeline.kernels import (
     linkage_pruning,
     logistic_firth,
     logistic_penalty,
+    logistic_quick,
     logistic_score,
     logistic_terms,
     logistic_wald,
@@ -163,7 +164,7 @@ def curved(dosages: Any) -> Any:
 
 def started(dosages: Any) -> Any:
     signed, _, null, _ = centred(dosages)
-    return logistic_wald.score_start(signed, null)
+    return logistic_wald.score_start(signed, null.start)
 
 
 def highest(dosages: Any, fit: Any) -> Any:
@@ -173,7 +174,17 @@ def highest(dosages: Any, fit: Any) -> Any:
 
 def ratio(dosages: Any) -> Any:
     signed, mask, null, _ = centred(dosages)
-    return logistic_firth.likelihood_ratio(signed, mask, null, logistic_firth.firth(signed, mask, null))
+    found, none = (logistic_firth.firth(signed, mask, null, free=free) for free in (True, False))
+    return logistic_firth.likelihood_ratio(signed, mask, null, found, none)
+
+
+def landed(signed: Any) -> Any:
+    return logistic_terms.land_plain(signed, signed + 1, (signed, signed * 0 + 1, signed - 1), (signed[:, 0], signed[:, 1]))
+
+
+def reached(dosages: Any) -> Any:
+    signed, mask, null, points = centred(dosages)
+    return logistic_terms.land((signed, mask, signed / 9), null, points, points / 3)
 
 
 def penalty(missed: Any, weights: Any, signed: Any, leverages: Any, cross: Any, own: Any) -> Any:
@@ -280,6 +291,14 @@ CASES = {
     "wald": Case(highest, (DOSAGES[:20], logistic_wald.wald), 1e-7),
     "likelihood_ratio": Case(ratio, (DOSAGES[:20],), 1e-6),
     "firth": Case(highest, (DOSAGES[:20], logistic_firth.firth), 1e-7),
+    "quick_wald": Case(highest, (DOSAGES[:20], logistic_quick.quick_wald), 1e-7),
+    "quick_firth": Case(highest, (DOSAGES[:20], logistic_quick.quick_firth), 1e-7),
+    "centre": Case(logistic_terms.centre, (np.where(DOSAGES == 3, np.nan, DOSAGES.astype(float)),)),
+    "centre_plain": Case(logistic_terms.centre_plain, (np.where(DOSAGES == 3, np.nan, DOSAGES.astype(float)),)),
+    "land": Case(reached, (DOSAGES,), 1e-9),
+    "land_plain": Case(landed, (SQUARES[0],), 1e-9),
+    "squares_plain": Case(logistic_terms.squares_plain, (SQUARES[0][:, :6], SQUARES[1][:, :3], SQUARES[2][:, 0])),
+    "pairs_plain": Case(logistic_penalty.pairs_plain, (SQUARES,)),
     "terms_plain": Case(logistic_terms.terms_plain, (*SQUARES[:3], SQUARES[3, 0])),
     "penalize_plain": Case(penalty, (*SQUARES[:5], SQUARES[5, 0])),
     "solve": Case(logistic_terms.solve, (SQUARES @ SQUARES.transpose(0, 2, 1), SQUARES), 1e-7),

@@ -179,14 +179,15 @@ def test_compiled_sweeps__are_the_plain_ones(shape: tuple[int, int]) -> None:
     slopes, own = rng.normal(0, 2, shape[0]), rng.random(shape[0])
     margins[:, :1] = 900
     expected = terms_plain(margins, signed, mask, slopes)
-    weights, weighted, gradient, information = np.empty(shape), np.empty(shape), np.empty(shape[0]), np.empty(shape[0])
+    weights, weighted, gradient, information, largest = *np.empty((2, *shape)), *np.empty((3, shape[0]))
     fill_terms(margins, signed, mask, slopes, (weights, weighted, gradient, information))
     for ours, plain in zip((margins, weights, weighted, gradient, information), expected, strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-12, atol=1e-14)
     log_likelihood_each(margins, weights, gradient)
     np.testing.assert_allclose(gradient, log_likelihood_plain(margins, weights), rtol=1e-12)
-    plain_missed, plain_leverages, plain_gradient = penalize_plain(margins, weights, signed, (leverages, cross, own))
-    penalize(margins, weights, signed, (leverages, cross, own), gradient)
+    plain_missed, plain_leverages, plain_gradient, plain_largest = penalize_plain(margins, weights, signed, (leverages, cross, own))
+    penalize(margins, weights, signed, (leverages, cross, own), (gradient, largest))
+    np.testing.assert_allclose(largest, np.maximum(plain_largest, 0), rtol=1e-12)
     np.testing.assert_allclose(margins, plain_missed, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(leverages, plain_leverages, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(gradient, plain_gradient, rtol=1e-11, atol=1e-12)
@@ -255,8 +256,8 @@ def test_refit__holds_few_products_of_covariates_where_people_are_many(monkeypat
     calls, covariates, traits = cohort()
     genotypes = np.where(calls == 3, np.nan, calls)
     whole = [refit(genotypes[:, used.people], used.null(0), "firth") for used in [design_of(covariates, traits)]]
-    monkeypatch.setattr("pipeline.kernels.logistic_design._HELD_PAIRS", 100)
-    monkeypatch.setattr("pipeline.kernels.logistic_design._PAIRS_AT_A_TIME", 4 * 4 * 5 * 50)
+    monkeypatch.setattr("pipeline.kernels.logistic_null._HELD_PAIRS", 100)
+    monkeypatch.setattr("pipeline.kernels.logistic_null._PAIRS_AT_A_TIME", 4 * 4 * 5 * 50)
     design = design_of(covariates, traits)
     assert [len(products.T) for _, products in design.null(0).pair_blocks()] == [50, 50, 50, 50, 1]
     np.testing.assert_allclose(refit(genotypes[:, design.people], design.null(0), "firth").beta, whole[0].beta, rtol=1e-9)

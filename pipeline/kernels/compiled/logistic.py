@@ -1,4 +1,4 @@
-"""The passes over people of a logistic regression, each in one sweep of the data, and the small systems of equations."""
+"""The passes over people of a logistic regression, each in one sweep of the data."""
 
 from __future__ import annotations
 
@@ -67,8 +67,17 @@ def _sum_of_products(a: Floats, b: Floats) -> float:
     return total
 
 
-# The order of this sum is free, so that it vectorizes.
+def _highest(a: Floats) -> float:
+    """The largest entry, or 0."""
+    highest = 0.0
+    for i in range(len(a)):
+        highest = max(highest, a[i])
+    return highest
+
+
+# The order of a sum is free, and a largest entry is of numbers, so that they vectorize.
 _dot: Any = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(_sum_of_products)
+_largest: Any = numba.njit(nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"})(_highest)
 
 
 @compiled
@@ -108,136 +117,51 @@ def log_likelihood_each(missed: Floats, weights: Floats, out: Floats) -> None:
 
 
 @compiled
-def penalize(missed: Floats, weights: Floats, signed: Floats, hat: Any, gradient: Floats) -> None:
-    """What `penalize_plain` gives, missed probabilities and leverages in place; `hat` are its last three arguments."""
+def penalize(missed: Floats, weights: Floats, signed: Floats, hat: Any, found: Any) -> None:
+    """What `penalize_plain` gives, missed probabilities and leverages in place, and `found` filled; `hat` are its last three arguments."""
     leverages, cross, own = hat
+    gradient, largest = found
     for v in range(missed.shape[0]):
         share, weight, genotype, leverage, other = missed[v], weights[v], signed[v], leverages[v], cross[v]
         square = own[v]
         for i in range(len(share)):
-            h = (leverage[i] + genotype[i] * (other[i] + genotype[i] * square)) * weight[i]
+            leverage[i] += genotype[i] * (other[i] + genotype[i] * square)
+        largest[v] = _largest(leverage)
+        for i in range(len(share)):
+            h = leverage[i] * weight[i]
             share[i] += h * (share[i] - 0.5)
             leverage[i] = h
         gradient[v] = _dot(share, genotype)
 
 
 @compiled
-def _decompose(a: Floats) -> tuple[float, float]:
-    """The Cholesky factor of `float64[k, k]` in its lower triangle, in place; the least share of a pivot in its entry, and the last pivot.
-
-    A pivot that is not above 0 stands as 1, with a share of 0.
-    """
-    least, last = 1.0, 0.0
-    for row in range(len(a)):
-        own = a[row, row]
-        last = own
-        for before in range(row):
-            last -= a[row, before] * a[row, before]
-        least = min(least, last / own) if last > 0 else 0.0
-        root = np.sqrt(last) if last > 0 else 1.0
-        a[row, row] = root
-        for below in range(row + 1, len(a)):
-            value = a[below, row]
-            for before in range(row):
-                value -= a[below, before] * a[row, before]
-            a[below, row] = value / root
-    return least, last
+def centre_each(genotypes: Floats, centred: Floats, mask: Floats) -> None:
+    """What `centre_plain` gives, into `centred` and `mask`."""
+    for v in range(genotypes.shape[0]):
+        row, known, found = genotypes[v], mask[v], centred[v]
+        for i in range(len(row)):
+            missing = np.isnan(row[i])
+            known[i] = 0.0 if missing else 1.0
+            found[i] = 0.0 if missing else row[i]
+        mean = _dot(found, known) / max(_dot(known, known), 1.0)
+        for i in range(len(row)):
+            found[i] -= known[i] * mean
 
 
 @compiled
-def _forward(a: Floats, b: Floats) -> None:
-    """Turns `b: float64[k, s]` into L^-1 b, in place."""
-    for row in range(len(a)):
-        for before in range(row):
-            factor = a[row, before]
-            for column in range(b.shape[1]):
-                b[row, column] -= factor * b[before, column]
-        b[row] /= a[row, row]
-
-
-@compiled
-def solve_each(matrices: Floats, right: Floats, last: Floats, least: Floats, determinant: Floats) -> None:
-    """Solutions in place of `right: float64[v, k, s]`, and what else `Solved` has.
-
-    The matrices `float64[v, k, k]` are overwritten.
-    """
-    for v in range(matrices.shape[0]):
-        a, b = matrices[v], right[v]
-        least[v], last[v] = _decompose(a)
-        determinant[v] = 2 * np.log(np.diag(a)).sum()
-        _forward(a, b)
-        for row in range(len(a) - 1, -1, -1):
-            b[row] /= a[row, row]
-            for before in range(row):
-                factor = a[row, before]
-                for column in range(b.shape[1]):
-                    b[before, column] -= factor * b[row, column]
-
-
-@compiled
-def fill_missing_people(calls: NDArray[np.uint8], people: NDArray[np.int64]) -> None:
-    """Into `people`, the samples of the missing calls of `uint8[v, w]`, variant by variant; there is room for them all."""
-    found = 0
-    for v in range(calls.shape[0]):
-        row = calls[v]
-        for byte in range(len(row)):
-            bits = row[byte] & (row[byte] >> 1) & 0x55
-            if bits:
-                for field in range(4):
-                    if bits >> (2 * field) & 1:
-                        people[found] = 4 * byte + field
-                        found += 1
-
-
-@compiled
-def _take_off(people: NDArray[np.int64], values: Floats, a: Floats, b: Floats, sums: Floats) -> tuple[float, float]:
-    """Takes people's products off a = z'wz (lower triangle), b = [.., z'r] and sums of w z; their residuals' sum, how many are cases."""
-    columns = len(a)
-    residuals = cases = 0.0
-    for person in people:
-        value = values[person]
-        residual, weight = value[columns], value[columns + 1]
-        residuals += residual
-        cases += residual > 0
-        for row in range(columns):
-            factor = weight * value[row]
-            sums[row] -= factor
-            b[row, 1] -= value[row] * residual
-            for column in range(row + 1):
-                a[row, column] -= factor * value[column]
-    return residuals, cases
-
-
-@compiled
-def score_each(products: Floats, squares: Floats, missing: Any, values: Floats, found: Any) -> None:
-    """Score tests from the products of v variants' calls with n people's values.
-
-    `values: float64[n, k + 2]` are the whitened basis z (its first column constant, above 0), residual r and weight w; `products:
-    float64[v, k + 1 or more]` the sums of g w z and g r, `squares: float64[v]` of g^2 w; `missing` the first place (`int64[v + 1]`) and
-    the people of each variant's missing calls. `found` are `float64[v]` to fill: U, g'Wg from the mean, V, the least share of a pivot,
-    and cases among the missing.
-    """
-    starts, people = missing
-    score, own, information, least, cases = found
-    columns = values.shape[1] - 2
-    a, b, sums, identity = np.empty((columns, columns)), np.empty((columns, 2)), np.empty(columns), np.eye(columns)
-    constant = values[:, 0].max()
-    for v in range(len(products)):
-        a[:] = identity
-        b[:] = 0.0
-        sums[:] = 0.0
-        # The weights' sum is that of w z over the constant z, and 1 / constant^2 over all people, for z is orthonormal under w.
-        sums[0] = 1 / constant
-        residuals, cases[v] = _take_off(people[starts[v] : starts[v + 1]], values, a, b, sums)
-        mean = products[v, 0] / sums[0]
-        for row in range(columns):
-            b[row, 0] = products[v, row] - mean * sums[row]
-        score[v] = products[v, columns] + mean * residuals
-        own[v] = squares[v] - mean * products[v, 0] / constant
-        least[v], information[v] = 1.0, own[v]
-        if starts[v + 1] > starts[v]:
-            least[v], _ = _decompose(a)
-            _forward(a, b)
-        for row in range(columns):
-            information[v] -= b[row, 0] * b[row, 0]
-            score[v] -= b[row, 0] * b[row, 1]
+def land_each(moved: Floats, turned: Floats, people: Any, slopes: Any, found: Any) -> None:
+    """What `land_plain` gives, into the two arrays of `found`; `moved` and `turned` are overwritten."""
+    signed, mask, bends = people
+    moves, changes = found
+    for v in range(moved.shape[0]):
+        move, turn, genotype, known, bend = moved[v], turned[v], signed[v], mask[v], bends[v]
+        step, slope = slopes[0][v], slopes[1][v]
+        for i in range(len(move)):
+            by = move[i] + genotype[i] * step
+            aside = turn[i] + genotype[i] * slope
+            turn[i] = bend[i] * aside * aside
+            move[i] = by * known[i]
+        changes[v] = _dot(turn, move)
+        for i in range(len(move)):
+            move[i] = abs(move[i])
+        moves[v] = _largest(move)
