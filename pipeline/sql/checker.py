@@ -17,7 +17,7 @@ from pipeline.sql.checks import core, expression, tight
 from pipeline.sql.dates import PARTS, check_one_clock, check_whole_days, epoch, for_cast
 from pipeline.sql.kinds import TYPES, family
 from pipeline.sql.text import OF_OTHER_ROWS
-from pipeline.sql.tree import SIGNS, Node, call, cast, divisor, integer, operator, polars_errors, shown, simple, where
+from pipeline.sql.tree import SIGNS, Node, call, cast, divisor, integer, operator, place, polars_errors, shown, simple, where
 from pipeline.sql.whole import number
 
 COMPARISONS = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="} | {
@@ -188,8 +188,10 @@ class Checker:
                 self._need("a text", {"text", "null"}, inputs[0])
                 return cast_text(inputs[0], dtype, options)
         self._need("a text", {"text", "null"}, inputs[0])
+        if "Find" in detail:
+            return place(*inputs)
         answer = simple(detail, inputs)
-        return cast(answer, "Int64") if detail in ("LenChars", "LenBytes") or "Find" in detail else answer
+        return cast(answer, "Int64") if detail in ("LenChars", "LenBytes") else answer
 
     def _temporal(self, function: Node, detail: Node, inputs: list[Node]) -> Node:
         self._need("a date or timestamp", {"date", "null"}, inputs[0])

@@ -153,6 +153,31 @@ def simple(function: Node, inputs: list[Node]) -> Node:
     return call({"StringExpr": function}, *inputs)
 
 
+def place(text: Node, other: Node) -> Node:
+    """Characters before the other text, as it is written; null where it does not occur: Polars counts bytes, of a regular expression."""
+    none = literal(0)
+    match other:
+        case {"Literal": {"Scalar": {"String": ""}}}:
+            before = _slice(text, none)
+        case {"Literal": {"Scalar": {"String": _}}}:
+            before = _before(text, other)
+        case _:  # by a column cuDF neither splits nor slices, and says so of the slice alone before it runs
+            length = call({"StringExpr": "LenChars"}, other)
+            start = _slice(other, operator(length, "Minus", length))
+            text = call({"StringExpr": {"ConcatHorizontal": {"delimiter": "", "ignore_nulls": False}}}, start, text)
+            before = where_else(operator(other, "Eq", literal("")), start, _before(text, other))
+    found = call({"StringExpr": {"Contains": {"literal": True, "strict": True}}}, text, other)
+    return where(found, cast(call({"StringExpr": "LenChars"}, before), "Int64"))
+
+
+def _slice(text: Node, length: Node) -> Node:
+    return call({"StringExpr": "Slice"}, text, literal(0), length)
+
+
+def _before(text: Node, other: Node) -> Node:
+    return call({"StructExpr": {"FieldByName": "field_0"}}, call({"StringExpr": {"SplitN": 2}}, text, other))
+
+
 def strptime(child: Node, dtype: Node, options: Node) -> Node:
     """Text to date or timestamp in a stated format: never one guessed from a part's first row, and without the cache that cuDF has not."""
     match child:

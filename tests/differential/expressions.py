@@ -68,7 +68,7 @@ integers = recursive(INTS | WIDE, grown_integers)
 parts = st.one_of(
     made("length({0})", "", TEXTS),
     made("octet_length({0})", "octet_length(encode({0}))", TEXTS),
-    made("strpos({0}, 'b')", "coalesce(strpos({0}, 'b'), 0)", TEXTS),
+    *(made(f"strpos({{0}}, {other})", f"coalesce(strpos({{0}}, {other}), 0)", TEXTS) for other in ("'b'", "'.'", "'7'", "''", "code")),
     made("cast({0} as int)", "({0} - date '1970-01-01')", DAYS),
     made("date_part('epoch', clock)", "cast(date_part('epoch', clock) as double)"),
     made("cast(flag as int)", ""),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 ZONE = "Europe/Berlin"
 INTEGERS = {f"{sign}int{bits}": getattr(pl, f"{sign.upper()}Int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
 UNICODE = ["", "a", "A", "b ", " ab", "10", "9", "Zürich", "äöü", "Ωmega", "日本", "🧬x", "e\u0301", "a'b", 'q"r', "%_", "x-y-z", "null"]
-UNICODE += ["007", "+5", "-0", "1e5", "a,b;c\td|", "x\ny", '"', "127", "-129"]
+UNICODE += ["a.7é.b", "007", "+5", "-0", "1e5", "a,b;c\td|", "x\ny", '"', "127", "-129"]
 CODES = ["7", "10", "007", "0", "00", "-3", "123456789012345678"]
 FLOATS = [0.0, -0.0, 0.1, -2.5, 1 / 3, 2.0**53 + 2, 1e-300, -1e15, 123456.789, 7.0, 127.0, -128.0, 255.0, 2.0**31]
 DATES = [dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2000, 2, 29), dt.date(2021, 1, 1), dt.date(2021, 6, 1), dt.date(9999, 12, 31)]

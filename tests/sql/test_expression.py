@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Callable
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -244,3 +245,11 @@ def test_check_value__answers_or_refuses_random_texts(make: Callable[[random.Ran
     assert all(refused)
     assert len(refused) > 50
     assert 500 - len(refused) >= answers
+
+
+@pytest.mark.parametrize("other", ["'b'", "'.'", "'('", "'7é'", "''", "u"])
+def test_strpos__counts_characters_up_to_the_text_as_it_is_written(other: str) -> None:
+    texts = ["a.b", "Zür.b", "🧬(7é", "", "bb", None]
+    frame = pl.DataFrame({"t": texts * 4, "u": [text for text in ("b", ".", "", None) for _ in texts]})
+    expected = duckdb.from_arrow(frame.to_arrow()).select(f"coalesce(strpos(t, {other}), 0)").fetchall()
+    assert frame.select(check_value(f"strpos(t, {other})", frame.schema)[0]).to_series().to_list() == [place for (place,) in expected]
