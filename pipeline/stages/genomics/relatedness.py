@@ -28,12 +28,12 @@ MOST_PEOPLE = 20_000  # the counts of so many people's pairs take 4 GB a part of
 PAIRS = ("sample_id_1", "sample_id_2", "variants_shared", "hethet", "ibs0", "kinship")
 
 
-class Relatedness(Whole, name="relatedness", version=1):
+class Relatedness(Whole, name="relatedness", version=2):
     """Find relatives by KING-robust kinship and drop one of each pair.
 
     Kinship is 0.5 for twins and the same person twice, 0.25 for parents and siblings, 0.125 for the second degree and 0 or less for
     strangers, whatever their ancestry; from the autosomes, as PLINK 2's --autosome --make-king-table. Gives the genotype table with the
-    people whom --king-cutoff would keep, labelled in NAME.samples, and NAME.pairs: a row a pair with kinship above min_kinship.
+    people whom --king-cutoff would keep, labelled in NAME.samples, and NAME.pairs: a row a pair with kinship of min_kinship or more.
 
     While pairs above max_kinship are left: where people are in one alone, the partner of the first of them goes; else the person in most,
     the first where several are. A person who is heterozygous nowhere or has no call is related to nobody, and stays; counts say how many
@@ -54,7 +54,7 @@ class Relatedness(Whole, name="relatedness", version=1):
 
     max_kinship: float = Field(0.0884, ge=0, le=0.5, description="Largest kinship that two people who stay may have; 0.0884 is 2nd degree.")
     min_kinship: float | None = Field(
-        None, ge=-1, le=0.5, description="Kinship above which NAME.pairs lists a pair; half of max_kinship, a degree further, by default."
+        None, ge=-1, le=0.5, description="Least kinship of a pair that NAME.pairs lists; half of max_kinship, a degree further, by default."
     )
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
@@ -93,7 +93,7 @@ class Relatedness(Whole, name="relatedness", version=1):
             raise DataError("no two people are called for the same variant on an autosome, so nobody's kinship is known")
         related = np.flatnonzero(values > self.max_kinship)
         kept = unrelated(people.frame.height, *pair_members(related))
-        listed = np.flatnonzero(values > self._listed())
+        listed = np.flatnonzero(values >= self._listed())
         tally = {
             "people_in": len(kept),
             "related_pairs": len(related),

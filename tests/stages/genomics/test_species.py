@@ -119,6 +119,9 @@ def test_ancestry_and_kinship__of_a_herd_are_plinks(herd: Cohort) -> None:
     found = {(row[0], row[1]): row[2:] for row in pairs.iter_rows()}
     assert found["a1", "a0"] == pytest.approx((77, 0.220779, 0.0519481, 0.115385), rel=6e-6)
     assert found["a59", "a58"] == pytest.approx((79, 0.177215, 0.0632911, 0.0530303), rel=6e-6)
+    for least, listed in {0: 618, 0.125: 78, -0.125: 1238}.items():  # --king-table-filter: 42, 6 and 13 of them lie at it
+        stage = Relatedness.model_validate({"min_kinship": least, "max_kinship": 0.2})
+        assert run(stage, {"genotypes": herd}, 3)["pairs"].frame.height == listed
     axes = run(PrincipalComponents.model_validate({"components": 3}), {"genotypes": herd}, 3)
     np.testing.assert_allclose(axes["eigenvalues"].frame["eigenvalue"], [3.36283, 3.20332, 2.82259], rtol=6e-6)
     first = axes[""].frame.select(pl.selectors.starts_with("pc")).row(0)
