@@ -18,6 +18,7 @@ from pipeline.job.load import load as load_job
 from pipeline.job.spec import Job
 from pipeline.plan.plan import Plan, make_plan
 from pipeline.registry import format_class
+from pipeline.report.finding import check_findings
 from pipeline.report.report import write_report
 from pipeline.results.manifest import RunView, current_run, read_current
 from pipeline.results.overlap import refuse_output_inside_input
@@ -48,6 +49,8 @@ class LoadedJob:
         self.job.cluster.for_backend(backend).check()
         refuse_output_inside_input(self.job.results, [path for entry in self.job.inputs.values() for path in entry.reader.path])
         check_imports(self.job)
+        if self.job.report:
+            check_findings()
         return make_plan(self.job, backend)
 
     def run(self, display: Display | None = None, *, lean: bool = False) -> Run:

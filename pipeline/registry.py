@@ -51,7 +51,7 @@ class Registry:
         """The module of that name, imported. Raises JobError where there is none (with a near name), or where it cannot be imported."""
         try:
             return importlib.import_module(self._place(name))
-        except ImportError as error:
+        except (ImportError, SyntaxError) as error:
             raise self._unusable(name, error) from error
 
     def classes(self, name: str, base: type[T]) -> list[type[T]]:

@@ -62,6 +62,13 @@ class Finding:
         raise NotImplementedError(f"{type(self).__name__} has no show")
 
 
+def check_findings() -> None:
+    """Raise JobError where two findings have one name, or where one of another package cannot be had; ours are not imported for it."""
+    for name, module in FINDINGS.modules.items():
+        if not module.startswith(f"{FINDINGS.package}."):
+            FINDINGS.one(name, Finding)
+
+
 @cache
 def findings() -> tuple[Finding, ...]:
     """All findings in the order of the page. Raises JobError where a file has none of its name, or several."""

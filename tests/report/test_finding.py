@@ -12,12 +12,24 @@ from types import ModuleType
 import polars as pl
 import pytest
 
+import pipeline
 from pipeline import registry
 from pipeline.errors import JobError
 from pipeline.report import finding
-from pipeline.report.finding import Evidence, Finding, findings, sections
+from pipeline.report.finding import Evidence, Finding, check_findings, findings, sections
 from pipeline.report.pieces import Note, Section
+from tests.small import inside
 
+JOB = """\
+job: rows
+results: results
+inputs:
+  rows: {format: csv, path: rows.csv}
+stages:
+  - {use: filter, from: rows, as: some, where: x >= 0}
+outputs:
+  all: {from: some}
+"""
 FOLDER = Path(finding.__file__).parent / "findings"
 
 
@@ -65,10 +77,33 @@ def test_finding__is_about_outputs_of_its_columns() -> None:
 
 @pytest.mark.usefixtures("cleared")
 @pytest.mark.parametrize(("name", "told"), [("metrics", "'metrics' of weather_report is already"), ("rain", "one finding named 'rain'")])
-def test_findings__of_another_package_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch, name: str, told: str) -> None:
+def test_findings__of_another_package_have_names_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, told: str
+) -> None:
     register(monkeypatch, name)
     with pytest.raises(JobError, match=told):
         findings()
+    with pytest.raises(JobError, match=told):
+        check_findings()
+    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "rows.csv").write_text("x\n1\n")
+    with inside(tmp_path):
+        with pytest.raises(JobError, match=told):
+            pipeline.load("job.yaml").plan()
+        assert pipeline.load("job.yaml", report=False).plan().tables
+
+
+@pytest.mark.usefixtures("cleared")
+def test_check_findings__names_a_package_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    register(monkeypatch, "weather")
+    check_findings()
+    monkeypatch.delitem(sys.modules, "weather_report")
+    with pytest.raises(JobError, match="finding 'weather' of weather_report cannot be imported"):
+        check_findings()
+    (tmp_path / "weather_report.py").write_text("class Weather(:\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(JobError, match="finding 'weather' of weather_report cannot be imported: invalid syntax"):
+        check_findings()
 
 
 @pytest.mark.usefixtures("cleared")
