@@ -106,7 +106,9 @@ def _planned(options: argparse.Namespace, plan: Plan) -> int:
     elif options.explain:
         print(plan.explain())
     elif not options.quiet:
-        print(f"{options.job}: fits together ({len(plan.inputs)} inputs, {len(plan.stages)} stages)")
+        from pipeline.plan.explain import so_many
+
+        print(f"{options.job}: fits together ({so_many(len(plan.inputs), 'input')}, {so_many(len(plan.stages), 'stage')})")
     return 0
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def explained(plan: Plan) -> str:
     """Every input's columns and rows where they are known, what each stage changes, and the outputs with their columns."""
-    counted = f"{len(plan.inputs)} inputs, {len(plan.stages)} stages, {len(plan.job.outputs)} outputs"
-    lines = [f"job {plan.job.name}: {counted}, on {plan.backend}"]
+    sizes = {"input": len(plan.inputs), "stage": len(plan.stages), "output": len(plan.job.outputs)}
+    lines = [f"job {plan.job.name}: {', '.join(map(so_many, sizes.values(), sizes))}, on {plan.backend}"]
     for name, schema in plan.inputs.items():
         rows = plan.rows[name]
         known = f"{rows:,} rows, about {_megabytes(schema, rows)}" if rows is not None else "rows known once read"
@@ -28,6 +28,11 @@ def explained(plan: Plan) -> str:
         columns = schema.columns if output.columns is None else {column: schema.columns[column] for column in output.columns}
         lines += [f"output {name}: {output.table}", f"    {Schema(pl.Schema(columns), schema.arrays)}"]
     return "\n".join(lines)
+
+
+def so_many(number: int, word: str) -> str:
+    """A number of things: 1 input, 2 inputs."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _stage(stage: PlannedStage) -> list[str]:
