@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pipeline.backend.arrays import array_module, special_module, to_host
-from pipeline.kernels.device.counts import variant_counts
-from tests.standin.counts import held, measured
+from pipeline.backend.launch import DeviceKernel
+from tests.standin.counts import card_of, held, measured
 from tests.standin.modules import installed
 
 pytestmark = pytest.mark.contract
@@ -29,6 +29,12 @@ def square(cupy: Any) -> Any:
     return cupy.asarray(np.arange(9.0).reshape(3, 3))
 
 
+def _totals(rows: Any, sums: Any) -> None:
+    """Write the sums of rows."""
+    sums[:] = rows.sum(axis=1)
+
+
+TOTALS = DeviceKernel(_totals, "uint8[:,::1] int64[::1]", _totals)
 HOST = np.ones(3)
 REFUSED: dict[str, tuple[Callable[[Any, Any], Any], type[Exception] | tuple[type[Exception], ...], str]] = {
     "a host array in an operator": (lambda _, a: a + HOST, TypeError, "a host array where cupy.add wants"),
@@ -52,7 +58,7 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], type[Exception] | tuple[type
     "another sort than the stable one": (lambda cupy, a: cupy.argsort(a, kind="quicksort"), (TypeError, ValueError), "kind"),
     "objects": (lambda cupy, _: cupy.asarray(["x"]), ValueError, "Unsupported dtype"),
     "a kernel of ours on a host array": (
-        lambda cupy, _: variant_counts(1, np.zeros((1, 1), np.uint8), cupy.zeros(0, np.uint8), 1, cupy.zeros((1, 4), np.int64)),
+        lambda cupy, _: TOTALS(1, np.zeros((1, 1), np.uint8), cupy.zeros(1, np.int64)),
         TypeError,
         "does not lie on the device",
     ),
@@ -111,7 +117,7 @@ def test_a_factorization_that_fails__does_not_raise(cupy: Any) -> None:
         (lambda cupy, a: cupy.nonzero(a), 4, 1),
         (lambda _, a: float(a[0, 0]), 0, 1),
         (lambda cupy, a: cupy.concatenate([a, a, a]), 3, 0),
-        (lambda cupy, _: variant_counts(2, cupy.zeros((2, 5), np.uint8), cupy.zeros(0, np.uint8), 1, cupy.zeros((2, 4), np.int64)), 4, 0),
+        (lambda cupy, _: TOTALS(2, cupy.ones((2, 5), np.uint8), cupy.zeros(2, np.int64)), 3, 0),
     ],
     ids=["operator", "two", "views", "mask", "masked write", "nonzero", "number", "join", "kernel"],
 )
@@ -119,6 +125,19 @@ def test_work__is_counted(work: Callable[[Any, Any], Any], launches: int, waits:
     with measured() as found:
         work(cupy, square)
     assert (found.launches, found.waits) == (launches, waits)
+
+
+def test_a_kernel_of_ours__is_computed_by_its_plain_version_in_place(cupy: Any) -> None:
+    sums = cupy.zeros(3, np.int64)
+    with measured() as found:
+        TOTALS(3, cupy.asarray(np.arange(6, dtype=np.uint8).reshape(3, 2)), sums[:])
+    assert to_host(sums).tolist() == [1, 5, 9]
+    assert (found.launches, found.touched) == (1, 6 + 24)
+
+
+def test_more_than_the_card_holds__is_out_of_memory(cupy: Any) -> None:
+    with card_of(held.alive + 2048), pytest.raises(MemoryError, match="Out of memory allocating 4,096 bytes"):
+        cupy.zeros(4096, np.uint8)
 
 
 def test_bytes_and_products__are_counted(cupy: Any) -> None:

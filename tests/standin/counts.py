@@ -16,6 +16,7 @@ import numpy as np
 PACKAGE = str(Path(__file__).parents[2] / "pipeline")
 LAUNCH_S, WAIT_S = 10e-6, 15e-6  # from Python
 BUS, MEMORY, FP64 = 10e9, 3.5e12, 40e12  # of an H200: pageable bytes and device bytes a second, products a second
+DEVICE_BYTES = 141 << 30
 ALIGNMENT = 512  # what CuPy's pool rounds to
 
 
@@ -62,7 +63,7 @@ class _Held:
     """Device memory alive, by the arrays that own it: views share their owner's."""
 
     def __init__(self) -> None:
-        self.alive = 0
+        self.alive, self.capacity = 0, DEVICE_BYTES
         self._owners: dict[int, weakref.ref[Any]] = {}
 
     def hold(self, array: np.ndarray[Any, Any]) -> None:
@@ -70,6 +71,8 @@ class _Held:
         owner = owner_of(array)
         key, size = id(owner), -(-owner.nbytes // ALIGNMENT) * ALIGNMENT
         if key not in self._owners:
+            if self.alive + size > self.capacity:
+                raise MemoryError(f"Out of memory allocating {size:,} bytes (allocated so far: {self.alive:,} bytes)")
 
             def release(_gone: Any) -> None:
                 del self._owners[key]
@@ -102,6 +105,16 @@ def measured() -> Iterator[Counts]:
     finally:
         vars(found).update(vars(counting))
         vars(counting).update(before)
+
+
+@contextmanager
+def card_of(size: int) -> Iterator[None]:
+    """A card with so many bytes in the block."""
+    held.capacity, before = size, held.capacity
+    try:
+        yield
+    finally:
+        held.capacity = before
 
 
 def launched(*arrays: Any, times: int = 1, kernel: tuple[Any, ...] | None = None) -> None:

@@ -13,12 +13,12 @@ import polars as pl
 from tests.standin import counts, modules
 from tests.standin.array import Array
 from tests.standin.functions import device_of, host_of
-from tests.standin.runtime import DEVICE_BYTES, NAME
+from tests.standin.runtime import NAME
 
 
 def memory_of(_handle: Any) -> SimpleNamespace:
     """NVML's view of the card's memory."""
-    return SimpleNamespace(total=DEVICE_BYTES, free=DEVICE_BYTES - counts.held.alive, used=counts.held.alive)
+    return SimpleNamespace(total=counts.held.capacity, free=counts.held.capacity - counts.held.alive, used=counts.held.alive)
 
 
 NVML: dict[str, Any] = {

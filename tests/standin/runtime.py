@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from types import SimpleNamespace
+from typing import Any
 
 from tests.standin import counts
 
-NAME, CAPABILITY, DEVICE_BYTES = "stand-in for an H200", (9, 0), 141 << 30
+NAME, CAPABILITY = "stand-in for an H200", (9, 0)
 
 
 class Stream:
@@ -58,7 +59,7 @@ class Device:
 
 def memory_info() -> tuple[int, int]:
     """Free and total bytes of the card."""
-    return DEVICE_BYTES - counts.held.alive, DEVICE_BYTES
+    return counts.held.capacity - counts.held.alive, counts.held.capacity
 
 
 def memory_pool() -> SimpleNamespace:
@@ -73,20 +74,19 @@ def memory_pool() -> SimpleNamespace:
     )
 
 
+def properties(_device: int) -> dict[str, Any]:
+    """What the driver says of a card."""
+    major, minor = CAPABILITY
+    return {"name": NAME.encode(), "major": major, "minor": minor, "multiProcessorCount": 132, "totalGlobalMem": counts.held.capacity}
+
+
 def cuda() -> SimpleNamespace:
     """`cupy.cuda`."""
     stream = Stream()
-    properties = {
-        "name": NAME.encode(),
-        "major": CAPABILITY[0],
-        "minor": CAPABILITY[1],
-        "multiProcessorCount": 132,
-        "totalGlobalMem": DEVICE_BYTES,
-    }
     runtime = SimpleNamespace(
         memGetInfo=memory_info,
         getDeviceCount=lambda: 1,
-        getDeviceProperties=lambda _device: properties,
+        getDeviceProperties=properties,
         runtimeGetVersion=lambda: 13000,
         driverGetVersion=lambda: 13000,
         deviceSynchronize=counts.waited,
