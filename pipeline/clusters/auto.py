@@ -9,10 +9,10 @@ from pydantic import Field
 from pipeline.backend.devices import Backend
 from pipeline.clusters.cuda import Cuda, CudaKeys
 from pipeline.clusters.kind import ClusterKind
-from pipeline.clusters.local import Local, LocalKeys
+from pipeline.clusters.local import Local
 
 
-class Auto(LocalKeys, CudaKeys):
+class Auto(CudaKeys):
     """cuda where the backend is gpu, else local; keys that only the other one has are left aside."""
 
     rank: ClassVar[int] = 0

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from pipeline.backend.devices import Backend, gpu_count
 from pipeline.clusters.kind import ClusterKind, Size
-from pipeline.clusters.on_this_machine import HOST, OwnWorkers, client_of, interrupts_held
+from pipeline.clusters.on_this_machine import HOST, OwnWorkers, client_of, interrupts_held, tasks_at_once
 from pipeline.errors import PlaceError
 
 DeviceShare = Annotated[float, Field(gt=0, le=1)]
@@ -30,7 +30,6 @@ class Cuda(CudaKeys, ClusterKind):
     """This machine's GPUs: one worker process a GPU."""
 
     rank: ClassVar[int] = 2
-    ignores: ClassVar[frozenset[str]] = frozenset({"threads"})
 
     kind: Literal["cuda"] = Field("cuda", description="This machine's GPUs.")
 
@@ -77,7 +76,7 @@ def cuda_options(spec: Cuda, gpus: int) -> dict[str, Any]:
         **spec.common_options(),
         **({"rmm_pool_size": spec.rmm_pool_size} if spec.rmm_pool_size else {}),
         "n_workers": workers,
-        "threads_per_worker": 1,
+        "threads_per_worker": tasks_at_once(spec.threads, workers, "gpu"),
         "protocol": "ucx" if ucx else "tcp",
         "device_memory_limit": spec.device_memory_limit or "default",
         "host": HOST,

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from pipeline.backend.devices import Backend
-from pipeline.backend.threads import cores, started_with, worker_threads
+from pipeline.backend.threads import started_with, worker_threads
 from pipeline.clusters.kind import ClusterKind
-from pipeline.clusters.on_this_machine import HOST, QUIET, OwnWorkers, client_of, interrupts_held
+from pipeline.clusters.on_this_machine import HOST, QUIET, OwnWorkers, client_of, interrupts_held, tasks_at_once
 
 # In our own process Dask would look around a hundred times a second, and XGBoost's threads stand still meanwhile.
 CALM = {"distributed.worker.profile.interval": "200ms", "distributed.admin.tick.interval": "200ms"}
@@ -19,13 +19,7 @@ CALM = {"distributed.worker.profile.interval": "200ms", "distributed.admin.tick.
 CLOSE_S = 1.5
 
 
-class LocalKeys(OwnWorkers):
-    """The keys of a local cluster."""
-
-    threads: int | None = Field(None, ge=1, le=10_000, description="Threads of each worker; the machine's cores, shared out.")
-
-
-class Local(LocalKeys, ClusterKind):
+class Local(OwnWorkers, ClusterKind):
     """This machine's cores: threads of this process, or so many worker processes."""
 
     rank: ClassVar[int] = 1
@@ -41,22 +35,21 @@ class Local(LocalKeys, ClusterKind):
 
     def open(self, backend: Backend) -> AbstractContextManager[Any]:
         """A client of workers that are started here and closed at the end."""
-        return client_of(self._threads(backend) if self.in_this_process else self._processes(self.workers or 1))
+        return client_of(self._threads(backend) if self.in_this_process else self._processes(self.workers or 1, backend))
 
     def _threads(self, backend: Backend) -> Any:
         from dask import config
         from distributed import LocalCluster
 
-        # One GPU takes one task at a time: several would share its memory with nothing between them.
-        threads = self.threads or (1 if backend == "gpu" else cores())
+        threads = tasks_at_once(self.threads, 1, backend)
         with config.set(CALM):
             options = {"n_workers": 1, "threads_per_worker": threads, "silence_logs": QUIET, **self.common_options()}
             return _prompt(LocalCluster(processes=False, **options))
 
-    def _processes(self, workers: int) -> Any:
+    def _processes(self, workers: int, backend: Backend) -> Any:
         from distributed import LocalCluster
 
-        threads = self.threads or max(1, cores() // workers)
+        threads = tasks_at_once(self.threads, workers, backend)
         environment = worker_threads(threads)
         options = {**self.common_options(), "host": HOST, "env": environment, "silence_logs": QUIET}
         with interrupts_held(), started_with(environment):

@@ -12,6 +12,8 @@ from typing import Any
 
 from pydantic import Field
 
+from pipeline.backend.devices import Backend
+from pipeline.backend.threads import cores
 from pipeline.clusters.kind import ClusterSpec, Size
 
 HOST = "127.0.0.1"
@@ -22,6 +24,9 @@ class OwnWorkers(ClusterSpec):
     """The keys of clusters whose workers this process starts."""
 
     workers: int | None = Field(None, ge=1, le=10_000, description="Processes; local: threads of one where not given; cuda: one a GPU.")
+    threads: int | None = Field(
+        None, ge=1, le=10_000, description="Threads of each worker, on a GPU those beside its own; the machine's cores, shared out."
+    )
     memory_limit: Size | None = Field(None, description="Memory of each worker, such as 8GB; beyond it parts spill to disk.")
 
     def common_options(self) -> dict[str, Any]:
@@ -32,6 +37,11 @@ class OwnWorkers(ClusterSpec):
             "scheduler_kwargs": {"dashboard": self.dashboard},
             **({"memory_limit": self.memory_limit} if self.memory_limit else {}),
         }
+
+
+def tasks_at_once(threads: int | None, workers: int, backend: Backend) -> int:
+    """Tasks that a worker runs at once: its threads, by default its share of the cores, and one task more that uses the GPU."""
+    return (threads or max(1, cores() // workers)) + (backend == "gpu")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 from pipeline.backend.allocator import share_memory
 from pipeline.backend.devices import Backend, gpu_count
 from pipeline.errors import PlaceError
+from pipeline.tables.lanes import announce_lane, open_lane
 from pipeline.tables.session import register_with_dask
 from pipeline.tables.wire import register_with_gpus
 
@@ -23,15 +24,27 @@ class _Parts:
 
 
 class _Gpu:
-    """A worker plugin for runs on GPUs: queries and arrays share one allocator, and parts on the GPU count as its."""
+    """A worker plugin for runs on GPUs: one allocator for queries and arrays, parts on the GPU count as its, one thread uses it."""
 
     name = "pipeline-gpu"
     idempotent = True
 
-    def setup(self, worker: Any) -> None:
+    async def setup(self, worker: Any) -> None:
         """Called by Dask on each worker as it joins."""
         share_memory()
         register_with_gpus()
+        await open_lane(worker)
+
+
+class _Lanes:
+    """A scheduler plugin for runs on GPUs: a worker that joins has a place for a task of its GPU."""
+
+    name = "pipeline-lanes"
+    idempotent = True
+
+    def add_worker(self, scheduler: Any, worker: str) -> None:
+        """Called by Dask as a worker joins, before tasks are looked for that it may run."""
+        announce_lane(scheduler, worker)
 
 
 def prepare_workers(client: Any, backend: Backend, *, elsewhere: bool) -> None:
@@ -39,11 +52,14 @@ def prepare_workers(client: Any, backend: Backend, *, elsewhere: bool) -> None:
 
     `elsewhere`: the workers are on machines whose GPUs this process has not seen.
     """
-    _register(client, _Parts)
+    from distributed import SchedulerPlugin, WorkerPlugin
+
+    _register(client, _Parts, WorkerPlugin)
     if backend == "gpu":
         if elsewhere:
             _need_gpus(client)
-        _register(client, _Gpu)
+        _register(client, _Gpu, WorkerPlugin)
+        _register(client, _Lanes, SchedulerPlugin)
 
 
 def _need_gpus(client: Any) -> None:
@@ -56,11 +72,9 @@ def _need_gpus(client: Any) -> None:
         )
 
 
-def _register(client: Any, plugin: type) -> None:
-    from distributed import WorkerPlugin
-
+def _register(client: Any, plugin: type, kind: type) -> None:
     try:
-        client.register_plugin(type(plugin.__name__, (plugin, WorkerPlugin), {})())
+        client.register_plugin(type(plugin.__name__, (plugin, kind), {})())
     except Exception as error:
         what = "Install the same version of this project on the machines of its workers, and start them again."
         raise PlaceError(f"cluster: the workers of {client.scheduler.address} cannot run this project's code ({error}). {what}") from error

@@ -19,6 +19,7 @@ from pipeline.plan.plan import Plan, PlannedStage
 from pipeline.plan.unchanged import need_unchanged
 from pipeline.results.manifest import Entry
 from pipeline.results.publish import RunFolder
+from pipeline.running.inputs import input_table
 from pipeline.running.kept_inputs import Imports, Kept, submit_import
 from pipeline.running.pending import Waiting
 from pipeline.running.progress import Progress, progress_of
@@ -26,7 +27,7 @@ from pipeline.running.record import Account
 from pipeline.running.writing import Written, submit_output
 from pipeline.stage import Context, Outcome
 from pipeline.tables.columns import AXES
-from pipeline.tables.part import Part, Schema
+from pipeline.tables.part import Schema
 from pipeline.tables.session import Measured
 from pipeline.tables.steps import count_rows
 from pipeline.tables.table import Table
@@ -129,16 +130,15 @@ class Execution:
         use, rows, counts = reader.name, self.plan.rows[name], dict[str, int]()
         if kept:
             reader, rows, counts = kept.reader(reader.parts), kept.rows, dict(kept.counts)
-        axes = {array: Table.of(self.session, name, [Part(frame)], schema=Schema(frame.schema)) for array, frame in reader.axes().items()}
-        sources = reader.sources(self.cluster.workers * self.cluster.threads)
-        self.accounts[name] = Account(name, use, rows=rows, parts=len(sources), counts=counts)
+        table = input_table(self.session, name, reader, schema)
+        self.accounts[name] = Account(name, use, rows=rows, parts=len(table.blocks), counts=counts)
         if rows is None and not schema.arrays:
-            counted = self.session.submit(count_rows, name, sources, stage=name)
+            counted = self.session.submit(count_rows, name, table.sources, stage=name, on_host=True)
             self.waiting.add(f"rows {name}", [counted], partial(self._counted, name))
         if counting := reader.infinities():
-            counted = self.session.submit(counting, stage=name)
+            counted = self.session.submit(counting, stage=name, on_host=True)
             self.waiting.add(f"infinities {name}", [counted], partial(self._infinite, name))
-        return Table.of(self.session, name, sources, schema=schema, axes=axes)
+        return table
 
     def _stage(self, stage: PlannedStage) -> None:
         reads = {role: self.tables[table] for role, table in stage.spec.inputs.items()}

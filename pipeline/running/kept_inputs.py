@@ -100,10 +100,10 @@ def submit_import(session: Session, name: str, reader: InputFormat, schema: Sche
     axes = reader.axes()
     labels, writer = [Part(frame) for frame in axes.values()], ParquetOutput(calls=True)
     futures = []
-    for number, source in enumerate(reader.sources(session.workers * session.threads)):
+    for number, source in enumerate(reader.sources(session.workers * session.readers)):
         path = f"{folder}/{attempt_name(f'part-{number:05d}', writer.suffix)}"
         task = WriteTask(writer, path, schema, tuple(axes))
-        futures.append(session.submit(convert, name, source, task, labels, stage=name))
+        futures.append(session.submit(convert, name, source, task, labels, stage=name, on_host=True))
     return futures
 
 

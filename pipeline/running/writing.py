@@ -34,11 +34,11 @@ def submit_output(table: Table, output: Output, expected: Schema | None, file: C
     for number, part in enumerate(table.futures()):
         path = file(f"{output.name}/" + attempt_name(f"part-{number:05d}", output.writer.suffix))
         task = WriteTask(output.writer, path, expected, tuple(table.axes))
-        written.append(table.session.submit(task, part, axes, stage=table.stage))
+        written.append(table.session.submit(task, part, axes, stage=table.stage, on_host=True))
     if not isinstance(output.writer, JoinedOutput):
         return written
     join = JoinTask(output.writer, file(f"{output.name}/{output.name}"), tuple(table.axes))
-    return [table.session.submit(join, axes, written, stage=table.stage)]
+    return [table.session.submit(join, axes, written, stage=table.stage, on_host=True)]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -15,8 +15,10 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect_spread, spread_engine
 from pipeline.errors import PipelineError, RunError
+from pipeline.tables.lanes import lane
 from pipeline.tables.part import Part, added_counts, frame_bytes, read_frame
-from pipeline.tables.steps import Step, evaluate, extract, fill, lazy_of
+from pipeline.tables.slots import evaluate_filled, extract, fill
+from pipeline.tables.steps import Source, Step, lazy_of, read_part
 from pipeline.tables.wire import deserialize_part, serialize_part
 
 LOOK_S = 0.2  # between two looks of who waits
@@ -27,11 +29,15 @@ class Session:
 
     backend: Backend = "cpu"
     workers = 1
-    threads = 1
+    threads = 1  # tasks of a worker that compute at once: on a GPU one
+    readers = 1  # tasks of a worker that read or write at once
     lean = False  # whether tasks run in the command line's own process, which nobody else imports libraries for
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
-        """Run a function of plain values and of earlier results; returns its result, or a future of it."""
+    def submit(self, function: Callable[..., Any], *arguments: Any, stage: str, on_host: bool = False) -> Any:
+        """Run a function of plain values and of earlier results; returns its result, or a future of it.
+
+        `on_host`: it reads, parses, writes or counts, and has no use for a GPU.
+        """
         try:
             return function(*arguments)
         except PipelineError as error:
@@ -52,26 +58,26 @@ class Session:
     def evaluate(self, step: Step) -> Any:
         """The part that a tree stands for (or a future of it), in one task."""
         tree, futures = extract(step, self.is_future)
-        return self.submit(evaluate, tree, self.backend, *futures, stage=step.stage)
+        return self.submit(evaluate_filled, tree, self.backend, *futures, stage=step.stage)
 
 
 class ClusterSession(Session):
     """Tables run as tasks of a Dask cluster; tasks carry the stage's name as their key's prefix and as their span."""
 
     def __init__(self, client: Any, backend: Backend, workers: int, threads: int, *, lean: bool = False) -> None:
-        self.client, self.backend, self.workers, self.threads = client, backend, workers, threads
-        self.lean = lean
+        self.client, self.backend, self.workers, self.lean = client, backend, workers, lean
+        self.threads, self.readers = (1, max(1, threads - 1)) if backend == "gpu" else (threads, threads)
         self.submitted: Counter[str] = Counter()  # tasks per stage
         self.accounts: list[tuple[str | None, Any]] = []  # of every table computed, its name and a future of what it measured
         self.all_gpus: Any = None  # cuDF's engine over all workers, made when the first query wants it
         self.look: Callable[[], None] = lambda: None  # called now and then while a stage waits here, so that its run can be followed
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
-        """Submit the function as one task; returns its future."""
+    def submit(self, function: Callable[..., Any], *arguments: Any, stage: str, on_host: bool = False) -> Any:
+        """Submit the function as one task; returns its future. On a GPU it waits for the GPU's one thread, unless it is `on_host`."""
         from distributed import span
 
         self.submitted[stage] += 1
-        with span(stage):
+        with span(stage), lane(self.backend, on_host=on_host):
             return self.client.submit(run_task, stage, function, *arguments, key=f"{key_prefix(stage)}-{uuid.uuid4().hex}", pure=False)
 
     def is_one_query(self, blocks: Sequence[Step]) -> bool:
@@ -80,13 +86,21 @@ class ClusterSession(Session):
 
     def evaluate(self, step: Step) -> Any:
         """A future of the part: one task; or one query on all GPUs, where the tree joins the rows of several scans."""
-        if self.workers == 1 or self.backend != "gpu" or len(step.sources) == 1 or not step.is_query:
+        if self.backend != "gpu":
             return super().evaluate(step)
+        if self.workers == 1 or len(step.sources) == 1 or not step.is_query:
+            return super().evaluate(self._read_on_host(step))
         self.all_gpus = self.all_gpus or spread_engine(self.client)
         tree, futures = extract(step, self.is_future)
         whole = fill(tree, self.client.gather(futures))  # a fitted state, say: the query is built here and not in a task
         frame = run_task(step.stage, collect_spread, lazy_of(whole, self.backend).query, self.all_gpus)
         return self.client.scatter(Part(frame), hash=False)
+
+    def _read_on_host(self, step: Step) -> Step:
+        """The tree, whose files that cuDF does not read itself are read by tasks of the host."""
+        if step.kind == "read" and isinstance(step.source, Source) and not step.source.cheap:
+            return replace(step, source=self.submit(read_part, step, stage=step.stage, on_host=True), fresh=True)
+        return replace(step, inputs=tuple(self._read_on_host(child) for child in step.inputs))
 
     def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What a coroutine on the client's own loop gives; it is cancelled where waiting for it is given up (Ctrl-C)."""
@@ -106,7 +120,7 @@ class ClusterSession(Session):
 
     def measure(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
         """Have the table's rows, bytes and counts noted, by a task of their own."""
-        self.accounts.append((name, self.submit(Measured.of, *parts, stage=stage)))
+        self.accounts.append((name, self.submit(Measured.of, *parts, stage=stage, on_host=True)))
 
     def is_future(self, value: Any) -> bool:
         """Whether a value is a Dask future."""

@@ -46,7 +46,8 @@ class Explains(Protocol):
 class Step:
     """One lazy step: `read` takes a source or a held part, `frame` maps LazyFrames, `part` maps parts, `concat` stacks rows.
 
-    `small` are reduced values or gathered tables, handed to the function after its inputs.
+    `small` are reduced values or gathered tables, handed to the function after its inputs. `fresh`: the source is a part that a task has
+    just read, whose counts nobody knows yet.
     """
 
     kind: Literal["read", "frame", "part", "concat"]
@@ -55,6 +56,7 @@ class Step:
     function: Callable[..., Any] | None = None
     small: tuple[Any, ...] = ()
     source: Any = None
+    fresh: bool = False
 
     @property
     def cheap(self) -> bool:
@@ -77,43 +79,6 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Slot:
-    """The place of a task's argument inside a tree: Dask hands a task's dependencies over as plain arguments."""
-
-    index: int
-
-
-def substitute(step: Step, change: Callable[[Any], Any]) -> Step:
-    """The same tree with every source and small value put through `change`."""
-    return replace(
-        step,
-        inputs=tuple(substitute(child, change) for child in step.inputs),
-        small=tuple(change(value) for value in step.small),
-        source=change(step.source),
-    )
-
-
-def extract(step: Step, is_future: Callable[[Any], bool]) -> tuple[Step, list[Any]]:
-    """The tree with slots in place of futures, and those futures in the slots' order."""
-    found: list[Any] = []
-
-    def change(value: Any) -> Any:
-        """A slot for a future; other values as they are."""
-        if not is_future(value):
-            return value
-        if all(value is not known for known in found):
-            found.append(value)
-        return Slot(next(i for i, known in enumerate(found) if known is value))
-
-    return substitute(step, change), found
-
-
-def fill(step: Step, values: Sequence[Any]) -> Step:
-    """The tree that `extract` made, with values in its slots."""
-    return substitute(step, lambda value: values[value.index] if isinstance(value, Slot) else value)
-
-
-@dataclass(frozen=True)
 class Lazy:
     """A query under way, with the arrays of the frame it started from and what was counted so far."""
 
@@ -128,18 +93,24 @@ class Lazy:
         return Lazy(frame.lazy(), part.arrays, part.counts)
 
 
-def evaluate(step: Step, backend: Backend, *arguments: Any) -> Part:
-    """Run a tree in this task; `arguments` fill its slots.
+def evaluate(step: Step, backend: Backend) -> Part:
+    """Run a tree in this task.
 
     Raises RunError, naming the stage, for what Polars or cuDF refuse while running; DataError, with its row, where a check fails.
     """
-    return _part(fill(step, arguments), backend)
+    return _part(step, backend)
 
 
 def count_rows(stage: str, sources: Sequence[Source]) -> int:
     """Rows of plain tables, read on the CPU: of text files, which no footer tells. Raises RunError as `evaluate` does."""
     steps = [Step("frame", stage, (Step("read", stage, source=source),), _counted) for source in sources]
     return sum(int(evaluate(step, "cpu").frame.item()) for step in steps)
+
+
+def read_part(step: Step) -> Part:
+    """What a source holds, read on the CPU; its counts are as it gave them. Raises RunError as `evaluate` does."""
+    loaded: pl.LazyFrame | Part = step.source.load()
+    return loaded if isinstance(loaded, Part) else _collected(Lazy(loaded), step, "cpu")
 
 
 def _counted(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -227,9 +198,9 @@ def _stacked(step: Step, backend: Backend) -> Part | Lazy:
 
 
 def _read(step: Step, backend: Backend) -> Part | Lazy:
-    if isinstance(step.source, Part):
+    if isinstance(step.source, Part) and not step.fresh:
         return replace(step.source, counts={})  # counted where it was made
-    loaded: pl.LazyFrame | Part = step.source.load()
+    loaded: pl.LazyFrame | Part = step.source if step.fresh else step.source.load()
     if isinstance(loaded, pl.LazyFrame):
         return Lazy(loaded if backend == "cpu" or step.source.cheap else read_by_polars(loaded))
     arrays = {name: to_device(array, backend) for name, array in loaded.arrays.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from operator import getitem
 from typing import Any
 
@@ -62,6 +63,11 @@ class Table:
     def cheap(self) -> bool:
         """Whether using it twice needs no `hold`."""
         return all(block.cheap for block in self.blocks)
+
+    @property
+    def sources(self) -> list[Any]:
+        """Everything that its parts are read from, in order."""
+        return [source for block in self.blocks for source in block.sources]
 
     def named(self, stage: str) -> Table:
         """The same table, whose next tasks carry this stage's name."""
@@ -128,6 +134,12 @@ class Table:
         """The rows of several tables below one another, parts kept as they are."""
         blocks = tuple(block for table in (self, *others) for block in table.blocks)
         return replace(self, blocks=blocks, origins=(), schema=None, spread=(), name=None)
+
+    def in_parts(self, parts: int) -> Table:
+        """The same rows in so many parts at most, neighbours together and about as many in each."""
+        count = len(self.blocks)
+        edges = [number * count // parts for number in range(parts + 1)]
+        return self._merged([range(first, last) for first, last in pairwise(edges) if first < last])
 
     def _merged(self, groups: Sequence[Sequence[int]]) -> Table:
         blocks = tuple(

@@ -97,7 +97,7 @@ def test_cluster_kinds__are_in_the_order_that_messages_list_them() -> None:
 def test_auto__follows_the_backend_and_keeps_the_keys_that_its_kind_has() -> None:
     auto = Auto(workers=2, threads=3, rmm_pool_size=0.5)
     assert auto.for_backend("cpu") == Local(workers=2, threads=3)
-    assert auto.for_backend("gpu") == Cuda(workers=2, rmm_pool_size=0.5)
+    assert auto.for_backend("gpu") == Cuda(workers=2, threads=3, rmm_pool_size=0.5)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_auto__follows_the_backend_and_keeps_the_keys_that_its_kind_has() -> Non
         ({"workers": 4}, {"kind": "auto", "workers": 4}),
         ({"kind": "auto", "address": "tcp://a:1"}, {"kind": "scheduler", "address": "tcp://a:1"}),
         ({"kind": "local", "rmm_pool_size": None, "protocol": "tcp"}, {"kind": "local"}),
-        ({"kind": "cuda", "threads": 2, "workers": 1}, {"kind": "cuda", "workers": 1}),
+        ({"kind": "cuda", "threads": 2, "workers": 1}, {"kind": "cuda", "threads": 2, "workers": 1}),
         ({"kind": "cloud", "size": 1}, {"kind": "cloud", "size": 1}),
     ],
 )

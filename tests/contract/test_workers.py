@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pipeline.backend.devices import device_names, gpu_count
+from pipeline.backend.threads import cores
 from pipeline.clusters.auto import Auto
 from pipeline.clusters.cluster import open_cluster
 from pipeline.clusters.cuda import Cuda, cluster_class, cuda_options
@@ -81,7 +82,7 @@ def test_one_worker_a_gpu__as_was_meant(gpus: int, protocol: str, monkeypatch: p
     assert visible == [",".join(str((first + i) % gpus) for i in range(gpus)) for first in range(gpus)]
     for worker in workers.values():
         options, added = worker["options"], plugins(worker)
-        assert options["nthreads"] == 1
+        assert options["nthreads"] == max(1, cores() // gpus) + 1, "its share of the cores reads and writes beside the GPU's task"
         assert (options["host"], options["dashboard_address"]) == ("127.0.0.1", "127.0.0.1:0")
         assert options["protocol"].removesuffix("://") == protocol
         assert options["memory_limit"] > 0
@@ -96,12 +97,13 @@ def test_one_worker_a_gpu__as_was_meant(gpus: int, protocol: str, monkeypatch: p
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_memory_of_a_worker__is_what_the_job_says(monkeypatch: pytest.MonkeyPatch) -> None:
     mock_nvml(monkeypatch, 1)
-    given = {"rmm_pool_size": "8GB", "memory_limit": "2GB", "device_memory_limit": 0.5, "dashboard": False}
+    given = {"rmm_pool_size": "8GB", "threads": 6, "memory_limit": "2GB", "device_memory_limit": 0.5, "dashboard": False}
     cluster = unstarted(cuda_options(Cuda.model_validate(given), 1))
     (worker,) = cluster.worker_spec.values()
     added = plugins(worker)
     assert cluster.scheduler_spec["options"]["dashboard"] is False
     assert worker["options"]["memory_limit"] == 2_000_000_000
+    assert worker["options"]["nthreads"] == 6 + 1
     assert worker["options"]["data"][1]["device_memory_limit"] == GPU_BYTES // 2
     assert (added["RMMSetup"]["async_alloc"], added["RMMSetup"]["initial_pool_size"]) == (False, "8GB")
 
@@ -178,12 +180,6 @@ def test_a_cluster_of_gpus__is_opened_with_its_options_and_closed(monkeypatch: p
     assert given == cuda_options(Cuda(dashboard=False), 1)
     assert shared == ["shared"]
     assert client.status == "closed"
-
-
-def test_threads_of_a_local_gpu_run__are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.clusters.workers.share_memory", lambda: None)
-    with open_cluster(Local(dashboard=False), "gpu") as cluster:
-        assert cluster.threads == 1
 
 
 UNCUDF = """

@@ -118,7 +118,7 @@ def test_the_worker__has_one_gpu_and_its_own_allocator(cluster: Cluster, device:
     assert (cluster.workers, cluster.kind) == (1, "cuda" if on_gpu else "local")
     (found,) = cluster.client.run(on_worker).values()
     if on_gpu:
-        assert cluster.threads == 1
+        assert cluster.session().threads == 1
         assert len(found["gpus"]) >= 1
         assert found["memory"] == "CudaAsyncMemoryResource"
 

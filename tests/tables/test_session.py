@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 import pipeline.tables.session
 from pipeline.formats.parquet import ParquetInput
+from pipeline.tables.lanes import open_lane
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
 from pipeline.tables.table import Table
@@ -25,7 +27,13 @@ def threads() -> Iterator[ClusterSession]:
         LocalCluster(processes=False, n_workers=1, dashboard_address=here, worker_dashboard_address=here) as cluster,
         Client(cluster) as client,
     ):
+        client.run(opened)
         yield ClusterSession(client, "gpu", 2, 1)
+
+
+async def opened(dask_worker: Any) -> None:
+    """Give the worker its lane, as a run on GPUs does."""
+    await open_lane(dask_worker)
 
 
 def scaled(rows: pl.LazyFrame, fitted: Part) -> pl.LazyFrame:

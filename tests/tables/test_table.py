@@ -66,9 +66,9 @@ class CountedTasks(Session):
     def __init__(self) -> None:
         self.tasks = 0
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
+    def submit(self, function: Callable[..., Any], *arguments: Any, stage: str, on_host: bool = False) -> Any:
         self.tasks += 1
-        return super().submit(function, *arguments, stage=stage)
+        return super().submit(function, *arguments, stage=stage, on_host=on_host)
 
 
 @pytest.mark.parametrize("parts", [7, 28])

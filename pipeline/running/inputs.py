@@ -1,0 +1,22 @@
+"""Inputs as tables: a part a source; on a GPU few large parts, whose pieces the threads of the host read."""
+
+from __future__ import annotations
+
+from pipeline.format import InputFormat
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.session import Session
+from pipeline.tables.table import Table
+
+
+def input_table(session: Session, name: str, reader: InputFormat, schema: Schema) -> Table:
+    """The table that a reader gives, with the axes of its arrays.
+
+    Where fewer tasks compute than read (one a GPU), what the session's tasks do not read themselves comes in as many pieces as threads can
+    read at once, put together to as many parts as there would be for those that compute: a launch on a GPU costs as much for few rows.
+    """
+    axes = {array: Table.of(session, name, [Part(frame)], schema=Schema(frame.schema)) for array, frame in reader.axes().items()}
+    table = Table.of(session, name, reader.sources(session.workers * session.threads), schema=schema, axes=axes)
+    if session.readers <= session.threads or table.cheap:
+        return table
+    pieces = reader.sources(session.workers * session.readers)
+    return Table.of(session, name, pieces, schema=schema, axes=axes).in_parts(len(table.blocks))

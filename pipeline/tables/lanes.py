@@ -1,0 +1,42 @@
+"""The two lanes of a worker with a GPU: one thread that uses the GPU, and beside it the worker's own, which read, parse and write.
+
+A task of the GPU goes to an executor of one thread. It also takes the one place that a worker has for such tasks, so that those which wait
+keep no thread of the others from work, nor their inputs in memory; and it goes before tasks of the host that came earlier.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from pipeline.backend.devices import Backend
+
+LANE = "gpu"
+"""The executor's name on every worker."""
+
+PLACE = "pipeline-gpu"
+"""The resource of Dask's that every worker has one of."""
+
+
+def lane(backend: Backend, *, on_host: bool) -> AbstractContextManager[Any]:
+    """Tasks that are submitted in the block run in the GPU's lane, but for those of the host's; without a GPU there is one lane for all."""
+    if on_host or backend != "gpu":
+        return nullcontext()
+    from dask import annotate
+
+    annotated: AbstractContextManager[Any] = annotate(executor=LANE, resources={PLACE: 1}, priority=1)
+    return annotated
+
+
+async def open_lane(worker: Any) -> None:
+    """Give a worker its thread for the GPU and the place for a task of it. Called again, it changes nothing."""
+    from distributed.threadpoolexecutor import ThreadPoolExecutor
+
+    if LANE not in worker.executors:
+        worker.executors[LANE] = ThreadPoolExecutor(1, thread_name_prefix="Dask-GPU-Thread")
+        await worker.set_resources(**{PLACE: 1})
+
+
+def announce_lane(scheduler: Any, worker: str) -> None:
+    """Have the scheduler know of a worker's place as it joins: tasks may wait for one, and it looks for them then and not later."""
+    scheduler.add_resources(worker=worker, resources={PLACE: 1})
