@@ -19,6 +19,7 @@ from pipeline.plan.plan import Plan, PlannedStage
 from pipeline.plan.unchanged import need_unchanged
 from pipeline.results.manifest import Entry
 from pipeline.results.publish import RunFolder
+from pipeline.running.accounting import Accounting
 from pipeline.running.inputs import input_table
 from pipeline.running.kept_inputs import Imports, Kept, submit_import
 from pipeline.running.pending import Waiting
@@ -28,7 +29,6 @@ from pipeline.running.writing import Written, submit_output
 from pipeline.stage import Context, Outcome
 from pipeline.tables.columns import AXES
 from pipeline.tables.part import Schema
-from pipeline.tables.session import Measured
 from pipeline.tables.steps import count_rows
 from pipeline.tables.table import Table
 
@@ -54,6 +54,7 @@ class Execution:
         self.session.look = self._progress
         self.waiting = Waiting(cluster.client)
         self.tables: dict[str, Table] = {}
+        self.accounting = Accounting(accounts, plan.rows)
         self.kept: dict[str, Kept] = {}  # inputs that are read from their imports
         self.metrics, self.files = dict[str, Any](), dict[str, bytes]()
         self.warnings: dict[str, list[str]] = {}
@@ -116,7 +117,7 @@ class Execution:
             self._output(output)
         self.tables.clear()
         for table, future in self.session.accounts:
-            self.waiting.add(f"rows of {table or 'a table'}", [future], partial(self._measured, table))
+            self.waiting.add(f"rows of {table or 'a table'}", [future], partial(self.accounting.measured, table))
         if self.cluster.spec.in_this_process:
             for stage in self.plan.stages:
                 stage.spec.stage.prepare(lean=self.session.lean)
@@ -134,10 +135,10 @@ class Execution:
         self.accounts[name] = Account(name, use, rows=rows, parts=len(table.blocks), counts=counts)
         if rows is None and not schema.arrays:
             counted = self.session.submit(count_rows, name, table.sources, stage=name, on_host=True)
-            self.waiting.add(f"rows {name}", [counted], partial(self._counted, name))
+            self.waiting.add(f"rows {name}", [counted], partial(self.accounting.rows, name))
         if counting := reader.infinities():
             counted = self.session.submit(counting, stage=name, on_host=True)
-            self.waiting.add(f"infinities {name}", [counted], partial(self._infinite, name))
+            self.waiting.add(f"infinities {name}", [counted], partial(self.accounting.infinities, name))
         return table
 
     def _stage(self, stage: PlannedStage) -> None:
@@ -162,7 +163,7 @@ class Execution:
             ("file", [outcome.files[name] for name in files], lambda values: self.files.update(zip(files, values, strict=True))),
             ("metrics", [outcome.metrics], lambda values: self.metrics.update({stage: values[0]})),
             ("warnings", [outcome.warnings], lambda values: self.warnings.update({stage: values[0]})),
-            ("counts", [outcome.counts], lambda values: self._account(stage).counts.update(values[0])),
+            ("counts", [outcome.counts], lambda values: self.accounting.of(stage).counts.update(values[0])),
         ]
         for what, futures, done in wanted:
             if futures and futures[0] is not None:
@@ -207,7 +208,7 @@ class Execution:
         done.warnings = [f"{name}: {text}" for name in names for text in self.warnings.get(name, ())]
         for output in self.plan.job.outputs.values():
             written = self.written[output.name]
-            account = self._account(output.table)
+            account = self.accounting.of(output.table)
             unmeasured = account.bytes is None
             for number, one in enumerate(written):
                 kept = [(path, rows) for path, rows in one.files if rows != 0 or number == 0]
@@ -215,31 +216,6 @@ class Execution:
                 if unmeasured:
                     account.add(one.measured)
         return done
-
-    def _counted(self, name: str, values: list[int]) -> None:
-        self._account(name).rows = values[0]
-
-    def _infinite(self, name: str, values: list[int]) -> None:
-        if values[0]:
-            self._account(name).counts["infinities"] = values[0]
-
-    def _measured(self, table: str | None, values: list[Measured]) -> None:
-        """Rows, bytes and parts to the table's account, and every count to the account of the stage that made it."""
-        (measured,) = values
-        planned = self.plan.rows.get(table or "")
-        if table and planned not in (None, measured.rows):
-            raise DataError(f"input {table}: {measured.rows:,} rows were read where its footers told {planned:,}. Run again.")
-        if table:
-            if self._account(table).bytes is not None:  # computed once more for another reader
-                return
-            self._account(table).add(measured)
-        for name, count in measured.counts.items():
-            stage, _, what = name.partition(":")
-            counts = self._account(stage).counts
-            counts[what] = counts.get(what, 0) + count
-
-    def _account(self, table: str) -> Account:
-        return self.accounts.setdefault(table, Account(table, "table"))
 
 
 def execute(plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None], accounts: dict[str, Account]) -> Executed:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from pipeline.sql.checks import checked, counted
-from pipeline.sql.conversion import INFINITE, converted, loses, lost
+from pipeline.sql.conversion import converted, infinite_in, loses, lost
 from pipeline.sql.tree import Node, cast, guarded_size, strptime
 
 HOLE = "value that is cast"
@@ -25,8 +25,9 @@ def cast_value(child: Node, old: pl.DataType, dtype: Node, new: pl.DataType, *, 
     if not loses(old, new):
         return _made(child, lambda value: converted(value, old, new))
     answer = _made(child, lambda value: converted(value, old, new))
-    if old == pl.String and new.is_float():
-        answer = counted(answer, _made(child, lambda value: value.str.to_lowercase().str.contains(INFINITE)))
+    infinite = infinite_in(pl.col(HOLE), old, new)
+    if infinite is not None:
+        answer = counted(answer, _made(child, lambda _: infinite))
     test = _made(child, lambda value: lost(value, converted(value, old, new), old, new))
     return checked(answer, test, f"cast to {new}: a value does not fit", f"{TRY}.") if strict else answer
 

@@ -13,7 +13,7 @@ import polars as pl
 from pipeline.errors import ExpressionError
 from pipeline.sql.arithmetic import Arithmetic, aligned
 from pipeline.sql.casts import cast_text, cast_value
-from pipeline.sql.checks import core, expression, tight
+from pipeline.sql.checks import core, counted, expression, tight
 from pipeline.sql.dates import PARTS, check_one_clock, check_whole_days, epoch, for_cast
 from pipeline.sql.kinds import TYPES, family
 from pipeline.sql.text import OF_OTHER_ROWS
@@ -26,7 +26,8 @@ COMPARISONS = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "Gt
 }
 LOGIC = {"And": "and", "Or": "or", "Xor": "xor"}
 NUMERIC = {"Abs", "Sign", "Ceil", "Floor", "Round", "Truncate", "Exp", "Log", "Log1p", "Pow", "Trigonometry", "Atan2"}
-UNBOUNDED = {"Exp", "Log", "Log1p", "Sqrt", "Generic", "ArcSin", "ArcCos", "Cot"}
+OUTGROWING = {"Exp", "Generic", "Degrees"}
+UNBOUNDED = OUTGROWING | {"Log", "Log1p", "Sqrt", "ArcSin", "ArcCos", "Cot"}
 ROWWISE: list[Node] = [{"Boolean": "IsNull"}, {"Boolean": "IsNotNull"}, {"ListExpr": {"Get": True}}]
 ONE_KIND = {"Coalesce", "MaxHorizontal", "MinHorizontal", "FillNull"}
 
@@ -178,7 +179,10 @@ class Checker:
         if detail == "Generic":
             inputs = [cast(inputs[0], "Float64"), *inputs[1:]]
         answer = call(function, *inputs)
-        return where(call({"Boolean": "IsFinite"}, answer), answer) if str(detail) in UNBOUNDED else answer
+        if str(detail) not in UNBOUNDED:
+            return answer
+        answer = where(call({"Boolean": "IsFinite"}, answer), answer)
+        return counted(answer, call({"Boolean": "IsInfinite"}, call(function, *inputs))) if str(detail) in OUTGROWING else answer
 
     def _text(self, detail: Node, inputs: list[Node]) -> Node:
         match detail:

@@ -73,8 +73,8 @@ def tight(node: Node) -> Node:
         return node
     value = node["Loose"]
     guarded_size(value)
-    finite = where_else(call({"Boolean": "IsFinite"}, value), value, NULL)
-    return counted(finite, call({"Boolean": "IsInfinite"}, value))
+    finite = call({"Boolean": "IsFinite"}, value)
+    return counted(where_else(finite, value, NULL), call({"Boolean": "Not"}, finite))
 
 
 def unmarked(node: Node) -> Node:

@@ -66,6 +66,13 @@ def lost(value: pl.Expr, answer: pl.Expr, old: pl.DataType, new: pl.DataType) ->
     return there & answer.is_null()
 
 
+def infinite_in(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr | None:
+    """Whether a value is infinite as a float of the type `new`; None where it cannot be."""
+    if old == pl.String and new.is_float():
+        return value.str.to_lowercase().str.contains(INFINITE) | value.cast(new, strict=False).is_infinite()
+    return value.cast(new, strict=False).is_infinite() if old.is_float() and new.is_float() else None
+
+
 def there_and_back(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:
     """The value in its new type; null where that, turned back, is another."""
     there = value.cast(new, strict=False)

@@ -16,7 +16,7 @@ from pipeline.sql.checker import Checker
 from pipeline.sql.checks import Problem, lowered
 from pipeline.sql.kinds import family
 from pipeline.sql.text import FUNCTIONS, Function, checked_text
-from pipeline.sql.tree import from_tree, integer, polars_errors, to_tree
+from pipeline.sql.tree import NULL, from_tree, integer, polars_errors, to_tree, where_else
 
 __all__ = ["FUNCTIONS", "Function", "Value", "check_condition", "check_filter", "check_value", "finite", "value_of"]
 
@@ -50,15 +50,20 @@ def check_value(text: str, schema: pl.Schema) -> tuple[pl.Expr, pl.DataType]:
     return value_of(text, schema)[:2]
 
 
-def value_of(text: str, schema: pl.Schema) -> Value:
-    """The same, with the rows in which it met an infinity; remembered, as every part of a table asks for it."""
-    return _value(text, tuple(schema.items()))
+def value_of(text: str, schema: pl.Schema, where: str | None = None) -> Value:
+    """The same, with the rows in which it met an infinity; null in the rows for which `where` is not true, and worked out for no other.
+
+    It is remembered, as every part of a table asks for it.
+    """
+    return _value(text, where, tuple(schema.items()))
 
 
 @lru_cache(KEPT)
-def _value(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> Value:
+def _value(text: str, where: str | None, columns: tuple[tuple[str, pl.DataType], ...]) -> Value:
     schema = pl.Schema(columns)
     tree = to_tree(checked_text(text))
+    if where is not None:
+        tree = where_else(to_tree(checked_text(where)), tree, NULL)
     missing = [name for name in from_tree(tree).meta.root_names() if name not in schema]
     if missing:
         raise ExpressionError(f"there is no column {missing[0]!r}.{near(missing[0], schema)}")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 ANY = "*"
+ONCE = "@"  # NAME@ROWS is of these rows, and counts once where several tasks find it
 
 
 @dataclass(frozen=True)
@@ -28,3 +29,17 @@ def count_of(name: str, declared: Mapping[str, Count]) -> Count:
         if name == pattern or (rest and rest != name):
             return Count(count.text.replace(ANY, rest), count.always, count.aside)
     return Count(name.replace("_", " "))
+
+
+def is_once(name: str) -> bool:
+    """Whether a count is of rows that it names, so that the same one found again adds nothing."""
+    return ONCE in name
+
+
+def unseen(name: str, count: int, seen: dict[str, int]) -> tuple[str, int]:
+    """The plain name of a count, and how much of it was not among those `seen` before, which it joins."""
+    if not is_once(name):
+        return name, count
+    before = seen.get(name, 0)
+    seen[name] = max(before, count)
+    return name.partition(ONCE)[0], seen[name] - before

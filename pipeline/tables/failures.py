@@ -33,7 +33,9 @@ def is_of_a_check(error: Exception) -> bool:
 
 
 def at_row(problem: Problem, run: Run, rows: pl.DataFrame, stage: str) -> DataError:
-    """The error of a check that fails when these rows are run, with the first row that it fails with."""
+    """The error of a check that fails when these rows are run, with the first row that it fails with, where it is of single rows."""
+    if not problem.columns:
+        return DataError(str(problem), stage=stage, key=problem.key)
     low, high = 0, rows.height  # it holds with `low` rows and fails with `high`
     while high - low > 1:
         middle = (low + high) // 2

@@ -11,6 +11,7 @@ import polars as pl
 
 from pipeline.backend.arrays import array_module
 from pipeline.tables.columns import AXES
+from pipeline.tables.counts import is_once
 
 # While a query runs over a frame with arrays, this column remembers which row of the arrays each row of the frame is.
 ROW = "__row__"
@@ -77,11 +78,11 @@ def hidden(rows: pl.LazyFrame) -> list[str]:
 
 
 def added_counts(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Sum of several parts' counts, name by name."""
+    """Sum of several parts' counts, name by name; those of the same rows count once."""
     total: dict[str, int] = {}
     for count in counts:
         for name, value in count.items():
-            total[name] = total.get(name, 0) + value
+            total[name] = max(total.get(name, 0), value) if is_once(name) else total.get(name, 0) + value
     return total
 
 

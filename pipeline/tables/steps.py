@@ -13,6 +13,7 @@ from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect, read_by_polars
 from pipeline.errors import DataError, PipelineError, RunError
 from pipeline.tables.failures import at_row, is_of_a_check, problem_of
+from pipeline.tables.infinities import Tally, counting, enter, tally_here
 from pipeline.tables.part import ROW, Part, added_counts, concat_parts
 
 
@@ -110,7 +111,7 @@ def count_rows(stage: str, sources: Sequence[Source]) -> int:
 def read_part(step: Step) -> Part:
     """What a source holds, read on the CPU; its counts are as it gave them. Raises RunError as `evaluate` does."""
     loaded: pl.LazyFrame | Part = step.source.load()
-    return loaded if isinstance(loaded, Part) else _collected(Lazy(loaded), step, "cpu")
+    return loaded if isinstance(loaded, Part) else _collected(Lazy(loaded), step, Tally("cpu"))
 
 
 def _counted(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -118,15 +119,17 @@ def _counted(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _part(step: Step, backend: Backend) -> Part:
-    return _collected(_made(step, backend), step, backend)
+    with counting(backend) as tally:
+        part = _collected(_made(step, backend), step, tally)
+    return replace(part, counts=added_counts([part.counts, tally.counts])) if tally.counts else part
 
 
-def _collected(made: Part | Lazy, step: Step, backend: Backend) -> Part:
+def _collected(made: Part | Lazy, step: Step, tally: Tally) -> Part:
     """What a tree gave as a part: a held one, or what a step on parts gave, is that already, and only a query is run."""
     if isinstance(made, Part):
         return made
     try:
-        frame = collect(made.query, backend)
+        frame = tally.collect(made.query)
     except (pl.exceptions.PolarsError, OSError) as error:
         if is_of_a_check(error) and (failed := _failed_check(step)):
             raise failed from error
@@ -192,7 +195,8 @@ def _stacked(step: Step, backend: Backend) -> Part | Lazy:
     """The rows of several trees below one another: as parts where any has arrays or all are parts already, else as one query."""
     made = [_made(child, backend) for child in step.inputs]
     if any(each.arrays for each in made) or all(isinstance(each, Part) for each in made):
-        return concat_parts([_collected(each, child, backend) for each, child in zip(made, step.inputs, strict=True)])
+        tally = tally_here(backend)
+        return concat_parts([_collected(each, child, tally) for each, child in zip(made, step.inputs, strict=True)])
     queries = [Lazy.of(each) if isinstance(each, Part) else each for each in made]
     return Lazy(pl.concat([lazy.query for lazy in queries]), {}, added_counts([lazy.counts for lazy in queries]))
 
@@ -210,6 +214,7 @@ def _read(step: Step, backend: Backend) -> Part | Lazy:
 
 def _call(step: Step, *values: Any) -> Any:
     assert step.function is not None
+    enter(step.stage, step.sources)
     try:
         return step.function(*values, *step.small)
     except PipelineError as error:

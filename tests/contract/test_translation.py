@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -14,6 +15,7 @@ from pipeline.formats.parquet import ParquetInput
 from pipeline.registry import stage_class
 from pipeline.running.writing import _selected
 from pipeline.tables.names import Order
+from pipeline.tables.session import Session
 from pipeline.tables.steps import Source
 from pipeline.testing.examples import StageExample, Translating, check_translation
 from pipeline.testing.stages import cut, run_parts
@@ -34,6 +36,25 @@ def test_a_query_that_cudf_cannot_run__is_refused() -> None:
     stage = stage_class("derive").model_validate({"columns": {"angle": "atan2(x, n)"}})
     with pytest.raises((PipelineError, UntranslatableError), match="cuDF cannot run"):
         run_parts(stage, {"rows": cut(MIXED, [6])}, Translating())
+
+
+@pytest.mark.parametrize("height", [0, 1, 6])
+@pytest.mark.parametrize(
+    ("use", "keys"),
+    [
+        ("derive", {"columns": {"y": "x * 1e308 * 1e308", "z": "exp(x * 1000)"}}),
+        ("filter", {"where": "x * 1e308 * 1e308 > 0"}),
+        ("aggregate", {"by": ["key"], "compute": {"y": "sum(x * 1e300 * 1e300)"}}),
+        ("standardize", {"columns": ["x"]}),
+    ],
+)
+def test_infinities__are_counted_by_a_query_that_translates(use: str, keys: dict[str, Any], height: int) -> None:
+    stage = stage_class(use).model_validate(keys)
+    rows = {"rows": cut(MIXED.head(height), [height])}
+    (found,), (expected,) = (run_parts(stage, rows, session)[""] for session in (Translating(), Session()))
+    assert found.frame.equals(expected.frame)
+    assert found.counts == expected.counts
+    assert bool(found.counts) == (height > 0 and use != "standardize")
 
 
 @pytest.mark.parametrize(

@@ -33,16 +33,16 @@ outputs:
 """
 
 
-def random_floats(chance: random.Random, share: float) -> list[float | None]:
+def random_floats(chance: random.Random, share: float, most: int = 300) -> list[float | None]:
     odd = [math.inf, -math.inf, math.nan, None]
-    return [chance.choice(odd) if chance.random() < share else chance.gauss(0, 1) * 10 ** chance.randrange(-300, 300) for _ in range(200)]
+    return [chance.choice(odd) if chance.random() < share else chance.gauss(0, 1) * 10 ** chance.randrange(-300, most) for _ in range(200)]
 
 
 def written(folder: Path, kind: str, share: float) -> None:
     chance = random.Random(kind + str(share))
     folder.mkdir()
     for number in range(3):
-        frame = pl.DataFrame({"k": range(200), "x": random_floats(chance, share), "y": random_floats(chance, share)})
+        frame = pl.DataFrame({"k": range(200), "x": random_floats(chance, share), "y": random_floats(chance, share, 150)})
         if kind == "csv":
             frame.write_csv(folder / f"{number}.csv")
         elif number:

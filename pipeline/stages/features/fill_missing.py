@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipeline.errors import StageError
-from pipeline.sql.expression import finite
+from pipeline.sql.checks import Problem, failing
+from pipeline.sql.expression import Value, finite
 from pipeline.stage import ColumnName, ColumnNames, FittedRows, need_columns
+from pipeline.tables.counts import Count
+from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.part import Schema
 
 Method = Literal["mean", "median", "most_frequent", "zero"]
@@ -35,15 +38,17 @@ class Fill(BaseModel):
         return self
 
 
-class FillMissing(FittedRows, name="fill_missing", version=2):
+class FillMissing(FittedRows, name="fill_missing", version=3):
     """Replace missing values by a constant, or by the mean, median or most frequent value of the rows it learns from.
 
     A column filled with its mean or median becomes Float64. The mean is rounded to 12 significant digits, so that it does not depend on how
     the rows were divided; median and most frequent value (of several the least) are exact. A column without any value stays missing.
-    A value that is infinite, or NaN, counts as missing.
+    A value that is infinite, or NaN, counts as missing. A mean or median beyond Float64 fails the run.
 
     Example: {use: fill_missing, from: divided, as: filled, columns: [credit_score, dti], method: mean, fit_where: "split = 'train'"}
     """
+
+    counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     columns: ColumnNames | dict[ColumnName, Fill] = Field(description="Columns, or a mapping of columns to {value: ...} or {method: ...}.")
     value: Constant | None = Field(None, description="The constant for a list of columns.")
@@ -86,7 +91,7 @@ class FillMissing(FittedRows, name="fill_missing", version=2):
 
     def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """One row of sums and counts for the means; for the others every value with its count."""
-        rows = _finite_only(rows, self.fills)
+        rows = rows.with_columns(value.expr.alias(name) for name, value in _finite_only(rows, self.fills).items())
         means = self._by("mean")
         sums = [pl.col(name).cast(pl.Float64).sum().alias(f"sum:{name}") for name in means]
         counts = [pl.col(name).count().cast(pl.Int64).alias(f"count:{name}") for name in means]
@@ -106,7 +111,7 @@ class FillMissing(FittedRows, name="fill_missing", version=2):
 
     def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
         """The rows without gaps in those columns."""
-        rows = _finite_only(rows, self.fills)
+        rows = rows.with_columns(counted(rows, value).alias(name) for name, value in _finite_only(rows, self.fills).items())
         schema = rows.collect_schema()
         marks = [pl.col(name).is_null().cast(pl.Int8).alias(f"{name}_missing") for name in self.fills if self.indicator]
         filled = []
@@ -120,14 +125,20 @@ class FillMissing(FittedRows, name="fill_missing", version=2):
 
 def _rounded_mean(name: str) -> pl.Expr:
     total, count = pl.col(f"sum:{name}").sum(), pl.col(f"count:{name}").sum()
-    return pl.when(count > 0).then(finite(total / count, pl.Float64())).otherwise(None).round_sig_figs(DIGITS).alias(name)
+    return pl.when(count > 0).then(_within_floats(total / count, name)).otherwise(None).round_sig_figs(DIGITS).alias(name)
 
 
-def _finite_only(rows: pl.LazyFrame, names: Iterable[str]) -> pl.LazyFrame:
-    """The rows with null for NaN and infinities of those columns."""
+def _within_floats(value: pl.Expr, name: str) -> pl.Expr:
+    """What a column is filled with, and an error in the run where it is beyond Float64."""
+    problem = Problem(f"what {name!r} would be filled with is beyond Float64", "Divide the column in a derive before.", (), "columns")
+    return failing(value, value.is_infinite(), problem)
+
+
+def _finite_only(rows: pl.LazyFrame, names: Iterable[str]) -> dict[str, Value]:
+    """The floats among those columns, with null for NaN and infinities."""
     schema = rows.collect_schema()
-    floats = [finite(pl.col(name), schema[name]).alias(name) for name in names if schema[name].is_float()]
-    return rows.with_columns(floats) if floats else rows
+    floats = {name: dtype for name, dtype in schema.items() if name in set(names) and dtype.is_float()}
+    return {name: Value(finite(pl.col(name), dtype), dtype, pl.col(name).is_infinite()) for name, dtype in floats.items()}
 
 
 def _counted(partial: pl.LazyFrame, name: str) -> pl.LazyFrame:
@@ -140,7 +151,7 @@ def _median(name: str) -> pl.Expr:
     value, count = pl.col(f"value:{name}"), pl.col(f"count:{name}")
     reached, total = count.cum_sum(), count.sum()
     low, high = value.filter(reached >= (total + 1) // 2).min(), value.filter(reached >= total // 2 + 1).min()
-    return ((low.cast(pl.Float64) + high.cast(pl.Float64)) / 2).alias(name)
+    return _within_floats((low.cast(pl.Float64) + high.cast(pl.Float64)) / 2, name).alias(name)
 
 
 def _most_frequent(name: str) -> pl.Expr:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import polars as pl
 from pydantic import Field
 
-from pipeline.sql.expression import finite
+from pipeline.sql.checks import Problem, failing
+from pipeline.sql.expression import Value, finite
 from pipeline.stage import ColumnNames, FittedRows, need_numeric
+from pipeline.tables.counts import Count
+from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.part import Schema
 
 
-class Standardize(FittedRows, name="standardize", version=2):
+class Standardize(FittedRows, name="standardize", version=3):
     """Subtract the mean and divide by the standard deviation (of all rows learned from: n, not n - 1); Float64. Missing stays missing.
 
-    A value that is infinite, or NaN, counts as missing. A column whose values are all one becomes 0.
+    A value that is infinite, or NaN, counts as missing; so does one whose result would be. A column whose values are all one becomes 0.
+    A mean or variance beyond Float64 fails the run.
     The table NAME.fitted has column, count, mean, sd, least and greatest value.
 
     Example: {use: standardize, from: filled, as: scaled, columns: [age, ldl], fit_where: "split = 'train'"}
     """
+
+    counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     columns: ColumnNames = Field(description="The columns to standardize: numbers.")
 
@@ -52,7 +61,8 @@ class Standardize(FittedRows, name="standardize", version=2):
     def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
         """The rows with the columns standardized."""
         state = {row["column"]: row for row in fitted.iter_rows(named=True)}
-        return rows.with_columns(_scaled(name, state[name]["mean"], state[name]["sd"]) for name in self.columns)
+        values = {name: _scaled(name, state[name]["mean"], state[name]["sd"]) for name in self.columns}
+        return rows.with_columns(counted(rows, value).alias(name) for name, value in values.items())
 
 
 def _merged(name: str) -> list[pl.Expr]:
@@ -62,15 +72,20 @@ def _merged(name: str) -> list[pl.Expr]:
     center = rough + (count * (mean - rough) + rest).sum() / total
     squares = (own + 2 * (mean - center) * rest + count * (mean - center) ** 2).sum()
     spread = pl.when(least.min() < most.max()).then((squares / total).sqrt()).otherwise(0.0)
-    figures = {"count": total, "mean": center, "sd": spread, "min": least.min(), "max": most.max()}
+    vanishes = (least.min() < most.max()) & (spread == 0)
+    beyond = (total > 0) & (vanishes | ~(center.is_finite() & spread.is_finite()))
+    problem = Problem(f"the mean or the variance of {name!r} is beyond Float64", "Divide the column in a derive before.", (), "columns")
+    figures = {"count": total, "mean": failing(center, beyond, problem), "sd": spread, "min": least.min(), "max": most.max()}
     return [pl.lit(name).alias("column"), *(pl.when(total > 0).then(expr).otherwise(None).alias(key) for key, expr in figures.items())]
 
 
-def _scaled(name: str, mean: float | None, deviation: float | None) -> pl.Expr:
-    centered = _value(name) - pl.lit(mean, dtype=pl.Float64)
+def _scaled(name: str, mean: float | None, deviation: float | None) -> Value:
+    value, infinite = _value(name), pl.col(name).cast(pl.Float64).is_infinite()
     if deviation == 0:
-        return pl.when(_value(name).is_not_null()).then(0.0).otherwise(None).alias(name)
-    return finite(centered / pl.lit(deviation, dtype=pl.Float64), pl.Float64()).alias(name)
+        return Value(pl.when(value.is_not_null()).then(0.0).otherwise(None), pl.Float64(), infinite)
+    scaled = finite((value - pl.lit(mean, dtype=pl.Float64)) / pl.lit(deviation, dtype=pl.Float64), pl.Float64())
+    outgrown = value.is_not_null() & scaled.is_null() if mean is not None else pl.lit(False)
+    return Value(scaled, pl.Float64(), infinite | outgrown)
 
 
 def _value(name: str) -> pl.Expr:

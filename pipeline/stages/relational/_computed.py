@@ -10,7 +10,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipeline.errors import StageError, under
-from pipeline.sql.expression import check_filter, check_value, finite
+from pipeline.sql.expression import Value, check_condition, value_of
 from pipeline.stage import ColumnName
 from pipeline.stages.relational._sums import HALVES, as_float, sum_type, whole
 
@@ -87,17 +87,28 @@ class Computed(BaseModel):
         """Whether it can be had from what parts of a key's rows give."""
         return self.ordered or None not in STEPS[self.function].values()
 
-    def value(self, schema: pl.Schema) -> tuple[pl.Expr, pl.DataType]:
+    def value(self, schema: pl.Schema) -> tuple[Value, pl.DataType]:
         """The values that count, null for the others, and their type before sums widen it; raises where they do not fit."""
-        expr, dtype = (pl.lit(1), pl.Int64()) if self.of is None else _named_or_sql(self.of, schema)
-        if self.function in NUMERIC:
-            if not (dtype.is_numeric() or dtype == pl.Boolean):
-                raise StageError(f"{self.function}({self.of}) needs numbers, and that is {dtype}. Cast it, or count it.")
-            expr = expr.cast(sum_type(dtype) if self.function in HALVED else pl.Float64())
-        if self.where is None:
-            return expr, dtype
-        with under("where"):
-            return pl.when(check_filter(self.where, schema)).then(expr).otherwise(None), dtype
+        value = self._given(schema)
+        if self.function not in NUMERIC:
+            return value, value.dtype
+        if not (value.dtype.is_numeric() or value.dtype == pl.Boolean):
+            raise StageError(f"{self.function}({self.of}) needs numbers, and that is {value.dtype}. Cast it, or count it.")
+        wide = sum_type(value.dtype) if self.function in HALVED else pl.Float64()
+        return Value(value.expr.cast(wide), wide, value.infinite), value.dtype
+
+    def _given(self, schema: pl.Schema) -> Value:
+        """A column by its name, whatever it is; else the expression."""
+        condition = None
+        if self.where is not None:
+            with under("where"):
+                condition = check_condition(self.where, schema)
+        if self.of is None or self.of not in schema:
+            value_of(text := "1" if self.of is None else self.of, schema)  # whose errors are not of `where`
+            return value_of(text, schema, self.where)
+        if condition is None:
+            return Value(pl.col(self.of), schema[self.of], None)
+        return Value(pl.when(condition.expr).then(pl.col(self.of)).otherwise(None), schema[self.of], condition.infinite)
 
     def finished(self, name: str, schema: pl.Schema) -> pl.Expr:
         """The result from the steps' columns; a sum beyond its type is null."""
@@ -114,11 +125,3 @@ class Computed(BaseModel):
             return pl.when(count > 0).then(total / count).otherwise(None).alias(name)
         (step,) = STEPS[self.function]
         return pl.col(f"{step}:{name}").alias(name)
-
-
-def _named_or_sql(text: str, schema: pl.Schema) -> tuple[pl.Expr, pl.DataType]:
-    """A column by its name, whatever it is; else the expression."""
-    if text in schema:
-        return pl.col(text), schema[text]
-    expr, dtype = check_value(text, schema)
-    return finite(expr, dtype), dtype

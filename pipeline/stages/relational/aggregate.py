@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import polars as pl
 from pydantic import BeforeValidator, Field
 
 from pipeline.errors import DataError, StageError, near, under
-from pipeline.sql.expression import finite
 from pipeline.stage import ColumnName, ColumnNames, Context, Keyed, Outcome, need_keys
 from pipeline.stages.relational._computed import AGGREGATES, HALVED, NUMERIC, STEPS, Computed, written_out
 from pipeline.stages.relational._sums import HALVES, halves, may_outgrow
+from pipeline.tables.counts import Count
+from pipeline.tables.infinities import INFINITIES, counted, made_finite
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -29,6 +30,8 @@ class Aggregate(Keyed, name="aggregate", version=3):
     balance_last: {function: last, of: balance, order_by: month}, late: {function: count, of: month, where: days_late > 30}}}
     """
 
+    counts: ClassVar[Mapping[str, Count]] = INFINITIES
+
     by: ColumnNames = Field(description="The columns that make a key.")
     compute: dict[ColumnName, Annotated[Computed, BeforeValidator(written_out)]] = Field(min_length=1, description="Name: what to compute.")
 
@@ -37,7 +40,7 @@ class Aggregate(Keyed, name="aggregate", version=3):
         need_keys(schema, self.by, key="by")
         if clash := sorted(set(self.by) & set(self.compute)):
             raise StageError(f"compute names {clash[0]!r}, which is a key. Give the result another name.", key="compute")
-        self._values(schema.columns)
+        self._values(schema.columns, schema.columns.to_frame().lazy())
 
     def keys(self) -> Sequence[str]:
         """The columns that make a key."""
@@ -86,23 +89,23 @@ class Aggregate(Keyed, name="aggregate", version=3):
         return all(computed.splits for computed in self.compute.values())
 
     def _valued(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        return rows.select(*self.by, *self._values(rows.collect_schema()))
+        return rows.select(*self.by, *self._values(rows.collect_schema(), rows))
 
-    def _values(self, schema: pl.Schema) -> list[pl.Expr]:
+    def _values(self, schema: pl.Schema, rows: pl.LazyFrame) -> list[pl.Expr]:
         """Per result the values that count, and for first and last their order: null where the value does not count."""
         found = []
         for name, computed in self.compute.items():
             with under(f"compute.{name}"):
                 value, dtype = computed.value(schema)
             if self._value_names[name] == f"value:{name}":
-                found.append(value.alias(f"value:{name}"))
+                found.append(counted(rows, value).alias(f"value:{name}"))
                 if computed.function in HALVED and may_outgrow(dtype):
-                    found += [half.alias(f"{step}:{name}") for step, half in halves(value, dtype).items()]
+                    found += [half.alias(f"{step}:{name}") for step, half in halves(value.expr, dtype).items()]
             if computed.order_by is not None:
                 if computed.order_by not in schema:
                     problem = f"no column {computed.order_by!r}.{near(computed.order_by, schema)}"
                     raise StageError(problem, key=f"compute.{name}.order_by")
-                found.append(pl.when(value.is_not_null()).then(pl.col(computed.order_by)).otherwise(None).alias(f"order:{name}"))
+                found.append(pl.when(value.expr.is_not_null()).then(pl.col(computed.order_by)).otherwise(None).alias(f"order:{name}"))
         return found
 
     @property
@@ -150,4 +153,5 @@ class Aggregate(Keyed, name="aggregate", version=3):
         columns = rows.collect_schema()
         results = rows.select(*self.by, *(computed.finished(name, columns) for name, computed in self.compute.items()))
         dtypes = results.collect_schema()
-        return results.with_columns(finite(pl.col(name), dtypes[name]) for name in self.compute).sort(*self.by, nulls_last=True)
+        values = {name: made_finite(pl.col(name), dtypes[name]) for name in self.compute}
+        return results.with_columns(counted(results, value).alias(name) for name, value in values.items()).sort(*self.by, nulls_last=True)

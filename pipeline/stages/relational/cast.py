@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError
 from pipeline.sql.checks import Problem, failing
-from pipeline.sql.conversion import converted, loses, lost, narrowed, there_and_back
-from pipeline.sql.expression import finite
+from pipeline.sql.conversion import converted, infinite_in, loses, lost, narrowed, there_and_back
+from pipeline.sql.expression import Value, finite
 from pipeline.stage import ColumnName, Rows, need_columns
+from pipeline.tables.counts import Count
 from pipeline.tables.dtypes import DTYPES, DtypeName
+from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.part import Schema
 
 ISO_DATE, ISO_DATETIME = "%Y-%m-%d", "%Y-%m-%d %H:%M:%S"
@@ -30,6 +35,8 @@ class Cast(Rows, name="cast", version=2):
 
     Example: {use: cast, from: loans, as: typed, columns: {origination_date: date, credit_score: int32}, strict: false}
     """
+
+    counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     columns: dict[ColumnName, DtypeName] = Field(min_length=1, description="Column: its new type.")
     strict: bool = Field(True, description="Whether a value that does not fit is an error; else it becomes null.")
@@ -51,16 +58,18 @@ class Cast(Rows, name="cast", version=2):
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows with the columns in their new types."""
         schema = rows.collect_schema()
-        return rows.with_columns(self._cast(schema[name], name).alias(name) for name in self.columns)
+        return rows.with_columns(counted(rows, self._cast(schema[name], name)).alias(name) for name in self.columns)
 
-    def _cast(self, old: pl.DataType, name: str) -> pl.Expr:
+    def _cast(self, old: pl.DataType, name: str) -> Value:
         wanted = self.columns[name]
         new, value = DTYPES[wanted], pl.col(name).str.strip_chars() if old == pl.String else pl.col(name)
         answer = finite(_converted(value, old, new, self.format), new)
+        infinite = infinite_in(value, old, new)
         if not self.strict or not _may_lose(old, new):
-            return answer
+            return Value(answer, new, infinite)
         what = f"column {name!r} cannot be cast to {wanted}: a value does not fit"
-        return failing(answer, lost(pl.col(name), answer, old, new), Problem(what, REMEDY, (name,), f"columns.{name}"))
+        checked = failing(answer, lost(pl.col(name), answer, old, new), Problem(what, REMEDY, (name,), f"columns.{name}"))
+        return Value(checked, new, infinite)
 
     def _drops_zone(self, old: pl.DataType, new: pl.DataType) -> str:
         if self.strict and isinstance(old, pl.Datetime) and old.time_zone and isinstance(new, pl.Datetime):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError, under
-from pipeline.sql.expression import check_value, finite
+from pipeline.sql.expression import Value, value_of
 from pipeline.stage import ColumnName, Rows
+from pipeline.tables.counts import Count
+from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.part import ROW, Schema
 
 
@@ -17,6 +22,8 @@ class Derive(Rows, name="derive", version=3):
     Example: {use: derive, from: loans, as: ratios, columns: {ratio: balance / amount, is_high: "case when ratio > 0.8 then 1 else 0 end"}}
     """
 
+    counts: ClassVar[Mapping[str, Count]] = INFINITIES
+
     columns: dict[ColumnName, str] = Field(
         min_length=1, description="Name: SQL expression of one row, worked off from the first to the last."
     )
@@ -25,7 +32,7 @@ class Derive(Rows, name="derive", version=3):
         """Every expression fits the columns before it; ExpressionError, with the column's name, where one does not."""
         if ROW in self.columns:
             raise StageError(f"the name {ROW!r} is used by this program", key="columns")
-        self._expressions(schema.columns)
+        self._values(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns derived."""
@@ -33,14 +40,14 @@ class Derive(Rows, name="derive", version=3):
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows with the columns, one after another."""
-        for expr in self._expressions(rows.collect_schema()):
-            rows = rows.with_columns(expr)
+        for name, value in self._values(rows.collect_schema()).items():
+            rows = rows.with_columns(counted(rows, value).alias(name))
         return rows
 
-    def _expressions(self, schema: pl.Schema) -> list[pl.Expr]:
-        known, found = pl.Schema(schema), []
+    def _values(self, schema: pl.Schema) -> dict[str, Value]:
+        known, found = pl.Schema(schema), {}
         for name, text in self.columns.items():
             with under(f"columns.{name}"):
-                expr, known[name] = check_value(text, known)
-            found.append(finite(expr, known[name]).alias(name))
+                found[name] = value_of(text, known)
+            known[name] = found[name].dtype
         return found

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import polars as pl
 from pydantic import Field
 
 from pipeline.errors import under
-from pipeline.sql.expression import check_filter
+from pipeline.sql.expression import Value, check_condition
 from pipeline.stage import Rows
+from pipeline.tables.counts import Count
+from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.part import Schema
 
 
@@ -16,6 +21,8 @@ class Filter(Rows, name="filter", version=3):
 
     Example: {use: filter, from: performance, as: valid, where: "balance >= 0 and month < 12"}
     """
+
+    counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     where: str = Field(min_length=1, description="SQL condition on the columns of one row.")
 
@@ -29,8 +36,8 @@ class Filter(Rows, name="filter", version=3):
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows for which the condition is true."""
-        return rows.filter(self._condition(rows.collect_schema()))
+        return rows.filter(counted(rows, self._condition(rows.collect_schema())))
 
-    def _condition(self, schema: pl.Schema) -> pl.Expr:
+    def _condition(self, schema: pl.Schema) -> Value:
         with under("where"):
-            return check_filter(self.where, schema)
+            return check_condition(self.where, schema)

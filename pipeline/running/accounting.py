@@ -1,0 +1,49 @@
+"""What tasks measured and counted, put to the accounts of the tables and stages that it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pipeline.errors import DataError
+from pipeline.running.record import Account
+from pipeline.tables.counts import unseen
+from pipeline.tables.session import Measured
+
+
+class Accounting:
+    """The accounts of a run, by table; `planned` are the rows that the footers of inputs told."""
+
+    def __init__(self, accounts: dict[str, Account], planned: Mapping[str, int | None]) -> None:
+        self.accounts, self.planned = accounts, planned
+        self.seen: dict[str, int] = {}  # counts of rows that several tasks count
+
+    def of(self, table: str) -> Account:
+        """A table's account, opened where there is none yet."""
+        return self.accounts.setdefault(table, Account(table, "table"))
+
+    def rows(self, name: str, values: list[int]) -> None:
+        """Rows of an input that no footer told."""
+        self.of(name).rows = values[0]
+
+    def infinities(self, name: str, values: list[int]) -> None:
+        """Infinite values of an input, where there are some."""
+        if values[0]:
+            self.of(name).counts["infinities"] = values[0]
+
+    def measured(self, table: str | None, values: list[Measured]) -> None:
+        """Rows, bytes and parts to the table's account, every count to that of the stage that made it.
+
+        Raises DataError where an input has other rows than its footers told.
+        """
+        (measured,) = values
+        planned = self.planned.get(table or "")
+        if table and planned not in (None, measured.rows):
+            raise DataError(f"input {table}: {measured.rows:,} rows were read where its footers told {planned:,}. Run again.")
+        if table:
+            if self.of(table).bytes is not None:  # computed once more for another reader
+                return
+            self.of(table).add(measured)
+        for name, count in measured.counts.items():
+            plain, new = unseen(name, count, self.seen)
+            stage, _, what = plain.partition(":")
+            self.of(stage).counts[what] = self.of(stage).counts.get(what, 0) + new
