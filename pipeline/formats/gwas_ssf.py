@@ -22,6 +22,7 @@ from pipeline.formats._bgzip.blocks import EOF_BLOCK
 from pipeline.formats._bgzip.writer import bgzip
 from pipeline.genome.builds import Build, build_field
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, chromosome_key
+from pipeline.genome.species import HUMAN_SET
 from pipeline.tables.part import Part, Schema
 
 MANDATORY: tuple[tuple[str, ...], ...] = (
@@ -156,7 +157,11 @@ def _place(pair: list[int] | None) -> tuple[int, int] | None:
 
 
 def _lines(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """The rows that the standard can hold, with its columns in its order (not yet text), and the number of those left out."""
+    """The rows that the standard can hold, with its columns in its order (not yet text), and the number of those left out.
+
+    Raises InputError where chromosomes are not man's: a table that lost its column `autosomes` on the way.
+    """
+    HUMAN_SET.check_names(rows["chromosome"].cast(pl.String).unique().sort(), "the rows to write as gwas_ssf")
     chosen = [next(name for name in names if name in rows.columns) for names in MANDATORY]
     others = [name for name in rows.columns if name not in (*chosen, *_OWN)]
     alleles = ["effect_allele", "other_allele"]

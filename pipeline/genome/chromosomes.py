@@ -11,6 +11,8 @@ import re
 
 import polars as pl
 
+from pipeline.errors import DataError
+
 HUMAN = 22
 AUTOSOME_COUNT = "autosomes"
 AUTOSOMES = tuple(str(number) for number in range(1, HUMAN + 1))
@@ -24,9 +26,18 @@ _LETTERS = {"x": ("x",), "y": ("y",), "par": ("xy", "par1", "par2"), "mt": ("mt"
 def autosomes_of(frame: pl.DataFrame) -> int:
     """The number of autosomes of the species that people, or results, are of: their column `autosomes`, 22 where there is none.
 
-    It is below 0 where the genome is haploid throughout.
+    It is below 0 where the genome is haploid throughout. Raises DataError for rows of several species, as tables that were read back and
+    put together may be.
     """
-    return int(frame[AUTOSOME_COUNT][0]) if AUTOSOME_COUNT in frame.columns and frame.height else HUMAN
+    if AUTOSOME_COUNT not in frame.columns or frame.is_empty():
+        return HUMAN
+    found = frame[AUTOSOME_COUNT].cast(pl.Int64).fill_null(HUMAN).unique().sort().to_list()
+    if len(found) > 1:
+        sets = " and ".join(map(str, found))
+        raise DataError(
+            f"the rows are of several chromosome sets, {sets} {AUTOSOME_COUNT}, so the same number is another chromosome. Take them apart."
+        )
+    return int(found[0])
 
 
 def is_haploid(autosomes: int) -> bool:

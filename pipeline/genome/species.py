@@ -67,17 +67,21 @@ class ChromosomeSet:
         numbered = () if is_haploid(self.autosomes) else enumerate(_LETTERS, self.autosomes + 1)
         return {str(number): letter for number, letter in numbered if letter.lower() not in self.without}
 
-    def check(self, names: Iterable[str | None], where: str) -> None:
-        """Raise InputError for the first name of a chromosome that the set has not; scaffolds, contigs and 0 are let be.
-
-        Where nothing but the default says that these are people, a number and its letter side by side (26 and MT) are of another species.
-        """
+    def check_names(self, names: Iterable[str | None], where: str) -> set[str]:
+        """The names as one spells them (x, mt, 26). Raises InputError for the first that the set has not; scaffolds and 0 stay."""
         bare = ((name, re.sub("^chr", "", name.lower())) for name in names if name is not None)
         known = {name: _SPELT.get(word, word) for name, word in bare}
         for name, word in known.items():
             if not self._fits(word):
                 raise InputError(f"{where}: chromosome {name!r} is not in the chromosome set, {self}. {self._remedy()}")
-        twice = [(number, letter) for number, letter in self.codes.items() if {number, letter.lower()} <= {*known.values()}]
+        return {*known.values()}
+
+    def check(self, names: Iterable[str | None], where: str) -> None:
+        """As `check_names`, of a file; and where nothing but the default says that it is of people, raise InputError for a number and its
+        letter side by side (26 and MT), which are of another species.
+        """
+        known = self.check_names(names, where)
+        twice = [(number, letter) for number, letter in self.codes.items() if {number, letter.lower()} <= known]
         if self == HUMAN_SET and twice:
             number, letter = twice[0]
             raise InputError(

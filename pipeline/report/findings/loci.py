@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, autosomes_of, chromosome_key
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, chromosome_key
 from pipeline.report.finding import Evidence, Finding, Outputs
 from pipeline.report.locus_table import place_text
 from pipeline.report.pieces import Figure, Note, Section, headline, p_text
@@ -35,8 +35,8 @@ def regions(output: str, outputs: Outputs) -> Section:
     """A regional plot of each of the strongest index variants of a table of linkage (r2 of variants with index_variant_id)."""
     rows = scan_rows(outputs[output]).filter(pl.col("strength").is_not_null(), pl.col("index_variant_id").is_not_null())
     names = [pl.col(name).cast(pl.String) for name in ("variant_id", "index_variant_id")]
-    species = pl.col(AUTOSOME_COUNT) if AUTOSOME_COUNT in rows.collect_schema() else pl.lit(HUMAN)
-    rows = rows.select(species.alias(AUTOSOME_COUNT), "trait", CHROMOSOME, POSITION, "strength", "r2", *names)
+    species = pl.col(AUTOSOME_COUNT).cast(pl.Int64, strict=False) if AUTOSOME_COUNT in rows.collect_schema() else pl.lit(HUMAN)
+    rows = rows.select(species.fill_null(HUMAN).alias(AUTOSOME_COUNT), "trait", CHROMOSOME, POSITION, "strength", "r2", *names)
     itself = pl.col("strength").filter(pl.col("variant_id") == pl.col("index_variant_id")).max()
     middle = [
         pl.coalesce(pl.col(at).filter(pl.col("variant_id") == pl.col("index_variant_id")).first(), pl.col(at).first()) for at in PLACE
@@ -52,9 +52,9 @@ def regions(output: str, outputs: Outputs) -> Section:
     points = (
         rows.join(shown.lazy().select(REGION), on=REGION, how="semi").sort(CHROMOSOME, POSITION, "variant_id").collect(engine="streaming")
     )
-    genes = _genes(outputs, autosomes_of(points))
     for trait, index, others in shown.select(*REGION, "others").iter_rows():
         of_locus = points.filter(pl.col("trait") == trait, pl.col("index_variant_id") == index)
+        genes = _genes(outputs, of_locus[AUTOSOME_COUNT][0])
         section.blocks.append(_region(of_locus, trait, genes, f"; a locus of {', '.join(others)}, too" if others else ""))
     return section
 

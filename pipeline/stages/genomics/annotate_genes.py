@@ -13,6 +13,7 @@ from pydantic import Field
 from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, autosomes_of, chromosome_key
 from pipeline.genome.columns import dtypes_of
+from pipeline.genome.species import ChromosomeSet
 from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -79,7 +80,9 @@ def _chromosomes(part: Part, people: Part | None) -> Part:
 
 
 def _segments(part: Part, names: Part) -> Part:
-    """SEGMENTS of all genes, whose chromosomes are numbered as the variants' are."""
+    """SEGMENTS of all genes, whose chromosomes are numbered as the variants' are. InputError where these are not of the species."""
+    whose = f"the variants (people's without a column {AUTOSOME_COUNT!r})"
+    ChromosomeSet(autosomes_of(names.frame)).check_names(names.frame["chromosome"].sort(), whose)
     name = pl.coalesce("gene_name", "gene_id") if "gene_id" in part.frame.columns else pl.col("gene_name")
     genes = part.frame.select(
         chromosome_key(autosomes=autosomes_of(names.frame)), pl.col("start", "end").cast(pl.Int64), name.alias("gene")

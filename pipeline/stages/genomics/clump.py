@@ -15,6 +15,7 @@ from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, autosomes_of
 from pipeline.genome.columns import VOCABULARY, dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.inputs import OTHER_SPECIES
 from pipeline.genome.people import check_sex
 from pipeline.kernels.linkage import haplotype_r_squared, without_haploid_heterozygotes
 from pipeline.kernels.linkage_pruning import MORE
@@ -112,6 +113,9 @@ class Clump(Whole, name="clump", version=2):
 
     def clumps(self, hits: Part, calls: Part, people: Part) -> tuple[Part, dict[str, int]]:
         """The clumps of all traits, and what was counted. Raises DataError where no association finds its calls."""
+        if AUTOSOME_COUNT in hits.frame.columns and (theirs := autosomes_of(hits.frame)) != (ours := autosomes_of(people.frame)):
+            sets = f"{theirs} {AUTOSOME_COUNT} and {ours}"
+            raise DataError(f"associations and genotypes are of different chromosome sets, {sets}, {OTHER_SPECIES}")
         matched = matched_rows(hits.frame, calls.frame)
         counts = {"hits": hits.frame.height, "unmatched": hits.frame.height - matched.height}
         if matched.height == 0 < hits.frame.height:

@@ -17,7 +17,7 @@ import statsmodels.api as sm
 from polars.testing import assert_frame_equal
 
 from pipeline.api import load
-from pipeline.errors import JobError
+from pipeline.errors import DataError, InputError, JobError
 from pipeline.formats.gwas_ssf import GwasSsfOutput
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
 from pipeline.formats.plink import PlinkInput, PlinkOutput
@@ -32,7 +32,7 @@ from pipeline.stages.genomics.project_components import ProjectComponents
 from pipeline.stages.genomics.relatedness import Relatedness
 from pipeline.stages.genomics.sample_qc import SampleQc
 from pipeline.stages.genomics.variant_qc import VariantQc
-from pipeline.tables.part import Schema
+from pipeline.tables.part import Part, Schema
 from tests.formats.reading import read
 from tests.outputs import write_output
 from tests.stages.genomics.cohorts import Cohort, run
@@ -200,10 +200,35 @@ def test_results__keep_the_species_for_clumps_and_genes(herd: Cohort) -> None:
     assert annotated.filter(chromosome="MT")["nearest_gene"].unique().to_list() == ["onMT"]
 
 
-def test_gwas_ssf__refuses_results_of_another_species(herd: Cohort) -> None:
+def test_gwas_ssf__refuses_results_of_another_species(herd: Cohort, tmp_path: Path) -> None:
     scanned = run(gwas(), {"genotypes": herd, "samples": SHEET})[""].frame
     with pytest.raises(JobError, match=r"numbers human chromosomes .* another species. Write parquet or csv"):
         GwasSsfOutput().check(Schema(scanned.schema), scanned.columns)
+    with pytest.raises(InputError, match=r"the rows to write as gwas_ssf: chromosome '29' is not in the chromosome set, 22 autosomes"):
+        GwasSsfOutput().write_piece(Part(scanned.drop("autosomes")), {}, str(tmp_path / "piece"))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_results_that_were_read_back__are_of_their_species_or_refused(herd: Cohort, tmp_path: Path, suffix: str) -> None:
+    scanned = run(gwas(), {"genotypes": herd, "samples": SHEET})[""].frame
+    getattr(scanned, f"write_{suffix}")(tmp_path / f"scan.{suffix}")
+    back = getattr(pl, f"read_{suffix}")(tmp_path / f"scan.{suffix}", **({"infer_schema": False} if suffix == "csv" else {}))
+    back = back.cast({name: dtype for name, dtype in scanned.schema.items() if name != "autosomes"})
+    annotate: Any = AnnotateGenes()
+    assert_frame_equal(
+        run(annotate, {"variants": back, "genes": GENES}, 3)[""].frame.drop("autosomes"),
+        run(annotate, {"variants": scanned, "genes": GENES})[""].frame.drop("autosomes"),
+    )
+    dogs = back.with_columns(autosomes=pl.lit("38" if suffix == "csv" else 38).cast(back.schema["autosomes"]))
+    with pytest.raises(DataError, match="the rows are of several chromosome sets, 29 and 38 autosomes"):
+        run(annotate, {"variants": pl.concat([back, dogs]), "genes": GENES}, 3)
+    with pytest.raises(DataError, match="are of different chromosome sets, 38 autosomes and 29, so the same number"):
+        run(STAGES["clump"][0], {"genotypes": herd, "associations": dogs})
+    with pytest.raises(
+        InputError,
+        match=r"the variants \(people's without a column 'autosomes'\): chromosome '29' is not in the chromosome set",
+    ):
+        run(annotate, {"variants": back.drop("autosomes"), "genes": GENES}, 3)
 
 
 def test_genotypes__are_of_the_same_species_when_parquet_and_plink_give_them_back(herd: Cohort, tmp_path: Path) -> None:
