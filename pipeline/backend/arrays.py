@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from pipeline.backend.devices import Backend
@@ -25,6 +26,16 @@ def special_module(*arrays: Any) -> Any:
     else:
         import scipy.special as special
     return special
+
+
+def checked_linalg(xp: Any) -> AbstractContextManager[Any]:
+    """Factorizations in the block raise LinAlgError where they fail, as NumPy's do: CuPy's go on with what came out, unless told."""
+    if xp.__name__ != "cupy":
+        return nullcontext()
+    import cupyx
+
+    raising: AbstractContextManager[Any] = cupyx.errstate(linalg="raise")
+    return raising
 
 
 def to_device(array: Any, backend: Backend) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeline.backend.arrays import array_module
+from pipeline.backend.arrays import array_module, checked_linalg
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import MISSING, Array, pack, unpack
 
@@ -131,9 +131,10 @@ def _orthonormal(names: tuple[str, ...], covariates: Array) -> Array:
     centred = _centred("Covariate", names, covariates)
     if not names:
         return centred
-    basis, upper = xp.linalg.qr(centred / xp.linalg.norm(centred, axis=0))
+    with checked_linalg(xp):
+        basis, upper = xp.linalg.qr(centred / xp.linalg.norm(centred, axis=0))
     for place, own in enumerate(abs(xp.diagonal(upper)).tolist()):
-        if own < _COLLINEAR:
+        if not own >= _COLLINEAR:  # nor where it is no number
             raise DataError(
                 f"Covariate {names[place]!r} is a linear combination of the intercept and {', '.join(names[:place])} "
                 f"among the {len(basis)} samples. Leave one of them out."

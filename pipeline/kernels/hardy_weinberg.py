@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.backend.arrays import array_module, special_module
+from pipeline.backend.arrays import array_module
 from pipeline.kernels.device import hardy_weinberg as on_device
+from pipeline.kernels.factorials import log_factorials
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, variant_blocks
 
 _CACHE_BYTES = 1 << 17
@@ -62,7 +63,7 @@ def hwe_by_logarithms(counts: Array, midp: bool = False) -> Array:
     key = (people * size + minor) * size + counts[1]
     key = key if size < 1 << 20 else xp.arange(len(people))
     _, first, inverse = xp.unique(key, return_index=True, return_inverse=True)
-    log_factorial = special_module(counts).gammaln(xp.arange(1, size + 1, dtype=xp.float64))
+    log_factorial = log_factorials(max(0, size - 1), counts)
     distinct = xp.empty(len(first))
     for block in variant_blocks(len(first), 8, _CACHE_BYTES if xp is np else BLOCK_BYTES):
         rows = first[block]

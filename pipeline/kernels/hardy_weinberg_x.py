@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.backend.arrays import array_module, special_module
+from pipeline.backend.arrays import array_module
 from pipeline.kernels.device import hardy_weinberg as on_device
+from pipeline.kernels.factorials import log_factorials
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array
 from pipeline.kernels.hardy_weinberg import Distribution, checked_counts, first_place
 
@@ -40,7 +41,7 @@ def hwe_x_by_logarithms(counts: Array, midp: bool = False) -> Array:
     xp = array_module(counts)
     p_values = xp.full(len(counts), xp.nan)
     largest = int((2 * counts[:, :3].sum(axis=1) + counts[:, 3:].sum(axis=1)).max()) if len(counts) else 0
-    log_factorial = special_module(counts).gammaln(xp.arange(1, largest + 2, dtype=xp.float64))
+    log_factorial = log_factorials(largest, counts)
     rows = xp.flatnonzero(counts.sum(axis=1) > 0)
     step = max(1, (_CACHE_BYTES if xp is np else BLOCK_BYTES) // (8 * (largest + 1)))
     for start in range(0, len(rows), step):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeline.backend.arrays import array_module
+from pipeline.backend.arrays import array_module, checked_linalg
 from pipeline.errors import DataError
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotypes import MISSING, Array, unpack
@@ -108,9 +108,10 @@ def _null_coefficients(name: str, basis: Array, signs: Array) -> Array:
         missed = 1 / (1 + xp.exp(xp.minimum(coefficients @ signed, 700)))
         gradient = signed @ missed
         gram = (basis * (missed * (1 - missed))) @ basis.T
-        if not bool(xp.linalg.eigvalsh(gram)[0] > 0):
-            break
-        step = xp.linalg.solve(gram, gradient)
+        with checked_linalg(xp):
+            if not bool(xp.linalg.eigvalsh(gram)[0] > 0):
+                break
+            step = xp.linalg.solve(gram, gradient)
         coefficients = coefficients + step * min(1.0, _LARGEST_STEP / max(float(abs(step @ signed).max()), 1e-300))
         if float(gradient @ step) < CONVERGED / 1000:
             return coefficients

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.backend.arrays import array_module
+from pipeline.backend.arrays import array_module, checked_linalg
 from pipeline.kernels.genotypes import Array
 
 MOST_STEPS = 25
@@ -77,7 +77,8 @@ class NullModel:
     def whitening(self) -> Array:
         """`float64[k, k]`, lower triangular: `whitening @ basis` is orthonormal under the weights."""
         xp = self.xp
-        return xp.linalg.inv(xp.linalg.cholesky((self.basis * self.weights) @ self.basis.T))
+        with checked_linalg(xp):
+            return xp.linalg.inv(xp.linalg.cholesky((self.basis * self.weights) @ self.basis.T))
 
     @cached_property
     def start(self) -> Start:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.backend.arrays import array_module
+from pipeline.backend.arrays import array_module, checked_linalg
 from pipeline.backend.memory import block_bytes
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, variant_blocks
 from pipeline.kernels.relationship import need_finite, residuals, signed
@@ -72,11 +72,14 @@ def krylov_step(state: Krylov, product: Array) -> Krylov:
     new = product / xp.where(size > 0, size, 1)
     for _ in range(2):
         new = new - basis @ (basis.T @ new)
-    left, singular, _ = xp.linalg.svd(new, full_matrices=False)
+    with checked_linalg(xp):
+        left, singular, _ = xp.linalg.svd(new, full_matrices=False)
+    need_finite(singular)
     room = max(0, len(basis) - basis.shape[1])
     new = left[:, :room][:, singular[:room] > _NOTHING_NEW]
     new = new - basis @ (basis.T @ new)
-    return Krylov((*bases, xp.linalg.qr(new)[0]), (*state.products, product))
+    with checked_linalg(xp):
+        return Krylov((*bases, xp.linalg.qr(new)[0]), (*state.products, product))
 
 
 def ritz_pairs(state: Krylov, components: int) -> RitzPairs:
@@ -85,7 +88,8 @@ def ritz_pairs(state: Krylov, components: int) -> RitzPairs:
     basis = xp.concatenate(state.bases[: len(state.products)], axis=1)
     product = xp.concatenate(state.products, axis=1)
     small = basis.T @ product
-    values, mixed = xp.linalg.eigh((small + small.T) / 2)
+    with checked_linalg(xp):
+        values, mixed = xp.linalg.eigh((small + small.T) / 2)
     need_finite(values)
     values, mixed = values[::-1][:components], mixed[:, ::-1][:, :components]
     vectors = basis @ mixed

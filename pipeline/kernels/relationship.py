@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.backend.arrays import array_module
+from pipeline.backend.arrays import array_module, checked_linalg
 from pipeline.backend.memory import block_bytes
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import BLOCK_BYTES, MISSING, Array, variant_blocks
@@ -139,7 +139,8 @@ def principal_components(relationships: Array, components: int) -> tuple[Array, 
     if not bool(xp.isfinite(relationships).all()):
         raise DataError("The relationship matrix has values that are not finite; remove samples and variants with no calls first.")
     if xp is not np:
-        values, vectors = xp.linalg.eigh(relationships)
+        with checked_linalg(xp):
+            values, vectors = xp.linalg.eigh(relationships)
     elif n > max(_SMALL, 8 * components):
         values, vectors = _leading(relationships, components)
     else:
