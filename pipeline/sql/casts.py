@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import polars as pl
 
 from pipeline.sql.checks import checked, counted
 from pipeline.sql.conversion import converted, infinite_in, loses, lost
+from pipeline.sql.dates import zone_of
 from pipeline.sql.tree import Node, cast, guarded_size, strptime
 
+Unit = Literal["ns", "us", "ms"]
+TIME_UNITS: dict[Unit, str] = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds"}  # from the finest
 HOLE = "value that is cast"
 TRY = "try_cast makes it null"
 
@@ -24,12 +27,39 @@ def cast_value(child: Node, old: pl.DataType, dtype: Node, new: pl.DataType, *, 
         return cast_text(child, dtype, {"format": None, "strict": strict})
     if not loses(old, new):
         return _made(child, lambda value: converted(value, old, new))
+    if strict and not new.is_float():
+        return _fitting(child, old, new, f"{TRY}.")
     answer = _made(child, lambda value: converted(value, old, new))
     infinite = infinite_in(pl.col(HOLE), old, new)
     if infinite is not None:
         answer = counted(answer, _made(child, lambda _: infinite))
     test = _made(child, lambda value: lost(value, converted(value, old, new), old, new))
     return checked(answer, test, f"cast to {new}: a value does not fit", f"{TRY}.") if strict else answer
+
+
+def at_one_unit(nodes: Sequence[Node], dtypes: Sequence[pl.DataType], what: str) -> list[Node]:
+    """Timestamps and intervals that meet, all in the finest unit of them: Polars would take the coarsest. One beyond it fails the run."""
+    timed = [dtype for dtype in dtypes if isinstance(dtype, pl.Datetime | pl.Duration)]
+    units = {dtype.time_unit for dtype in timed}
+    finest: Unit = next((unit for unit in TIME_UNITS if unit in units), "us")
+    if len(units) < 2 and finest != "ns":
+        return list(nodes)
+    found = []
+    for node, dtype in zip(nodes, dtypes, strict=True):
+        to = dtype
+        if isinstance(dtype, pl.Datetime) or (dtype == pl.Date and any(isinstance(other, pl.Datetime) for other in timed)):
+            to = pl.Datetime(finest, zone_of(dtype))
+        elif isinstance(dtype, pl.Duration):
+            to = pl.Duration(finest)
+        remedy = f"{what} counts {TIME_UNITS[finest]} here: cast those that do, as in cast(s as timestamp)."
+        found.append(node if to == dtype else _fitting(node, dtype, to, remedy))
+    return found
+
+
+def _fitting(child: Node, old: pl.DataType, new: pl.DataType, remedy: str) -> Node:
+    answer = _made(child, lambda value: converted(value, old, new))
+    test = _made(child, lambda value: lost(value, converted(value, old, new), old, new))
+    return checked(answer, test, f"cast to {new}: a value does not fit", remedy)
 
 
 def cast_text(child: Node, dtype: Node, options: Node) -> Node:

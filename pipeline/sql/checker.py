@@ -12,12 +12,13 @@ import polars as pl
 
 from pipeline.errors import ExpressionError
 from pipeline.sql.arithmetic import Arithmetic, aligned
-from pipeline.sql.casts import cast_text, cast_value
+from pipeline.sql.casts import at_one_unit, cast_text, cast_value
 from pipeline.sql.checks import core, counted, expression, tight
+from pipeline.sql.conversion import is_fine
 from pipeline.sql.dates import PARTS, check_one_clock, check_whole_days, epoch, for_cast
 from pipeline.sql.kinds import TYPES, family
 from pipeline.sql.text import OF_OTHER_ROWS
-from pipeline.sql.tree import SIGNS, Node, call, cast, divisor, integer, operator, place, polars_errors, shown, simple, where
+from pipeline.sql.tree import SIGNS, Node, call, cast, integer, operator, place, polars_errors, shown, simple, where
 from pipeline.sql.whole import number
 
 COMPARISONS = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="} | {
@@ -61,6 +62,7 @@ class Checker:
             case {"Function": {"input": [child, {"Literal": {"Series": _}} as values], "function": {"Boolean": {"IsIn": _}} as function}}:
                 child = self.node(child)
                 check_one_clock((child, values), [self._dtype(child), pl.Date()], "`in`")
+                child = self._in_microseconds(child)
                 return call(function, child, values)
             case {"Function": {"input": inputs, "function": function}}:
                 return self._function(function, [self.node(child) for child in inputs])
@@ -73,6 +75,13 @@ class Checker:
             case {"Selector": _}:
                 raise ExpressionError("it stands for many columns, and an expression is one value: name the column")
         raise ExpressionError("lists, bytes, queries and the like are not supported in an expression: docs/expressions.md says what is")
+
+    def _in_microseconds(self, child: Node) -> Node:
+        """A timestamp as those of a list, which count microseconds."""
+        dtype = self._dtype(child)
+        if is_fine(dtype):
+            raise ExpressionError("`in` compares microseconds, and that has nanoseconds: cast it, as in cast(s as timestamp), or write `=`")
+        return at_one_unit((child, child), (dtype, pl.Datetime("us")), "`in`")[0] if isinstance(dtype, pl.Datetime) else child
 
     def _operator(self, node: Node) -> Node:
         match node:
@@ -118,7 +127,7 @@ class Checker:
             remedy = "write a date as date '2020-06-01'" if families == {"date", "text"} else "cast one of them, as in cast(x as double)"
             raise ExpressionError(f"{what} must be of one kind, and are {listed}: {remedy}")
         check_one_clock(nodes, dtypes, what)
-        return aligned(nodes, dtypes, what)
+        return aligned(at_one_unit(nodes, dtypes, what), dtypes, what)
 
     def _cast(self, child: Node, dtype: Node, options: str) -> Node:
         name = dtype if isinstance(dtype, str) else next(iter(dtype))
@@ -141,12 +150,12 @@ class Checker:
             left, right = self._one_kind(f"both sides of `{COMPARISONS[op]}`", left, right)
         elif op in SIGNS:
             self._need(f"a number beside `{SIGNS[op]}`", {"number", "date", "duration", "null"}, left, right)
-            if dtypes := self._dtypes(left, right):
-                check_one_clock((left, right), dtypes, f"`{SIGNS[op]}`")
-                check_whole_days((left, right), dtypes)
-                return self.arithmetic.operator(left, op, right, (dtypes[0], dtypes[1]))
-            left, right = integer(left), integer(right)
-            right = divisor(right) if op in {"TrueDivide", "FloorDivide", "Modulus"} else right
+            one, two = self._dtypes(left, right)
+            check_one_clock((left, right), (one, two), f"`{SIGNS[op]}`")
+            check_whole_days((left, right), (one, two))
+            if one.is_temporal() and two.is_temporal():
+                left, right = at_one_unit((left, right), (one, two), f"`{SIGNS[op]}`")
+            return self.arithmetic.operator(left, op, right, (one, two))
         else:
             raise ExpressionError(f"the operator {op} is not supported")
         return operator(left, op, right)

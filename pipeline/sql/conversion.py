@@ -35,7 +35,7 @@ def converted(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:
         return pl.when(there.is_finite()).then(there).otherwise(None) if old.is_float() or old == pl.String else there
     if isinstance(new, pl.Decimal):
         return _decimal(value, old, new)
-    if isinstance(new, pl.Datetime) and isinstance(old, pl.Datetime):
+    if new.is_temporal() and old.base_type() in {new.base_type(), *([pl.Date] if is_fine(new) else [])}:
         return there_and_back(value, old, new)
     if new.is_temporal() and old.is_integer():
         least, most = DAYS if new == pl.Date else MICROSECONDS
@@ -55,7 +55,12 @@ def loses(old: pl.DataType, new: pl.DataType) -> bool:
         return old == pl.String or (old == pl.Float64 and new == pl.Float32)
     if new == pl.Date:
         return old.is_integer() or old == pl.String
-    return old != pl.Date
+    return old != pl.Date or is_fine(new)
+
+
+def is_fine(dtype: pl.DataType) -> bool:
+    """Whether a type counts nanoseconds, and so ends in the years 1677 and 2262."""
+    return isinstance(dtype, pl.Datetime | pl.Duration) and dtype.time_unit == "ns"
 
 
 def lost(value: pl.Expr, answer: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:

@@ -44,14 +44,24 @@ CASTS = [
     and (column, to) != ("m", "real")
 ]
 EXACT += ["case when x < 100 then cast(x as tinyint) end", "coalesce(try_cast(t as int), cast(x as int))", "wide + wide", "wide - p"]
-EXACT += ["t ~ '^[0-9]+$' and cast(t as int) > 1", "1 / (x * 2 + x)", "x * x > 1", "date(t)", "date_part('epoch', m)"]
+EXACT += [
+    "t ~ '^[0-9]+$' and cast(t as int) > 1",
+    "1 / (x * 2 + x)",
+    "x * x > 1",
+    "date(t)",
+    "date_part('epoch', m)",
+    "k < m",
+    "k - m",
+    "k < d",
+    "coalesce(m, k)",
+]
 
 
 @pytest.mark.parametrize("text", [*EXACT, *CASTS])
 def test_exact_numbers_and_local_clocks__translate(text: str) -> None:
     numbers: dict[str, pl.DataType] = {"i": pl.Int64(), "small": pl.Int32(), "n": pl.UInt64(), "p": pl.Decimal(9, 2), "q": pl.Decimal(9, 5)}
     numbers |= {"x": pl.Float64(), "wide": pl.Decimal(38, 2), "t": pl.String()}
-    schema = pl.Schema(numbers | {"z": pl.Datetime("us", "Europe/Berlin"), "m": pl.Datetime("ms")})
+    schema = pl.Schema(numbers | {"z": pl.Datetime("us", "Europe/Berlin"), "m": pl.Datetime("ms"), "k": pl.Datetime("ns"), "d": pl.Date()})
     assert refused(text, schema.to_frame().clear(1)) == []
 
 

@@ -9,8 +9,10 @@ import duckdb
 import polars as pl
 import pytest
 
-from pipeline.errors import ExpressionError
+from pipeline.errors import DataError, ExpressionError
 from pipeline.sql.expression import check_value
+from pipeline.stages.relational.derive import Derive
+from pipeline.testing.stages import run_stage
 from tests.sql.expression_page import derived
 
 ZONES = ["Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "Pacific/Apia", "UTC"]
@@ -93,3 +95,51 @@ def test_whole_days_and_months__are_added_to_dates() -> None:
         expected = duckdb_says(frame, "UTC", f"cast({expression} as {'date' if expression[0] == 'd' else 'timestamp'})")
         assert derived(expression, frame).to_list() == expected
     assert derived("cast(d as timestamp) + interval '15 minutes'", frame).item() == dt.datetime(2021, 1, 31, 0, 15)
+
+
+NANOSECONDS = {"ns": 1, "us": 1_000, "ms": 1_000_000}
+FINE = [dt.datetime(2021, 6, 1, 0, 0, 0, 5_000), dt.datetime(2021, 6, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999_000), None]
+
+
+def of_two_units(one: Any, two: Any) -> pl.DataFrame:
+    """Every pair of some moments, one nanosecond or microsecond more in the finer unit."""
+    left, right = (pl.Series(FINE, dtype=pl.Datetime("us")).cast(pl.Datetime(unit)) for unit in (one, two))
+    pairs = left.to_frame("x").join(right.to_frame("y"), how="cross")
+    more = pairs.with_columns(
+        (pl.col(name).to_physical() + (unit != "ms")).cast(pl.Datetime(unit)) for name, unit in (("x", one), ("y", two))
+    )
+    return pl.concat([pairs, more])
+
+
+@pytest.mark.parametrize("one", NANOSECONDS)
+@pytest.mark.parametrize("two", NANOSECONDS)
+def test_timestamps_of_two_units__are_compared_and_subtracted_without_a_loss(one: Any, two: Any) -> None:
+    frame = of_two_units(one, two)
+    exact = [
+        (None if x is None else x * NANOSECONDS[one], None if y is None else y * NANOSECONDS[two])
+        for x, y in frame.select(pl.all().to_physical()).iter_rows()
+    ]
+    both = [(x, y) for x, y in exact if x is not None and y is not None]
+    known = frame.drop_nulls()
+    assert derived("x < y", known).to_list() == [x < y for x, y in both]
+    assert derived("x = y", known).to_list() == [x == y for x, y in both]
+    assert derived("x - y", known).cast(pl.Duration("ns")).to_physical().to_list() == [x - y for x, y in both]
+    assert derived("coalesce(x, y)", frame).cast(pl.Datetime("ns")).to_physical().to_list() == [x if x is not None else y for x, y in exact]
+    assert derived("case when x > y then x else y end", known).cast(pl.Datetime("ns")).to_physical().to_list() == [
+        max(pair) for pair in both
+    ]
+
+
+def test_nanoseconds_beside_other_times__fail_where_they_cannot_hold_them() -> None:
+    frame = pl.DataFrame({"n": pl.Series([0], dtype=pl.Datetime("ns")), "d": [dt.date(9999, 1, 1)], "m": [dt.datetime(2020, 1, 1)]})
+    assert derived("n < m", frame).item()
+    assert derived("n < date '2020-01-01'", frame).item()
+    with pytest.raises(
+        DataError,
+        match=r"cast to Datetime.*'ns'.*does not fit, first in row 1 of its part, where d is 9999-01-01\. .*counts nanoseconds here",
+    ):
+        run_stage(Derive(columns={"z": "n < d"}), {"rows": frame})
+    with pytest.raises(ExpressionError, match="`in` compares microseconds, and that has nanoseconds"):
+        check_value("n in (timestamp '2020-01-01 00:00:00')", frame.schema)
+    ms = frame.select(x=pl.col("m").cast(pl.Datetime("ms")))
+    assert derived("x in (timestamp '2020-01-01 00:00:00')", ms).item()
