@@ -23,13 +23,20 @@ def problem_of(run: Run, rows: pl.LazyFrame) -> Problem | None:
     try:
         run(rows)
     except pl.exceptions.PolarsError as error:
-        return Problem.found(str(error))
+        return _found(error)
     return None
+
+
+def _found(error: Exception) -> Problem | None:
+    """The check that an engine's error is of; a sum of decimals is Polars' own."""
+    if "overflow in decimal addition" in str(error):
+        return Problem("a sum of decimals has more than 38 digits", "Add up floats, as in sum(cast(x as double)).", (), "compute")
+    return Problem.found(str(error))
 
 
 def is_of_a_check(error: Exception) -> bool:
     """Whether an engine's error may be of a check: cuDF does not say which text it could not cast."""
-    return Problem.found(str(error)) is not None or "Conversion from" in str(error)
+    return _found(error) is not None or "Conversion from" in str(error)
 
 
 def at_row(problem: Problem, run: Run, rows: pl.DataFrame, stage: str) -> DataError:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pipeline.errors import StageError, under
 from pipeline.sql.expression import Value, check_condition, value_of
 from pipeline.stage import ColumnName
-from pipeline.stages.relational._sums import HALVES, as_float, sum_type, whole
+from pipeline.stages.relational._sums import HALVES, as_float, fits, sum_type, whole
 
 Function = Literal["sum", "mean", "min", "max", "count", "size", "n_unique", "std", "var", "median", "first", "last"]
 
@@ -26,7 +26,7 @@ AGGREGATES: dict[str, Callable[[pl.Expr], pl.Expr]] = {
     "std": lambda value: value.std(),
     "var": lambda value: value.var(),
     "median": lambda value: value.median(),
-    **{half: lambda value: value.sum() for half in HALVES},
+    **{part: lambda value: value.sum() for part in (*HALVES, "about")},
 }
 # Function -> what is taken of its values, and how that is taken of several parts' results (None: it cannot be).
 STEPS: dict[str, dict[str, str | None]] = {
@@ -39,6 +39,10 @@ STEPS: dict[str, dict[str, str | None]] = {
 HALVED: dict[str, dict[str, str | None]] = {
     "sum": {"high": "sum", "low": "sum"},
     "mean": {"high": "sum", "low": "sum", "count": "sum"},
+}
+WIDE: dict[str, dict[str, str | None]] = {  # of decimals whose sums may outgrow their digits, which cuDF does not say
+    "sum": {"sum": "sum", "about": "sum"},
+    "mean": {"sum": "sum", "about": "sum", "count": "sum"},
 }
 NUMERIC = {"sum", "mean", "std", "var", "median"}
 SHORT = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
@@ -114,11 +118,13 @@ class Computed(BaseModel):
         """The result from the steps' columns; a sum beyond its type is null."""
         if self.ordered:
             return pl.col(f"value:{name}").alias(name)
-        halved = f"high:{name}" in schema
+        halved, about = f"high:{name}" in schema, f"about:{name}" in schema
         if self.function == "sum" and halved:
             return whole(pl.col(f"high:{name}"), pl.col(f"low:{name}"), schema[f"high:{name}"]).alias(name)
+        if self.function == "sum" and about:
+            return pl.when(fits(pl.col(f"about:{name}"), schema[f"sum:{name}"])).then(pl.col(f"sum:{name}")).otherwise(None).alias(name)
         if self.function == "mean":
-            total = pl.col(f"sum:{name}").cast(pl.Float64)
+            total = pl.col(f"{'about' if about else 'sum'}:{name}").cast(pl.Float64)
             if halved:
                 total = as_float(pl.col(f"high:{name}"), pl.col(f"low:{name}"), schema[f"high:{name}"])
             count = pl.col(f"count:{name}")

@@ -10,6 +10,8 @@ import polars as pl
 
 HALF = 2**32
 HALVES = ("high", "low")
+DIGITS = 38
+SAFE_DIGITS = 28  # two thousand million numbers of so many digits have sums of 38
 
 
 def sum_type(dtype: pl.DataType) -> pl.DataType:
@@ -22,12 +24,36 @@ def sum_type(dtype: pl.DataType) -> pl.DataType:
 
 
 def may_outgrow(dtype: pl.DataType) -> bool:
-    """Whether a sum of such values can be beyond its type: of 64-bit integers."""
-    return dtype in {pl.Int64(), pl.UInt64()}
+    """Whether a sum of such values can be beyond its type: of 64-bit integers, and of decimals of many digits."""
+    return dtype in {pl.Int64(), pl.UInt64()} or is_wide(dtype)
+
+
+def is_wide(dtype: pl.DataType) -> bool:
+    """Whether decimals have so many digits that a sum of them may have more than 38."""
+    return isinstance(dtype, pl.Decimal) and dtype.precision > SAFE_DIGITS
+
+
+def fits(about: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Whether a sum of decimals of this type, in floats `about`, has 38 digits at most."""
+    assert isinstance(dtype, pl.Decimal)
+    return about.abs() < float(10 ** (DIGITS - dtype.scale)) * (1 - 1e-12)
+
+
+def bounded(name: str, schema: pl.Schema) -> list[pl.Expr]:
+    """A sum of decimals, null where it has more than 38 digits, and the same in floats, infinite there: whatever is added, it stays so."""
+    total, about = pl.col(f"sum:{name}"), pl.col(f"about:{name}")
+    within = fits(about, schema[f"sum:{name}"])
+    kept = pl.when(within).then(total).otherwise(None), pl.when(within | about.is_null()).then(about).otherwise(float("inf"))
+    return [kept[0].alias(f"sum:{name}"), kept[1].alias(f"about:{name}")]
 
 
 def halves(value: pl.Expr, dtype: pl.DataType) -> dict[str, pl.Expr]:
-    """The upper and the lower 32 bits of 64-bit integers, in their own type: value = high * 2**32 + low, 0 <= low < 2**32."""
+    """What tells whether a sum fits, beside it or in its place: of decimals the same in floats.
+
+    Of 64-bit integers the upper and the lower 32 bits, in their own type: value = high * 2**32 + low, 0 <= low < 2**32.
+    """
+    if is_wide(dtype):
+        return {"about": value.cast(pl.Float64)}
     return {"high": value // pl.lit(HALF, dtype=dtype), "low": value & pl.lit(HALF - 1, dtype=dtype)}
 
 

@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field
 
 from pipeline.errors import DataError, StageError, near, under
 from pipeline.stage import ColumnName, ColumnNames, Context, Keyed, Outcome, need_keys
-from pipeline.stages.relational._computed import AGGREGATES, HALVED, NUMERIC, STEPS, Computed, written_out
-from pipeline.stages.relational._sums import HALVES, halves, may_outgrow
+from pipeline.stages.relational._computed import AGGREGATES, HALVED, NUMERIC, STEPS, WIDE, Computed, written_out
+from pipeline.stages.relational._sums import HALVES, bounded, halves, may_outgrow
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES, counted, made_finite
 from pipeline.tables.part import Part, Schema
@@ -128,12 +128,18 @@ class Aggregate(Keyed, name="aggregate", version=3):
                 steps += self._picked(name, computed)
                 continue
             values = self._value_names[name]
-            halved = (f"high:{name}" if merging else values.replace("value:", "high:", 1)) in columns
-            for step, merge in (HALVED if halved else STEPS)[computed.function].items():
-                given = values.replace("value:", f"{step}:", 1) if step in HALVES else values
+            halved, wide = (
+                (f"{part}:{name}" if merging else values.replace("value:", f"{part}:", 1)) in columns for part in ("high", "about")
+            )
+            kinds = HALVED if halved else WIDE if wide else STEPS
+            for step, merge in (kinds if computed.function in kinds else STEPS)[computed.function].items():
+                given = values.replace("value:", f"{step}:", 1) if step in {*HALVES, "about"} else values
                 source = pl.col(f"{step}:{name}" if merging else given)
                 steps.append(AGGREGATES[merge if merging and merge else step](source).alias(f"{step}:{name}"))
-        return (rows.with_columns(picks) if picks else rows).group_by(*self.by).agg(steps)
+        grouped = (rows.with_columns(picks) if picks else rows).group_by(*self.by).agg(steps)
+        schema = grouped.collect_schema()
+        bounds = [bound for name in self.compute if f"about:{name}" in schema for bound in bounded(name, schema)]
+        return grouped.with_columns(bounds) if bounds else grouped
 
     def _picks(self, name: str, computed: Computed) -> list[pl.Expr]:
         """Where rows may tie: the values of a key's first or last rows alone, null for its others."""

@@ -36,8 +36,10 @@ PICKED = {
     "total": "sum(n)",
     "mean": "mean(x)",
 }
-WIDE = examples.MIXED.select("key", i="id", u=pl.col("id").cast(pl.UInt64), d=pl.col("id").cast(pl.Decimal(15, 2)))
-SUMS = {f"{function}_{column}": f"{function}({column})" for function in ("sum", "mean") for column in ("i", "u", "d")}
+WIDE = examples.MIXED.select(
+    "key", i="id", u=pl.col("id").cast(pl.UInt64), d=pl.col("id").cast(pl.Decimal(15, 2)), w=pl.col("id").cast(pl.Decimal(38, 2))
+)
+SUMS = {f"{function}_{column}": f"{function}({column})" for function in ("sum", "mean") for column in "iudw"}
 EXAMPLES = [
     StageExample(Aggregate.model_validate({"by": ["key"], "compute": SUMS}), {"rows": WIDE}),
     StageExample(Aggregate(by=["key"], compute=COMPUTED), {"rows": examples.MIXED}),

@@ -10,8 +10,10 @@ import polars as pl
 import pytest
 
 from pipeline.errors import DataError
+from pipeline.stages.relational._computed import AGGREGATES
 from pipeline.stages.relational.aggregate import Aggregate
-from pipeline.tables.session import ClusterSession
+from pipeline.tables.session import ClusterSession, Session
+from pipeline.testing.examples import Between
 from pipeline.testing.stages import assert_same_for_any_parts, run_stage
 
 INTEGERS = [pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64]
@@ -85,3 +87,38 @@ def test_means__of_large_integers_do_not_wrap() -> None:
     frame = pl.DataFrame({"key": [1] * 6, "x": [17 * 10**17] * 6, "u": pl.Series([2**63] * 6, dtype=pl.UInt64)})
     found = run_stage(aggregate({"x": "mean(x)", "u": "mean(u)"}), {"rows": frame}, 2)[""]
     assert found.rows() == [(1, 1.7e18, 2.0**63)]
+
+
+# Polars' engines find some of these sums themselves, and wrap others.
+TOO_WIDE = r"compute(\.d: the sum is beyond Decimal\(.*\) for key 1|: a sum of decimals has more than 38 digits)\. Add up floats"
+
+
+@pytest.mark.parametrize("scale", [0, 4, 30])
+def test_sums_of_decimals__of_more_than_38_digits_fail_by_name(scale: int) -> None:
+    least = Decimal(1).scaleb(-scale)
+    most = (10**37) * least
+    frame = pl.DataFrame({"key": [1, 2, 2], "d": pl.Series([most * 9, most * 9, -most], dtype=pl.Decimal(38, scale))})
+    for parts, session in ((1, Session()), (2, Between())):
+        assert run_stage(aggregate({"d": "sum(d)"}), {"rows": frame}, parts, session)[""]["d"].to_list() == [most * 9, most * 8]
+    means = run_stage(aggregate({"d": "mean(d)"}), {"rows": frame}, 2)[""]["d"].to_list()
+    assert means == pytest.approx([float(most) * 9, float(most) * 4], rel=1e-14)
+    large = frame.with_columns(key=pl.lit(1), d=pl.col("d").abs())
+    for parts, session in ((1, Session()), (2, Between())):
+        with pytest.raises(DataError, match=TOO_WIDE):
+            run_stage(aggregate({"d": "sum(d)"}), {"rows": large}, parts, session)
+
+
+def test_sums_of_decimals__beyond_38_digits_in_a_part_do_not_come_back_wrong() -> None:
+    """The sums of both parts have 39 digits, and that of all has none."""
+    most = Decimal(9 * 10**37)
+    frame = pl.DataFrame({"key": [1] * 4, "d": pl.Series([most, most, -most, -most], dtype=pl.Decimal(38, 0))})
+    with pytest.raises(DataError, match=TOO_WIDE):
+        run_stage(aggregate({"d": "sum(d)"}), {"rows": frame}, 2, Between())
+
+
+def test_sums_of_decimals__that_an_engine_wraps_fail_with_their_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuDF adds up 128 bits and does not say that they were too few: here every sum that is taken of decimals is 1."""
+    monkeypatch.setitem(AGGREGATES, "sum", lambda value: pl.when(value.count() > 0).then(value.min() * 0).otherwise(None))
+    frame = pl.DataFrame({"key": [7, 7], "d": pl.Series([Decimal("9" * 38)] * 2, dtype=pl.Decimal(38, 0))})
+    with pytest.raises(DataError, match=r"compute\.sum: the sum is beyond Decimal\(precision=38, scale=0\) for key 7\."):
+        run_stage(aggregate({"sum": "sum(d)"}), {"rows": frame})
