@@ -22,10 +22,12 @@ from typing import Any
 
 import duckdb
 import hypothesis
+import polars as pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.harness import ROOT, write_result
+from pipeline.errors import PipelineError
 from tests.differential.cases import SEED, TALLY, check_all
 from tests.differential.oracle import database
 from tests.differential.works import WORKS, check
@@ -57,8 +59,8 @@ class Row:
     def _check(self, value: Any) -> None:
         try:
             check(value)
-        except AssertionError as error:
-            self.differences.append(str(error)[:LONGEST])
+        except (AssertionError, PipelineError, pl.exceptions.PolarsError, duckdb.Error) as error:
+            self.differences.append(f"{type(error).__name__}: {error}"[:LONGEST])
             print(f"{self.name}: {self.differences[-1]}", flush=True)
 
     def written(self) -> dict[str, Any]:

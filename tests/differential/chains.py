@@ -13,7 +13,7 @@ from tests.differential import keyed_links, row_links
 from tests.differential.cases import Case
 from tests.differential.chain import Chain, Link
 from tests.differential.known import Known, Linked
-from tests.differential.stores import IN_TEXT, Store, csv_stores, hive_stores, parquet_stores
+from tests.differential.stores import IN_TEXT, Store, csv_stores, hive_stores, parquet_in_groups, parquet_stores
 from tests.differential.tables import ANY, tables
 
 LINKS: list[Linked] = [
@@ -32,7 +32,14 @@ LINKS: list[Linked] = [
     keyed_links.deduplicated,
     keyed_links.united,
 ]
-BY_KEYS: list[Linked] = [row_links.filtered, row_links.derived, keyed_links.joined, keyed_links.aggregated, keyed_links.deduplicated]
+BY_KEYS: list[Linked] = [
+    row_links.derived,
+    row_links.derived,
+    keyed_links.joined,
+    keyed_links.joined,
+    keyed_links.aggregated,
+    keyed_links.deduplicated,
+]
 FEW = ("key", "word", "flag", "price", "day", "small")
 
 
@@ -50,11 +57,11 @@ def _link(draw: st.DrawFn, name: str, known: Sequence[Known], links: Sequence[Li
 
 @st.composite
 def chains(draw: st.DrawFn, of: str = "tables") -> Case:
-    """A chain of two to four stages on one of GIVEN; of one to three that bring keys together where files are cut by them."""
+    """A chain of two to four stages on one of GIVEN; of two or three that bring keys together where files are cut by them."""
     given, stores = draw(GIVEN[of])
     cut_by, links, made = ("key", BY_KEYS, list[Link]()) if of == "files cut by keys" else ("", LINKS, list[Link]())
     known = [_opened(name, table, stores.get(name), cut_by) for name, table in given.items()]
-    for number in range(draw(st.integers(1, 3) if cut_by else st.integers(2, 4))):
+    for number in range(draw(st.integers(2, 3 if cut_by else 4))):
         link, table = draw(_link(f"t{number}", known, links))
         made.append(link)
         known.append(table)
@@ -76,10 +83,18 @@ def _tables(draw: st.DrawFn, names: Sequence[str], ways: Sequence[st.SearchStrat
 
 @st.composite
 def _cut_by_keys(draw: st.DrawFn) -> Tables:
-    """The same in Parquet files whose rows are in the order of their keys; none of them missing, or some in the midst of others."""
-    given, stores = draw(_tables(ANY, [parquet_stores([""], ["polars", "pyarrow"])]))
-    holes = draw(st.booleans())
-    return {name: _ordered(table, holes) for name, table in given.items()}, stores
+    """The same in Parquet files whose rows are in the order of their keys; none of them missing, or some in the midst of others.
+
+    Keys of their own, in steps, are apart from one part to the next; those that repeat may be in two parts.
+    """
+    given, stores = draw(_tables(ANY, [parquet_in_groups()]))
+    holes = draw(st.sampled_from([False, False, True]))
+    for name, table in given.items():
+        step, first = draw(st.sampled_from([0, 0.5, 1, 1, 1, 1, 2])), draw(st.integers(0, 9))
+        spaced = (pl.col("row") * step).floor().cast(pl.Int64) + first
+        keys = spaced if step else pl.col("key").fill_null(pl.col("row") % 5)
+        given[name] = _with_holes(table.with_columns(keys.alias("key")).sort("key"), holes)
+    return given, stores
 
 
 GIVEN: dict[str, st.SearchStrategy[Tables]] = {
@@ -96,8 +111,6 @@ def _opened(name: str, table: pl.DataFrame, store: Store | None, cut_by: str) ->
     return Known(name, schema, ("row",), drawn, ordered_by=cut_by)
 
 
-def _ordered(table: pl.DataFrame, holes: bool) -> pl.DataFrame:
-    """The rows in the order of their keys, none of them missing, or some in the midst of others."""
-    keyed = table.with_columns(pl.col("key").fill_null(pl.col("row") % 5)).sort("key")
+def _with_holes(table: pl.DataFrame, holes: bool) -> pl.DataFrame:
     every = pl.int_range(pl.len()) % 4 == 1
-    return keyed.with_columns(pl.when(every).then(None).otherwise(pl.col("key")).alias("key")) if holes else keyed
+    return table.with_columns(pl.when(every).then(None).otherwise(pl.col("key")).alias("key")) if holes else table

@@ -144,7 +144,7 @@ def short_rows(draw: st.DrawFn) -> ShortRows:
 @st.composite
 def round_trips(draw: st.DrawFn) -> RoundTrip:
     """One to three formats: Parquet, and CSV of any separator and way to write what is missing."""
-    csv = st.builds(CsvOutput, separator=st.sampled_from(",;\t|"), null_value=st.sampled_from(["", "NA", "-"]))
+    csv = st.builds(CsvOutput, separator=st.sampled_from(",;\t|"), null_value=st.sampled_from(["", "NA", "N/A"]))
     formats = draw(st.lists(csv | st.just(ParquetOutput()), min_size=1, max_size=3))
     return RoundTrip(draw(tables(IN_TEXT)), tuple(formats), draw(PARTS))
 

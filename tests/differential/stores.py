@@ -23,7 +23,7 @@ WORDS = {pl.String: "varchar", pl.Boolean: "boolean", pl.Float64: "double", pl.D
 STATED = {"row": "int64", "key": "int64", "word": "string", "flag": "boolean", "ratio": "float64", "day": "date", "small": "int32"}
 STATED |= {"code": "string", **{name: name for name in INTEGERS}}
 IN_TEXT = tuple(name for name in STATED if name != "row")  # columns that CSV files can hold, types stated
-WRITERS = ("polars", "pyarrow", "duckdb")
+FILES = st.sampled_from([1, 2, 3, 12])
 FOLDERS = ("key", "word", "flag", "day", "int8", "code", "code")
 
 
@@ -159,15 +159,15 @@ def reading(table: pl.DataFrame, separator: str, nulls: Sequence[str]) -> str:
     return f"{rules}, auto_detect = false, parallel = false, columns = {{{stated(table.schema)}}}"
 
 
-def parquet_stores(by: Sequence[str] = ("", "row", "key"), writers: Sequence[str] = WRITERS) -> st.SearchStrategy[ParquetStore]:
+def parquet_stores(by: Sequence[str] = ("", "row", "key")) -> st.SearchStrategy[ParquetStore]:
     """Parquet of one to twelve files, row groups of one to many rows."""
-    return st.builds(
-        ParquetStore,
-        st.sampled_from(list(writers)),
-        st.sampled_from([1, 2, 3, 12]),
-        st.sampled_from([1, 3, 8, 100]),
-        st.sampled_from(list(by)),
-    )
+    groups = st.sampled_from([1, 3, 8, 100])
+    return st.builds(ParquetStore, st.sampled_from(["polars", "pyarrow", "duckdb"]), FILES, groups, st.sampled_from(list(by)))
+
+
+def parquet_in_groups() -> st.SearchStrategy[ParquetStore]:
+    """Parquet of many row groups, so that each part has footers of its own."""
+    return st.builds(ParquetStore, st.sampled_from(["polars", "pyarrow"]), FILES, st.sampled_from([1, 2, 3]))
 
 
 def csv_stores() -> st.SearchStrategy[CsvStore]:
