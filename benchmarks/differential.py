@@ -12,6 +12,7 @@ import argparse
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ from tests.differential.works import WORKS, check
 TABLES = 10_000
 ROUNDS = 10
 LONGEST = 4_000  # characters of a difference
+ASKED_TO_STOP = threading.Event()  # looked at between two tables: an interrupted query would be an error of its own
 
 
 @dataclass
@@ -57,6 +59,8 @@ class Row:
             self.tally += TALLY
 
     def _check(self, value: Any) -> None:
+        if ASKED_TO_STOP.is_set():
+            raise KeyboardInterrupt
         try:
             check(value)
         except (AssertionError, PipelineError, pl.exceptions.PolarsError, duckdb.Error) as error:
@@ -103,7 +107,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=WORKS, default=list(WORKS), metavar="WORK")
     parser.add_argument("--start", type=int, default=SEED + 1, help="another one, other tables")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, lambda *_: ASKED_TO_STOP.set())
     about: dict[str, Any] = {"commit": commit(), "duckdb": duckdb.__version__, "hypothesis": hypothesis.__version__, "start": options.start}
     rows = [Row(name) for name in options.only]
     about["complete"] = False
@@ -111,12 +116,14 @@ def main() -> None:
         with closed_at_the_end():
             compare(rows, options.tables, options.start)
         about["complete"] = True
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
     finally:
         for what in ("tables", "cells", "stages", "chains"):
             about[what] = sum(row.tally[what] for row in rows)
         about["differences"] = sum(len(row.differences) for row in rows)
         write_result("differential", [row.written() for row in rows], about)
-    sys.exit(bool(about["differences"]))
+    sys.exit(bool(about["differences"]) or not about["complete"])
 
 
 if __name__ == "__main__":
