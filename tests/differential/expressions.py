@@ -78,9 +78,16 @@ parts = st.one_of(
 
 
 def _grown_floats(inner: Pairs) -> Pairs:
+    """Sums, products and quotients take an infinity as it is; for all else it is null."""
     return st.one_of(
         *(made(f"({{0}} {op} {{1}})", "", inner, inner) for op in "+-*"),
         made("({0} / {1})", "({0} / nullif({1}, 0))", inner, inner),
+        _of_finite(finite(inner)),
+    )
+
+
+def _of_finite(inner: Pairs) -> Pairs:
+    return st.one_of(
         made("round({0}, 1)", "round_even({0}, 1)", same("ratio")),
         made("floor({0})", "", inner),
         made("ceil({0})", "", inner),
@@ -92,6 +99,11 @@ def _grown_floats(inner: Pairs) -> Pairs:
         made("if({0} > {1}, {0}, {1})", "case when {0} > {1} then {0} else {1} end", inner, inner),
         made("greatest({0}, {1})", "", inner, inner),
     )
+
+
+def finite(value: Pairs) -> Pairs:
+    """A float as a column, a comparison or a function has it: null where it is no finite number."""
+    return value.map(lambda pair: (pair[0], f"finite({pair[1]})"))
 
 
 floats = recursive(
@@ -151,7 +163,7 @@ like = [made(f"(word {op} '{text}')", "") for op in ("like", "not like", "ilike"
 like += [made("(word ~ '^[0-9]+$')", "regexp_matches(word, '^[0-9]+$')")]
 like += [made("starts_with({0}, 'x')", "", TEXTS), made("ends_with({0}, 'z')", "", TEXTS)]
 moments = same("clock", "timestamp '2021-03-28 01:30:00'")
-conditions_of_values = st.one_of(same("flag", "true"), *map(compared, (integers, floats, TEXTS, DAYS, moments)), *like)
+conditions_of_values = st.one_of(same("flag", "true"), *map(compared, (integers, finite(floats), TEXTS, DAYS, moments)), *like)
 
 
 def logic(leaves: Pairs) -> Pairs:
@@ -171,11 +183,6 @@ def logic(leaves: Pairs) -> Pairs:
 def conditions() -> Pairs:
     """A condition."""
     return logic(conditions_of_values)
-
-
-def finite(value: Pairs) -> Pairs:
-    """A float as a derived column holds it: null where it is no finite number."""
-    return value.map(lambda pair: (pair[0], f"case when isfinite({pair[1]}) then {pair[1]} end"))
 
 
 def values() -> Pairs:
