@@ -172,7 +172,7 @@ def parquet_in_groups() -> st.SearchStrategy[ParquetStore]:
 
 def csv_stores() -> st.SearchStrategy[CsvStore]:
     """Text of any of those ways."""
-    options = (st.sampled_from(",;\t|"), st.sampled_from(["", "NA", "-", "\\N"]), st.booleans(), st.sampled_from(["", "", ".gz", ".zst"]))
+    options = (st.sampled_from(",;\t|"), st.sampled_from(["", "NA", "N/A", "\\N"]), st.booleans(), st.sampled_from(["", "", ".gz", ".zst"]))
     return st.builds(CsvStore, *options, st.sampled_from([1, 1, 3]))
 
 
