@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -51,3 +52,24 @@ def _hidden(module: str) -> Iterator[None]:
         yield
     finally:
         del sys.modules[module]
+
+
+def make_room(backend: Backend) -> None:
+    """Before a training on a GPU: what the tasks before have freed goes back to the driver, from whom XGBoost takes its own memory.
+
+    CuPy's pool is emptied; RMM's asynchronous one gives back what is beyond its threshold (`backend.allocator`) when the GPU is waited for.
+    """
+    if backend != "gpu":
+        return
+    import cupy
+
+    gc.collect()
+    cupy.get_default_memory_pool().free_all_blocks()
+    cupy.cuda.runtime.deviceSynchronize()
+
+
+def gpu_memory() -> int:
+    """Bytes of the memory of this task's GPU."""
+    import cupy
+
+    return int(cupy.cuda.runtime.memGetInfo()[1])

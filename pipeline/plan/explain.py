@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -11,6 +11,14 @@ from pipeline.tables.part import Schema
 
 if TYPE_CHECKING:
     from pipeline.plan.plan import Plan, PlannedStage
+
+
+@runtime_checkable
+class Explained(Protocol):
+    """A stage that says more of how it will run than its tables do."""
+
+    def explained(self, schemas: Mapping[str, Schema]) -> str:
+        """One line, of the tables that it reads by role."""
 
 
 def explained(plan: Plan) -> str:
@@ -44,6 +52,8 @@ def _stage(stage: PlannedStage) -> list[str]:
             lines += changes(stage.spec.inputs[shared[0]], stage.reads[shared[0]], schema)
         else:
             lines.append(f"{table}: {schema}")
+    if isinstance(stage.spec.stage, Explained):
+        lines.append(stage.spec.stage.explained(stage.reads))
     return [f"    {line}" for line in lines]
 
 

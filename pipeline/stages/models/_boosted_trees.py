@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 from pydantic import Field
@@ -34,6 +34,11 @@ class BoostedTrees(Supervised):
     colsample: float = Field(1.0, gt=0, le=1, description="Share of features a tree sees.")
     min_child_weight: float = Field(1.0, ge=0, description="Least weight of a leaf.")
     reg_lambda: float = Field(1.0, ge=0, description="L2 penalty on leaf values.")
+    memory: Literal["auto", "whole", "external"] = Field(
+        "auto",
+        description="Where the binned rows lie: whole in memory (on a GPU its own), or external, on the worker's disk (beside a GPU in the "
+        "host's memory), which is slower; auto: external where the features, in 32 bits, are more than half of that memory.",
+    )
     max_bin: int = Field(256, ge=2, le=65_536, description="Most bins a feature is cut into.")
 
     def native(self, seed: int, backend: Backend, threads: int) -> dict[str, Any]:

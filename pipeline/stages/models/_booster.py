@@ -1,28 +1,24 @@
-"""XGBoost's booster: rows stream into one quantile matrix, trees grow on it, and every row is predicted."""
+"""XGBoost's booster: trees grow on the quantile matrix of the rows, and every row is predicted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from pipeline.backend.arrays import to_device, to_host
-from pipeline.backend.boosting import import_xgboost, xgboost_device
+from pipeline.backend.boosting import import_xgboost, make_room, xgboost_device
 from pipeline.errors import DataError
 from pipeline.stages.models._boosted_trees import BoostedTrees
 from pipeline.stages.models._learning import Learning
-from pipeline.stages.models._measures import class_weights
+from pipeline.stages.models._matrices import Matrices, on_matrices
 from pipeline.stages.models._training_rows import TrainingRows
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
 
-HELD_BYTES = 256 << 20  # features up to this size are converted once, not once a pass
-
 Trees = Learning[BoostedTrees]
-Batches = Callable[[], Iterator[tuple[Any, Any]]]
 
 
 def check_finite(learning: Trees, frame: pl.DataFrame) -> None:
@@ -38,19 +34,17 @@ def check_finite(learning: Trees, frame: pl.DataFrame) -> None:
             )
 
 
-def grown(learning: Trees, rows: TrainingRows, names: list[str]) -> Any:
-    """A booster trained on the rows of split train, cut after its best round where it stops early."""
+def grown(learning: Trees, rows: TrainingRows, names: list[str]) -> tuple[Any, bool]:
+    """A booster trained on the rows of split train, cut after its best round where it stops early; and whether from external memory."""
     xgb, stage = import_xgboost(lean=learning.lean), learning.stage
-    weigh = class_weights(stage, rows.labels)
-    about = {"feature_names": names, "feature_types": stage.feature_types(names)}
-    options = {"max_bin": stage.max_bin, "enable_categorical": True, "nthread": learning.threads}
-    train = xgb.QuantileDMatrix(_data_iter(xgb, _passes(learning, rows, "train"), weigh, about), **options)
-    watched = []
-    if stage.early_stopping_rounds:
-        validation = _data_iter(xgb, _passes(learning, rows, "validation"), weigh, about)
-        watched = [(xgb.QuantileDMatrix(validation, ref=train, **options), "validation")]
-    callbacks = [*stopping(learning), telling(learning)]
-    return xgb.train(native(learning), train, stage.rounds, evals=watched, callbacks=callbacks, verbose_eval=False)
+    make_room(learning.backend)
+
+    def train(on: Matrices) -> tuple[Any, bool]:
+        """The booster, with no hold on the matrices."""
+        more = {"evals": on.watched, "callbacks": [*stopping(learning), telling(learning)], "verbose_eval": False}
+        return xgb.train(native(learning), on.train, stage.rounds, **more).reset(), on.external
+
+    return on_matrices(learning, rows, names, train)
 
 
 def native(learning: Trees) -> dict[str, Any]:
@@ -81,35 +75,6 @@ def telling(learning: Trees) -> Any:
         return False
 
     return type("Telling", (xgb.callback.TrainingCallback,), {"after_iteration": after_iteration})()
-
-
-def _passes(learning: Trees, rows: TrainingRows, split: str) -> Batches:
-    """The batches of one split as often as they are asked for (XGBoost goes over them several times): held where they are small.
-
-    Where there are no arrays XGBoost takes the frame, which it bins faster than the matrix.
-    """
-    batches = partial(rows.batches, split, learning.matrix if learning.arrays else learning.frame)
-    if 4 * len(learning.columns) * rows.part.frame.height > HELD_BYTES or learning.arrays:
-        return batches
-    return list(batches()).__iter__
-
-
-def _data_iter(xgb: Any, batches: Batches, weigh: Callable[[Any], Any], about: dict[str, Any]) -> Any:
-    """XGBoost's DataIter over batches of features and labels."""
-    state = {"at": batches()}
-
-    def advance(_self: Any, input_data: Any) -> bool:
-        """Hand over the next batch; False where there is none."""
-        for features, labels in state["at"]:
-            input_data(data=features, label=labels, weight=weigh(labels), **about)
-            return True
-        return False
-
-    def reset(_self: Any) -> None:
-        """Begin again."""
-        state["at"] = batches()
-
-    return type("Batches", (xgb.DataIter,), {"next": advance, "reset": reset})()
 
 
 def predict(learning: Trees, booster: Any, rows: TrainingRows) -> np.ndarray[Any, Any]:

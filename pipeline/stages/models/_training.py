@@ -34,8 +34,9 @@ def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: 
     check_finite(learning, whole.frame)
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
-    booster = grown(learning, rows, names)
-    return finished(learning, booster, rows, predict(learning, booster, rows), (names, with_states(steps, states)))
+    booster, external = grown(learning, rows, names)
+    trained = finished(learning, booster, rows, predict(learning, booster, rows), (names, with_states(steps, states)))
+    return replace(trained, counts={**trained.counts, "external_rows": whole.frame.height}) if external else trained
 
 
 def finished(learning: Trees, booster: Any, rows: TrainingRows, predicted: Any, about: tuple[list[str], Sequence[Fitted]]) -> Trained:

@@ -20,7 +20,7 @@ from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
 
-class Xgboost(BoostedTrees, name="xgboost", version=1):
+class Xgboost(BoostedTrees, name="xgboost", version=2):
     """Train boosted trees on the rows of split `train`, stop early on `validation`, and predict every row.
 
     Gives predictions (key, split, target and `prediction`: a value, or the probability of a binary target; one column prediction_CLASS a
@@ -33,7 +33,12 @@ class Xgboost(BoostedTrees, name="xgboost", version=1):
         {use: xgboost, from: features, as: risk, target: disease, key: sample_id, objective: binary, early_stopping_rounds: 20}
     """
 
-    counts: ClassVar[Mapping[str, Count]] = {"features": Count("features"), "trees_used": Count("trees used"), "rows_*": Count("rows, *")}
+    counts: ClassVar[Mapping[str, Count]] = {
+        "features": Count("features"),
+        "trees_used": Count("trees used"),
+        "rows_*": Count("rows, *"),
+        "external_rows": Count("rows trained from external memory", aside=True),
+    }
 
     workers: Literal["one", "all"] = Field(
         "one", description="one: a task of its own, the same model everywhere; all: rows too many for one."
@@ -54,6 +59,13 @@ class Xgboost(BoostedTrees, name="xgboost", version=1):
         self.check_target(schema.columns[self.target])
         importance = {"feature": pl.String(), "gain": pl.Float64(), "weight": pl.Float64(), "cover": pl.Float64()}
         return {"": self.predictions_schema(schema), "importance": Schema(pl.Schema(importance))}
+
+    def explained(self, schemas: Mapping[str, Schema]) -> str:
+        """Where the binned rows will lie."""
+        features = len(self.feature_columns(schemas["rows"]))
+        arrays = " and those of arrays" if schemas["rows"].arrays else ""
+        size = f"{features} features{arrays} of 32 bits a row are more than half of a worker's memory (of its GPU's, on a GPU)"
+        return f"memory: {self.memory}" + (f", which is external where {size}, else whole" if self.memory == "auto" else "")
 
     def prepare(self, *, lean: bool = False) -> None:
         """Import XGBoost."""
