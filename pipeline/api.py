@@ -24,8 +24,11 @@ from pipeline.results.manifest import RunView, current_run, read_current
 from pipeline.results.overlap import refuse_output_inside_input
 from pipeline.results.publish import Results, RunFolder
 from pipeline.results.published import Run, Scan
+from pipeline.results.store import open_store
 from pipeline.running.display import Display, Quiet
+from pipeline.running.energy import metered
 from pipeline.running.execute import Executed, execute
+from pipeline.running.expected import expectation, over_budget
 from pipeline.running.kept_inputs import check_imports
 from pipeline.running.record import RunRecord
 from pipeline.tables.dtypes import dtype_of_text
@@ -52,6 +55,10 @@ class LoadedJob:
         if self.job.report:
             check_findings()
         return make_plan(self.job, backend)
+
+    def expected(self, plan: Plan) -> str:
+        """What earlier runs of the job say of the energy of one by this plan; '' where none was measured."""
+        return expectation(open_store(self.job.results), plan)
 
     def run(self, display: Display | None = None, *, lean: bool = False) -> Run:
         """Run the job and publish its results; `lean` where nobody else uses this process (the command line says so).
@@ -99,7 +106,9 @@ def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display) -> R
     record = RunRecord(folder.id, plan, place)
     try:
         display.started(folder.id, plan.job.results, cluster.dashboard, [stage.spec.name for stage in plan.stages])
-        executed = execute(plan, cluster, folder, display.progress, record.accounts)
+        names = [*plan.inputs, *(stage.spec.name for stage in plan.stages)]
+        with metered(cluster, names, record.accounts, record.energy.update):
+            executed = execute(plan, cluster, folder, display.progress, record.accounts)
         view = _publish(record, executed, folder)
         display.finished(_summary(record, executed, view))
     except BaseException as error:
@@ -135,6 +144,7 @@ def _publish(record: RunRecord, executed: Executed, folder: RunFolder) -> RunVie
     for name, data in executed.files.items():
         folder.write_bytes(f"models/{name}", data)
     folder.write_json("metrics.json", executed.metrics)
+    executed.warnings += over_budget(record.plan.job.power, record.energy)
     record.warnings += executed.warnings
     record.end("done")
     if record.plan.job.report:

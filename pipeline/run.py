@@ -89,22 +89,23 @@ def _do(options: argparse.Namespace) -> int:
 
     job = LoadedJob(load(options.job, overrides))
     if options.check or options.explain:
-        return _planned(options, job.plan())
+        plan = job.plan()
+        return _planned(options, plan, job.expected(plan) if options.explain else "")
     from pipeline.running.display import make_display
 
     job.run(make_display("json" if options.json else "quiet" if options.quiet else None), lean=True)
     return 0
 
 
-def _planned(options: argparse.Namespace, plan: Plan) -> int:
-    """What --check and --explain say of a job that fits together."""
+def _planned(options: argparse.Namespace, plan: Plan, expected: str) -> int:
+    """What --check and --explain say of a job that fits together; `expected` is what earlier runs say of the next one."""
     if options.json:
         import json
 
         tables = {name: {column: str(dtype) for column, dtype in schema.columns.items()} for name, schema in plan.tables.items()}
         print(json.dumps({"event": "planned", "job": plan.job.name, "backend": plan.backend, "tables": tables}))
     elif options.explain:
-        print(plan.explain())
+        print("\n".join(filter(None, (plan.explain(), expected))))
     elif not options.quiet:
         from pipeline.plan.explain import so_many
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from typing import Literal
+from typing import Any, Literal
 
 from pipeline.errors import PlaceError
 
@@ -52,12 +52,21 @@ def choose_backend(wanted: Literal["auto", "cpu", "gpu"], *, workers_elsewhere: 
     return "gpu" if wanted == "auto" and visible and installed and not workers_elsewhere else "cpu"
 
 
-def device_names() -> list[str]:
-    """Names of the visible GPUs, by NVML; empty where there are none."""
-    names = []
+def gpu_handles() -> list[Any]:
+    """NVML's handles of the visible GPUs; empty where there are none."""
+    found = []
     for gpu in _visible_gpus():
         import pynvml
 
-        handle = pynvml.nvmlDeviceGetHandleByIndex(int(gpu)) if gpu.isdecimal() else pynvml.nvmlDeviceGetHandleByUUID(gpu)
+        found.append(pynvml.nvmlDeviceGetHandleByIndex(int(gpu)) if gpu.isdecimal() else pynvml.nvmlDeviceGetHandleByUUID(gpu))
+    return found
+
+
+def device_names() -> list[str]:
+    """Names of the visible GPUs, by NVML; empty where there are none."""
+    names = []
+    for handle in gpu_handles():
+        import pynvml
+
         names.append(str(pynvml.nvmlDeviceGetName(handle)))
     return names

@@ -78,6 +78,15 @@ class OutputKeys(BaseModel):
     format: str = Field("parquet", description="The format of the files.")
 
 
+class PowerBudget(BaseModel):
+    """What a run may use before it is warned of; where nothing is measured, the warning says so."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    joules: float | None = Field(None, gt=0, description="Energy of the whole run.")
+    watts: float | None = Field(None, gt=0, description="Power of all that is measured together, at any moment (half a second).")
+
+
 class JobSettings(BaseModel):
     """What a job says beside its inputs, stages and outputs."""
 
@@ -96,6 +105,7 @@ class JobSettings(BaseModel):
         min_length=1,
         description="A folder or URL for what comes out; results/JOB where it is not given.",
     )
+    power: PowerBudget | None = Field(None, description="A budget of energy and power; a run that goes beyond it has a warning.")
     report: bool = Field(True, description="Whether a report page is written.")
     counts: Literal["boundaries", "all"] = Field("boundaries", description="all: count the rows of every stage, which costs fusion.")
 

@@ -19,10 +19,11 @@ Outputs = Mapping[str, pl.LazyFrame]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run left to be shown: the outputs that can be read, as rows by output, and the metrics of its stages, by stage."""
+    """What a run left to be shown: the outputs that can be read, as rows by output, the metrics of its stages, by stage, and run.json."""
 
     outputs: Outputs
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def columns(self) -> Mapping[str, frozenset[str]]:

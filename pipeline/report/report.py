@@ -25,7 +25,7 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
     """The page as HTML text. `folder` is the run's folder or URL, which the paths of `executed.entries` are relative to."""
     document = record.document()
     notes = list[str]()
-    shown = list(sections(Evidence(opened(record.plan, executed.entries, folder, notes), executed.metrics)))
+    shown = list(sections(Evidence(opened(record.plan, executed.entries, folder, notes), executed.metrics, document)))
     shown += (section for section in tallies(record) if section.blocks)
     shown += [_stages(document), _outputs(executed)]
     highlights = [(seconds_text(document["seconds"]), "wall time"), *(entry for section in shown for entry in section.highlights)]

@@ -65,6 +65,7 @@ class RunRecord:
     error: str | None = None
     accounts: dict[str, Account] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    energy: dict[str, Any] = field(default_factory=dict)
 
     def end(self, status: str, error: str | None = None) -> None:
         """Note how the run ended: done, failed or interrupted."""
@@ -94,6 +95,7 @@ class RunRecord:
             "cluster": self.cluster,
             "machine": machine(),
             "versions": versions(),
+            "energy": self.energy,
             "inputs": {name: account for name, account in accounts.items() if name in self.plan.inputs},
             "stages": {name: account for name, account in accounts.items() if name in stages},
             "tables": {name: account for name, account in sorted(accounts.items()) if name not in stages and name not in self.plan.inputs},
