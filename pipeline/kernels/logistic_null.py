@@ -108,6 +108,12 @@ class NullModel:
     def _held(self) -> Array:
         return _pair_products(self.basis)
 
+    @property
+    def holds_pairs(self) -> bool:
+        """The products of `pair_blocks` come as one block."""
+        rows, people = self.basis.shape
+        return bool(people * 4 * rows * (rows + 1) <= _HELD_PAIRS)
+
     def pair_blocks(self) -> Iterator[tuple[slice, Array]]:
         """Blocks of people, and the products of each two rows i <= j of their basis, `float64[k (k + 1) / 2, people]`.
 
@@ -115,7 +121,7 @@ class NullModel:
         """
         rows, people = self.basis.shape
         per_person = 4 * rows * (rows + 1)
-        if people * per_person <= _HELD_PAIRS:
+        if self.holds_pairs:
             yield slice(0, people), self._held
             return
         size = max(1, _PAIRS_AT_A_TIME // per_person)

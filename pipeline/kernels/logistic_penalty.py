@@ -15,7 +15,7 @@ import numpy as np
 from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import Array
 from pipeline.kernels.logistic_null import NullModel, triple_places
-from pipeline.kernels.logistic_terms import likelihood_terms, solve, weighted_squares
+from pipeline.kernels.logistic_terms import invert, likelihood_terms, weighted_squares
 
 _SINGULAR = 1e-12
 
@@ -49,7 +49,7 @@ def penalized_terms(signed: Array, mask: Array, null: NullModel, points: Array, 
     xp = array_module(signed)
     columns = len(null.basis)
     terms = likelihood_terms(signed, mask, null, points)
-    solved = solve(terms.information, xp.broadcast_to(xp.eye(columns + 1), terms.information.shape))
+    solved = invert(terms.information)
     likelihood = log_likelihood(terms.missed, terms.weights) if valued else xp.nan
     inverse = solved.solution
     pairs = _pairs(inverse)

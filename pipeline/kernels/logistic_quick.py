@@ -11,40 +11,97 @@ point without slope where nobody's q reaches 2 is the only maximum, and no secon
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+
 from pipeline.kernels.genotypes import Array
-from pipeline.kernels.logistic_null import CONVERGED, NullModel
+from pipeline.kernels.logistic_null import CONVERGED, NullModel, Start
 from pipeline.kernels.logistic_penalty import PenalizedTerms, penalized_terms
 from pipeline.kernels.logistic_terms import Maximum, land, likelihood_terms, solve
-from pipeline.kernels.logistic_wald import score_start
+from pipeline.kernels.logistic_wald import LARGEST_STEP, LEAST_LEFT, score_start
 
-_WALD_STEPS, _FIRTH_STEPS = 4, 7
-_SHRINKING = 0.25
-_CLOSE = 1e-6
-_STILL = 3e-4  # of log odds; standard errors are right to its square
-_SLOWEST = 1e-3
-_ONE_MAXIMUM = 1.9
-_SINGULAR = 1e-12
+
+class Limits(NamedTuple):
+    """What decides whether a variant is settled, goes on, or is left to the careful search."""
+
+    wald_steps: int = 4
+    firth_steps: int = 7
+    together: int = 32
+    """Variants whose temporaries a compiled kernel holds."""
+    largest_step: float = LARGEST_STEP
+    least_left: float = LEAST_LEFT
+    shrinking: float = 0.25
+    close: float = 1e-6
+    converged: float = CONVERGED
+    still: float = 3e-4
+    """Of log odds: standard errors are right to its square."""
+    slowest: float = 1e-3
+    one_maximum: float = 1.9
+    singular: float = 1e-12
+
+
+_LIMITS = Limits()
+_BLOCK_BYTES = 4 << 20
 
 
 def quick_wald(centred: Array, mask: Array, null: NullModel) -> Maximum:
     """Maxima of the likelihood where they are found soon, else NaN; arguments are those of `wald`."""
+    if null.xp is np and null.holds_pairs:
+        from pipeline.kernels.compiled.logistic_quick import wald_each
+
+        found = Maximum.unknown(null, len(centred))
+        wald_each((centred, mask), _model(null), _fields(null.start), _limits(null), (found.point, found.standard_error))
+        return found
+    return quick_wald_plain(centred, mask, null)
+
+
+def quick_firth(centred: Array, mask: Array, null: NullModel, *, free: bool = True) -> Maximum:
+    """Maxima of the penalized likelihood where they are found soon and are the only ones, else NaN; arguments are those of `firth`."""
+    if null.xp is np and null.holds_pairs:
+        from pipeline.kernels.compiled.logistic_quick_firth import firth_each
+
+        found = Maximum.unknown(null, len(centred))
+        ends = found.point, found.standard_error
+        firth_each((centred, mask), _model(null), _fields(null.penalized_start), _limits(null), ends, free)
+        return found
+    return quick_firth_plain(centred, mask, null, free=free)
+
+
+def _model(null: NullModel) -> tuple[Array, Array, Array]:
+    """Signed basis, signs, and the products of the basis' pairs, as compiled kernels take them."""
+    return null.signed, null.signs, next(products for _, products in null.pair_blocks())
+
+
+def _fields(start: Start) -> tuple[Array, ...]:
+    """Those of a start, as compiled kernels take them."""
+    return start.coefficients, start.whitening, start.directions, start.weights
+
+
+def _limits(null: NullModel) -> Limits:
+    """With fewer variants together where people are many."""
+    return _LIMITS._replace(together=max(1, min(_LIMITS.together, _BLOCK_BYTES // (8 * len(null.signs)))))
+
+
+def quick_wald_plain(centred: Array, mask: Array, null: NullModel) -> Maximum:
+    """What `quick_wald` gives, by array operations: on a GPU, and as the compiled kernel's oracle."""
     xp, columns = null.xp, len(null.basis)
     found, rows = Maximum.unknown(null, len(centred)), xp.arange(len(centred))
     signed, point, before = centred * null.signs, score_start(centred, null.start), xp.ones(len(centred))
-    for _ in range(_WALD_STEPS):
+    for _ in range(_LIMITS.wald_steps):
         terms = likelihood_terms(signed, mask, null, point)
         right = xp.zeros((*point.shape, 2))
         right[:, :, 0], right[:, columns, 1] = terms.gradient, 1
         solved = solve(terms.information, right)
         step, turned = solved.solution[:, :, 0], solved.solution[:, :, 1]
         gain = (terms.gradient * step).sum(axis=1)
-        stay = (solved.least > _SINGULAR) & (gain < _SHRINKING * before)
-        near = xp.nonzero(stay & (gain < _CLOSE))[0]
+        stay = (solved.least > _LIMITS.singular) & (gain < _LIMITS.shrinking * before)
+        near = xp.nonzero(stay & (gain < _LIMITS.close))[0]
         if len(near):
             bends = terms.weights[near] * (2 * terms.missed[near] - 1)
             moved, change = land((signed[near], mask[near], bends), null, step[near], turned[near])
             # A step leaves a share of itself of about what it moves the log odds by.
-            done = (gain[near] * moved**2 < CONVERGED) & (moved < _STILL)
+            done = (gain[near] * moved**2 < CONVERGED) & (moved < _LIMITS.still)
             at = near[done]
             found.point[rows[at]] = (point + step)[at]
             found.standard_error[rows[at]] = (turned[at, columns] - change[done]) ** 0.5
@@ -55,8 +112,8 @@ def quick_wald(centred: Array, mask: Array, null: NullModel) -> Maximum:
     return found
 
 
-def quick_firth(centred: Array, mask: Array, null: NullModel, *, free: bool = True) -> Maximum:
-    """Maxima of the penalized likelihood where they are found soon and are the only ones, else NaN; arguments are those of `firth`."""
+def quick_firth_plain(centred: Array, mask: Array, null: NullModel, *, free: bool = True) -> Maximum:
+    """What `quick_firth` gives, by array operations: on a GPU, and as the compiled kernel's oracle."""
     xp = null.xp
     found, rows = Maximum.unknown(null, len(centred)), xp.arange(len(centred))
     signed, point, before = centred * null.signs, score_start(centred, null.penalized_start), xp.ones(len(centred))
@@ -64,18 +121,18 @@ def quick_firth(centred: Array, mask: Array, null: NullModel, *, free: bool = Tr
         point[:] = xp.append(null.penalized_start.coefficients, 0.0)
     step = xp.zeros_like(point)
     move, slope = step, step
-    for _ in range(_FIRTH_STEPS):
+    for _ in range(_LIMITS.firth_steps):
         terms = penalized_terms(signed, mask, null, point, valued=False)
         last, (step, gradient) = step, _fisher_step(terms, free=free)
         gain = (gradient * step).sum(axis=1)
-        stay = terms.regular & (gain < _SHRINKING * before) & (terms.largest < 2 * _ONE_MAXIMUM)
+        stay = terms.regular & (gain < _LIMITS.shrinking * before) & (terms.largest < 2 * _LIMITS.one_maximum)
         # Fisher's information leaves out the second derivatives of the penalty; what the last step left tells their share (a secant).
         turn = step - last
         share = (turn * gradient).sum(axis=1) / xp.maximum((turn * (gradient - slope)).sum(axis=1), 1e-300)
         share = xp.where(before < 1, xp.clip(share, -0.5, 0.5), 0.0)[:, None]
         move = step - share * (move + turn)
-        close = stay & (gain < _CLOSE) & (gain * xp.maximum(gain / before, _SLOWEST) < CONVERGED)
-        done = xp.nonzero(close & (terms.largest < _ONE_MAXIMUM))[0]
+        close = stay & (gain < _LIMITS.close) & (gain * xp.maximum(gain / before, _LIMITS.slowest) < CONVERGED)
+        done = xp.nonzero(close & (terms.largest < _LIMITS.one_maximum))[0]
         if len(done):
             bends = terms.weights[done] * (2 * terms.missed[done] - 1) / (1 + terms.leverages[done])
             turned = terms.inverse[done, -1]

@@ -35,7 +35,7 @@ TESTS = ("score", "wald", "firth", "firth_lrt")
 Fit = Callable[[Array, Array, NullModel], Maximum]
 
 _TEMPORARY_BYTES = 4 << 20
-_TOGETHER = 128
+_TOGETHER = 256
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,18 @@ def solve(matrices: Array, right: Array) -> Solved:
     return solve_plain(matrices, right)
 
 
+def invert(matrices: Array) -> Solved:
+    """The inverses of symmetric positive definite matrices `float64[v, k, k]`, and what else `solve` gives."""
+    xp = array_module(matrices)
+    if xp is np:
+        from pipeline.kernels.compiled.logistic_systems import invert_each
+
+        inverse, least, determinant = np.empty(matrices.shape), np.empty(len(matrices)), np.empty(len(matrices))
+        invert_each(np.ascontiguousarray(matrices), inverse, least, determinant)
+        return Solved(inverse, 1 / inverse[:, -1, -1], least, determinant)
+    return solve_plain(matrices, xp.broadcast_to(xp.eye(matrices.shape[1]), matrices.shape))
+
+
 def solve_plain(matrices: Array, right: Array) -> Solved:
     """What `solve` gives, by array operations for all systems side by side."""
     xp = array_module(matrices)

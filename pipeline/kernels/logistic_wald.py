@@ -14,9 +14,9 @@ from pipeline.kernels.genotypes import Array
 from pipeline.kernels.logistic_null import CONVERGED, MOST_STEPS, NullModel, Start
 from pipeline.kernels.logistic_terms import Maximum, likelihood_terms, solve
 
-_LARGEST_STEP = 3.0
+LARGEST_STEP, LEAST_LEFT = 3.0, 1e-9
 _OVERSHOT = -0.5
-_LEAST_LEFT, _SINGULAR = 1e-9, 1e-12
+_SINGULAR = 1e-12
 # A step that promises less than this and moves somebody's log odds by more moves people who all are what they are fitted to be: one of
 # the others among them would have a share of one in the gradient.
 _SETTLED, _MOVED = 1e-6, 0.1
@@ -74,7 +74,7 @@ def score_start(centred: Array, start: Start) -> Array:
     score, products = products[:, -1], products[:, :-1]
     own = (centred**2) @ start.weights
     largest = _largest(centred)
-    beta = xp.clip(score / xp.maximum(own - (products**2).sum(axis=1), _LEAST_LEFT * own + 1e-100), -largest, largest)
+    beta = xp.clip(score / xp.maximum(own - (products**2).sum(axis=1), LEAST_LEFT * own + 1e-100), -largest, largest)
     return xp.concatenate([start.coefficients - beta[:, None] * (products @ start.whitening), beta[:, None]], axis=1)
 
 
@@ -109,4 +109,4 @@ def wald(centred: Array, mask: Array, null: NullModel) -> Maximum:
 
 def _largest(centred: Array) -> Array:
     """The largest step of each genotype's coefficient, `float64[v]`."""
-    return _LARGEST_STEP / array_module(centred).maximum(abs(centred).max(axis=1), 1e-100)
+    return LARGEST_STEP / array_module(centred).maximum(abs(centred).max(axis=1), 1e-100)

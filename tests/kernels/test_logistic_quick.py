@@ -10,7 +10,7 @@ from pipeline.kernels.logistic_design import LogisticDesign
 from pipeline.kernels.logistic_firth import firth
 from pipeline.kernels.logistic_null import NullModel
 from pipeline.kernels.logistic_penalty import pairs_plain, penalized_terms
-from pipeline.kernels.logistic_quick import quick_firth, quick_wald
+from pipeline.kernels.logistic_quick import quick_firth, quick_firth_plain, quick_wald, quick_wald_plain
 from pipeline.kernels.logistic_terms import Maximum, centre, centre_plain, land_plain, squares_plain
 from pipeline.kernels.logistic_wald import wald
 
@@ -65,6 +65,20 @@ def test_quick_firth__gives_the_higher_of_two_maxima_or_leaves_it(number: int, f
     assert settled.sum() >= COHORTS[number][6]
     if not free:
         assert (quick.beta[settled] == 0).all()
+
+
+@pytest.mark.parametrize("number", range(len(COHORTS)))
+def test_quick_steps__compiled_are_the_plain_ones(number: int) -> None:
+    centred, mask, null = cohort(number)
+    for found, expected in [
+        (quick_wald(centred, mask, null), quick_wald_plain(centred, mask, null)),
+        (quick_firth(centred, mask, null), quick_firth_plain(centred, mask, null)),
+        (quick_firth(centred, mask, null, free=False), quick_firth_plain(centred, mask, null, free=False)),
+    ]:
+        np.testing.assert_allclose(found.point, expected.point, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(found.standard_error, expected.standard_error, rtol=1e-8)
+    nothing = quick_firth(centred[:0], mask[:0], null), quick_wald(centred[:0], mask[:0], null)
+    assert [one.point.shape for one in nothing] == [(0, len(null.basis) + 1)] * 2
 
 
 @pytest.mark.parametrize("number", range(len(COHORTS)))

@@ -32,7 +32,7 @@ from pipeline.kernels.logistic_score import (
     score_test,
     score_test_plain,
 )
-from pipeline.kernels.logistic_terms import solve, solve_plain, terms_plain
+from pipeline.kernels.logistic_terms import invert, solve, solve_plain, terms_plain
 from tests.kernels.plink_files import DATA, REFERENCE, assert_printed, chromosomes, floats, half_digit, needs_data, read_bed, read_columns
 
 Floats = NDArray[np.float64]
@@ -220,6 +220,11 @@ def test_solve__gives_solutions_pivots_and_what_is_singular() -> None:
         np.testing.assert_allclose(found.log_determinant[:7], np.linalg.slogdet(matrices[:7])[1], rtol=1e-7)
         assert (found.least > 1e-9).tolist() == [True] * 7 + [False] * 2
     assert solve(matrices[:0], right[:0]).solution.shape == (0, 5, 2)
+    turned, whole = invert(matrices), solve(matrices, np.broadcast_to(np.eye(5), matrices.shape))
+    np.testing.assert_allclose(turned.solution[:7], whole.solution[:7], rtol=1e-7)
+    np.testing.assert_allclose(turned.last[:7], whole.last[:7], rtol=1e-7)
+    np.testing.assert_allclose(turned.log_determinant[:7], whole.log_determinant[:7], rtol=1e-12)
+    assert (turned.least > 1e-9).tolist() == [True] * 7 + [False] * 2
 
 
 def test_refit__does_not_depend_on_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +248,7 @@ def test_refit__by_array_operations_alone_is_the_compiled_one(monkeypatch: pytes
     methods: tuple[Method, ...] = ("firth_fallback", "firth")
     compiled = [refit(genotypes, design.null(1), method) for method in methods]
     # Nothing is NumPy's, so that all takes the GPU's way.
-    for module in ("logistic_terms", "logistic_penalty"):
+    for module in ("logistic_terms", "logistic_penalty", "logistic_quick"):
         monkeypatch.setattr(f"pipeline.kernels.{module}.np", None)
     for method, expected in zip(methods, compiled, strict=True):
         found = refit(genotypes, design.null(1), method)

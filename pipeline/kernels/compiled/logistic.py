@@ -11,7 +11,7 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from pipeline.kernels.compiled.jit import compiled, inlined
+from pipeline.kernels.compiled.jit import compiled, fused, inlined
 
 Floats = NDArray[np.float64]
 
@@ -26,10 +26,22 @@ def _float_of(_typing_context: Any, bits: Any) -> Any:
     return types.float64(bits), generate
 
 
+def _bits_of(_typing_context: Any, number: Any) -> Any:
+    """How numba writes `_bits_from_float`: its signature, and no instruction at all."""
+
+    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, arguments: tuple[Any]) -> Any:
+        """The same bits."""
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(number), generate
+
+
 _float_from_bits: Any = intrinsic(_float_of)
+_bits_from_float: Any = intrinsic(_bits_of)
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_WHOLE = 1.5 * 2.0**52  # a number of some hundreds added to this is rounded, and stands in the last bits
 
 
 @inlined
@@ -39,7 +51,8 @@ def _exp(x: float) -> float:
     x = k ln 2 + r with ln 2 in two pieces (Cody & Waite 1980), then the Taylor series of exp(r), |r| < 0.35, to the 13th power.
     """
     x = min(max(x, -700.0), 700.0)
-    k = np.floor(x * _LOG2_E + 0.5)
+    shifted = x * _LOG2_E + _WHOLE
+    k = shifted - _WHOLE
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
     s = 1 / 6227020800.0
     s = s * r + 1 / 479001600.0
@@ -55,7 +68,7 @@ def _exp(x: float) -> float:
     s = s * r + 0.5
     s = s * r + 1.0
     s = s * r + 1.0
-    exact: float = s * _float_from_bits((np.int64(k) + 1023) << 52)
+    exact: float = s * _float_from_bits((_bits_from_float(shifted) + 1023) << 52)
     return exact
 
 
@@ -80,7 +93,7 @@ _dot: Any = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "co
 _largest: Any = numba.njit(nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"})(_highest)
 
 
-@compiled
+@fused
 def fill_terms(margins: Floats, signed: Floats, mask: Floats, slopes: Floats, found: Any) -> None:
     """What `terms_plain` gives: the missed probabilities in place of the margins, and into `found` the other arrays and sums."""
     weights, weighted, gradient, information = found
@@ -116,7 +129,7 @@ def log_likelihood_each(missed: Floats, weights: Floats, out: Floats) -> None:
         out[v] = total + np.log(product)
 
 
-@compiled
+@fused
 def penalize(missed: Floats, weights: Floats, signed: Floats, hat: Any, found: Any) -> None:
     """What `penalize_plain` gives, missed probabilities and leverages in place, and `found` filled; `hat` are its last three arguments."""
     leverages, cross, own = hat
@@ -148,7 +161,7 @@ def centre_each(genotypes: Floats, centred: Floats, mask: Floats) -> None:
             found[i] -= known[i] * mean
 
 
-@compiled
+@fused
 def land_each(moved: Floats, turned: Floats, people: Any, slopes: Any, found: Any) -> None:
     """What `land_plain` gives, into the two arrays of `found`; `moved` and `turned` are overwritten."""
     signed, mask, bends = people

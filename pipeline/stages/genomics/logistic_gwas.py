@@ -63,7 +63,9 @@ class LogisticGwas(Scan, name="logistic_gwas", version=2):
         """Load the compiled kernels."""
         design = LogisticDesign.build(np.empty((6, 0)), np.array([[0.0], [1], [0], [1], [0], [1]]))
         block = GenotypeBlock(pack(np.array([[0, 1, 1, 2, 0, MISSING]], np.uint8)), None, 6)
-        associate_binary(block, design, 0, "wald" if self.method == "wald" else "firth", 1, self.p)
+        methods: tuple[Method, ...] = ("wald", "firth") if self.method == "firth_fallback" else (self.method,)
+        for method in methods:
+            associate_binary(block, design, 0, method, 1, self.p)
 
     def build(self, sheet: Sheet) -> LogisticDesign:
         """Covariates made orthonormal, and each trait's null model."""
