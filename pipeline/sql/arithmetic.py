@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from pipeline.errors import ExpressionError
-from pipeline.sql.checks import loose, plain, tight, unmarked
-from pipeline.sql.tree import NULL, Node, call, cast, divisor, integer, literal, operator, shown, signs, where_else
+from pipeline.sql.checks import dividing, loose, tight, unmarked
+from pipeline.sql.tree import NULL, Node, call, cast, divisor, integer, literal, operator, plain, shown, signs, where_else
 from pipeline.sql.whole import Whole, limits, number, outgrown
 
 DIGITS = 38
@@ -160,9 +160,9 @@ def _floats(left: Node, op: str, right: Node, dtypes: tuple[pl.DataType, pl.Data
     outgrows = any(dtype.is_float() for dtype in dtypes) and _may_outgrow(left, op, right)
     one, two = (cast(node, "Float64", "NonStrict") if dtype.is_decimal() else integer(node) for node, dtype in _pairs(left, right, dtypes))
     if op in SLASHES:
-        one, two = unmarked(one), divisor(tight(two))
+        one, two = unmarked(one), dividing(two)
     elif op in {"FloorDivide", "Modulus"}:
-        one, two = tight(one), divisor(tight(two))
+        one, two = tight(one), dividing(two)
     answer = operator(unmarked(one), op, unmarked(two))
     return loose(answer) if outgrows else answer
 
