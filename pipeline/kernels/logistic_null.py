@@ -76,7 +76,7 @@ class NullModel:
     @cached_property
     def whitening(self) -> Array:
         """`float64[k, k]`, lower triangular: `whitening @ basis` is orthonormal under the weights."""
-        # A few numbers: on the host, which raises where they cannot be factored, as CuPy does not.
+        # A few numbers, and a dozen launches on a GPU: on the host.
         gram = to_host((self.basis * self.weights) @ self.basis.T)
         return self.xp.asarray(np.linalg.inv(np.linalg.cholesky(gram)))
 
