@@ -12,12 +12,14 @@ import polars as pl
 import pytest
 
 from pipeline.backend import boosting
+from pipeline.errors import StageError
 from pipeline.plan.explain import Explained
 from pipeline.stages.models import _booster, _matrices, _training_rows
 from pipeline.stages.models._booster import Trees
 from pipeline.stages.models._matrices import is_external, on_matrices
 from pipeline.stages.models._training_rows import TrainingRows
 from pipeline.tables.part import Part, Schema
+from pipeline.testing.stages import plan_stage
 from tests.stages.models.training import PEOPLE, people, stage_for, train
 
 
@@ -97,6 +99,12 @@ def test_a_training_on_a_gpu__begins_with_memory_given_back(monkeypatch: pytest.
     boosting.make_room("gpu")
     assert done == ["emptied", "waited"]
     assert boosting.gpu_memory() == 80
+
+
+def test_external_memory_over_workers__is_refused() -> None:
+    with pytest.raises(StageError, match=r"external memory is of one task\. Leave out workers: all"):
+        plan_stage(stage_for("binary", memory="external", workers="all"), {"rows": PEOPLE})
+    assert stage_for("binary", workers="all").explained({"rows": Schema(PEOPLE.schema)}) == "memory: whole, each worker's own rows"
 
 
 def test_the_plan__says_where_the_rows_will_lie() -> None:
