@@ -59,6 +59,7 @@ def test_document__says_joules_a_stage_and_a_million_rows() -> None:
     assert found["stages"]["gwas"] == {"gpu_joules": 200, "cpu_joules": 30, "joules": 230, "joules_per_million_rows": 115}
     assert found["stages"]["write"]["joules_per_million_rows"] is None
     assert found["between_tasks"] == {"gpu": 0, "cpu": 0}
+    assert found["gpus"] == [{"joules": 400, "most_watts": 300, "most_bytes": 2 << 30, "mean_busy": 0.25}]
     series = {"seconds": [0.5, 1.5], "gpu_watts": [200, 200], "cpu_watts": [30, 20], "gpu_bytes": [2 << 30] * 2, "gpu_busy": [0.25] * 2}
     assert found["series"] == series
     assert json.loads(json.dumps(found)) == found
@@ -198,9 +199,11 @@ def test_the_page__draws_the_power_and_lists_the_stages() -> None:
     meter = Meter(None, None, {}, looks((0, 100, 0), (1, 300, 30), (2, 100, 50)))
     document = meter.document([Task("gwas", 0, 1)], {})
     (section,) = Energy().sections(Evidence({}, {}, {"energy": document}))
-    figure, grid = section.blocks
+    figure, grid, gpus = section.blocks
     assert isinstance(figure, Figure)
     assert isinstance(grid, Grid)
+    assert isinstance(gpus, Grid)
+    assert gpus.rows == [("0", "400", "300 W", "2.15 GB", "25%")]
     assert figure.svg.count('class="line') == 2
     assert [row[0] for row in grid.rows] == ["gwas", "between tasks"]
     assert grid.rows[0][1:4] == ("200", "30.0", "")
