@@ -162,7 +162,7 @@ def test_a_run_that_is_measured__has_its_joules_in_record_page_and_plan(folder: 
         explained = run_main("job.yaml", "--backend", "cpu", "--explain").out
     record = last_record(folder / "results")
     found = record["energy"]
-    assert found["joules"] == found["cpu_joules"] == pytest.approx(50 * found["series"]["seconds"][-1], rel=0.2)
+    assert 0 < found["joules"] == found["cpu_joules"] <= 50 * record["seconds"]
     assert set(found["stages"]) <= {"cohort", "sheet", "passed", "people", "older", "gwas"}
     assert found["stages"]["gwas"]["joules"] > 0
     spread = sum(stage["joules"] for stage in found["stages"].values()) + found["between_tasks"]["cpu"]
