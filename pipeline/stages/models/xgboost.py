@@ -79,10 +79,12 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
         """One training task; or xgboost.dask, where that is asked for and there are several workers and parts."""
         rows, session = tables["rows"].named(context.name), context.session
         assert rows.schema is not None
+        columns = self.feature_columns(rows.schema)
         learning: Trees = Trees(
             context.name,
             self,
-            columns=tuple(self.feature_columns(rows.schema)),
+            columns=tuple(columns),
+            types=tuple(str(rows.schema.columns[name]) for name in columns),
             arrays=tuple(rows.schema.arrays),
             seed=context.seed,
             backend=session.backend,

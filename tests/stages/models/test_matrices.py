@@ -66,7 +66,9 @@ def test_auto__takes_external_memory_for_what_is_more_than_half_of_the_limit(
 
 def test_auto__asks_the_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_matrices, "gpu_memory", lambda: 1_000)
-    auto, whole = (Trees("tested", stage_for("binary", memory=memory), ("a",), (), 1, "gpu", 1) for memory in ("auto", "whole"))
+    auto, whole = (
+        Trees("tested", stage_for("binary", memory=memory), ("a",), ("Float64",), (), 1, "gpu", 1) for memory in ("auto", "whole")
+    )
     assert is_external(auto, 126, 1)
     assert not is_external(auto, 125, 1)
     assert not is_external(whole, 10**9, 9)
@@ -82,7 +84,7 @@ def test_batches__are_on_the_gpu_before_they_are_binned(monkeypatch: pytest.Monk
     monkeypatch.setattr(_matrices, "to_device", to_device)
     monkeypatch.setattr(_matrices, "gpu_memory", lambda: 10**12)
     stage, rows = stage_for("regression", early_stopping_rounds=None), PEOPLE.filter(pl.col("split") == "train")
-    learning: Trees = Trees("tested", stage, ("a", "b"), (), 1, "gpu", 1)
+    learning: Trees = Trees("tested", stage, ("a", "b"), ("Float64", "Float64"), (), 1, "gpu", 1)
     trained = on_matrices(learning, TrainingRows.of(stage, Part(rows)), ["a", "b"], lambda made: made.train.num_row())
     assert trained == rows["regression"].count() == sum(shape[0] for shape, _ in asked)
     assert {backend for _, backend in asked} == {"gpu"}
