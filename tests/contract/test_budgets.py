@@ -16,7 +16,7 @@ import pytest
 from benchmarks.gpu_kernels import OF_PAIRS, OF_VARIANTS, Cohort, simulated
 from pipeline.api import load
 from pipeline.backend import memory
-from tests.standin.budget import MIB, Budget, budget
+from tests.standin.budget import MIB, Budget, spending
 from tests.standin.counts import DEVICE_BYTES, Counts, card_of, held, measured
 from tests.standin.machine import gpu
 from tests.standin.modules import installed
@@ -95,8 +95,9 @@ def model(monkeypatch: pytest.MonkeyPatch, scale: int) -> Iterator[None]:
 @pytest.mark.parametrize(("name", "shape"), BUDGETS, ids=lambda value: value if isinstance(value, str) else "{:,}x{:,}".format(*value))
 def test_a_kernel__keeps_within_its_budget(name: str, shape: tuple[int, int], cupy: Any) -> None:
     work = (OF_VARIANTS | OF_PAIRS)[name](cohort(cupy, *shape))
-    with budget(BUDGETS[name, shape]):
+    with spending() as spent:
         work.run()
+    assert not spent.beyond(BUDGETS[name, shape])
 
 
 def test_every_kernel__has_a_budget() -> None:
@@ -107,8 +108,9 @@ def test_every_kernel__has_a_budget() -> None:
 def test_a_kernel_on_500_000_people__takes_less_than_half_of_the_card(name: str, cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with model(monkeypatch, SCALE):
         work, half = OF_VARIANTS[name](cohort(cupy, 20_000, 500_000 // SCALE)), held.capacity / 2 / MIB
-        with budget(Budget(10**6, 10**6, half)):
+        with spending() as spent:
             work.run()
+    assert not spent.beyond(Budget(10**6, 10**6, half))
 
 
 def test_linear_gwas_of_200_000_variants__is_launched_in_30_ms(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
