@@ -17,6 +17,7 @@ from pipeline.backend.arrays import array_module, special_module, to_device, to_
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels import (
+    factorials,
     genotypes,
     hardy_weinberg,
     hardy_weinberg_x,
@@ -191,6 +192,10 @@ def penalty(missed: Any, weights: Any, signed: Any, leverages: Any, cross: Any, 
     return logistic_penalty.penalize_plain(missed, weights, signed, (leverages, cross, own))
 
 
+def tabled(like: Any) -> Any:
+    return factorials.log_factorials(40, like)
+
+
 def hwe(counts: Any, midp: bool) -> Any:
     return hardy_weinberg.hwe_exact(counts[:, 0], counts[:, 1], counts[:, 2], midp)
 
@@ -250,6 +255,7 @@ CASES = {
     "missing_calls": Case(genotypes.missing_calls, (CALLS, SAMPLES)),
     "alt_frequency": Case(genotypes.alt_frequency, (COUNTS,)),
     "share": Case(genotypes.share, (COUNTS[:, 0], COUNTS.sum(axis=1))),
+    "log_factorials": Case(tabled, (COUNTS,)),
     "hwe_exact": Case(hwe, (COUNTS, False), 1e-9),
     "hwe_exact of many people": Case(hwe, (BIG, False), 1e-9),
     "hwe_exact of odd counts": Case(hwe, (ODD, False), 1e-9),
