@@ -35,15 +35,15 @@ BUDGETS: dict[tuple[str, tuple[int, int]], Budget] = {
     ("calls per sample", LONG): Budget(                              2,    0,    16),
     ("half of the people taken", WIDE): Budget(                      1,    1,     2),
     ("half of the people taken", LONG): Budget(                      1,    1,     6),
-    ("Hardy-Weinberg, exact", WIDE): Budget(                        15,    3,     1),
+    ("Hardy-Weinberg, exact", WIDE): Budget(                        13,    2,     1),
     ("Hardy-Weinberg, exact", LONG): Budget(                        15,    3,     1),
     ("linear GWAS, 1 trait", WIDE): Budget(                         17,    0,    82),
     ("linear GWAS, 1 trait", LONG): Budget(                         17,    0,   291),
     ("linear GWAS, 100 traits", WIDE): Budget(                      17,    0,   139),
     ("linear GWAS, means for missing", WIDE): Budget(               18,    0,    82),
     ("linear GWAS, means for missing", LESS): Budget(               18,    0,    30),
-    ("logistic GWAS, Firth below 0.05", WIDE): Budget(           3_300,   42,    69),
-    ("logistic GWAS, Firth below 0.05", LESS): Budget(           1_750,   28,   135),
+    ("logistic GWAS, Firth below 0.05", WIDE): Budget(              63,    2,    83),
+    ("logistic GWAS, Firth below 0.05", LESS): Budget(              63,    2,    48),
     ("p-values of t", WIDE): Budget(                                 2,    0,     1),
     ("calls standardized", WIDE): Budget(                            1,    0,    77),
     ("calls standardized", LONG): Budget(                            1,    0,   245),
@@ -54,12 +54,13 @@ BUDGETS: dict[tuple[str, tuple[int, int]], Budget] = {
     ("clumping around one lead", LONG): Budget(                      1,    0,     1),
     ("polygenic score", WIDE): Budget(                              22,    1,     1),
     ("polygenic score", LONG): Budget(                              22,    1,    12),
-    ("relationship sums", SQUARE): Budget(                          20,    0,    14),
+    ("relationship sums", SQUARE): Budget(                          20,    0,     9),
     ("kinship", SQUARE): Budget(                                    16,    0,    16),
     ("10 principal components, exact", SQUARE): Budget(             24,    2,     3),
 }  # fmt: skip
-JOB = Budget(launches=62_000, waits=1_450, mib=85)
-JOB_KERNELS = 175
+# It was 90,000 launches and 2,800 waits before there were kernels of our own; 3,000 launches was the aim.
+JOB = Budget(launches=1_250, waits=165, mib=85)
+JOB_KERNELS = 115
 """Kernels of the shipped genomics job that NVRTC compiles the first time a machine meets them."""
 
 
@@ -138,8 +139,3 @@ def test_the_shipped_genomics_job__keeps_within_its_budget(genomics: Counts) -> 
 
 def test_the_shipped_genomics_job__compiles_few_kernels(genomics: Counts) -> None:
     assert len(genomics.kernels) <= JOB_KERNELS
-
-
-@pytest.mark.xfail(reason="Firth's regressions are still made of small launches", raises=AssertionError)
-def test_the_shipped_genomics_job__is_3000_launches(genomics: Counts) -> None:
-    assert genomics.launches < 3_000, genomics.dearest()
