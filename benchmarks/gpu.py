@@ -1,9 +1,13 @@
-"""The same work on a GPU and on this machine's cores: python benchmarks/gpu.py [--only WORK] [--runs N] [--samples N] [--variants N] ...
+"""What a GPU does with our work, in one command: python benchmarks/gpu.py [--part kernels|tables] [--only TEXT] [--stand-in] ...
 
-Works: the genomics and the loans job (whole processes in turn, start-up included), and the kernels on simulated calls (in this process,
-arrays in place, each after one run that does not count). `ours` is the GPU, the peer is the CPU. Writes benchmarks/results/gpu-TIME.json
-with the card's name and all versions, and for kernels that read every call once the share of the memory's bandwidth. Refuses where there is
-no GPU.
+`kernels` needs NumPy, SciPy and CuPy alone. Parity with the CPU comes first; then each kernel runs on simulated calls that lie on the
+card, once to warm up and --runs times: medians, the memory's peak, the share of the best bandwidth and of the best products of matrices,
+which are measured before. Where numba is installed the CPU's compiled kernels run beside them on all cores, on fewer variants where all
+would take long. `tables` needs RAPIDS: stages, Parquet, training and whole jobs, beside the CPU.
+
+Writes gpu-TIME.json into benchmarks/results (or --out) after every row, with the card and the versions. Ends with 1 where a row failed or
+a kernel is not what it is on the CPU, with 2 where there is no GPU. `--stand-in` runs all of it without a GPU on tiny sizes, on
+tests/standin, to find mistakes of typing before a GPU's first minute is spent on them: its times mean nothing, and its file says so.
 """
 
 from __future__ import annotations
@@ -11,166 +15,145 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import tempfile
-import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import numpy as np
+from benchmarks.gpu_beside import beside
+from benchmarks.gpu_kernels import OF_PAIRS, OF_VARIANTS, Cohort, Work, many
+from benchmarks.gpu_parity import TOLERANCE, answer, difference, oracle, works
+from benchmarks.gpu_timing import RESULTS, Results, best, card, timed
 
-from benchmarks.harness import compare, python, timed, write_result
-from pipeline.backend.arrays import to_device, to_host
-from pipeline.backend.devices import Backend, choose_backend, device_names
-from pipeline.errors import PlaceError
-from pipeline.kernels.design import Design
-from pipeline.kernels.genotype_block import GenotypeBlock
-from pipeline.kernels.genotypes import alt_frequency, call_counts, packed_width, sample_counts
-from pipeline.kernels.hardy_weinberg import hwe_exact
-from pipeline.kernels.linear_regression import associate
-from pipeline.kernels.p_values import t_test_p_values
-from pipeline.kernels.relationship import grm, grm_sums, principal_components, shared_variants
-
-SEED = 20261121
-WORKS = ("genomics", "loans", "kernels")
-COVARIATES = 10
-CPU: Backend = "cpu"
-GPU: Backend = "gpu"
-Kernel = Callable[[Backend], Any]
+LARGE = ("calls per variant", "calls per sample", "linear GWAS, 1 trait", "linear GWAS, 100 traits", "linear GWAS, 2,048 traits")
+COHORTS: dict[tuple[int, int], tuple[str, ...]] = {
+    (2_500, 200_000): (*OF_VARIANTS, *OF_PAIRS),
+    (50_000, 200_000): (*LARGE, "pruning", "a pass of principal components", "relationship sums"),
+}
+"""Kernels by the people and variants that they are timed on."""
+TINY: dict[tuple[int, int], tuple[str, ...]] = {(60, 40): (*OF_VARIANTS, *OF_PAIRS), (101, 30): LARGE}
+FEW = 5_000
+"""More people than that are not paired on the CPU: each core would hold a matrix of all pairs."""
 
 
-def job(name: str, arguments: list[str], runs: int, scratch: Path) -> dict[str, Any]:
-    """A shipped job on the GPU beside the same on the CPU, whole processes in turn."""
-    commands = [
-        python("-m", "pipeline.run", f"jobs/{name}.yaml", "--quiet", "--backend", backend, "--out", str(scratch / backend), *arguments)
-        for backend in (GPU, CPU)
-    ]
-    return compare(f"{name} job", commands[0], "the same job on the CPU", commands[1], runs)
+def kernels(results: Results, options: argparse.Namespace) -> None:
+    """Parity on a small cohort, what the card reaches, and every kernel at each size."""
+    import cupy
+
+    expected = oracle()
+    for name, work in works(cupy.asarray):
+        if chosen(name, options):
+            results.measure(f"parity: {name}", partial(parity, name, work, expected[name]))
+    reached = best(1 << (20 if options.stand_in else 32))
+    results.document["best"] = {name: float(f"{value:.4g}") for name, value in reached.items()}
+    for (samples, variants), names in (TINY if options.stand_in else COHORTS).items():
+        cohort = Cohort(many(variants, samples, cupy), samples)
+        for name in names:
+            if chosen(name, options):
+                results.measure(f"{name}, {samples:,} x {variants:,}", partial(kernel, name, cohort, reached, options.runs))
 
 
-def loans(rows: int, runs: int, scratch: Path) -> dict[str, Any]:
-    """The loans job at a scale."""
-    data = scratch / "loans"
-    timed(python("data/make_loans.py", "--scale", str(rows), "--out", str(data)))
-    arguments = [f"--set=inputs.{table}.path={data}/{table}" for table in ("loans", "performance")]
-    return {**job("loans", arguments, runs, scratch), "work": f"loans job, {rows:,} loans"}
+def parity(name: str, work: Work, expected: list[Any]) -> dict[str, Any]:
+    """How far a kernel is from the CPU. Raises ArithmeticError where that is more than rounding."""
+    apart = difference(answer(name, work), expected)
+    if not apart <= TOLERANCE:
+        raise ArithmeticError(f"{apart:.3g} of the largest number apart from the CPU, and at most {TOLERANCE} is rounding")
+    return {"apart": apart}
 
 
-def simulated(samples: int, variants: int) -> np.ndarray[Any, Any]:
-    """Packed calls of unrelated people, `uint8[variants, width]`, 0.4 % of them missing."""
-    rng = np.random.default_rng(SEED)
-    frequency = rng.uniform(0.05, 0.5, (variants, 1)).astype(np.float32)
-    calls = np.zeros((variants, packed_width(samples)), np.uint8)
-    for field in range(4):
-        members = -(-(samples - field) // 4)
-        drawn = rng.random((2, variants, members), np.float32) < frequency
-        codes = drawn.sum(axis=0, dtype=np.uint8)
-        codes[rng.random((variants, members), np.float32) < 0.004] = 3
-        calls[:, :members] |= codes << np.uint8(2 * field)
-    return calls
+def kernel(name: str, cohort: Cohort, reached: dict[str, float], runs: int) -> dict[str, Any]:
+    """A kernel on the card, what it reached of the best, and the same on the CPU where that is compiled."""
+    made = (OF_VARIANTS | OF_PAIRS)[name]
+    work = made(cohort)
+    found = timed(work.run, runs)
+    taken = statistics.median(found["gpu_s"])
+    found["bandwidth_share"] = round(work.moved / taken / reached["bytes"], 4)
+    if work.flops:
+        found["fp64_share"] = round(work.flops / taken / reached["float64"], 4)
+    if find_spec("numba") and (name in OF_VARIANTS or cohort.samples <= FEW):
+        found |= beside(made, cohort.samples, cohort.variants, cohort.designs)
+        found["times"] = round(found["cpu_s"][0] / taken, 2)
+    return found
 
 
-def kernels(samples: int, variants: int) -> dict[str, Kernel]:
-    """Each main kernel as a function of where its arrays lie; they are put there before the clock starts."""
-    host = simulated(samples, variants)
-    rng = np.random.default_rng(SEED)
-    design = Design.build(rng.normal(size=(samples, COVARIATES)), rng.normal(size=(samples, 1)))
-    counts, t = call_counts(host, samples), rng.normal(size=(variants, 1)) * 5
-    calls = {backend: to_device(host, backend) for backend in (CPU, GPU)}
-    tallies = {backend: to_device(counts, backend) for backend in (CPU, GPU)}
-    statistics_ = {backend: to_device(t, backend) for backend in (CPU, GPU)}
-    frequencies = {backend: alt_frequency(tallies[backend]) for backend in (CPU, GPU)}
-    sums = {backend: grm_sums(calls[backend], samples, frequencies[backend]) for backend in (CPU, GPU)}
-    related = {backend: grm(sums[backend], shared_variants(sums[backend])) for backend in (CPU, GPU)}
-    return {
-        "call counts per variant": lambda at: call_counts(calls[at], samples),
-        "call counts per sample": lambda at: sample_counts(calls[at], samples),
-        "Hardy-Weinberg exact test": lambda at: hwe_exact(*tallies[at].T[:3]),
-        "relationship matrix": lambda at: grm_sums(calls[at], samples, frequencies[at]),
-        "10 principal components, exact": lambda at: principal_components(related[at], 10),
-        "linear GWAS, 1 trait": lambda at: associate(GenotypeBlock(calls[at], None, samples), design),
-        "p-values of t": lambda at: t_test_p_values(statistics_[at], np.float64(samples - COVARIATES - 2)),
-    }
+def tables(results: Results, options: argparse.Namespace) -> None:
+    """Stages, Parquet, training and jobs."""
+    module = import_module("benchmarks.gpu_tables")  # it needs more than a bare machine has
+    sizes = module.Sizes(runs=options.runs, loans=tuple(options.loans), rows=options.rows)
+    if options.stand_in:
+        sizes = module.Sizes(rows=2_000, rounds=3, loans=(500,), cpu_rows=2_000, cluster="local", runs=0)
+    else:
+        import_module("pipeline.backend.allocator").share_memory()
+    for name, row in module.rows_of(sizes):
+        if chosen(name, options):
+            results.measure(name, row)
 
 
-def seconds(kernel: Kernel, backend: Backend) -> float:
-    """Seconds of one run, until its results are there."""
-    started = time.perf_counter()
-    kernel(backend)
-    if backend == GPU:
-        to_host(to_device(np.zeros(1), GPU))  # one stream: this comes after all that was asked before
-    return time.perf_counter() - started
+def chosen(name: str, options: argparse.Namespace) -> bool:
+    """Whether a row is asked for."""
+    return options.only.lower() in name.lower()
 
 
-# Kernels that read every packed call once: for them the share of the memory's bandwidth says how far they are from the best.
-READ_ONCE = ("call counts per variant", "call counts per sample", "linear GWAS, 1 trait")
-
-
-def bandwidth() -> float:
-    """Bytes a second that the GPU's memory gives, by copying half a GiB ten times within it (read and written: counted twice)."""
-    source = to_device(np.zeros(1 << 29, np.uint8), GPU)
-    source.copy()
-    to_host(source[:1])
-    started = time.perf_counter()
-    for _ in range(10):
-        copied = source.copy()
-    to_host(copied[:1])
-    return float(20 * source.nbytes) / (time.perf_counter() - started)
-
-
-def kernel_row(name: str, kernel: Kernel, size: str, runs: int) -> dict[str, Any]:
-    """One kernel on both, in turn, after a run of each that does not count."""
-    for backend in (GPU, CPU):
-        seconds(kernel, backend)
-    pairs = [(seconds(kernel, GPU), seconds(kernel, CPU)) for _ in range(runs)]
-    ours_s, peer_s = [round(ours, 5) for ours, _ in pairs], [round(theirs, 5) for _, theirs in pairs]
-    ours, theirs = statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)
-    ratios = [round(b / a, 3) for a, b in pairs]
-    print(f"{name}, {size}: GPU {ours:.4f} s; CPU {theirs:.4f} s; {theirs / ours:.1f} times", flush=True)
-    row = {"work": f"{name}, {size}", "ours_s": ours_s, "peer": "the same kernel on NumPy", "peer_s": peer_s}
-    return row | {"ratio": round(theirs / ours, 3), "ratio_spread": [min(ratios), max(ratios)]}
-
-
-def options() -> argparse.Namespace:
+def arguments() -> argparse.Namespace:
     """What the command line says."""
     known = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    known.add_argument("--only", choices=WORKS, help="one work alone")
-    known.add_argument("--runs", type=int, default=5, help="counted runs of each side")
-    known.add_argument("--loans", type=int, default=1_000_000, help="loans of the loans job")
-    known.add_argument("--samples", type=int, default=2_500, help="people of the kernels")
-    known.add_argument("--variants", type=int, default=200_000, help="variants of the kernels")
-    known.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another cohort for the genomics job, say")
+    known.add_argument("--part", choices=["all", *PARTS], default="all", help="one part alone")
+    known.add_argument("--only", default="", metavar="TEXT", help="only rows that have this in their name")
+    known.add_argument("--runs", type=int, default=5, help="runs that count")
+    known.add_argument("--rows", type=int, default=10_000_000, help="rows of the tables of stages, Parquet and training")
+    known.add_argument("--loans", type=int, nargs="*", default=[1_000_000, 10_000_000, 100_000_000], help="loans of the loans job")
+    known.add_argument("--out", type=Path, default=RESULTS, help="the folder of the result file")
+    known.add_argument("--stand-in", action="store_true", help="without a GPU, to find mistakes: the times mean nothing")
     return known.parse_args()
 
 
-def main() -> int:
-    """Run the works asked for and write one result file; 2, and a message, where there is no GPU."""
-    chosen = options()
-    try:
-        choose_backend("gpu")
-    except PlaceError as error:
-        print(f"benchmarks/gpu.py compares a GPU with the CPU. {error}", file=sys.stderr)
-        return 2
-    print(f"on {', '.join(device_names())}", flush=True)
-    works, rows = [chosen.only] if chosen.only else list(WORKS), list[dict[str, Any]]()
-    with tempfile.TemporaryDirectory() as folder:
-        if "genomics" in works:
-            rows.append(job("genomics", [f"--set={pair}" for pair in chosen.set], chosen.runs, Path(folder)))
-        if "loans" in works:
-            rows.append(loans(chosen.loans, chosen.runs, Path(folder)))
-    if "kernels" in works:
-        size = f"{chosen.samples:,} people x {chosen.variants:,} variants"
-        made = kernels(chosen.samples, chosen.variants)
-        best, calls = bandwidth(), chosen.variants * packed_width(chosen.samples)
-        for name, kernel in made.items():
-            row = kernel_row(name, kernel, size, chosen.runs)
-            reached = {"bandwidth_share": round(calls / statistics.median(row["ours_s"]) / best, 3)} if name in READ_ONCE else {}
-            rows.append(row | reached)
-    write_result("gpu", rows)
-    return 0
+def no_gpu() -> str | None:
+    """Why nothing can run here; None where a GPU answers."""
+    if find_spec("cupy") is None:
+        return "CuPy is not installed."
+    import cupy
 
+    try:
+        return None if cupy.cuda.runtime.getDeviceCount() else "CuPy sees no GPU."
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"CuPy finds no GPU: {error}."
+
+
+def stand_in() -> AbstractContextManager[Any]:
+    """A machine with a GPU that is none; with RAPIDS the tables run, too."""
+    if find_spec("cudf_polars") is None:
+        return cast("AbstractContextManager[Any]", import_module("tests.standin.modules").installed())
+    return cast("AbstractContextManager[Any]", import_module("tests.standin.machine").gpu())
+
+
+def main() -> int:
+    """Run what is asked for and write the result file."""
+    options = arguments()
+    with stand_in() if options.stand_in else nullcontext():
+        reason = None if options.stand_in else no_gpu()
+        if reason:
+            print(f"benchmarks/gpu.py times a GPU. {reason} Without one, --stand-in tries all of it on tiny sizes.", file=sys.stderr)
+            return 2
+        results = Results(options.out, {"stand_in": options.stand_in, "card": card()})
+        print(f"on {results.document['card']['name']}{', whose times mean nothing' if options.stand_in else ''}", flush=True)
+        for part, run in PARTS.items():
+            if options.part not in ("all", part):
+                continue
+            if part == "tables" and find_spec("cudf_polars") is None:
+                print("tables: RAPIDS is not installed, so they are left out.", flush=True)
+                continue
+            run(results, options)
+        results.write()
+    print(f"{results.path}{f': {len(results.failed)} rows failed: {results.failed}' if results.failed else ''}")
+    return 1 if results.failed else 0
+
+
+PARTS: dict[str, Callable[[Results, argparse.Namespace], None]] = {"kernels": kernels, "tables": tables}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -33,7 +33,15 @@ SEED = 20261121
 COVARIATES = 10
 VECTORS = 16
 """Of a pass of randomized principal components."""
+DISTINCT = 4096
+"""Variants that are drawn."""
 RULE = PruneRule(200, 50, 0.2, by_position=False)
+
+
+def many(variants: int, samples: int, xp: Any) -> Array:
+    """Simulated calls of many variants, drawn anew for some thousands and repeated where they lie."""
+    drawn = xp.asarray(simulated(min(variants, DISTINCT), samples))
+    return drawn if variants <= DISTINCT else xp.tile(drawn, (-(-variants // DISTINCT), 1))[:variants]
 
 
 def simulated(variants: int, samples: int) -> np.ndarray[Any, Any]:
@@ -55,15 +63,17 @@ class Work:
     """Bytes of memory that it cannot do without: calls read once, results written once."""
     flops: int = 0
     """Of the products that it cannot do without."""
-    splits: bool = True
-    """Whether variants may be divided among cores."""
+    scales: bool = True
+    """Whether its time grows with variants, which may be divided among cores."""
 
 
 class Cohort:
     """Calls and what is known of their people, all where the calls lie; what a kernel does not need is not made."""
 
-    def __init__(self, calls: Array, samples: int) -> None:
+    def __init__(self, calls: Array, samples: int, designs: dict[int, Design] | None = None) -> None:
         self.calls, self.samples = calls, samples
+        self.designs = {} if designs is None else designs
+        """By the number of traits; several cohorts of the same people may share them."""
         self.xp = array_module(calls)
         self.rng = np.random.default_rng(SEED)
         self.variants, self.read = len(calls), int(calls.nbytes)
@@ -93,8 +103,10 @@ class Cohort:
 
     def design(self, traits: int) -> Design:
         """Of so many traits, residuals of one set of covariates."""
-        drawn = self.rng.random((self.samples, COVARIATES + traits)) - 0.5
-        return Design.build(drawn[:, :COVARIATES], drawn[:, COVARIATES:]).beside(self.calls)
+        if traits not in self.designs:
+            drawn = np.random.default_rng(traits).random((self.samples, COVARIATES + traits)) - 0.5
+            self.designs[traits] = Design.build(drawn[:, :COVARIATES], drawn[:, COVARIATES:])
+        return self.designs[traits].beside(self.calls)
 
     def numbers(self, *shape: int) -> Array:
         """Numbers from -0.5 to 0.5."""
@@ -163,13 +175,13 @@ def pruning(cohort: Cohort) -> Work:
     """Variants in linkage removed, by windows of 200."""
     positions, people = np.arange(cohort.variants) * 1000, Samples(cohort.samples)
     flops = 2 * cohort.variants * cohort.samples * RULE.size
-    return Work(lambda: prune(cohort.calls, positions, people, RULE).removed, cohort.read, flops, splits=False)
+    return Work(lambda: prune(cohort.calls, positions, people, RULE).removed, cohort.read, flops)
 
 
 def clumping(cohort: Cohort) -> Work:
     """r^2 of a lead variant with the hundred beside it."""
     some = cohort.calls[:100]
-    return Work(lambda: haplotype_r_squared(some, cohort.samples, 0), int(some.nbytes), splits=False)
+    return Work(lambda: haplotype_r_squared(some, cohort.samples, 0), int(some.nbytes), scales=False)
 
 
 def scoring(cohort: Cohort) -> Work:
@@ -188,13 +200,13 @@ def relationship(cohort: Cohort) -> Work:
 def kin(cohort: Cohort) -> Work:
     """Kinship of every pair of people."""
     n = cohort.samples
-    return Work(lambda: kinship(pair_counts(cohort.calls, n)), cohort.read + 14 * n * n, 8 * cohort.variants * n * n, splits=False)
+    return Work(lambda: kinship(pair_counts(cohort.calls, n)), cohort.read + 14 * n * n, 8 * cohort.variants * n * n)
 
 
 def exact_components(cohort: Cohort) -> Work:
     """Ten principal components of the relationship matrix."""
     related = cohort.relationships
-    return Work(lambda: principal_components(related, 10), 8 * cohort.samples**2, splits=False)
+    return Work(lambda: principal_components(related, 10), 8 * cohort.samples**2, scales=False)
 
 
 OF_VARIANTS: dict[str, Callable[[Cohort], Work]] = {

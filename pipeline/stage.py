@@ -6,9 +6,9 @@ keys together) and `Whole` (the tables themselves). A new stage is one file unde
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
@@ -37,16 +37,13 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a stage gives, as values or futures: tables ('' is its own name, 'x' is `NAME.x`), models by name, metrics, counts, warnings.
-
-    Warnings are a list of texts, each with the column that it is of and the remedy.
-    """
+    """What a stage gives, as values or futures: tables ('' is its own name, 'x' is `NAME.x`), models by name, metrics, counts, warnings."""
 
     tables: Mapping[str, Table]
     files: Mapping[str, Any] = field(default_factory=dict)
     metrics: Any = None
     counts: Any = None
-    warnings: Any = None
+    warnings: Any = None  # a list of texts, each with the column that it is of and the remedy
 
 
 class Stage(BaseModel):
@@ -74,6 +71,14 @@ class Stage(BaseModel):
             self.check_input(role, schema)
         tables = {role: _empty_table(schema, context) for role, schema in schemas.items()}
         return {name: _schema_of(table) for name, table in self.run(tables, context).tables.items()}
+
+    def opened(self, stage_class: Callable[[str], type[Stage]]) -> Self:
+        """The stage with the files that its parameters name read, once, by the plan; raises InputError for what they are not."""
+        return self
+
+    def files(self) -> Sequence[str]:
+        """Those files: like an input's they may not change under a run."""
+        return ()
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Raise StageError for what an empty frame cannot show (ranges, types that Polars lets pass); once a role, by the plan."""
@@ -223,12 +228,10 @@ def need_columns(schema: Schema, columns: Iterable[str], role: str = "", *, key:
 
 def need_keys(schema: Schema, columns: Iterable[str], *, key: str = "") -> None:
     """Raise StageError for a column that is missing or a float, and so no key of rows; `key` is the parameter that names them."""
-    names = list(columns)
-    need_columns(schema, names, key=key)
+    need_columns(schema, names := list(columns), key=key)
     for name in names:
         if schema.columns[name].is_float():
-            text = f"column {name!r} is {schema.columns[name]}, and a fraction is no key. Round it and cast it to an integer."
-            raise StageError(text, key=key)
+            raise StageError(f"column {name!r} is {schema.columns[name]}, and a fraction is no key. Round it and cast it.", key=key)
 
 
 def need_numeric(schema: Schema, columns: Sequence[str], *, key: str = "") -> None:

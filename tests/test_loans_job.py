@@ -69,6 +69,16 @@ def by_hand() -> pl.DataFrame:
     return table
 
 
+def test_score_job__gives_known_loans_what_training_gave_them_and_predicts_the_others(shipped: api.Run, tmp_path: Path) -> None:
+    paths = {f"inputs__{name}__path": str(SAMPLE / name) for name in ("loans", "performance")}
+    described = str(Path(shipped.path) / "models" / "lateness.json")
+    job = api.load(ROOT / "jobs" / "score.yaml", results=str(tmp_path), stages__scores__model=described, **paths)
+    scored = job.run().table("scores").to_polars()
+    both = output(shipped, "predictions").join(scored, on="loan_id", suffix="_scored", validate="1:1")
+    assert both["prediction"].equals(both["prediction_scored"])
+    assert both.height == output(shipped, "predictions").height < scored.height, "loans whose second year is not known are scored too"
+
+
 def test_loans_job__publishes_features_predictions_importance_model_and_metrics(shipped: api.Run) -> None:
     assert shipped.outputs == ["features", "importance", "predictions"]
     features, predictions = output(shipped, "features"), output(shipped, "predictions")

@@ -86,17 +86,33 @@ def pairs_plain(squares: Array) -> Array:
 def curvature(signed: Array, null: NullModel, terms: PenalizedTerms, rows: Array) -> Array:
     """Minus the second derivatives, `float64[r, k + 1, k + 1]`, at some of the points; they need not be positive definite."""
     xp = array_module(signed)
-    size = len(null.basis) + 1
     genotype, weights, h, inverse = signed[rows], terms.weights[rows], terms.leverages[rows], terms.inverse[rows]
     bent = weights - 0.5 * h * (1 - 6 * weights)
     weighted = bent * genotype
     second = weighted_squares(bent, weighted, xp.einsum("vn,vn->v", weighted, genotype), null)
     slope = weights * (2 * terms.missed[rows] - 1) / (1 + h)
-    cubes = _triple_sums(slope, genotype, null)[:, xp.asarray(triple_places(size - 1))]
+    return second + 0.5 * _traces(_triple_sums(slope, genotype, null), inverse)
+
+
+def _traces(sums: Array, inverse: Array) -> Array:
+    """trace(S_c A^-1 S_d A^-1) of each two columns, `float64[r, k + 1, k + 1]`, from sums of triples and A^-1."""
+    if array_module(sums) is np:
+        from pipeline.kernels.compiled.logistic import fill_traces
+
+        traces = np.empty(inverse.shape)
+        fill_traces(sums, triple_places(inverse.shape[1] - 1), np.ascontiguousarray(inverse), traces)
+        return traces
+    return traces_plain(sums, inverse)
+
+
+def traces_plain(sums: Array, inverse: Array) -> Array:
+    """What the compiled `fill_traces` computes, by array operations: on a GPU, and as its oracle."""
+    size = inverse.shape[1]
+    cubes = sums[:, array_module(sums).asarray(triple_places(size - 1))]
     turned = cubes.reshape(-1, size * size, size) @ inverse
     mirrored = turned.reshape(-1, size, size, size).transpose(0, 2, 3, 1).reshape(-1, size * size, size)
     swapped = turned.reshape(-1, size, size, size).transpose(0, 1, 3, 2).reshape(-1, size, size * size)
-    return second + 0.5 * (swapped @ mirrored)
+    return swapped @ mirrored
 
 
 def _triple_sums(slope: Array, genotype: Array, null: NullModel) -> Array:

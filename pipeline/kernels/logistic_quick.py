@@ -25,13 +25,13 @@ from pipeline.kernels.logistic_wald import LARGEST_STEP, LEAST_LEFT, score_start
 class Limits(NamedTuple):
     """What decides whether a variant is settled, goes on, or is left to the careful search."""
 
-    wald_steps: int = 4
-    firth_steps: int = 7
+    wald_steps: int = 5
+    firth_steps: int = 9
     together: int = 32
     """Variants whose temporaries a compiled kernel holds."""
     largest_step: float = LARGEST_STEP
     least_left: float = LEAST_LEFT
-    shrinking: float = 0.25
+    shrinking: float = 0.5
     close: float = 1e-6
     converged: float = CONVERGED
     still: float = 3e-4

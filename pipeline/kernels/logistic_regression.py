@@ -54,6 +54,8 @@ class Refit:
     @classmethod
     def joined(cls, fits: list[Refit]) -> Refit:
         """Fits of blocks of variants, one after another."""
+        if len(fits) == 1:
+            return fits[0]
         xp = array_module(fits[0].beta)
         return cls(*(xp.concatenate([getattr(fit, field.name) for fit in fits]) for field in fields(cls)))
 
@@ -65,6 +67,10 @@ def refit(genotypes: Array, null: NullModel, method: Method, p: PValue = "wald")
     penalized likelihood ratio.
     """
     xp = null.xp
+    if xp is not np:
+        from pipeline.kernels.device.refits import refit_on_device
+
+        return Refit(*refit_on_device(genotypes, null, method, ratio=p == "lrt"))
     beta, error = xp.full(len(genotypes), xp.nan), xp.full(len(genotypes), xp.nan)
     test, rows = xp.full(len(genotypes), WALD, xp.uint8), xp.arange(len(genotypes))
     if method != "firth":

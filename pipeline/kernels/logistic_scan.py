@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from pipeline.backend.memory import block_bytes
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array
 from pipeline.kernels.logistic_design import LogisticDesign
@@ -57,16 +56,15 @@ def associate_binary(
         rows = xp.nonzero(notable)[0]
         fit = _refitted(block, rows, design.null(trait), (method, p), design.people)
         beta[rows], error[rows], statistic[rows], test[rows] = fit.beta, fit.standard_error, fit.statistic, fit.test
-        failed = rows[xp.isnan(beta[rows])]
-        reason[failed] = xp.where(test[failed] == WALD, xp.uint8(SEPARATED), xp.uint8(UNCONVERGED))
+        failure = xp.where(fit.test == WALD, xp.uint8(SEPARATED), xp.uint8(UNCONVERGED))
+        reason[rows] = xp.where(xp.isnan(fit.beta), failure, xp.uint8(FINE))
     frequency = found.effect_allele_frequency
     return LogisticAssociation(beta, error, statistic, *z_test_p_values(statistic), found.n, frequency, test, reason)
 
 
 def _refitted(block: GenotypeBlock, rows: Array, null: NullModel, how: tuple[Method, PValue], people: Array) -> Refit:
     """Regressions of the variants at `rows` on the design's people; a few are unpacked at a time."""
-    limit = BLOCK_BYTES if block.xp is np else 16 * BLOCK_BYTES
-    step = max(8, limit // (8 * block.n_samples))
+    step = max(8, block_bytes(block.array, BLOCK_BYTES) // (8 * block.n_samples))
     fits = []
     for start in range(0, max(1, len(rows)), step):
         genotypes = block.part(rows[start : start + step]).coded(slice(None))

@@ -8,10 +8,12 @@ over C, which is the test after one step of Newton's method from the null model 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from pipeline.backend.memory import block_bytes
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, alt_frequency, call_counts, variant_blocks
 from pipeline.kernels.logistic_design import LogisticDesign
@@ -31,8 +33,8 @@ REASONS = (
 )
 """Why a variant has no result, by its code."""
 
-_COLLINEAR_BELOW = 1e-9
-_SINGULAR = 1e-9
+COLLINEAR_BELOW = 1e-9
+SINGULAR = 1e-9
 
 
 @dataclass(frozen=True)
@@ -72,27 +74,32 @@ def score_test(block: GenotypeBlock, design: LogisticDesign, trait: int) -> Scor
         raise ValueError(f"The design is of {design.n_samples} samples, the genotypes are of {block.n_samples}.")
     if block.compiled:
         return _finish(_compiled_sums(block, design, trait), design)
-    return score_test_plain(block, design, trait)
+    if block.xp is np:
+        return score_test_plain(block, design, trait)
+    from pipeline.kernels.device.score import score_on_device
+
+    return _joined(block, block_bytes(block.array, BLOCK_BYTES), lambda part: score_on_device(part, design, design.null(trait)))
 
 
 def score_test_plain(block: GenotypeBlock, design: LogisticDesign, trait: int) -> ScoreTest:
-    """What `score_test` gives, by array operations: on a GPU, for dosages, and as the compiled kernel's oracle."""
-    xp = block.xp
+    """What `score_test` gives, by array operations: for dosages, and as the oracle of the compiled and the GPU's kernels."""
     design = design.beside(block.array)
     null = design.null(trait)
-    limit = BLOCK_BYTES // 4 if xp is np else BLOCK_BYTES
-    tests = [
-        _finish(_plain_sums(block.part(rows), design, null), design)
-        for rows in variant_blocks(len(block), 8 * block.n_samples, limit)
-    ] or [_finish(_plain_sums(block, design, null), design)]  # fmt: skip
-    names = ScoreTest.__dataclass_fields__
-    return ScoreTest(**{name: xp.concatenate([getattr(test, name) for test in tests]) for name in names})
+    return _joined(block, BLOCK_BYTES // 4, lambda part: _finish(_plain_sums(part, design, null), design))
+
+
+def _joined(block: GenotypeBlock, limit: int, test: Callable[[GenotypeBlock], ScoreTest]) -> ScoreTest:
+    """The tests of a block, some variants at a time."""
+    tests = [test(block.part(rows)) for rows in variant_blocks(len(block), 8 * block.n_samples, limit)] or [test(block)]
+    if len(tests) == 1:
+        return tests[0]
+    return ScoreTest(**{name: block.xp.concatenate([getattr(one, name) for one in tests]) for name in ScoreTest.__dataclass_fields__})
 
 
 def _finish(sums: _Sums, design: LogisticDesign) -> ScoreTest:
     xp = design.xp
     reason = xp.full(len(sums.called), FINE, xp.uint8)
-    reason[sums.information <= _COLLINEAR_BELOW * sums.own] = COLLINEAR
+    reason[sums.information <= COLLINEAR_BELOW * sums.own] = COLLINEAR
     reason[~sums.regular] = COVARIATES
     reason[(sums.cases == 0) | (sums.cases == sums.called)] = ONE_GROUP
     reason[~sums.varies] = MONOMORPHIC
@@ -132,7 +139,7 @@ def _plain_sums(block: GenotypeBlock, design: LogisticDesign, null: NullModel) -
         score=centred @ null.residuals - (products * solution[:, :, 1]).sum(axis=1),
         own=own,
         information=own - (products * solution[:, :, 0]).sum(axis=1),
-        regular=solved.least > _SINGULAR,
+        regular=solved.least > SINGULAR,
     )
 
 
@@ -166,5 +173,5 @@ def _compiled_sums(block: GenotypeBlock, design: LogisticDesign, trait: int) -> 
         score=score,
         own=own,
         information=information,
-        regular=least > _SINGULAR,
+        regular=least > SINGULAR,
     )

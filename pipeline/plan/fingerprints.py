@@ -34,13 +34,17 @@ class Fingerprints:
 
     def add_input(self, name: str, reader: InputFormat, stamps: Stamps) -> None:
         """Note an input, by the stamps of its files and by how they are read."""
-        files = [(absolute(file), known.size, known.changed, known.etag) for file, known in stamps.items()]
-        self.found[name] = digest([reader.name, fields_of(reader, reader.asides), files])
+        self.found[name] = digest([reader.name, fields_of(reader, reader.asides), _known(stamps)])
 
-    def add_stage(self, spec: StageSpec) -> None:
-        """Note a stage all of whose tables are known."""
+    def add_stage(self, spec: StageSpec, stamps: Stamps) -> None:
+        """Note a stage all of whose tables are known, by the stamps of the files that it reads itself, too."""
         reads = [(role, self.found[table.split(".")[0]], table) for role, table in sorted(spec.inputs.items())]
-        self.found[spec.name] = digest([spec.use, spec.stage.version, self.seed, self.backend, fields_of(spec.stage), reads])
+        files = [_known(stamps)] if stamps else []
+        self.found[spec.name] = digest([spec.use, spec.stage.version, self.seed, self.backend, fields_of(spec.stage), reads, *files])
+
+
+def _known(stamps: Stamps) -> list[tuple[str, int, int, str]]:
+    return [(absolute(file), known.size, known.changed, known.etag) for file, known in stamps.items()]
 
 
 def fields_of(model: BaseModel, leave_out: frozenset[str] = frozenset()) -> dict[str, Any]:

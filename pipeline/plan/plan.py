@@ -16,12 +16,14 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import refusals
 from pipeline.errors import InputError, JobError, PipelineError, Problem, near
+from pipeline.files import stamp
 from pipeline.job.spec import Input, Job, Output, StageSpec
 from pipeline.job.yaml_tree import Place
 from pipeline.plan.explain import explained
 from pipeline.plan.fingerprints import Fingerprints
 from pipeline.plan.lineage import Lineage
 from pipeline.plan.unchanged import Stamps, stamps_of
+from pipeline.registry import stage_class
 from pipeline.stage import Context
 from pipeline.tables.columns import AXES
 from pipeline.tables.part import Schema
@@ -124,6 +126,9 @@ class Planner:
         if conflict := self.lineage.add_stage(spec.name, spec.inputs):
             self._problem(spec, "from", conflict)
         try:
+            spec = replace(spec, stage=spec.stage.opened(stage_class))
+            if spec.stage.files():
+                self.stamps[spec.name] = {file: stamp(file) for file in spec.stage.files()}
             given = spec.stage.plan(reads, Context(spec.name, self.job.seed, self.session))
         except pl.exceptions.ColumnNotFoundError as error:
             column = _column_lacking(str(error))
@@ -139,7 +144,7 @@ class Planner:
         gives = {f"{spec.name}.{name}" if name else spec.name: schema for name, schema in given.items()}
         for name, schema in gives.items():
             self._add(name, schema)
-        self.fingerprints.add_stage(spec)
+        self.fingerprints.add_stage(spec, self.stamps.get(spec.name, {}))
         return PlannedStage(spec, reads, gives)
 
     def _output(self, output: Output) -> None:

@@ -103,6 +103,8 @@ class Meter:
         every = sum(kinds.values(), np.zeros(len(times) - 1))
         found |= {f"{kind}_joules": round(float(values.sum()), 3) for kind, values in joules.items()}
         found |= {"joules": round(sum(float(values.sum()) for values in joules.values()), 3), "most_watts": round(float(every.max()), 1)}
+        if "gpu" in kinds:
+            found["gpus"] = [_of_gpu(times, [look.gpus[i] for look in self.looks]) for i in range(len(self.looks[0].gpus))]
         found["stages"] = {name: _of_stage(used, accounts.get(name)) for name, used in stages.items()}
         return found | {"between_tasks": {kind: round(value, 3) for kind, value in between.items()}, "series": self._series(times, kinds)}
 
@@ -115,6 +117,14 @@ class Meter:
             drawn["gpu_busy"] = np.array([float(np.mean([gpu.busy for gpu in look.gpus])) for look in self.looks[1:]])
         middle = (times[1:] + times[:-1]) / 2 - times[0]
         return {name: [round(float(values[piece].mean()), 3) for piece in pieces] for name, values in {"seconds": middle, **drawn}.items()}
+
+
+def _of_gpu(times: Floats, said: Sequence[GpuLook]) -> dict[str, float]:
+    """What one GPU used, and the most that it had in use."""
+    watts, busy = np.array([look.watts for look in said]), np.array([look.busy for look in said])
+    joules = float(((watts[1:] + watts[:-1]) / 2) @ np.diff(times))
+    peaks = {"most_watts": round(float(watts.max()), 1), "most_bytes": max(look.bytes for look in said)}
+    return {"joules": round(joules, 3), **peaks, "mean_busy": round(float(busy.mean()), 3)}
 
 
 def _opened(kind: str, sensor: Callable[[], Any], missing: dict[str, str]) -> Any:

@@ -11,8 +11,8 @@ import polars as pl
 
 from pipeline.errors import ExpressionError
 from pipeline.sql.alike import remainder
-from pipeline.sql.checks import loose, plain, tight, unmarked
-from pipeline.sql.tree import NULL, Node, call, cast, divisor, integer, literal, operator, shown, signs, where_else
+from pipeline.sql.checks import dividing, loose, tight, unmarked
+from pipeline.sql.tree import NULL, Node, call, cast, divisor, integer, literal, operator, plain, shown, signs, where_else
 from pipeline.sql.whole import Whole, limits, number, outgrown
 
 DIGITS = 38
@@ -165,9 +165,9 @@ def _floats(left: Node, op: str, right: Node, dtypes: tuple[pl.DataType, pl.Data
     outgrows = any(dtype.is_float() for dtype in dtypes) and _may_outgrow(left, op, right)
     one, two = (cast(node, "Float64", "NonStrict") if dtype.is_decimal() else integer(node) for node, dtype in _pairs(left, right, dtypes))
     if op in SLASHES:
-        one, two = unmarked(one), divisor(tight(two))
+        one, two = unmarked(one), dividing(two)
     elif op in {"FloorDivide", "Modulus"}:
-        one, two = tight(one), divisor(tight(two))
+        one, two = tight(one), dividing(two)
     if op == "Modulus" and not any(dtype.is_temporal() for dtype in dtypes):
         return remainder(one, two)
     answer = operator(unmarked(one), op, unmarked(two))

@@ -7,6 +7,7 @@ that are not named here are refused: nothing that looks at other rows gets throu
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import polars as pl
 
@@ -97,9 +98,14 @@ class Checker:
         given = self._node if op in SIGNS else self.node
         return self._binary(given(left), op, given(right))
 
+    @cached_property
+    def _rows(self) -> pl.LazyFrame:
+        """No rows of these columns; to make them takes longer than to ask them for a type."""
+        return pl.LazyFrame(schema=self.schema)
+
     def _dtype(self, node: Node) -> pl.DataType:
         with polars_errors():
-            return pl.LazyFrame(schema=self.schema).select(value=expression(node)).collect_schema()["value"]
+            return self._rows.select(value=expression(node)).collect_schema()["value"]
 
     def _need(self, what: str, wanted: set[str], *nodes: Node) -> None:
         """Refuse nodes of other families than those wanted."""

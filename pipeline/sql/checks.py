@@ -9,7 +9,10 @@ an `and` is not false. What is left are plain values, which fail nowhere by them
 from __future__ import annotations
 
 import json
+import math
 import re
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -17,11 +20,27 @@ from urllib.parse import unquote
 import polars as pl
 
 from pipeline.errors import ExpressionError
-from pipeline.sql.tree import FALSE, NULL, TOO_DEEP, TRUE, Node, call, cast, from_tree, guarded_size, literal, operator, where_else
+from pipeline.sql.tree import (
+    FALSE,
+    NULL,
+    TOO_DEEP,
+    TRUE,
+    Node,
+    call,
+    cast,
+    divisor,
+    from_tree,
+    guarded_size,
+    literal,
+    operator,
+    plain,
+    where_else,
+)
 
 MARK = "check failed: "  # how the text of the error begins, for those who find it in an engine's own
 MAX_BYTES = 400_000  # of the tests of an expression
 SHOWN_COLUMNS = 4
+Asked = tuple[str, ...]  # conditions of rows, as text
 
 
 @dataclass(frozen=True)
@@ -77,6 +96,17 @@ def tight(node: Node) -> Node:
     return counted(where_else(finite, value, NULL), call({"Boolean": "Not"}, finite))
 
 
+def dividing(node: Node) -> Node:
+    """A divisor: null where it is 0, or infinite."""
+    if "Loose" not in node:
+        return divisor(node)
+    value = node["Loose"]
+    guarded_size(value)
+    ends = [{"Literal": {"Scalar": {"Float64": end}}} for end in (math.ulp(0.0), sys.float_info.max)]
+    within = call({"Boolean": {"IsBetween": {"closed": "Both"}}}, call("Abs", value), *ends)
+    return counted(where_else(within, value, NULL), call({"Boolean": "Not"}, call({"Boolean": "IsFinite"}, value)))
+
+
 def unmarked(node: Node) -> Node:
     """The value, infinities and all."""
     return node.get("Loose", node)
@@ -90,18 +120,6 @@ def core(node: Node) -> Node:
     return node
 
 
-def plain(node: Node) -> Node:
-    """The tree without its checks."""
-    match node:
-        case {"Checked": {"value": value}} | {"Counted": {"value": value}} | {"Loose": value}:
-            return plain(value)
-        case dict():
-            return {key: plain(child) for key, child in node.items()}
-        case list():
-            return [plain(child) for child in node]
-    return node
-
-
 def expression(tree: Node) -> pl.Expr:
     """The tree as an expression, without its checks: for its type."""
     return from_tree(plain(tree))
@@ -112,12 +130,14 @@ def lowered(tree: Node) -> tuple[pl.Expr, pl.Expr | None]:
 
     Raises ExpressionError where it is too deep or too large.
     """
-    found = _Found({}, {})
-    value = _lowered(tree, None, found)
-    texts = [where_else(test, literal(problem.text()), NULL) for test, problem in found.checks.values()]
-    if len(json.dumps([texts, *found.infinite])) > MAX_BYTES:
+    found = _Found({})
+    value = _lowered(tree, (), found)
+    tests = list(found.tests())
+    if sum(len(json.dumps(test)) for test, _ in tests) > MAX_BYTES:
         raise ExpressionError(TOO_DEEP)
-    infinite = pl.any_horizontal(*map(from_tree, found.infinite.values())) if found.infinite else None
+    infinities = [from_tree(test) for test, problem in tests if problem is None]
+    infinite = pl.any_horizontal(*infinities) if infinities else None
+    texts = [where_else(test, literal(problem.text()), NULL) for test, problem in tests if problem is not None]
     if not texts:
         return from_tree(value), infinite
     fine = operator(cast(call("Coalesce", *texts, literal("0")), "Int8"), "Eq", {"Literal": {"Scalar": {"Int8": 0}}})
@@ -132,39 +152,52 @@ def failing(value: pl.Expr, test: pl.Expr, problem: Problem) -> pl.Expr:
 
 @dataclass(frozen=True)
 class _Found:
-    """The checks of an expression with their tests, and the tests of what is infinite, each once."""
+    """The tests of an expression, as text, with what is wrong there ('' for an infinity) and the conditions of the rows that ask for it."""
 
-    checks: dict[str, tuple[Node, Problem]]
-    infinite: dict[str, Node]
+    asked: dict[tuple[str, str, str], list[Asked]]
+
+    def add(self, test: Node, asked: Asked, what: str = "", remedy: str = "") -> None:
+        """A test in the rows for which these conditions hold; nothing new where it is made in more rows already."""
+        places = self.asked.setdefault((json.dumps(plain(test)), what, remedy), [])
+        if not any(set(place) <= set(asked) for place in places):
+            places.append(asked)
+
+    def tests(self) -> Iterator[tuple[Node, Problem | None]]:
+        """Every test with what its failing says; None for one of infinities."""
+        for (text, what, remedy), places in self.asked.items():
+            for place in places:
+                test = json.loads(text)
+                for condition in reversed(place):
+                    test = operator(json.loads(condition), "And", test)
+                columns = tuple(dict.fromkeys(from_tree(test).meta.root_names()))[:SHOWN_COLUMNS]
+                yield test, Problem(what, remedy, columns) if what else None
 
 
-def _lowered(node: Node, asked: Node | None, found: _Found) -> Node:
-    """The value without its checks, which are added to `found`; `asked` is the condition of the rows that need it, None: of all."""
+def _lowered(node: Node, asked: Asked, found: _Found) -> Node:
+    """The value without its checks, which are added to `found`; `asked` are the conditions of the rows that need it."""
     match node:
         case {"Checked": {"value": value, "test": test, "what": what, "remedy": remedy}}:
-            value, test = _lowered(value, asked, found), _both(asked, plain(test))
-            columns = dict.fromkeys(from_tree(test).meta.root_names())
-            found.checks[json.dumps([what, test])] = (test, Problem(what, remedy, tuple(columns)[:SHOWN_COLUMNS]))
+            value = _lowered(value, asked, found)
+            found.add(test, asked, what, remedy)
             return value
         case {"Counted": {"value": value, "test": test}}:
-            test = _both(asked, plain(test))
-            found.infinite[json.dumps(test)] = test
+            found.add(test, asked)
             return _lowered(value, asked, found)
         case {"Loose": value}:
             return _lowered(value, asked, found)
         case {"Ternary": {"predicate": predicate, "truthy": yes, "falsy": no}}:
             predicate = _lowered(predicate, asked, found)
-            yes, no = _lowered(yes, _both(asked, predicate), found), _lowered(no, _both(asked, _not(predicate)), found)
+            yes, no = _lowered(yes, _with(asked, predicate), found), _lowered(no, _with(asked, _not(predicate)), found)
             return where_else(predicate, yes, no)
         case {"BinaryExpr": {"left": left, "op": "And" | "Or" as op, "right": right}}:
             left = _lowered(left, asked, found)
             decides = _not(call({"Boolean": "Not"}, left)) if op == "And" else _not(left)
-            return operator(left, op, _lowered(right, _both(asked, decides), found))
+            return operator(left, op, _lowered(right, _with(asked, decides), found))
         case {"Function": {"input": inputs, "function": "Coalesce"}}:
             values = list[Node]()
             for child in inputs:
                 values.append(_lowered(child, asked, found))
-                asked = _both(asked, call({"Boolean": "IsNull"}, values[-1]))
+                asked = _with(asked, call({"Boolean": "IsNull"}, values[-1]))
             return call("Coalesce", *values)
         case {"Literal": _}:
             return node
@@ -175,8 +208,8 @@ def _lowered(node: Node, asked: Node | None, found: _Found) -> Node:
     return node
 
 
-def _both(asked: Node | None, condition: Node) -> Node:
-    return condition if asked is None else operator(asked, "And", condition)
+def _with(asked: Asked, condition: Node) -> Asked:
+    return (*asked, json.dumps(condition))
 
 
 def _not(condition: Node) -> Node:

@@ -19,7 +19,7 @@ Node = Any
 
 MAX_STEPS = 3_000
 MAX_LEVELS = 120  # of nested JSON, two or three a level of the expression; Polars reads back 128
-MAX_GUARDED = 20_000  # characters of what a guard repeats
+MAX_GUARDED = 40_000  # characters of what a guard repeats
 TOO_DEEP = (
     "the expression is nested too deeply or is too long a chain of operators: use `in (...)`, or derive a part of it in a stage before"
 )
@@ -102,9 +102,21 @@ def where(condition: Node, value: Node) -> Node:
     return where_else(condition, value, NULL)
 
 
+def plain(node: Node) -> Node:
+    """The tree without its checks."""
+    match node:
+        case {"Checked": {"value": value}} | {"Counted": {"value": value}} | {"Loose": value}:
+            return plain(value)
+        case dict():
+            return {key: plain(child) for key, child in node.items()}
+        case list():
+            return [plain(child) for child in node]
+    return node
+
+
 def guarded_size(value: Node) -> None:
     """Raise ExpressionError where a part is too large to be repeated in a guard."""
-    if len(json.dumps(value)) > MAX_GUARDED:
+    if len(json.dumps(plain(value))) > MAX_GUARDED:
         raise ExpressionError(TOO_DEEP)
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import polars as pl
 
 from pipeline.backend.devices import Backend
-from pipeline.backend.engines import collect_spread, spread_engine
 from pipeline.errors import PipelineError, RunError
 from pipeline.tables.lanes import lane
 from pipeline.tables.part import Part, added_counts, frame_bytes, read_frame
 from pipeline.tables.slots import evaluate_filled, extract, fill
+from pipeline.tables.spread import AllGpus
 from pipeline.tables.steps import Source, Step, lazy_of, read_part
 from pipeline.tables.wire import deserialize_part, serialize_part
 
@@ -69,7 +69,7 @@ class ClusterSession(Session):
         self.threads, self.readers = (1, max(1, threads - 1)) if backend == "gpu" else (threads, threads)
         self.submitted: Counter[str] = Counter()  # tasks per stage
         self.accounts: list[tuple[str | None, Any]] = []  # of every table computed, its name and a future of what it measured
-        self.all_gpus: Any = None  # cuDF's engine over all workers, made when the first query wants it
+        self.all_gpus = AllGpus(client)
         self.look: Callable[[], None] = lambda: None  # called now and then while a stage waits here, so that its run can be followed
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str, on_host: bool = False) -> Any:
@@ -90,10 +90,9 @@ class ClusterSession(Session):
             return super().evaluate(step)
         if self.workers == 1 or len(step.sources) == 1 or not step.is_query:
             return super().evaluate(self._read_on_host(step))
-        self.all_gpus = self.all_gpus or spread_engine(self.client)
         tree, futures = extract(step, self.is_future)
         whole = fill(tree, self.client.gather(futures))  # a fitted state, say: the query is built here and not in a task
-        frame = run_task(step.stage, collect_spread, lazy_of(whole, self.backend).query, self.all_gpus)
+        frame = run_task(step.stage, self.all_gpus.collect, lazy_of(whole, self.backend).query, self.look)
         return self.client.scatter(Part(frame), hash=False)
 
     def _read_on_host(self, step: Step) -> Step:
@@ -115,8 +114,7 @@ class ClusterSession(Session):
 
     def close(self) -> None:
         """Give the workers' GPUs back to their tasks."""
-        if self.all_gpus is not None:
-            self.all_gpus.shutdown()
+        self.all_gpus.close()
 
     def measure(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
         """Have the table's rows, bytes and counts noted, by a task of their own."""

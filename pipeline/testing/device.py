@@ -51,6 +51,26 @@ def _cuda(kernel: DeviceKernel) -> Iterator[Any]:
             names.update({helper.__name__: helper for helper in kernel.helpers if helper.__name__ in names})
 
 
+class _Running:
+    """numba's CUDA in a kernel that the simulator runs. Its own way, to swap the name as helpers come and go, mixes threads up."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("numba.cuda.simulator.kernel")._get_kernel_context(), name)
+
+
+@contextmanager
+def _simulator(kernel: DeviceKernel) -> Iterator[None]:
+    """The simulator's CUDA, which the modules of the source know in the block; helpers are functions of Python as they are."""
+    spaces = [function.__globals__ for function in (kernel.body, *kernel.helpers)]
+    try:
+        for names in spaces:
+            names["cuda"] = _Running()
+        yield
+    finally:
+        for names in spaces:
+            names.pop("cuda", None)
+
+
 @contextmanager
 def _card(capability: tuple[int, int]) -> Iterator[None]:
     """A card of this capability: numba-cuda compiles functions of the device for the one that is there, and there may be none."""
@@ -68,7 +88,9 @@ def simulated(kernel: DeviceKernel, blocks: int | tuple[int, int], *arguments: A
 
     `threads` are those of a block, where they are to be others than the kernel's: fewer run sooner.
     """
-    with _cuda(kernel) as cuda:
+    from numba import cuda
+
+    with _simulator(kernel):
         cuda.jit(kernel.body)[blocks, threads or kernel.threads](*arguments)
 
 

@@ -11,8 +11,10 @@ import pytest
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import packed_width
+from pipeline.kernels.logistic_design import LogisticDesign
 from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics.linear_gwas import LinearGwas
+from pipeline.stages.genomics.logistic_gwas import LogisticGwas
 from tests.standin.counts import Counts, measured
 from tests.standin.modules import installed
 
@@ -62,3 +64,21 @@ def test_a_part_of_many_people__is_one_block_too(cupy: Any) -> None:
     assert counts.launches <= 60, counts.dearest()
     # A float64 a genotype, and the people's own numbers: covariates, trait, and both side by side.
     assert counts.peak < 8 * 500_000 * (8 + 30)
+
+
+@pytest.mark.parametrize("method", ["wald", "firth", "firth_fallback"])
+def test_a_part_of_a_logistic_scan__is_under_a_hundred_launches_with_its_refits(method: str, cupy: Any) -> None:
+    rng, people = np.random.default_rng(1), 500
+    stage = LogisticGwas.model_validate({"traits": ["ill"], "method": method, "screen": 0.05})
+    model = LogisticDesign.build(rng.normal(size=(people, 5)), (rng.normal(size=(people, 1)) > 0.5).astype(float))
+    calls = drawn_calls(400, people)
+    with measured() as counts:
+        rows = stage.tested(GenotypeBlock(cupy.asarray(calls), None, people), model).on_host()
+    assert counts.launches < 100, counts.dearest(20)
+    assert counts.waits < 12, counts.dearest(20)
+    expected = stage.tested(GenotypeBlock(calls, None, people), model)
+    assert len(np.flatnonzero(expected.test)) > 8
+    np.testing.assert_array_equal(rows.test, expected.test)
+    np.testing.assert_array_equal(rows.reason, expected.reason)
+    for name, values in expected.numbers.items():
+        np.testing.assert_allclose(rows.numbers[name], values, rtol=1e-7, atol=1e-9)

@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.backend.arrays import array_module, special_module, to_host
 from pipeline.backend.launch import DeviceKernel
+from tests.standin.budget import MIB, Budget, spending
 from tests.standin.counts import card_of, held, measured
 from tests.standin.modules import installed
 
@@ -176,3 +177,12 @@ def test_kernels_to_compile__are_told_apart_by_their_types_and_axes(cupy: Any, s
     with measured() as found:
         cupy.sqrt(square), cupy.sqrt(square.astype(np.float32)), cupy.sqrt(square[:, 1:]), square @ square
     assert len(found.kernels) == 4
+
+
+def test_what_is_beyond_a_budget__is_said_with_what_was_asked(cupy: Any, square: Any) -> None:
+    with spending() as spent:
+        kept = float((square + cupy.zeros((512, 1024, 1), np.float64)[..., 0].sum())[0, 0])
+    assert kept == 0
+    asked = spent.counts
+    assert not spent.beyond(Budget(asked.launches, asked.waits, asked.peak / MIB))
+    assert spent.beyond(Budget(asked.launches - 1, asked.waits, 3)).startswith("launches and mib: Budget(launches=")

@@ -100,7 +100,10 @@ class Case:
         return run_stage(self.work, {name: table for name, table in given.items() if isinstance(table, pl.DataFrame)}, parts, session)
 
     def _is_lazy(self, error: PipelineError) -> bool:
-        """Whether an overflow may be in a value that DuckDB did not compute, for it did not need it."""
+        """Whether it is refused by its size, or an overflow in a value that DuckDB did not compute, for it did not need it."""
+        if "nested too deeply" in str(error):
+            TALLY["too deep"] += 1
+            return True
         overflow = "overflow: " in str(error) and LAZY.search(repr(self.work)) is not None
         TALLY["overflow where DuckDB did not look"] += overflow
         return overflow

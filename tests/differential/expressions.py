@@ -44,6 +44,9 @@ WIDE = st.sampled_from([(f"cast({name} as bigint)",) * 2 for name in ("small", *
 FLOAT_COLUMNS = same("ratio") | st.just(("cast(share as double)", "cast(share as double)"))
 TEXTS: Pairs = same("word", "'b '", "'x-y-z'", "''")
 DAYS: Pairs = same("day", "date '2021-01-01'")
+ROUNDED = [f"try_cast({name} as {to})" for name in ("ratio", "price") for to in ("tinyint", "int", "bigint")]
+ROUNDED += [f"try_cast({name} as {to})" for name in ("small", "int16", "uint32", "int64") for to in ("tinyint", "smallint", "int")]
+ROUNDED += [f"case when {name} between 0 and 100 then cast({name} as tinyint) end" for name in ("small", "int64", "uint32", "ratio")]
 REMAINDER = "((({0}) % nullif({1}, 0)) + ({1})) % nullif({1}, 0)"
 FLOOR = "(({0}) - (" + REMAINDER + ")) // nullif({1}, 0)"
 PARTS = ("year", "quarter", "month", "week", "day", "doy", "dow", "isodow", "isoyear", "decade", "century")
@@ -64,7 +67,7 @@ def grown_integers(inner: Pairs) -> Pairs:
     )
 
 
-integers = recursive(INTS | WIDE, grown_integers)
+integers = recursive(INTS | WIDE | same(*ROUNDED), grown_integers)
 parts = st.one_of(
     made("length({0})", "", TEXTS),
     made("octet_length({0})", "octet_length(encode({0}))", TEXTS),
@@ -72,6 +75,9 @@ parts = st.one_of(
     made("cast({0} as int)", "({0} - date '1970-01-01')", DAYS),
     made("date_part('epoch', clock)", "cast(date_part('epoch', clock) as double)"),
     made("cast(flag as int)", ""),
+    same("case when word ~ '^[0-9]{1,9}$' then cast(word as int) end").map(
+        lambda pair: (pair[0], pair[0].replace("word ~", "word similar to"))
+    ),
     *(made(f"date_part('{part}', {{0}})", "", DAYS) for part in PARTS),
     *(made(f"date_part('{part}', clock)", "") for part in (*PARTS, "hour", "minute", "second")),
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import duckdb
@@ -66,7 +66,7 @@ def assert_same(found: pl.DataFrame, expected: pl.DataFrame, *, ordered: bool = 
     ours, theirs = _instants(found).rows(), _instants(expected).rows()
     assert len(ours) == len(theirs), f"{len(ours)} rows, not {len(theirs)}:\n{found}\n{expected}"
     if not ordered:
-        ours, theirs = sorted(ours, key=_order), sorted(theirs, key=_order)
+        ours, theirs = (sorted(rows, key=partial(_order, [dtype.is_float() for dtype in found.dtypes])) for rows in (ours, theirs))
     for row, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         for name, a, b in zip(found.columns, mine, other, strict=True):
             if not _same(a, b, apart):
@@ -90,9 +90,12 @@ def _same(a: Any, b: Any, apart: float) -> bool:
     return bool(a == b)
 
 
-def _order(row: tuple[Any, ...]) -> list[tuple[bool, str, Any]]:
-    exact = [(value is None, _kind(value), 0 if value is None else value) for value in row if not isinstance(value, float)]
-    return exact + [(False, "float", round(value, 6)) for value in row if isinstance(value, float)]
+def _order(floats: Sequence[bool], row: tuple[Any, ...]) -> list[tuple[bool, str, Any]]:
+    """What a row is sorted by: columns of floats, whose last digits may differ, come last."""
+    keys = [(value is None, _kind(value), 0 if value is None else value) for value in row]
+    rounded = [(missing, kind, round(value, 6) if kind == "float" else value) for missing, kind, value in keys]
+    exact = [key for key, is_float in zip(rounded, floats, strict=True) if not is_float]
+    return exact + [key for key, is_float in zip(rounded, floats, strict=True) if is_float]
 
 
 def _kind(value: Any) -> str:

@@ -301,6 +301,7 @@ CASES = {
     "land": Case(reached, (DOSAGES,), 1e-9),
     "land_plain": Case(landed, (SQUARES[0],), 1e-9),
     "squares_plain": Case(logistic_terms.squares_plain, (SQUARES[0][:, :6], SQUARES[1][:, :3], SQUARES[2][:, 0])),
+    "traces_plain": Case(logistic_penalty.traces_plain, (SQUARES.reshape(6, 49)[:, :35], SQUARES[:, :4, :4])),
     "pairs_plain": Case(logistic_penalty.pairs_plain, (SQUARES,)),
     "terms_plain": Case(logistic_terms.terms_plain, (*SQUARES[:3], SQUARES[3, 0])),
     "penalize_plain": Case(penalty, (*SQUARES[:5], SQUARES[5, 0])),

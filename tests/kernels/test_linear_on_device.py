@@ -7,25 +7,18 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from pipeline.backend import launch as seam
 from pipeline.kernels.design import Design
 from pipeline.kernels.device import linear
 from pipeline.kernels.genotype_block import CODES, HAPLOID, GenotypeBlock
 from pipeline.kernels.genotypes import pack
 from pipeline.kernels.linear_regression import Association, Missing, associate_plain
+from tests.kernels.on_device import run_plainly
 
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the kernels that were launched; their plain versions run."""
-    names: list[str] = []
-
-    def run(kernel: seam.DeviceKernel, _grid: tuple[int, ...], arguments: list[object]) -> None:
-        names.append(kernel.name)
-        kernel.plain(*arguments)
-
-    monkeypatch.setattr(seam, "launch", run)
-    return names
+    return run_plainly(monkeypatch)
 
 
 def drawn(people: int, columns: int, traits: int) -> tuple[np.ndarray, Design]:

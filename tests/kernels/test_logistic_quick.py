@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from pipeline.kernels.logistic_design import LogisticDesign
 from pipeline.kernels.logistic_firth import firth
-from pipeline.kernels.logistic_null import NullModel
-from pipeline.kernels.logistic_penalty import pairs_plain, penalized_terms
+from pipeline.kernels.logistic_null import NullModel, triple_places
+from pipeline.kernels.logistic_penalty import pairs_plain, penalized_terms, traces_plain
 from pipeline.kernels.logistic_quick import quick_firth, quick_firth_plain, quick_wald, quick_wald_plain
 from pipeline.kernels.logistic_terms import Maximum, centre, centre_plain, land_plain, squares_plain
 from pipeline.kernels.logistic_wald import wald
@@ -109,7 +109,7 @@ def test_penalized_likelihood__stays_below_the_sum_that_quick_firth_relies_on(nu
 
 @pytest.mark.parametrize("shape", [(0, 5), (1, 1), (3, 7), (33, 64), (2, 1001)])
 def test_compiled_sweeps__are_the_plain_ones(shape: tuple[int, int]) -> None:
-    from pipeline.kernels.compiled.logistic import land_each
+    from pipeline.kernels.compiled.logistic import fill_traces, land_each
     from pipeline.kernels.compiled.logistic_systems import fill_pairs, fill_squares
 
     rng = np.random.default_rng(shape[1])
@@ -131,3 +131,6 @@ def test_compiled_sweeps__are_the_plain_ones(shape: tuple[int, int]) -> None:
     assert np.array_equal(squares, squares_plain(pairs, cross, own))
     fill_pairs(squares, again)
     assert np.array_equal(again, pairs_plain(squares))
+    sums, traces = rng.normal(size=(shape[0], 20)), np.empty(squares.shape)
+    fill_traces(sums, triple_places(3), squares, traces)
+    np.testing.assert_allclose(traces, traces_plain(sums, squares), rtol=1e-11, atol=1e-12)

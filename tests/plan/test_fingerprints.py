@@ -28,7 +28,7 @@ def found(path: Path, backend: str = "cpu", seed: int = 1, stage: StageSpec | No
     prints = Fingerprints(backend, seed)
     reader = CsvInput.model_validate({"path": str(path), **given})
     prints.add_input("sheet", reader, stamps_of(reader))
-    prints.add_stage(stage or spec())
+    prints.add_stage(stage or spec(), {})
     return prints.found
 
 

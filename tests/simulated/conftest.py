@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def _threads_that_take_turns_soon() -> Iterator[None]:
+    """The simulator's master never rests: at Python's usual turns, threads wait most of the time for it."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
 
 
 @pytest.hookimpl(tryfirst=True)

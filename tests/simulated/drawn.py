@@ -23,6 +23,6 @@ def odd_mask(people: int) -> Any:
     return np.arange(people) % 5 != 3
 
 
-def alike(found: Any, expected: Any) -> None:
+def assert_alike(found: Any, expected: Any) -> None:
     """Numbers are alike but for the order of a sum; codes are the same."""
     np.testing.assert_allclose(found, expected, rtol=1e-9 if np.asarray(expected).dtype.kind == "f" else 0, atol=1e-12)

@@ -8,7 +8,7 @@ import pytest
 from pipeline.kernels.device.centred import calls_centred, dosages_centred
 from pipeline.kernels.genotypes import call_counts, pack
 from pipeline.testing.device import simulated
-from tests.simulated.drawn import PEOPLE, alike, odd_calls, odd_mask
+from tests.simulated.drawn import PEOPLE, assert_alike, odd_calls, odd_mask
 
 
 @pytest.mark.parametrize("codes", [(1.0, 2.0), (0.5, 1.0), (0.0, 1.0)])
@@ -20,7 +20,7 @@ def test_calls_centred__gives_moments_and_a_table_for_odd_variants(people: int, 
     simulated(calls_centred, 2, counts, used, *codes, *found, threads=4)
     calls_centred.plain(counts, used, *codes, *expected)
     for ours, theirs in zip(found, expected, strict=True):
-        alike(ours, theirs)
+        assert_alike(ours, theirs)
     assert np.isnan(expected[0][1, 6])
 
 
@@ -34,4 +34,4 @@ def test_dosages_centred__gives_moments_and_who_is_missing(people: int, codes: t
     simulated(dosages_centred, 7, dosages, mask, *codes, *found, threads=8)
     dosages_centred.plain(dosages, mask, *codes, *expected)
     for ours, theirs in zip(found, expected, strict=True):
-        alike(ours, theirs)
+        assert_alike(ours, theirs)

@@ -11,7 +11,7 @@ from pipeline.kernels.device.explained import explained_variants
 from pipeline.kernels.device.linear import estimates
 from pipeline.kernels.genotypes import pack
 from pipeline.testing.device import simulated
-from tests.simulated.drawn import alike, odd_calls, odd_mask
+from tests.simulated.drawn import assert_alike, odd_calls, odd_mask
 
 
 def drawn(people: int, columns: int, traits: int) -> tuple[Any, ...]:
@@ -34,9 +34,9 @@ def test_explained_variants__takes_missing_people_out(people: int, columns: int,
     simulated(explained_variants, 2, *arguments, *settings, systems, *found, threads=8)
     explained_variants.plain(*arguments, *settings, systems, *expected)
     regular = expected[0][1] > 1e-9
-    alike(found[0][1] > 1e-9, regular)
+    assert_alike(found[0][1] > 1e-9, regular)
     for ours, theirs in zip(found, expected, strict=True):
-        alike(ours[:, regular], theirs[:, regular])
+        assert_alike(ours[:, regular], theirs[:, regular])
     assert regular.any()
 
 
@@ -50,7 +50,7 @@ def test_explained_variants__lists_missing_people_window_by_window() -> None:
     simulated(explained_variants, 1, *arguments, np.zeros((1, 9)), *found, threads=32)
     explained_variants.plain(*arguments, np.zeros((1, 9)), *expected)
     for ours, theirs in zip(found, expected, strict=True):
-        alike(ours, theirs)
+        assert_alike(ours, theirs)
 
 
 @pytest.mark.parametrize("used", [0, 40])
@@ -66,5 +66,5 @@ def test_estimates__give_numbers_or_a_reason(used: int) -> None:
     simulated(estimates, 4, moments, own, crossed, np.ones(3), 4, used, *found, threads=7)
     estimates.plain(moments, own, crossed, np.ones(3), 4, used, *expected)
     for ours, theirs in zip(found, expected, strict=True):
-        alike(ours, theirs)
+        assert_alike(ours, theirs)
     assert {*expected[2].flat} == {0, 1, 2, 3, 4, 5}

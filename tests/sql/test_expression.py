@@ -263,3 +263,12 @@ def test_strpos__counts_characters_up_to_the_text_as_it_is_written(other: str) -
     frame = pl.DataFrame({"t": texts * 4, "u": [text for text in ("b", ".", "", None) for _ in texts]})
     expected = duckdb.from_arrow(frame.to_arrow()).select(f"coalesce(strpos(t, {other}), 0)").fetchall()
     assert frame.select(check_value(f"strpos(t, {other})", frame.schema)[0]).to_series().to_list() == [place for (place,) in expected]
+
+
+@pytest.mark.parametrize("column", ["x", "i"])
+def test_nested_divisions__grow_as_their_levels_do(column: str) -> None:
+    """A guard repeats what it guards; the tests of infinities within it are made once."""
+    text = f"{column}/(" * 6 + column + ")" * 6
+    found = value_of(text, pl.Schema({"x": pl.Float64(), "i": pl.Int64()}))
+    assert derived(text, pl.DataFrame({"x": [4.0, 0.0], "i": [4, 0]})).to_list() == [4.0, None]
+    assert found.infinite is None or len(found.infinite.meta.serialize(format="json")) < 60_000

@@ -20,12 +20,24 @@ class Budget:
     mib: float
 
 
+@dataclass
+class Spending:
+    """What a stretch of work asked of the device, once it is over."""
+
+    before: int
+    """Bytes alive when it began."""
+    counts: Counts
+
+    def beyond(self, most: Budget) -> str:
+        """What was asked for beyond a budget, with the dearest lines; empty where nothing was."""
+        asked = Budget(self.counts.launches, self.counts.waits, round((self.counts.peak - self.before) / MIB, 1))
+        over = [name for name in ("launches", "waits", "mib") if getattr(asked, name) > getattr(most, name)]
+        return f"{' and '.join(over)}: {asked}, and at most {most}. It asked most in\n{self.counts.dearest()}" if over else ""
+
+
 @contextmanager
-def budget(most: Budget) -> Iterator[Counts]:
-    """Have the block's work counted. Raises AssertionError, with the dearest lines, where it asks for more than it may."""
+def spending() -> Iterator[Spending]:
+    """Have the block's work counted."""
     before = held.alive
     with measured() as found:
-        yield found
-    asked = Budget(found.launches, found.waits, round((found.peak - before) / MIB, 1))
-    over = [name for name in ("launches", "waits", "mib") if getattr(asked, name) > getattr(most, name)]
-    assert not over, f"{' and '.join(over)} beyond the budget: {asked}, and at most {most}. It asked most in\n{found.dearest()}"
+        yield Spending(before, found)

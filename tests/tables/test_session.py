@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-import pipeline.tables.session
+import pipeline.tables.spread
 from pipeline.formats.parquet import ParquetInput
 from pipeline.tables.lanes import open_lane
 from pipeline.tables.part import Part
@@ -45,8 +45,8 @@ def test_a_query_over_all_gpus__takes_what_earlier_tasks_fitted(
 ) -> None:
     for i in range(3):
         pl.DataFrame({"k": [1, 2], "v": [i, i]}).write_parquet(tmp_path / f"{i}.parquet")
-    monkeypatch.setattr(pipeline.tables.session, "spread_engine", lambda _client: None)
-    monkeypatch.setattr(pipeline.tables.session, "collect_spread", lambda query, _engine: query.collect())
+    monkeypatch.setattr(pipeline.tables.spread, "spread_engine", lambda _client: None)
+    monkeypatch.setattr(pipeline.tables.spread, "collect_spread", lambda query, _engine: query.collect())
     fitted = threads.submit(Part, pl.DataFrame({"factor": [10]}), stage="fit")
     table = Table.of(threads, "t", ParquetInput(path=(str(tmp_path),), parts=3).sources(1)).map(scaled, fitted).exchange(["k"])
     assert len(table.blocks) == 1

@@ -221,7 +221,7 @@ def _sum(part: Part) -> int:
 def test_exchange__on_several_gpus_is_one_query_of_the_spread_engine(
     tmp_path: Path, workers: ClusterSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pipeline.tables.session
+    import pipeline.tables.spread
 
     for i in range(3):
         pl.DataFrame({"k": [1, 2, i], "v": [i, i, i]}).write_parquet(tmp_path / f"{i}.parquet")
@@ -235,8 +235,8 @@ def test_exchange__on_several_gpus_is_one_query_of_the_spread_engine(
         asked.append(engine)
         return query.collect()
 
-    monkeypatch.setattr(pipeline.tables.session, "spread_engine", lambda _client: Engine())
-    monkeypatch.setattr(pipeline.tables.session, "collect_spread", collected_by)
+    monkeypatch.setattr(pipeline.tables.spread, "spread_engine", lambda _client: Engine())
+    monkeypatch.setattr(pipeline.tables.spread, "collect_spread", collected_by)
     session = ClusterSession(workers.client, "gpu", 2, 1)
     table = Table.of(session, "t", ParquetInput(path=str(tmp_path), parts=3).sources(1)).exchange(["k"]).map(sums)
     assert len(table.blocks) == 1

@@ -72,7 +72,7 @@ def _exp(x: float) -> float:
     return exact
 
 
-def _sum_of_products(a: Floats, b: Floats) -> float:
+def _summed(a: Floats, b: Floats) -> float:
     """Sum of a times b."""
     total = 0.0
     for i in range(len(a)):
@@ -89,8 +89,8 @@ def _highest(a: Floats) -> float:
 
 
 # The order of a sum is free, and a largest entry is of numbers, so that they vectorize.
-_dot: Any = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(_sum_of_products)
-_largest: Any = numba.njit(nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"})(_highest)
+sum_of_products: Any = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(_summed)
+largest_of: Any = numba.njit(nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"})(_highest)
 
 
 @fused
@@ -107,8 +107,8 @@ def fill_terms(margins: Floats, signed: Floats, mask: Floats, slopes: Floats, fo
             margin[i] = missed
             weight[i] = missed * hit
             product[i] = missed * hit * genotype[i]
-        gradient[v] = _dot(margin, genotype)
-        information[v] = _dot(product, genotype)
+        gradient[v] = sum_of_products(margin, genotype)
+        information[v] = sum_of_products(product, genotype)
 
 
 @compiled
@@ -139,12 +139,12 @@ def penalize(missed: Floats, weights: Floats, signed: Floats, hat: Any, found: A
         square = own[v]
         for i in range(len(share)):
             leverage[i] += genotype[i] * (other[i] + genotype[i] * square)
-        largest[v] = _largest(leverage)
+        largest[v] = largest_of(leverage)
         for i in range(len(share)):
             h = leverage[i] * weight[i]
             share[i] += h * (share[i] - 0.5)
             leverage[i] = h
-        gradient[v] = _dot(share, genotype)
+        gradient[v] = sum_of_products(share, genotype)
 
 
 @compiled
@@ -156,7 +156,7 @@ def centre_each(genotypes: Floats, centred: Floats, mask: Floats) -> None:
             missing = np.isnan(row[i])
             known[i] = 0.0 if missing else 1.0
             found[i] = 0.0 if missing else row[i]
-        mean = _dot(found, known) / max(_dot(known, known), 1.0)
+        mean = sum_of_products(found, known) / max(sum_of_products(known, known), 1.0)
         for i in range(len(row)):
             found[i] -= known[i] * mean
 
@@ -174,7 +174,28 @@ def land_each(moved: Floats, turned: Floats, people: Any, slopes: Any, found: An
             aside = turn[i] + genotype[i] * slope
             turn[i] = bend[i] * aside * aside
             move[i] = by * known[i]
-        changes[v] = _dot(turn, move)
+        changes[v] = sum_of_products(turn, move)
         for i in range(len(move)):
             move[i] = abs(move[i])
-        moves[v] = _largest(move)
+        moves[v] = largest_of(move)
+
+
+@fused
+def fill_traces(sums: Floats, places: NDArray[np.int64], inverses: Floats, traces: Floats) -> None:
+    """What `traces_plain` gives, into `traces`."""
+    size = len(places)
+    turned, mirrored, row = np.empty((size, size, size)), np.empty((size, size, size)), np.empty(size)
+    for v in range(len(sums)):
+        found, inverse = sums[v], inverses[v]
+        for c in range(size):
+            for a in range(size):
+                row[:] = 0.0
+                for b in range(size):
+                    factor = found[places[c, a, b]]
+                    for i in range(size):
+                        row[i] += factor * inverse[b, i]
+                for b in range(size):
+                    turned[c, a, b] = mirrored[c, b, a] = row[b]
+        for c in range(size):
+            for d in range(c, size):
+                traces[v, c, d] = traces[v, d, c] = sum_of_products(turned[c].ravel(), mirrored[d].ravel())

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.kernels.compiled.jit import compiled
-from pipeline.kernels.compiled.logistic import fill_terms, land_each
+from pipeline.kernels.compiled.logistic import fill_terms, land_each, largest_of, sum_of_products
 from pipeline.kernels.compiled.logistic_systems import fill_squares, solve_each
 
 Floats = NDArray[np.float64]
@@ -24,12 +24,12 @@ def begin(people: Any, model: Any, start: Any, limits: Any, points: Any) -> None
     (signed, _), (_, signs, _), (coefficients, whitening, directions, weights) = people, model, start
     covariates, slopes = points
     columns = len(coefficients)
-    products = np.dot(signed, (directions * signs).T)
+    products, sizes, weighted = np.dot(signed, (directions * signs).T), np.empty(len(signs)), np.empty(len(signs))
     for v in range(len(signed)):
-        own, size = 0.0, 0.0
         for i in range(len(signs)):
-            own += weights[i] * signed[v, i] * signed[v, i]
-            size = max(size, abs(signed[v, i]))
+            sizes[i] = abs(signed[v, i])
+            weighted[i] = weights[i] * signed[v, i]
+        own, size = sum_of_products(weighted, signed[v]), largest_of(sizes)
         left = own
         for column in range(columns):
             left -= products[v, column] * products[v, column]

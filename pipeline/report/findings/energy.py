@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.report.finding import Evidence, Finding
-from pipeline.report.pieces import Figure, Grid, Section, number_text
+from pipeline.report.pieces import Figure, Grid, Section, bytes_text, number_text
 from pipeline.report.svg import Panel
 
 NAMES = {"gpu": "GPUs", "cpu": "processors"}
@@ -30,6 +30,8 @@ class Energy(Finding, name="energy"):
         caption = f"Power over time, at most {energy['most_watts']:,.0f} W together."
         section.blocks.append(Figure(_power(energy["series"], kinds), caption, legend, size="medium"))
         section.blocks.append(_stages(energy, kinds))
+        if gpus := energy.get("gpus", []):
+            section.blocks.append(_gpus(gpus))
         yield section
 
 
@@ -57,6 +59,15 @@ def _stages(energy: Mapping[str, Any], kinds: list[str]) -> Grid:
     missing = "; ".join(f"{NAMES[kind]}: {energy[f'{kind}_power']}" for kind in NAMES if f"{kind}_power" in energy)
     caption = "A moment's energy is shared by the tasks that ran in it, by their seconds." + (f" {missing}." if missing else "")
     return Grid(head, "l" + "r" * (len(kinds) + 1) + "b", rows, caption)
+
+
+def _gpus(gpus: Sequence[Mapping[str, Any]]) -> Grid:
+    """What each GPU used and had in use."""
+    rows = [
+        (str(number), _joules(gpu["joules"]), f"{gpu['most_watts']:,.0f} W", bytes_text(gpu["most_bytes"]), f"{gpu['mean_busy']:.0%}")
+        for number, gpu in enumerate(gpus)
+    ]
+    return Grid(("GPU", "J", "most power", "most memory", "busy"), "lrrrr", rows, "As NVML says it; memory is that of all programs.")
 
 
 def _joules(value: float | None) -> str:

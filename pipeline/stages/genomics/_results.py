@@ -63,7 +63,9 @@ class ScanRows:
         if xp is np:
             return self
         numbers = to_host(xp.stack([self.numbers[name] for name in NUMBERS]))
-        whole = to_host(xp.stack([array.astype(xp.int64) for array in (self.variant, self.trait, self.n, self.test, self.reason)]))
+        whole = to_host(
+            xp.stack([array.astype(xp.int64, copy=False) for array in (self.variant, self.trait, self.n, self.test, self.reason)])
+        )
         variant, trait, n, test, reason = whole
         return ScanRows(variant, trait, dict(zip(NUMBERS, numbers, strict=True)), n, test, reason, to_host(self.with_result))
 

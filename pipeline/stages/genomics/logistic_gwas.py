@@ -8,9 +8,10 @@ from dataclasses import fields
 import numpy as np
 from pydantic import Field
 
+from pipeline.backend.arrays import array_module
 from pipeline.errors import StageError
 from pipeline.kernels.genotype_block import GenotypeBlock
-from pipeline.kernels.genotypes import MISSING, pack
+from pipeline.kernels.genotypes import MISSING, Array, pack
 from pipeline.kernels.logistic_design import LogisticDesign
 from pipeline.kernels.logistic_regression import TESTS, Method, PValue
 from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
@@ -74,9 +75,12 @@ class LogisticGwas(Scan, name="logistic_gwas", version=2):
     def test(self, block: GenotypeBlock, model: LogisticDesign) -> ScanRows:
         """Every variant of a small block with every trait of the design."""
         found = [associate_binary(block, model, trait, self.method, self.screen, self.p) for trait in range(len(model.trait_names))]
-        by_trait = {
-            field.name: block.xp.stack([getattr(one, field.name) for one in found], axis=1) for field in fields(LogisticAssociation)
-        }
+        by_trait = {field.name: _side_by_side([getattr(one, field.name) for one in found]) for field in fields(LogisticAssociation)}
         kept = block.xp.ones(by_trait["p_value"].shape, bool) if self.max_p >= 1 else by_trait["p_value"] <= self.max_p
         variant, trait = block.xp.nonzero(kept)
         return ScanRows.of(variant, trait, by_trait)
+
+
+def _side_by_side(columns: list[Array]) -> Array:
+    """`[v, t]` of t arrays `[v]`."""
+    return columns[0][:, None] if len(columns) == 1 else array_module(columns[0]).stack(columns, axis=1)

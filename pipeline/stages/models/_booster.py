@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,12 @@ from pipeline.tables.rounds import Round, Rounds
 Trees = Learning[BoostedTrees]
 
 
-def check_finite(learning: Trees, frame: pl.DataFrame) -> None:
+def check_finite(columns: Sequence[str], frame: pl.DataFrame) -> None:
     """Raise DataError for a feature with a value that XGBoost's 32 bits cannot hold."""
-    if not learning.columns:
+    if not columns:
         return
-    largest = frame.select(pl.col(name).cast(pl.Float64).abs().max() for name in learning.columns).row(0)
-    for name, value in zip(learning.columns, largest, strict=True):
+    largest = frame.select(pl.col(name).cast(pl.Float64).abs().max() for name in columns).row(0)
+    for name, value in zip(columns, largest, strict=True):
         if value is not None and value > np.finfo(np.float32).max:
             raise DataError(
                 f"feature {name!r} has infinite values (a division by zero?), or some beyond the 32 bits of "

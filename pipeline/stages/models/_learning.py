@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import polars as pl
+from polars import selectors
 
 from pipeline.backend.arrays import to_host
 from pipeline.backend.devices import Backend
@@ -27,12 +28,14 @@ Model = TypeVar("Model", bound=Supervised, covariant=True)
 class Learning(Generic[Model]):
     """What learning needs to know beside the rows: the stage with its parameters, its name in the job, its features, and where it runs.
 
-    `columns` are the features among the frame's columns, `arrays` those that ride along, whose columns are named by their axes.
+    `columns` are the features among the frame's columns, of these `types`, `arrays` those that ride along, whose columns are named by their
+    axes.
     """
 
     name: str
     stage: Model
     columns: tuple[str, ...]
+    types: tuple[str, ...]
     arrays: tuple[str, ...]
     seed: int
     backend: Backend
@@ -121,8 +124,10 @@ def described(steps: Sequence[Fitted]) -> list[Mapping[str, Any]]:
         {
             "stage": step.stage,
             "use": step.use,
+            "version": getattr(step.parameters, "version", 1),
             "parameters": step.parameters.model_dump(mode="json"),
-            "state": step.state.frame.to_dict(as_series=False),
+            "state": step.state.frame.with_columns(selectors.temporal().to_physical()).to_dict(as_series=False),
+            "types": {name: str(dtype) for name, dtype in step.state.frame.schema.items()},
         }
         for step in steps
     ]

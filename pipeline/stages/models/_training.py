@@ -31,7 +31,7 @@ def train_here(learning: Trees, rows: Table, context: Context) -> Outcome:
 def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> Trained:
     """Train on all parts."""
     stage, whole = learning.stage, in_key_order(learning.stage, concat_parts(parts))
-    check_finite(learning, whole.frame)
+    check_finite(learning.columns, whole.frame)
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
     booster, external = grown(learning, rows, names)
@@ -44,7 +44,9 @@ def finished(learning: Trees, booster: Any, rows: TrainingRows, predicted: Any, 
     (names, fitted), stage, trees = about, learning.stage, booster.num_boosted_rounds()
     text = {
         "model": f"{learning.name}.{SUFFIX}", "objective": stage.objective, "target": stage.target, "key": stage.key,
-        "classes": stage.class_names, "features": names, "categorical": list(stage.categorical), "trees_used": trees,
+        "classes": stage.class_names, "features": names, "types": dict(zip(learning.columns, learning.types, strict=True)),
+        "arrays": list(learning.arrays), "categorical": list(stage.categorical), "trees_used": trees,
+        "codes": {name: rows.part.frame[name].max() for name in stage.categorical},
         "xgboost": import_xgboost(lean=learning.lean).__version__, "parameters": native(learning), "fitted": described(fitted),
     }  # fmt: skip
     return Trained(

@@ -141,7 +141,7 @@ def _count(learning: Trees, rows: pl.DataFrame, split: str) -> int:
 
 def _block(learning: Trees, part: Part, split: str, weigh: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
     """Features, labels and weights of a part's rows of one split, of which there are some."""
-    check_finite(learning, part.frame)
+    check_finite(learning.columns, part.frame)
     labels = Labels.of(learning.stage, part.frame)
     wanted = np.flatnonzero(labels.of_split(split))
     chosen = Part(part.frame[wanted], {name: take(array, wanted) for name, array in part.arrays.items()})
@@ -158,9 +158,10 @@ def _loaded(model: bytes) -> Any:
 
 
 def _predicted(learning: Trees, model: bytes, part: Part) -> Part:
-    check_finite(learning, part.frame)
+    check_finite(learning.columns, part.frame)
     found = predict(learning, _loaded(model), TrainingRows.of(learning.stage, part))
-    return Part(part.frame.select(learning.stage.row_columns), {PREDICTED: found})
+    kept = [*learning.stage.row_columns, *learning.stage.categorical]
+    return Part(part.frame.select(kept), {PREDICTED: found})
 
 
 def _finished(

@@ -54,6 +54,8 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
         self.check_columns(schema)
         self.check_features(schema)
         self.check_split(schema)
+        if self.workers == "all" and self.memory == "external":
+            raise StageError("external memory is of one task. Leave out workers: all, or memory: external.", key="memory")
         if self.early_stopping_rounds and not self.split:
             raise StageError("early_stopping_rounds needs a split column with validation rows", key="early_stopping_rounds")
         self.check_target(schema.columns[self.target])
@@ -61,7 +63,9 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
         return {"": self.predictions_schema(schema), "importance": Schema(pl.Schema(importance))}
 
     def explained(self, schemas: Mapping[str, Schema]) -> str:
-        """Where the binned rows will lie."""
+        """Where the binned rows will lie; over several workers each has its own in memory."""
+        if self.workers == "all":
+            return "memory: whole, each worker's own rows"
         features = len(self.feature_columns(schemas["rows"]))
         arrays = " and those of arrays" if schemas["rows"].arrays else ""
         size = f"{features} features{arrays} of 32 bits a row are more than half of a worker's memory (of its GPU's, on a GPU)"
@@ -75,10 +79,12 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
         """One training task; or xgboost.dask, where that is asked for and there are several workers and parts."""
         rows, session = tables["rows"].named(context.name), context.session
         assert rows.schema is not None
+        columns = self.feature_columns(rows.schema)
         learning: Trees = Trees(
             context.name,
             self,
-            columns=tuple(self.feature_columns(rows.schema)),
+            columns=tuple(columns),
+            types=tuple(str(rows.schema.columns[name]) for name in columns),
             arrays=tuple(rows.schema.arrays),
             seed=context.seed,
             backend=session.backend,

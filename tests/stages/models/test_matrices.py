@@ -12,12 +12,14 @@ import polars as pl
 import pytest
 
 from pipeline.backend import boosting
+from pipeline.errors import StageError
 from pipeline.plan.explain import Explained
 from pipeline.stages.models import _booster, _matrices, _training_rows
 from pipeline.stages.models._booster import Trees
 from pipeline.stages.models._matrices import is_external, on_matrices
 from pipeline.stages.models._training_rows import TrainingRows
 from pipeline.tables.part import Part, Schema
+from pipeline.testing.stages import plan_stage
 from tests.stages.models.training import PEOPLE, people, stage_for, train
 
 
@@ -64,7 +66,9 @@ def test_auto__takes_external_memory_for_what_is_more_than_half_of_the_limit(
 
 def test_auto__asks_the_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_matrices, "gpu_memory", lambda: 1_000)
-    auto, whole = (Trees("tested", stage_for("binary", memory=memory), ("a",), (), 1, "gpu", 1) for memory in ("auto", "whole"))
+    auto, whole = (
+        Trees("tested", stage_for("binary", memory=memory), ("a",), ("Float64",), (), 1, "gpu", 1) for memory in ("auto", "whole")
+    )
     assert is_external(auto, 126, 1)
     assert not is_external(auto, 125, 1)
     assert not is_external(whole, 10**9, 9)
@@ -80,7 +84,7 @@ def test_batches__are_on_the_gpu_before_they_are_binned(monkeypatch: pytest.Monk
     monkeypatch.setattr(_matrices, "to_device", to_device)
     monkeypatch.setattr(_matrices, "gpu_memory", lambda: 10**12)
     stage, rows = stage_for("regression", early_stopping_rounds=None), PEOPLE.filter(pl.col("split") == "train")
-    learning: Trees = Trees("tested", stage, ("a", "b"), (), 1, "gpu", 1)
+    learning: Trees = Trees("tested", stage, ("a", "b"), ("Float64", "Float64"), (), 1, "gpu", 1)
     trained = on_matrices(learning, TrainingRows.of(stage, Part(rows)), ["a", "b"], lambda made: made.train.num_row())
     assert trained == rows["regression"].count() == sum(shape[0] for shape, _ in asked)
     assert {backend for _, backend in asked} == {"gpu"}
@@ -97,6 +101,12 @@ def test_a_training_on_a_gpu__begins_with_memory_given_back(monkeypatch: pytest.
     boosting.make_room("gpu")
     assert done == ["emptied", "waited"]
     assert boosting.gpu_memory() == 80
+
+
+def test_external_memory_over_workers__is_refused() -> None:
+    with pytest.raises(StageError, match=r"external memory is of one task\. Leave out workers: all"):
+        plan_stage(stage_for("binary", memory="external", workers="all"), {"rows": PEOPLE})
+    assert stage_for("binary", workers="all").explained({"rows": Schema(PEOPLE.schema)}) == "memory: whole, each worker's own rows"
 
 
 def test_the_plan__says_where_the_rows_will_lie() -> None:

@@ -39,7 +39,8 @@ class Mean(Supervised):
         rows = tables["rows"].named(context.name)
         assert rows.schema is not None
         columns, arrays = tuple(self.feature_columns(rows.schema)), tuple(rows.schema.arrays)
-        learning = Learning(context.name, self, columns, arrays, context.seed, context.session.backend, context.session.threads)
+        types = tuple(str(rows.schema.columns[name]) for name in columns)
+        learning = Learning(context.name, self, columns, types, arrays, context.seed, context.session.backend, context.session.threads)
         given = Given.of(rows, arrays, rows.futures())
         trained = context.session.submit(learned, learning, given.parts, given.axes, given.steps, given.states, stage=context.name)
         return outcome(context.name, "txt", trained, context)

@@ -1,0 +1,117 @@
+"""A published model as scoring takes it: the file that describes it, the stages that it was learned behind, and the booster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os.path import realpath
+from typing import Any
+
+import polars as pl
+from pydantic import ValidationError
+
+from pipeline.backend.boosting import import_xgboost
+from pipeline.errors import InputError, JobError
+from pipeline.files import beside, exists, is_url, local_path, open_file, parent
+from pipeline.stage import FittedRows, Stage
+from pipeline.tables.dtypes import dtype_of_text
+
+NEEDED = ("model", "objective", "key", "classes", "features", "types", "arrays", "categorical", "codes", "fitted")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage before the model, and what it had learned: `name` is what the training job called it."""
+
+    name: str
+    stage: FittedRows
+    state: pl.DataFrame
+
+    def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows as they were after this stage."""
+        return self.stage.apply(rows, self.state)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A model's description (what training published beside it), by path, and the stages that it was learned behind, in their order."""
+
+    path: str
+    description: Mapping[str, Any]
+    steps: Sequence[Step]
+
+    @property
+    def model(self) -> str:
+        """The path of the model itself."""
+        return beside(parent(self.path), str(self.description["model"]))
+
+    @property
+    def types(self) -> dict[str, pl.DataType]:
+        """The features among a frame's columns with the types that they had in training, in order."""
+        return {name: _dtype(self.path, text) for name, text in self.description["types"].items()}
+
+    @property
+    def prediction_columns(self) -> list[str]:
+        """Names of the columns with predictions, as training gives them."""
+        return [f"prediction_{name}" for name in self.description["classes"]] or ["prediction"]
+
+
+def read_published(path: str, stage_class: Callable[[str], type[Stage]]) -> Published:
+    """The model that a file describes, where a link such as `current` points now.
+
+    Raises InputError for a file that is not there or describes no model, and where a stage before the model has changed since.
+    """
+    path = local_path(path)
+    path = path if is_url(path) else realpath(path)
+    if not exists(path):
+        raise InputError(f"{path}: no such file. Give the JSON file of a published model: results/JOB/current/models/NAME.json")
+    try:
+        with open_file(path) as file:
+            description = json.load(file)
+    except ValueError as error:
+        raise InputError(f"{path}: this is no description of a model ({error}). Give models/NAME.json of a run.") from error
+    if not isinstance(description, dict) or (lacking := [name for name in NEEDED if name not in description]):
+        said = f" (it does not say: {', '.join(lacking)})" if isinstance(description, dict) else ""
+        raise InputError(f"{path}: this describes no model that can score{said}. Give models/NAME.json of a run, or train it again.")
+    found = Published(path, description, [_step(path, step, stage_class) for step in description["fitted"]])
+    if not exists(found.model):
+        raise InputError(f"{found.model}: no such file. A model is two files, which stay together: this one and {path}")
+    return found
+
+
+def _step(path: str, told: Mapping[str, Any], stage_class: Callable[[str], type[Stage]]) -> Step:
+    """A stage with its parameters and what it had learned."""
+    what = f"{path}: the model was learned behind the stage {told['stage']!r} ({told['use']})"
+    try:
+        made = stage_class(told["use"]).model_validate({**told["parameters"], "fit_where": None})
+    except (JobError, ValidationError) as error:
+        raise InputError(f"{what}, which cannot be had here: {error}") from error
+    if not isinstance(made, FittedRows) or made.version != told["version"]:
+        raise InputError(
+            f"{what}, which gives other answers since (version {told['version']} then, {made.version} now). Train the model again."
+        )
+    columns = [_column(path, name, told["state"][name], text) for name, text in told["types"].items()]
+    return Step(str(told["stage"]), made, pl.DataFrame(columns))
+
+
+def _column(path: str, name: str, values: Sequence[Any], text: str) -> pl.Series:
+    """A column of a state: times stand there as the whole numbers that they are, decimals as text."""
+    dtype = _dtype(path, text)
+    if dtype.is_temporal():
+        return pl.Series(name, values, pl.Int64).cast(dtype)
+    return pl.Series(name, values, pl.String).cast(dtype) if dtype.is_decimal() else pl.Series(name, values, dtype)
+
+
+def _dtype(path: str, text: str) -> pl.DataType:
+    found = dtype_of_text(text)
+    if found is None:
+        raise InputError(f"{path}: a column of type {text} cannot be read back. Train the model without it.")
+    return found
+
+
+def booster_of(content: bytes) -> Any:
+    """The booster that a model's bytes hold."""
+    booster = import_xgboost().Booster()
+    booster.load_model(bytearray(content))
+    return booster
