@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.backend.devices import Backend
+from pipeline.backend.differences import differences
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,18 +50,26 @@ def only_picks(query: pl.LazyFrame) -> bool:
 
 
 def refusals(query: pl.LazyFrame) -> list[str]:
-    """What cuDF cannot run of a query, or would not read as Polars does, found without a GPU; empty where it runs all of it."""
+    """What cuDF cannot run of a query, or would answer otherwise than Polars; found without a GPU, and empty where it runs all of it."""
+    import polars
+
+    node = cast("Any", query)._ldf
+    found = _translated(node)[1]
+    if found:
+        return found
+    # What one expression needs twice is a column of its own in the plan that runs; here each stands whole, with what guards it.
+    whole = polars.QueryOptFlags(comm_subexpr_elim=False)._pyoptflags
+    return differences(_translated(node.with_optimizations(whole))[0])
+
+
+def _translated(query: Any) -> tuple[Any, list[str]]:
+    """A query of Polars as cuDF's own, and what it cannot run of it."""
     import polars
     from cudf_polars import Translator
-    from cudf_polars.dsl.ir import Scan
-    from cudf_polars.dsl.traversal import traversal
 
-    node = cast("Any", query)._ldf.visit()
-    translator = Translator(node, polars.GPUEngine(executor="in-memory", raise_on_fail=True))
+    translator = Translator(query.visit(), polars.GPUEngine(executor="in-memory", raise_on_fail=True))
     translated = translator.translate_ir()
-    scans = {step.typ for step in traversal([translated]) if isinstance(step, Scan)}
-    text = [f"its reader of {kind} takes bad values in silence" for kind in sorted(scans - {"parquet"})]
-    return [*(str(error) for error in translator.errors), *text]
+    return translated, [str(error) for error in translator.errors]
 
 
 def read_by_polars(scan: pl.LazyFrame) -> pl.LazyFrame:

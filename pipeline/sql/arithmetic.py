@@ -10,12 +10,14 @@ from collections.abc import Sequence
 import polars as pl
 
 from pipeline.errors import ExpressionError
+from pipeline.sql.alike import remainder
 from pipeline.sql.checks import dividing, loose, tight, unmarked
 from pipeline.sql.tree import NULL, Node, call, cast, divisor, integer, literal, operator, plain, shown, signs, where_else
 from pipeline.sql.whole import Whole, limits, number, outgrown
 
 DIGITS = 38
 LEAST = -(2**63)
+NEAR = 2**62  # a divisor up to here, added to what it leaves, is no more than Int64 holds
 SLASHES = {"TrueDivide", "RustDivide"}
 FAINT = 1e29  # what is added to a finite float, of 32 bits too, and cannot make it infinite
 
@@ -96,6 +98,9 @@ class Arithmetic:
             both = one.combined(op, two)
             return self._remembered(both.node(op), both)
         by = two.node(op)
+        known = written(right)
+        if op == "Modulus" and (known is None or abs(known) > NEAR):
+            return remainder(one.node(op), divisor(by))
         answer = operator(one.node(op), op, divisor(by))
         if op == "FloorDivide" and one.least == LEAST and two.least <= -1 <= two.most:
             alone = operator(operator(one.wrapped, "Eq", number(LEAST, dtype)), "And", operator(by, "Eq", number(-1, dtype)))
@@ -163,6 +168,8 @@ def _floats(left: Node, op: str, right: Node, dtypes: tuple[pl.DataType, pl.Data
         one, two = unmarked(one), dividing(two)
     elif op in {"FloorDivide", "Modulus"}:
         one, two = tight(one), dividing(two)
+    if op == "Modulus" and not any(dtype.is_temporal() for dtype in dtypes):
+        return remainder(one, two)
     answer = operator(unmarked(one), op, unmarked(two))
     return loose(answer) if outgrows else answer
 

@@ -26,14 +26,14 @@ def cast_value(child: Node, old: pl.DataType, dtype: Node, new: pl.DataType, *, 
     if old == pl.String and new.is_temporal():
         return cast_text(child, dtype, {"format": None, "strict": strict})
     if not loses(old, new):
-        return _made(child, lambda value: converted(value, old, new))
+        return made(child, lambda value: converted(value, old, new))
     if strict and not new.is_float():
         return _fitting(child, old, new, f"{TRY}.")
-    answer = _made(child, lambda value: converted(value, old, new))
+    answer = made(child, lambda value: converted(value, old, new))
     infinite = infinite_in(pl.col(HOLE), old, new)
     if infinite is not None:
-        answer = counted(answer, _made(child, lambda _: infinite))
-    test = _made(child, lambda value: lost(value, converted(value, old, new), old, new))
+        answer = counted(answer, made(child, lambda _: infinite))
+    test = made(child, lambda value: lost(value, converted(value, old, new), old, new))
     return checked(answer, test, f"cast to {new}: a value does not fit", f"{TRY}.") if strict else answer
 
 
@@ -57,8 +57,8 @@ def at_one_unit(nodes: Sequence[Node], dtypes: Sequence[pl.DataType], what: str)
 
 
 def _fitting(child: Node, old: pl.DataType, new: pl.DataType, remedy: str) -> Node:
-    answer = _made(child, lambda value: converted(value, old, new))
-    test = _made(child, lambda value: lost(value, converted(value, old, new), old, new))
+    answer = made(child, lambda value: converted(value, old, new))
+    test = made(child, lambda value: lost(value, converted(value, old, new), old, new))
     return checked(answer, test, f"cast to {new}: a value does not fit", remedy)
 
 
@@ -77,7 +77,7 @@ def _boolean(name: str, node: Node) -> Node:
     return {"Function": {"input": [node], "function": {"Boolean": name}}}
 
 
-def _made(child: Node, rule: Callable[[pl.Expr], pl.Expr]) -> Node:
+def made(child: Node, rule: Callable[[pl.Expr], pl.Expr]) -> Node:
     """What a rule makes of a node."""
     guarded_size(child)
     return _filled(json.loads(rule(pl.col(HOLE)).meta.serialize(format="json")), child)

@@ -12,21 +12,17 @@ from functools import cached_property
 import polars as pl
 
 from pipeline.errors import ExpressionError
+from pipeline.sql.alike import rounded
 from pipeline.sql.arithmetic import Arithmetic, aligned
-from pipeline.sql.casts import at_one_unit, cast_text, cast_value
+from pipeline.sql.casts import at_one_unit, cast_text, cast_value, made
 from pipeline.sql.checks import core, counted, expression, tight
 from pipeline.sql.conversion import is_fine
-from pipeline.sql.dates import PARTS, check_one_clock, check_whole_days, epoch, for_cast
-from pipeline.sql.kinds import TYPES, family
+from pipeline.sql.dates import PARTS, check_one_clock, check_whole_days, epoch, for_cast, local
+from pipeline.sql.kinds import COMPARISONS, LOGIC, TYPES, family
 from pipeline.sql.text import OF_OTHER_ROWS
 from pipeline.sql.tree import SIGNS, Node, call, cast, integer, operator, place, polars_errors, shown, simple, where
 from pipeline.sql.whole import number
 
-COMPARISONS = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="} | {
-    "EqValidity": "<=>",
-    "NotEqValidity": "is distinct from",
-}
-LOGIC = {"And": "and", "Or": "or", "Xor": "xor"}
 NUMERIC = {"Abs", "Sign", "Ceil", "Floor", "Round", "Truncate", "Exp", "Log", "Log1p", "Pow", "Trigonometry", "Atan2"}
 OUTGROWING = {"Exp", "Generic", "Degrees"}
 UNBOUNDED = OUTGROWING | {"Log", "Log1p", "Sqrt", "ArcSin", "ArcCos", "Cot"}
@@ -193,6 +189,9 @@ class Checker:
             return self.arithmetic.absolute(inputs[0], dtypes[0])
         if detail == "Generic":
             inputs = [cast(inputs[0], "Float64"), *inputs[1:]]
+        match function:
+            case {"Round": {"decimals": decimals}} if (dtype := self._dtype(inputs[0])).is_float():
+                return made(inputs[0], lambda value: rounded(value, decimals, dtype))
         answer = call(function, *inputs)
         if str(detail) not in UNBOUNDED:
             return answer
@@ -217,7 +216,7 @@ class Checker:
         if detail == "OffsetBy":
             check_whole_days(inputs, self._dtypes(*inputs))
         if isinstance(detail, str) and PARTS.fullmatch(detail):
-            return self.arithmetic.small(cast(call(function, *inputs), "Int64"))
+            return self.arithmetic.small(cast(call(function, local(inputs[0], self._dtype(inputs[0]))), "Int64"))
         if detail == "OffsetBy" or "ToString" in detail or "TimeStamp" in detail:
             return call(function, *inputs)
         raise ExpressionError(f"the part {detail} of a date is not supported: docs/expressions.md says what is")

@@ -10,6 +10,7 @@ import datetime as dt
 
 import polars as pl
 
+from pipeline.sql.alike import FEW_DIGITS, rounded
 from pipeline.sql.whole import limits
 
 EXACT_SCALE = 18  # Int64 and UInt64 are compared with decimals of so many digits after the point, and 38 in all
@@ -86,14 +87,18 @@ def there_and_back(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Exp
 
 def _integer(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:
     if old == pl.String and new == pl.UInt64:  # Int64 holds the half of it
-        above = pl.when(~value.str.starts_with("-")).then(value).otherwise(None).cast(new, strict=False)
-        return pl.coalesce(narrowed(value.cast(pl.Int64, strict=False), pl.Int64(), new), above)
+        above = pl.when(~value.str.starts_with("-")).then(value).otherwise(None)
+        return pl.coalesce(narrowed(_whole(value, pl.Int64()), pl.Int64(), new), _whole(above, pl.UInt64()))
     if old == pl.String:
-        return narrowed(value.cast(pl.Int64, strict=False), pl.Int64(), new)
+        return narrowed(_whole(value, pl.Int64()), pl.Int64(), new)
     if isinstance(old, pl.Decimal) and old.scale > EXACT_SCALE:
         return value.cast(new, strict=False)
-    rounded = value.round(0) if old.is_float() or old.is_decimal() else value
-    return narrowed(rounded, old, new)
+    return narrowed(value.round(0) if old.is_float() or old.is_decimal() else value, old, new)
+
+
+def _whole(text: pl.Expr, dtype: pl.Int64 | pl.UInt64) -> pl.Expr:
+    """The whole number of a text, null where it is none or beyond the type: cuDF's cast would wrap it."""
+    return text.str.to_integer(strict=False, dtype=dtype)
 
 
 def _number_of(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:
@@ -141,6 +146,8 @@ def _decimal(value: pl.Expr, old: pl.DataType, new: pl.Decimal) -> pl.Expr:
     if isinstance(old, pl.Decimal):
         return _rescaled(value, old, new)
     if old.is_float():
+        if new.scale <= FEW_DIGITS:
+            value = rounded(value.cast(pl.Float64), new.scale, pl.Float64())
         value = pl.when(value.abs() < beyond - 0.5 * 10.0**-new.scale).then(value).otherwise(None)
     elif old.is_integer():
         least, most = limits(old)
@@ -149,5 +156,13 @@ def _decimal(value: pl.Expr, old: pl.DataType, new: pl.Decimal) -> pl.Expr:
 
 
 def _rescaled(value: pl.Expr, old: pl.Decimal, new: pl.Decimal) -> pl.Expr:
-    rounded = value.round(new.scale) if new.scale < old.scale <= EXACT_SCALE else value
-    return rounded.cast(new, strict=False)
+    if new.scale < old.scale:
+        if old.scale > EXACT_SCALE:
+            return value.cast(new, strict=False)
+        value = value.round(new.scale)
+    digits, scale = new.precision - new.scale, min(old.scale, new.scale)
+    if digits <= old.precision - old.scale:  # cuDF keeps what has more digits
+        most = f"{'9' * digits}.{'9' * scale}"  # as text, as the JSON of expressions holds no numbers of so many digits
+        lower, upper = (pl.lit(text).cast(old) for text in (f"-{most}", most))
+        value = pl.when(value.is_between(lower, upper)).then(value).otherwise(None)
+    return value.cast(new, strict=False)

@@ -56,7 +56,8 @@ def aggregated(draw: st.DrawFn, function: str, sql: str, names: Sequence[str], f
 def deviation_and_sum(draw: st.DrawFn) -> Case:
     """A deviation, which is of floats, beside the sum of the same whole numbers."""
     stage = Aggregate.model_validate({"by": "flag", "compute": {"x": "std(int32)", "y": "sum(int32)"}})
-    sql = "select flag, stddev_samp(int32) as x, cast(coalesce(sum(int32), 0) as bigint) as y from rows group by flag"
+    apart = "(select *, int32 - avg(int32) over (partition by flag) as apart from rows)"
+    sql = f"select flag, stddev_samp(apart) as x, cast(coalesce(sum(int32), 0) as bigint) as y from {apart} group by flag"
     return Case(stage, {"rows": draw(tables(("flag", "int32")))}, sql)
 
 

@@ -44,6 +44,7 @@ WIDE: dict[str, dict[str, str | None]] = {  # of decimals whose sums may outgrow
     "sum": {"sum": "sum", "about": "sum"},
     "mean": {"sum": "sum", "about": "sum", "count": "sum"},
 }
+SPREADS = {"std", "var"}  # cuDF takes them from sums of squares, which cancel where values lie far from 0: their mean is taken off before
 NUMERIC = {"sum", "mean", "std", "var", "median"}
 SHORT = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from pipeline.errors import DataError, StageError, near, under
 from pipeline.stage import ColumnName, ColumnNames, Context, Keyed, Outcome, need_keys
-from pipeline.stages.relational._computed import AGGREGATES, HALVED, NUMERIC, STEPS, WIDE, Computed, written_out
+from pipeline.stages.relational._computed import AGGREGATES, HALVED, NUMERIC, SPREADS, STEPS, WIDE, Computed, written_out
 from pipeline.stages.relational._sums import HALVES, bounded, halves, may_outgrow
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES, counted, made_finite
@@ -18,7 +18,7 @@ from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
 
-class Aggregate(Keyed, name="aggregate", version=3):
+class Aggregate(Keyed, name="aggregate", version=4):
     """One row a key, with sums, means, counts and the like of its rows; nulls do not count. The result is in the order of its keys.
 
     `function(column)` is the short way to write one. count counts values, size rows, n_unique distinct values: all Int64. A sum of no
@@ -128,6 +128,9 @@ class Aggregate(Keyed, name="aggregate", version=3):
                 steps += self._picked(name, computed)
                 continue
             values = self._value_names[name]
+            if computed.function in SPREADS:
+                picks.append((pl.col(values) - pl.col(values).mean().over(*self.by)).alias(f"apart:{name}"))
+                values = f"apart:{name}"
             halved, wide = (
                 (f"{part}:{name}" if merging else values.replace("value:", f"{part}:", 1)) in columns for part in ("high", "about")
             )

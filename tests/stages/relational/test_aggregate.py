@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import polars.testing
@@ -150,6 +151,15 @@ def test_aggregate__last_of_rows_that_tie_is_the_greatest_value() -> None:
 
 def test_aggregate__forgets_what_files_say_of_columns_it_computes() -> None:
     assert aggregate("g", {"h": "sum(h)"}).writes() == {"h"}
+
+
+def test_aggregate__takes_deviations_of_values_far_from_0() -> None:
+    near = np.random.default_rng(11).normal(size=400)
+    rows = pl.DataFrame({"g": [0, 1] * 200, "x": near + 2.0**40})
+    found = run_stage(aggregate("g", {"s": "std(x)", "v": "var(x)"}), {"rows": rows})[""]
+    exact = [np.std((rows["x"].to_numpy() - 2.0**40)[key::2], ddof=1) for key in (0, 1)]
+    np.testing.assert_allclose(found["s"], exact, rtol=1e-12)
+    np.testing.assert_allclose(found["v"], np.square(exact), rtol=1e-12)
 
 
 def test_aggregate__refuses_at_plan_time() -> None:
