@@ -33,7 +33,7 @@ ABSENT = [
 ]
 ABSENT += ["threadpoolctl", "fsspec", "rich", "ruamel", "jinja2", "bokeh", "isal", "psutil", "pynvml", "sklearn"]
 RUN = "run_name='__main__'"
-PLAINLY_BY_NUMBA = {"Hardy-Weinberg", "clumping around one lead"}
+PLAINLY_BY_NUMBA = {"Hardy-Weinberg", "clumping around one lead", "logistic GWAS"}
 """On the stand-in a kernel's plain version runs in the GPU's place, and that of these calls what is compiled for a CPU."""
 ROOT = Path(__file__).parents[2]
 
