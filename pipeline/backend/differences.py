@@ -176,11 +176,27 @@ def _temporal(node: Any) -> str | None:
 
 
 def _text(node: Any) -> str | None:
+    if node.name.name == "Strptime":
+        return None if _all_looked_at(node) else f"of a text it looks at no more than {node.options[0]!r} says, and takes any that goes on"
     patterned = {"Contains": 0, "Find": 0, "CountMatches": 0, "Extract": None, "ExtractGroups": None}
     if node.name.name not in patterned or (patterned[node.name.name] == 0 and node.options[0]):
         return None
     pattern = node.options[1] if node.name.name == "ExtractGroups" else node.children[1].value
     return None if _ALIKE.fullmatch(pattern or "") else f"it reads the regular expression {pattern!r} otherwise"
+
+
+def _all_looked_at(node: Any) -> bool:
+    """Whether a date is read only of texts that match a regular expression from their start to their end (sql/alike)."""
+    from cudf_polars.dsl.traversal import traversal
+
+    guard = node.children[0]
+    if type(guard).__name__ != "Ternary" or not _looked_at(*guard.children):
+        return False
+    texts = [
+        test for test in traversal([guard.children[0]]) if type(test).__name__ == "StringFunction" and test.children[0] == guard.children[1]
+    ]
+    patterns = [test.children[1].value for test in texts if test.name.name == "Contains" and not test.options[0]]
+    return any(re.fullmatch(r"\^.*\$", pattern, re.DOTALL) for pattern in patterns)
 
 
 RULES: dict[str, Callable[[Any], str | None]] = {

@@ -52,6 +52,10 @@ REFUSED = [
     (z.dt.truncate("1h"), "clock of UTC"),
     (z.dt.strftime("%H"), "clock of UTC"),
     *((t.str.contains(pattern), "regular expression") for pattern in ("[[:alpha:]]", "[a-z&&[^b]]", "[a~~b]", r"\x41", "[a[b]]")),
+    (t.str.to_date("%Y-%m-%d", cache=False), "looks at no more than '%Y-%m-%d' says"),
+    (t.str.to_datetime("%Y-%m-%d %H:%M", time_unit="us", strict=False, cache=False), "takes any that goes on"),
+    (pl.when(t > "a").then(t).otherwise(None).str.to_date("%Y", strict=False, cache=False), "takes any that goes on"),
+    (pl.when(t.str.contains("^2")).then(t).otherwise(None).str.to_date("%Y", strict=False, cache=False), "takes any that goes on"),
     (t.str.extract("([[:digit:]]+)"), "regular expression"),
     (t.str.count_matches("[[:digit:]]"), "regular expression"),
 ]
@@ -85,6 +89,7 @@ SQL = [
     *(f"try_cast({name} as {to})" for name in ("x", "i", "p", "t") for to in ("bigint", "smallint")),
     *(f"{how}({name} as decimal(9, 1))" for how in ("cast", "try_cast") for name in ("x", "f", "i", "u", "p")),
     *("x % 0.3", "x % f", "i % i", "u % u", "i % 3", "u % 12345678901234567891", "round(x, 2)", "round(f, 3)", "round(x)", "round(i, 2)"),
+    *("cast(t as date)", "try_cast(t as date)", "cast(t as timestamp)", "date(t)", "strptime(t, '%d.%m.%Y %H:%M')"),
     *("date_part('hour', z)", "extract(year from z)", "cast(z as date)", "cast(z as timestamp)"),
 ]
 
@@ -95,7 +100,10 @@ def test_sql__has_a_form_that_both_answer_alike(text: str) -> None:
     assert refusals(ROWS.lazy().with_columns(new=finite(value, dtype))) == []
 
 
-@pytest.mark.parametrize("text", ["cast(x as varchar)", "cast(x as decimal(38, 0))", "t || x", "strftime(z, '%H')", "t ~ '[[:alpha:]]'"])
+WITHOUT = ["cast(x as varchar)", "cast(x as decimal(38, 0))", "t || x", "strptime(t, '%d.%m.%y')", "strftime(z, '%H')", "t ~ '[[:alpha:]]'"]
+
+
+@pytest.mark.parametrize("text", WITHOUT)
 def test_sql_without_such_a_form__is_refused(text: str) -> None:
     value, _ = check_value(text, ROWS.schema)
     assert len(refusals(ROWS.lazy().with_columns(new=value))) == 1
