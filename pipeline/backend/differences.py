@@ -57,7 +57,7 @@ def _expressions(value: Any) -> Iterator[Any]:
 
 def _checked(node: Any) -> list[Any]:
     """The casts that a node makes good: of what `when` looked at, turned back and compared, or of texts that stand there."""
-    if type(node).__name__ != "Cast" or _decimals(node):
+    if type(node).__name__ != "Cast" or _whatever_it_holds(node):
         return []
     inner = node.children[0]
     if node.dtype.polars_type.is_decimal() and _is_round(inner):  # cuDF's translator puts one below the casts of floats
@@ -109,7 +109,7 @@ def _of_sums(step: Any, node: Any) -> list[Any]:
 
 def _cast(node: Any) -> str | None:
     old, new = node.children[0].dtype.polars_type, node.dtype.polars_type
-    if text := _decimals(node):
+    if text := _whatever_it_holds(node):
         return text
     if old.is_float() and new == pl.String:
         return "it writes floats with other digits"
@@ -128,10 +128,12 @@ def _cast(node: Any) -> str | None:
     return None
 
 
-def _decimals(node: Any) -> str | None:
-    """What no look at the values makes good of a cast to decimals."""
+def _whatever_it_holds(node: Any) -> str | None:
+    """What no look at the values makes good of a cast to dates or decimals."""
     inner, new = node.children[0], node.dtype.polars_type
     old = inner.dtype.polars_type
+    if old.is_integer() and new == pl.Date:
+        return f"its cast of {old} to a date takes every number for two"
     if not new.is_decimal():
         return None
     if old.is_float() and new.precision - new.scale > WIDEST - BEHIND:
@@ -160,6 +162,10 @@ def _operator(node: Any) -> str | None:
     by = getattr(node.children[1], "value", None)
     near = node.dtype.polars_type.is_integer() and isinstance(by, int) and abs(by) <= _NEAR
     return None if near else "its `%` adds the divisor to what is left, which loses digits of a float and may wrap an integer"
+
+
+def _condition(node: Any) -> str | None:
+    return "its `is_in` knows no nulls_equal" if node.name.name == "IsIn" and node.options and node.options[0] else None
 
 
 def _unary(node: Any) -> str | None:
@@ -202,6 +208,7 @@ def _all_looked_at(node: Any) -> bool:
 RULES: dict[str, Callable[[Any], str | None]] = {
     "Cast": _cast,
     "BinOp": _operator,
+    "BooleanFunction": _condition,
     "UnaryFunction": _unary,
     "TemporalFunction": _temporal,
     "StringFunction": _text,

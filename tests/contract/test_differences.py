@@ -46,6 +46,11 @@ REFUSED = [
     (u % pl.lit(2**63, dtype=pl.UInt64), "adds the divisor"),
     (i % pl.col("i"), "adds the divisor"),
     (x.round(2), "rounds 2.675"),
+    (i.cast(pl.Date), "takes every number for two"),
+    (pl.col("small").cast(pl.Date, strict=False), "takes every number for two"),
+    (pl.when(i.is_between(0, 9)).then(i).otherwise(None).cast(pl.Date), "takes every number for two"),
+    (pl.col("s").dt.date().cast(pl.Int32).cast(pl.Date), "takes every number for two"),
+    (i.is_in([1, None], nulls_equal=True), "knows no nulls_equal"),
     (i.hash(), "hashes are others"),
     (z.dt.hour(), "clock of UTC"),
     (z.dt.date(), "clock of UTC"),
@@ -68,6 +73,7 @@ def test_what_cudf_answers_otherwise__is_refused(value: pl.Expr, reason: str) ->
 
 
 ALIKE = [
+    *(i.is_in([1, 2]), i.cast(pl.Datetime("us")), pl.col("s").cast(pl.Date), pl.col("s").dt.date().cast(pl.Int32)),
     *(pl.col("small").cast(pl.Int64), i.cast(pl.Float64), x.cast(pl.Float32), p.cast(pl.Float64), p.cast(pl.Decimal(38, 4))),
     *(i % 7, i % -(2**62), x.round(0), i.round(2), t.str.len_chars().cast(pl.Int32), t.str.to_integer(strict=False)),
     *(z.dt.replace_time_zone(None).dt.hour(), z.dt.convert_time_zone("UTC").dt.hour(), pl.col("s").dt.hour(), z.dt.epoch("us")),
@@ -90,6 +96,7 @@ SQL = [
     *(f"{how}({name} as decimal(9, 1))" for how in ("cast", "try_cast") for name in ("x", "f", "i", "u", "p")),
     *("x % 0.3", "x % f", "i % i", "u % u", "i % 3", "u % 12345678901234567891", "round(x, 2)", "round(f, 3)", "round(x)", "round(i, 2)"),
     *("cast(t as date)", "try_cast(t as date)", "cast(t as timestamp)", "date(t)", "strptime(t, '%d.%m.%Y %H:%M')"),
+    *("cast(i as date)", "try_cast(small as date)", "cast(u as date)", "cast(cast(date '2020-06-01' as int) + i as date)"),
     *("date_part('hour', z)", "extract(year from z)", "cast(z as date)", "cast(z as timestamp)"),
 ]
 

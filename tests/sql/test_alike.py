@@ -115,6 +115,18 @@ def test_parts_of_a_timestamp_with_a_zone__are_of_its_local_clock() -> None:
     assert answer("date_part('day', z)", rows).to_list() == [2]
 
 
+def test_days__are_dates_whatever_integers_hold_them() -> None:
+    days = [0, 1, -1, 18_414, -719_162, 2_932_896]
+    for dtype in (pl.Int64, pl.Int32):
+        rows = pl.DataFrame({"x": [*days, None]}, schema={"x": dtype})
+        for text in ("cast(x as date)", "try_cast(x as date)"):
+            assert_series_equal(answer(text, rows), rows["x"].cast(pl.Date), check_names=False)
+    unsigned = pl.DataFrame({"x": [18_414, 2**64 - 1]}, schema={"x": pl.UInt64})
+    assert answer("try_cast(x as date)", unsigned).to_list() == [dt.date(2020, 6, 1), None]
+    with pytest.raises(pl.exceptions.InvalidOperationError, match=r"check failed: .*cast to Date: a value does not fit"):
+        answer("cast(x as date)", pl.DataFrame({"x": [10**8 + 1]}))
+
+
 DATES = ["2020-06-01", "2020-6-1", " 2020-06-01", "2020- 6- 1", "+2020-06-01", "-20-06-01", "2-6-1", "2020-02-30", "2020-13-01", "", "x"]
 DATES += (
     [f"2020-06-01{more}" for more in ("x", " ", "1", " 5", "\n", "-", " 10:20:30", "T10:20:30", "\t")]
