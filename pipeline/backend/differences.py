@@ -11,9 +11,9 @@ from typing import Any
 
 import polars as pl
 
-# Signs of a regular expression that both engines read alike. Rust's classes within classes, [[:alpha:]] and [a&&b], are characters to cuDF.
+# What both engines read alike of a regular expression. Rust's sets in sets, [[:alpha:]] and [a&&b], and its \< are characters to cuDF.
 _CLASS = r"\[\^?\]?(?:\\.|[^\\\[\]&~-]|[&~](?![&~])|-(?!-))*\]"
-_ALIKE = re.compile(rf"(?:{_CLASS}|\\[^\[pPxuUzQE0-9]|[^\\\[])*", re.DOTALL)
+_ALIKE = re.compile(rf"(?:{_CLASS}|\\[^pPxuUzQE0-9<>]|[^\\\[])*", re.DOTALL)
 _ZONED = {"CastTimeUnit", "ConvertTimeZone", "ReplaceTimeZone", "TimeStamp"}
 _NEAR = 2**62
 WIDEST = 38  # digits; what has more outgrows Polars' decimals too, and fails there
