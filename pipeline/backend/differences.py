@@ -11,9 +11,9 @@ from typing import Any
 
 import polars as pl
 
-# Signs of a regular expression that both engines read alike. Rust's classes within classes, [[:alpha:]] and [a&&b], are characters to cuDF.
+# What both engines read alike of a regular expression. Rust's sets in sets, [[:alpha:]] and [a&&b], and its \< are characters to cuDF.
 _CLASS = r"\[\^?\]?(?:\\.|[^\\\[\]&~-]|[&~](?![&~])|-(?!-))*\]"
-_ALIKE = re.compile(rf"(?:{_CLASS}|\\[^\[pPxuUzQE0-9]|[^\\\[])*", re.DOTALL)
+_ALIKE = re.compile(rf"(?:{_CLASS}|\\[^pPxuUzQE0-9<>]|[^\\\[])*", re.DOTALL)
 _ZONED = {"CastTimeUnit", "ConvertTimeZone", "ReplaceTimeZone", "TimeStamp"}
 _NEAR = 2**62
 WIDEST = 38  # digits; what has more outgrows Polars' decimals too, and fails there
@@ -57,7 +57,7 @@ def _expressions(value: Any) -> Iterator[Any]:
 
 def _checked(node: Any) -> list[Any]:
     """The casts that a node makes good: of what `when` looked at, turned back and compared, or of texts that stand there."""
-    if type(node).__name__ != "Cast" or _decimals(node):
+    if type(node).__name__ != "Cast" or _whatever_it_holds(node):
         return []
     inner = node.children[0]
     if node.dtype.polars_type.is_decimal() and _is_round(inner):  # cuDF's translator puts one below the casts of floats
@@ -109,7 +109,7 @@ def _of_sums(step: Any, node: Any) -> list[Any]:
 
 def _cast(node: Any) -> str | None:
     old, new = node.children[0].dtype.polars_type, node.dtype.polars_type
-    if text := _decimals(node):
+    if text := _whatever_it_holds(node):
         return text
     if old.is_float() and new == pl.String:
         return "it writes floats with other digits"
@@ -128,10 +128,12 @@ def _cast(node: Any) -> str | None:
     return None
 
 
-def _decimals(node: Any) -> str | None:
-    """What no look at the values makes good of a cast to decimals."""
+def _whatever_it_holds(node: Any) -> str | None:
+    """What no look at the values makes good of a cast to dates or decimals."""
     inner, new = node.children[0], node.dtype.polars_type
     old = inner.dtype.polars_type
+    if old.is_integer() and new == pl.Date:
+        return f"its cast of {old} to a date takes every number for two"
     if not new.is_decimal():
         return None
     if old.is_float() and new.precision - new.scale > WIDEST - BEHIND:
@@ -162,6 +164,10 @@ def _operator(node: Any) -> str | None:
     return None if near else "its `%` adds the divisor to what is left, which loses digits of a float and may wrap an integer"
 
 
+def _condition(node: Any) -> str | None:
+    return "its `is_in` knows no nulls_equal" if node.name.name == "IsIn" and node.options and node.options[0] else None
+
+
 def _unary(node: Any) -> str | None:
     if node.name == "hash":
         return "its hashes are others"
@@ -176,6 +182,8 @@ def _temporal(node: Any) -> str | None:
 
 
 def _text(node: Any) -> str | None:
+    if node.name.name == "Strptime":
+        return None if _all_looked_at(node) else f"of a text it looks at no more than {node.options[0]!r} says, and takes any that goes on"
     patterned = {"Contains": 0, "Find": 0, "CountMatches": 0, "Extract": None, "ExtractGroups": None}
     if node.name.name not in patterned or (patterned[node.name.name] == 0 and node.options[0]):
         return None
@@ -183,9 +191,24 @@ def _text(node: Any) -> str | None:
     return None if _ALIKE.fullmatch(pattern or "") else f"it reads the regular expression {pattern!r} otherwise"
 
 
+def _all_looked_at(node: Any) -> bool:
+    """Whether a date is read only of texts that match a regular expression from their start to their end (sql/alike)."""
+    from cudf_polars.dsl.traversal import traversal
+
+    guard = node.children[0]
+    if type(guard).__name__ != "Ternary" or not _looked_at(*guard.children):
+        return False
+    texts = [
+        test for test in traversal([guard.children[0]]) if type(test).__name__ == "StringFunction" and test.children[0] == guard.children[1]
+    ]
+    patterns = [test.children[1].value for test in texts if test.name.name == "Contains" and not test.options[0]]
+    return any(re.fullmatch(r"\^.*\$", pattern, re.DOTALL) for pattern in patterns)
+
+
 RULES: dict[str, Callable[[Any], str | None]] = {
     "Cast": _cast,
     "BinOp": _operator,
+    "BooleanFunction": _condition,
     "UnaryFunction": _unary,
     "TemporalFunction": _temporal,
     "StringFunction": _text,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from pipeline.sql.tree import Node, guarded_size, operator
 
+DIGITS = {"%Y": r"\s*[-+]?[0-9]+", **dict.fromkeys(("%m", "%d", "%H", "%M", "%S"), r"\s*[0-9]{1,2}")}
 FEW_DIGITS = 15  # decimals that a float has a power of ten for
 
 
@@ -28,3 +31,16 @@ def rounded(value: pl.Expr, decimals: int, dtype: pl.DataType) -> pl.Expr:
     scaled = (wide * scale).round(0)
     answer = pl.when(scaled.is_finite()).then(scaled / (scale + wide * 0.0)).otherwise(wide)
     return answer if dtype == pl.Float64 else answer.cast(dtype)
+
+
+def dated(text: pl.Expr, layout: str) -> pl.Expr:
+    """A text to be read as a date or timestamp, null where something stands behind it, which cuDF would not look at.
+
+    What Polars reads it leaves as it is. A layout with other parts than digits of fixed meaning is left to the plan, which refuses it.
+    """
+    pieces = re.findall(r"%.|[^%]", layout, re.DOTALL)
+    if not {piece for piece in pieces if piece[0] == "%"} <= DIGITS.keys():
+        return text
+    pattern = "".join(DIGITS.get(piece) or (r"\s*" if piece.isspace() else re.escape(piece)) for piece in pieces)
+    whole = text.str.contains(f"^{pattern}$") & ~text.str.ends_with("\n")  # before which cuDF's `$` stands too
+    return pl.when(whole).then(text).otherwise(None)

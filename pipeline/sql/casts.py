@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import polars as pl
 
+from pipeline.sql.alike import dated
 from pipeline.sql.checks import checked, counted
 from pipeline.sql.conversion import converted, infinite_in, loses, lost
 from pipeline.sql.dates import zone_of
-from pipeline.sql.tree import Node, cast, guarded_size, strptime
+from pipeline.sql.tree import Node, call, cast, guarded_size, strptime
 
 Unit = Literal["ns", "us", "ms"]
 TIME_UNITS: dict[Unit, str] = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds"}  # from the finest
@@ -64,13 +65,21 @@ def _fitting(child: Node, old: pl.DataType, new: pl.DataType, remedy: str) -> No
 
 def cast_text(child: Node, dtype: Node, options: Node) -> Node:
     """Text as a date or timestamp; where `options` are strict, text that does not fit fails the run."""
-    answer = strptime(child, dtype, {**options, "strict": False})
+    answer = _all_read(strptime(child, dtype, {**options, "strict": False}))
     if not options["strict"] or "Literal" in answer:
         return answer
     what, layout = ("date", "2020-06-01") if dtype == "Date" else ("timestamp", "2020-06-01 10:20:30")
     test = {"BinaryExpr": {"left": _boolean("IsNotNull", child), "op": "And", "right": _boolean("IsNull", answer)}}
     form = options["format"] or layout
     return checked(answer, test, f"a text is no {what} as {form}", f"{TRY}; strptime(t, '...') takes another form.")
+
+
+def _all_read(node: Node) -> Node:
+    """A text read in a stated format, all of it; any other node as it is."""
+    match node:
+        case {"Function": {"input": [text, *others], "function": {"StringExpr": {"Strptime": [_, {"format": str(layout)}]}} as function}}:
+            return call(function, made(text, lambda value: dated(value, layout)), *others)
+    return node
 
 
 def _boolean(name: str, node: Node) -> Node:

@@ -16,7 +16,8 @@ from pipeline.sql.whole import limits
 EXACT_SCALE = 18  # Int64 and UInt64 are compared with decimals of so many digits after the point, and 38 in all
 EPOCH = dt.date(1970, 1, 1)
 DAYS = ((dt.date.min - EPOCH).days, (dt.date.max - EPOCH).days)
-MICROSECONDS = (DAYS[0] * 86_400_000_000, (DAYS[1] + 1) * 86_400_000_000 - 1)
+DAY = 86_400_000_000  # microseconds
+MICROSECONDS = (DAYS[0] * DAY, (DAYS[1] + 1) * DAY - 1)
 INFINITE = r"^\s*[-+]?inf(inity)?\s*$"
 NO_NUMBER = r"^\s*[-+]?(nan|inf|infinity)\s*$"
 
@@ -39,8 +40,7 @@ def converted(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:
     if new.is_temporal() and old.base_type() in {new.base_type(), *([pl.Date] if is_fine(new) else [])}:
         return there_and_back(value, old, new)
     if new.is_temporal() and old.is_integer():
-        least, most = DAYS if new == pl.Date else MICROSECONDS
-        return _between(value, old, least, most).cast(pl.Int32 if new == pl.Date else pl.Int64, strict=False).cast(new)
+        return _since_1970(value, old, new)
     return value.cast(new, strict=False)
 
 
@@ -108,6 +108,13 @@ def _number_of(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:
     exact = pl.Datetime("us", old.time_zone) if isinstance(old, pl.Datetime) else pl.Duration("us")
     in_us = value if old == exact else there_and_back(value, old, exact)
     return converted(in_us.cast(pl.Int64), pl.Int64(), new)
+
+
+def _since_1970(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:
+    """Days as dates, microseconds as timestamps. cuDF's cast takes a number of 64 bits for two dates: these are timestamps first."""
+    if new == pl.Date:
+        return (_between(value, old, *DAYS).cast(pl.Int64, strict=False) * DAY).cast(pl.Datetime("us")).cast(new)
+    return _between(value, old, *MICROSECONDS).cast(pl.Int64, strict=False).cast(new)
 
 
 def narrowed(value: pl.Expr, old: pl.DataType, new: pl.DataType) -> pl.Expr:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_series_equal
 
+from pipeline.sql.alike import dated
 from pipeline.sql.expression import check_value
 
 
@@ -112,3 +113,58 @@ def test_parts_of_a_timestamp_with_a_zone__are_of_its_local_clock() -> None:
     rows = noon.with_columns(pl.col("z").dt.convert_time_zone("Europe/Berlin"))
     assert answer("date_part('hour', z)", rows).to_list() == [1]
     assert answer("date_part('day', z)", rows).to_list() == [2]
+
+
+def test_days__are_dates_whatever_integers_hold_them() -> None:
+    days = [0, 1, -1, 18_414, -719_162, 2_932_896]
+    for dtype in (pl.Int64, pl.Int32):
+        rows = pl.DataFrame({"x": [*days, None]}, schema={"x": dtype})
+        for text in ("cast(x as date)", "try_cast(x as date)"):
+            assert_series_equal(answer(text, rows), rows["x"].cast(pl.Date), check_names=False)
+    unsigned = pl.DataFrame({"x": [18_414, 2**64 - 1]}, schema={"x": pl.UInt64})
+    assert answer("try_cast(x as date)", unsigned).to_list() == [dt.date(2020, 6, 1), None]
+    with pytest.raises(pl.exceptions.InvalidOperationError, match=r"check failed: .*cast to Date: a value does not fit"):
+        answer("cast(x as date)", pl.DataFrame({"x": [10**8 + 1]}))
+
+
+DATES = ["2020-06-01", "2020-6-1", " 2020-06-01", "2020- 6- 1", "+2020-06-01", "-20-06-01", "2-6-1", "2020-02-30", "2020-13-01", "", "x"]
+DATES += (
+    [f"2020-06-01{more}" for more in ("x", " ", "1", " 5", "\n", "-", " 10:20:30", "T10:20:30", "\t")]
+    + ["\t2020-06-01", "2020-\u00a06-01"]
+    + ["12020-06-01", "2020-06"]
+)
+BEHIND = (
+    "",
+    " 10:20",
+    " 10:20:30",
+    "10:20:30",
+    "  1:2:3",
+    "\t10:20:30",
+    "\n10:20:30",
+    "\u300010:20:\u20285",
+    " 10:20:60",
+    " 24:00:00",
+    " 10:20:30.5",
+    " 10:20:30Z",
+)
+TIMES = [f"2020-06-01{more}" for more in BEHIND]
+LAYOUTS = [("%Y-%m-%d", DATES), ("%Y-%m-%d %H:%M:%S", [*TIMES, *DATES]), ("%Y-%m-%d %H:%M", TIMES), ("on %Y-%m-%d.", DATES)]
+LAYOUTS += [("%d.%m.%Y", [".".join(reversed(text.split("-"))) for text in DATES]), ("%y-%m-%d", DATES), ("%d %b %Y", ["1 Jun 2020"])]
+
+
+@pytest.mark.parametrize(("layout", "texts"), LAYOUTS, ids=lambda value: str(value)[:20])
+def test_a_text_that_is_null_where_more_stands_behind_a_date__is_read_as_before(layout: str, texts: list[str]) -> None:
+    rows = pl.DataFrame({"t": [*texts, *(f"on {text}." for text in texts), None]})
+    text, whole = pl.col("t"), dated(pl.col("t"), layout)
+    found = rows.select(whole=whole.str.to_date(layout, strict=False), own=text.str.to_date(layout, strict=False))
+    assert_series_equal(found["whole"], found["own"], check_names=False)
+    clocks = [one.str.to_datetime(layout, strict=False, time_unit="us") for one in (whole, text)]
+    assert_series_equal(rows.select(clocks[0]).to_series(), rows.select(clocks[1]).to_series(), check_names=False)
+
+
+def test_a_text_with_more_behind_its_date__is_none() -> None:
+    more = ["2020-06-01x", "2020-06-01\n", "2020-06-011"]
+    texts = pl.DataFrame({"t": ["2020-06-01", *more]})
+    assert texts.select(dated(pl.col("t"), "%Y-%m-%d")).to_series().to_list() == ["2020-06-01", None, None, None]
+    with pytest.raises(pl.exceptions.InvalidOperationError, match=r"check failed: .*a text is no date as 2020-06-01"):
+        answer("cast(t as date)", texts[1:2])

@@ -9,6 +9,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError
+from pipeline.sql.alike import dated
 from pipeline.sql.checks import Problem, failing
 from pipeline.sql.conversion import converted, infinite_in, loses, lost, narrowed, there_and_back
 from pipeline.sql.expression import Value, finite
@@ -82,9 +83,10 @@ def _converted(value: pl.Expr, old: pl.DataType, new: pl.DataType, layout: str |
     if old == new:
         return value
     if old == pl.String and new == pl.Date():
-        return value.str.to_date(layout or ISO_DATE, strict=False, cache=False)
+        return dated(value, layout or ISO_DATE).str.to_date(layout or ISO_DATE, strict=False, cache=False)
     if old == pl.String and new == pl.Datetime("us"):
-        return value.str.to_datetime(layout or ISO_DATETIME, time_unit="us", strict=False, cache=False)
+        layout = layout or ISO_DATETIME
+        return dated(value, layout).str.to_datetime(layout, time_unit="us", strict=False, cache=False)
     if old == pl.String and new == pl.Boolean():
         lower = value.str.to_lowercase()
         return pl.when(lower.is_in(TRUE)).then(pl.lit(True)).when(lower.is_in(FALSE)).then(pl.lit(False)).otherwise(None)
