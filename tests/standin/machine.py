@@ -36,8 +36,11 @@ TAKEN_BY_XGBOOST = ("_proxy_transform", "dispatch_proxy_set_data", "dispatch_dat
 def gpu() -> Iterator[Any]:
     """Be a machine with one GPU in the block, the stand-in's CuPy imported as `cupy`. Needs the RAPIDS packages."""
     import dask
+    import distributed  # what it sets by default must be there before a setting is changed: to undo it would take all of it away
     import pynvml
     import rmm
+
+    assert distributed.__version__
 
     with ExitStack() as stack:
         enter = stack.enter_context
