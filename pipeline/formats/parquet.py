@@ -24,7 +24,8 @@ from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, read_frame
 
 PART_BYTES_LEAST, PART_BYTES_MOST = 8 << 20, 256 << 20  # bytes in a part: fewer parts and larger ones than one thinks
-GENOTYPE_BYTES_MOST = 64 << 20  # kernels read them from memory many times faster than they make their results: small parts cost nothing
+# Of genotypes: kernels read them many times faster than they make results of them, so small parts cost nothing, and refits are dear.
+GENOTYPE_BYTES_LEAST, GENOTYPE_BYTES_MOST = 1 << 20, 64 << 20
 ROW_GROUP = 250_000
 
 
@@ -144,8 +145,9 @@ class ParquetInput(HiveInput, PlacedInput):
         sizes = [sum(int(footer(piece.path).row_group(group).total_byte_size) for group, _ in piece.groups()) for piece in groups]
         total = sum(sizes)
         arrays = self._arrays(files)
-        rounds = total // (parallel * (GENOTYPE_BYTES_MOST if arrays else PART_BYTES_MOST)) + 1
-        wanted = self.parts or max(min(parallel, total // PART_BYTES_LEAST + 1), parallel * rounds if rounds > 1 else 1)
+        least, most = (GENOTYPE_BYTES_LEAST, GENOTYPE_BYTES_MOST) if arrays else (PART_BYTES_LEAST, PART_BYTES_MOST)
+        rounds = total // (parallel * most) + 1
+        wanted = self.parts or max(min(parallel, total // least + 1), parallel * rounds if rounds > 1 else 1)
         if self.parts and wanted > len(groups):
             groups = [some for piece in groups for some in cut(piece, -(-wanted // len(groups)))]
             sizes = [piece.rows for piece in groups]
