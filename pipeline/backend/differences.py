@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import polars as pl
-
 # What both engines read alike of a regular expression. Rust's sets in sets, [[:alpha:]] and [a&&b], and its \< are characters to cuDF.
 _CLASS = r"\[\^?\]?(?:\\.|[^\\\[\]&~-]|[&~](?![&~])|-(?!-))*\]"
 _ALIKE = re.compile(rf"(?:{_CLASS}|\\[^pPxuUzQE0-9<>]|[^\\\[])*", re.DOTALL)
@@ -57,6 +55,8 @@ def _expressions(value: Any) -> Iterator[Any]:
 
 def _checked(node: Any) -> list[Any]:
     """The casts that a node makes good: of what `when` looked at, turned back and compared, or of texts that stand there."""
+    import polars as pl
+
     if type(node).__name__ != "Cast" or _whatever_it_holds(node):
         return []
     inner = node.children[0]
@@ -102,12 +102,16 @@ def _fails_or_fits(text: Any) -> bool:
 
 def _of_sums(step: Any, node: Any) -> list[Any]:
     """The cast that cuDF's translator itself puts over a sum of UInt64, which it takes for one of Int64: the bits are the same."""
+    import polars as pl
+
     grouped = any(type(child).__name__ == "GroupBy" for child in step.children)
     types = [child.dtype.polars_type for child in node.children] + [node.dtype.polars_type]
     return [node] if grouped and type(node).__name__ == "Cast" and types == [pl.Int64, pl.UInt64] else []
 
 
 def _cast(node: Any) -> str | None:
+    import polars as pl
+
     old, new = node.children[0].dtype.polars_type, node.dtype.polars_type
     if text := _whatever_it_holds(node):
         return text
@@ -130,6 +134,8 @@ def _cast(node: Any) -> str | None:
 
 def _whatever_it_holds(node: Any) -> str | None:
     """What no look at the values makes good of a cast to dates or decimals."""
+    import polars as pl
+
     inner, new = node.children[0], node.dtype.polars_type
     old = inner.dtype.polars_type
     if old.is_integer() and new == pl.Date:
