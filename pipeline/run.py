@@ -18,12 +18,36 @@ from pipeline.errors import PipelineError, RefusedError
 
 if TYPE_CHECKING:
     from pipeline.plan.plan import Plan
+    from pipeline.running.display import Display
+    from pipeline.running.progress import Progress
 
 SIGNAL_EXITS = 128
+SAID = "terminated by SIGTERM"
 
 
 class Interrupted(BaseException):
     """SIGTERM reached the process; it ends as an interrupted run does."""
+
+
+class _Ending:
+    """A display that ends the run where a signal's error was lost: Python drops what is raised while it collects garbage, say."""
+
+    def __init__(self, display: Display) -> None:
+        self.display = display
+        self.asked: type[BaseException] | None = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._take)
+        self.started, self.finished = display.started, display.finished
+
+    def progress(self, progress: Progress) -> None:
+        """Show it, unless the run was told to end: whoever waits for it asks here now and then."""
+        if self.asked is not None:
+            raise self.asked(SAID)
+        self.display.progress(progress)
+
+    def _take(self, number: int, _frame: FrameType | None) -> NoReturn:
+        self.asked = KeyboardInterrupt if number == signal.SIGINT else Interrupted
+        raise self.asked(SAID)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -93,7 +117,7 @@ def _do(options: argparse.Namespace) -> int:
         return _planned(options, plan, job.expected(plan) if options.explain else "")
     from pipeline.running.display import make_display
 
-    job.run(make_display("json" if options.json else "quiet" if options.quiet else None), lean=True)
+    job.run(_Ending(make_display("json" if options.json else "quiet" if options.quiet else None)), lean=True)
     return 0
 
 
@@ -163,7 +187,7 @@ def _fault(kind: type[BaseException], error: BaseException, _trace: TracebackTyp
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise Interrupted("terminated by SIGTERM")
+    raise Interrupted(SAID)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -15,6 +16,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.results.manifest import verify
+from pipeline.run import Interrupted, _Ending
+from pipeline.running.display import Quiet
+from pipeline.running.progress import Progress
 from tests.small import copied, current_run, inside, last_record, published_job, run_main, run_process, start
 
 ROOT = Path(__file__).parents[1]
@@ -242,3 +246,18 @@ def test_process__ends_2_for_a_wrong_job(folder: Path) -> None:
     ended = run_process("job.yaml", "--set", "stages.gwas.traits=[ldll]", cwd=folder)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("error: --set stages.gwas.traits=[ldll]: stages.gwas.traits: the table has no column 'ldll'.")
+
+
+@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Interrupted)])
+def test_a_signal_whose_error_was_lost__ends_the_run_at_the_next_look(number: int, error: type[BaseException]) -> None:
+    before = {known: signal.getsignal(known) for known in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        display, shown = _Ending(Quiet()), Progress({}, {})
+        display.progress(shown)
+        with contextlib.suppress(error):  # as Python drops it while it collects garbage
+            signal.raise_signal(number)
+        with pytest.raises(error):
+            display.progress(shown)
+    finally:
+        for known, handler in before.items():
+            signal.signal(known, handler)
