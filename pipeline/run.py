@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from pipeline.running.progress import Progress
 
 SIGNAL_EXITS = 128
-SAID = "terminated by SIGTERM"
 
 
 class Interrupted(BaseException):
     """SIGTERM reached the process; it ends as an interrupted run does."""
+
+    def __init__(self) -> None:
+        super().__init__("terminated by SIGTERM")
 
 
 class _Ending:
@@ -34,7 +36,7 @@ class _Ending:
 
     def __init__(self, display: Display) -> None:
         self.display = display
-        self.asked: type[BaseException] | None = None
+        self.asked: type[KeyboardInterrupt | Interrupted] | None = None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._take)
         self.started, self.finished = display.started, display.finished
@@ -42,12 +44,12 @@ class _Ending:
     def progress(self, progress: Progress) -> None:
         """Show it, unless the run was told to end: whoever waits for it asks here now and then."""
         if self.asked is not None:
-            raise self.asked(SAID)
+            raise self.asked
         self.display.progress(progress)
 
     def _take(self, number: int, _frame: FrameType | None) -> NoReturn:
         self.asked = KeyboardInterrupt if number == signal.SIGINT else Interrupted
-        raise self.asked(SAID)
+        raise self.asked
 
 
 def parser() -> argparse.ArgumentParser:
@@ -187,7 +189,7 @@ def _fault(kind: type[BaseException], error: BaseException, _trace: TracebackTyp
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise Interrupted(SAID)
+    raise Interrupted
 
 
 if __name__ == "__main__":

@@ -248,15 +248,17 @@ def test_process__ends_2_for_a_wrong_job(folder: Path) -> None:
     assert ended.err.startswith("error: --set stages.gwas.traits=[ldll]: stages.gwas.traits: the table has no column 'ldll'.")
 
 
-@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Interrupted)])
-def test_a_signal_whose_error_was_lost__ends_the_run_at_the_next_look(number: int, error: type[BaseException]) -> None:
+@pytest.mark.parametrize(
+    ("number", "error", "said"), [(signal.SIGINT, KeyboardInterrupt, ""), (signal.SIGTERM, Interrupted, "terminated by SIGTERM")]
+)
+def test_a_signal_whose_error_was_lost__ends_the_run_at_the_next_look(number: int, error: type[BaseException], said: str) -> None:
     before = {known: signal.getsignal(known) for known in (signal.SIGINT, signal.SIGTERM)}
     try:
         display, shown = _Ending(Quiet()), Progress({}, {})
         display.progress(shown)
         with contextlib.suppress(error):  # as Python drops it while it collects garbage
             signal.raise_signal(number)
-        with pytest.raises(error):
+        with pytest.raises(error, match=f"^{said}$"):
             display.progress(shown)
     finally:
         for known, handler in before.items():

@@ -6,15 +6,16 @@ beyond `LARGEST` of these units is left to the version with logarithms: its p-va
 
 from __future__ import annotations
 
-from math import lgamma
-
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.kernels.compiled.jit import compiled
+from pipeline.kernels.device.hardy_weinberg import likeliest, tolerance_of
 
 LARGEST = 1e270
 _NEGLIGIBLE = 1e-20
+
+_tolerance, _likeliest = compiled(tolerance_of), compiled(likeliest)  # the same source as a GPU's
 
 
 @compiled
@@ -49,12 +50,6 @@ def exact_x(counts: NDArray[np.int64], midp: bool, p_values: NDArray[np.float64]
         _columns((float(hom_ref), float(het), float(hom_alt)), (float(ref), float(alt)), tolerance, True, sums)
         _columns((float(hom_alt), float(het), float(hom_ref)), (float(alt), float(ref)), tolerance, False, sums)
         p_values[variant] = _p_value(sums, midp)
-
-
-@compiled
-def _tolerance(people: float) -> float:
-    """By how much of itself an outcome's weight may differ from the observed one's and still count as equal."""
-    return 8 * 2.220446049250313e-16 * max(lgamma(people + 1.0), 50.0)
 
 
 @compiled
@@ -111,7 +106,7 @@ def _columns(
     one, other = men
     weight, wanted = 1.0, observed
     while True:
-        first, het, second, weight = _likeliest(first, het, second, weight)
+        (first, het, second), weight = _likeliest((first, het, second), weight)
         if weight < _NEGLIGIBLE or sums[0] > LARGEST:
             return
         if wanted:
@@ -130,17 +125,3 @@ def _columns(
             weight *= other / (one + 1.0) * het / (2.0 * (second + 1.0))
             het, second = het - 1.0, second + 1.0
         one, other = one + 1.0, other - 1.0
-
-
-@compiled
-def _likeliest(first: float, het: float, second: float, weight: float) -> tuple[float, float, float, float]:
-    """From an outcome among women of weight `weight` to the likeliest with as many alleles, and its weight."""
-    while True:
-        up = 4.0 * first * second / ((het + 1.0) * (het + 2.0))
-        down = het * (het - 1.0) / (4.0 * (first + 1.0) * (second + 1.0))
-        if up > 1.0:
-            first, het, second, weight = first - 1.0, het + 2.0, second - 1.0, weight * up
-        elif down > 1.0:
-            first, het, second, weight = first + 1.0, het - 2.0, second + 1.0, weight * down
-        else:
-            return first, het, second, weight
