@@ -56,7 +56,7 @@ class GenotypeBlock:
         calls, dosages = (None if array is None else array[rows] for array in (self.calls, self.dosages))
         return replace(self, calls=calls, dosages=dosages)
 
-    def coded(self, rows: slice) -> Array:
+    def coded(self, rows: slice | Array) -> Array:
         """What the genotypes of some of the variants count, `float64[rows, n]`, NaN where missing."""
         xp = self.xp
         if self.dosages is None:

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from pipeline.backend.arrays import array_module
-from pipeline.kernels.genotypes import BLOCK_BYTES, Array
+from pipeline.kernels.genotypes import Array
 from pipeline.kernels.logistic_firth import firth, likelihood_ratio
 from pipeline.kernels.logistic_null import NullModel
 from pipeline.kernels.logistic_quick import quick_firth, quick_wald
@@ -33,6 +33,8 @@ SCORE, WALD, FIRTH, FIRTH_LRT = range(4)
 TESTS = ("score", "wald", "firth", "firth_lrt")
 
 Fit = Callable[[Array, Array, NullModel], Maximum]
+Rows = Callable[[Array], Array]
+"""Genotypes `float64[r, n]`, NaN where missing, of the variants at `int64[r]`."""
 
 _TEMPORARY_BYTES = 4 << 20
 _TOGETHER = 256
@@ -66,55 +68,57 @@ def refit(genotypes: Array, null: NullModel, method: Method, p: PValue = "wald")
     `firth_fallback` is maximum likelihood, and Firth's where that has no finite maximum (separation). `p: lrt` tests Firth's by the
     penalized likelihood ratio.
     """
-    xp = null.xp
-    if xp is not np:
+    if null.xp is not np:
         from pipeline.kernels.device.refits import refit_on_device
 
         return Refit(*refit_on_device(genotypes, null, method, ratio=p == "lrt"))
-    beta, error = xp.full(len(genotypes), xp.nan), xp.full(len(genotypes), xp.nan)
-    test, rows = xp.full(len(genotypes), WALD, xp.uint8), xp.arange(len(genotypes))
+    return refit_each(lambda rows: genotypes[rows], len(genotypes), null, (method, p))
+
+
+def refit_each(unpacked: Rows, count: int, null: NullModel, how: tuple[Method, PValue]) -> Refit:
+    """What `refit` gives of as many variants on a CPU, whose genotypes are `unpacked` a few at a time."""
+    method, p = how
+    beta, error = np.full(count, np.nan), np.full(count, np.nan)
+    test, rows = np.full(count, WALD, np.uint8), np.arange(count)
     if method != "firth":
-        found = _maxima(genotypes, null, quick_wald, wald)
+        found = _maxima(unpacked, rows, null, quick_wald, wald)
         beta, error = found.beta, found.standard_error
-        rows = xp.nonzero(xp.isnan(beta))[0]
+        rows = np.flatnonzero(np.isnan(beta))
     statistic = beta / error
     if method != "wald" and len(rows):
-        genotypes = genotypes[rows]
-        found = _maxima(genotypes, null, quick_firth, firth)
+        found = _maxima(unpacked, rows, null, quick_firth, firth)
         beta[rows], error[rows], test[rows] = found.beta, found.standard_error, FIRTH
         statistic[rows] = found.beta / found.standard_error
         if p == "lrt":
-            statistic[rows], test[rows] = _roots(genotypes, null, found), FIRTH_LRT
+            statistic[rows], test[rows] = _roots(unpacked, rows, null, found), FIRTH_LRT
     return Refit(beta, error, statistic, test)
 
 
-def _maxima(genotypes: Array, null: NullModel, quick: Fit, careful: Fit) -> Maximum:
-    """Those of all variants, by `careful` where `quick` gives none."""
-    xp = null.xp
-    found = Maximum.unknown(null, len(genotypes))
-    for fit, together in ((quick, _TOGETHER), (careful, len(genotypes))):
-        left = xp.nonzero(xp.isnan(found.beta))[0]
-        for rows in _blocks(left, genotypes, null, together):
-            one = fit(*centre(genotypes[rows]), null)
-            found.point[rows], found.standard_error[rows] = one.point, one.standard_error
+def _maxima(unpacked: Rows, rows: Array, null: NullModel, quick: Fit, careful: Fit) -> Maximum:
+    """Those of the variants at `rows`, by `careful` where `quick` gives none."""
+    found = Maximum.unknown(null, len(rows))
+    for fit, together in ((quick, _TOGETHER), (careful, len(rows))):
+        left = np.flatnonzero(np.isnan(found.beta))
+        for places in _blocks(left, null, together):
+            one = fit(*centre(unpacked(rows[places])), null)
+            found.point[places], found.standard_error[places] = one.point, one.standard_error
     return found
 
 
-def _roots(genotypes: Array, null: NullModel, found: Maximum) -> Array:
-    """Signed roots of the penalized likelihood ratios, `float64[v]`."""
-    none = _maxima(genotypes, null, partial(quick_firth, free=False), partial(firth, free=False))
-    roots = null.xp.empty(len(genotypes))
-    for rows in _blocks(null.xp.arange(len(genotypes)), genotypes, null, len(genotypes)):
-        ends = (Maximum(one.point[rows], one.standard_error[rows]) for one in (found, none))
-        roots[rows] = likelihood_ratio(*centre(genotypes[rows]), null, *ends)
+def _roots(unpacked: Rows, rows: Array, null: NullModel, found: Maximum) -> Array:
+    """Signed roots of the penalized likelihood ratios of the variants at `rows`, `float64[r]`."""
+    none = _maxima(unpacked, rows, null, partial(quick_firth, free=False), partial(firth, free=False))
+    roots = np.empty(len(rows))
+    for places in _blocks(np.arange(len(rows)), null, len(rows)):
+        ends = (Maximum(one.point[places], one.standard_error[places]) for one in (found, none))
+        roots[places] = likelihood_ratio(*centre(unpacked(rows[places])), null, *ends)
     return roots
 
 
-def _blocks(rows: Array, genotypes: Array, null: NullModel, together: int) -> Iterator[Array]:
-    """Some of `rows` at a time: at most `together`, and few enough for their temporaries."""
-    limit = _TEMPORARY_BYTES if null.xp is np else 16 * BLOCK_BYTES
+def _blocks(places: Array, null: NullModel, together: int) -> Iterator[Array]:
+    """Some of `places` at a time: at most `together`, and few enough for their temporaries."""
     # Second derivatives take cubes of the columns, of those variants alone whose climb is slow.
-    step = max(1, limit // (8 * max(genotypes.shape[1], (len(null.basis) + 1) ** 3 // 4)))
-    step = min(step, max(1, together)) if null.xp is np else step
-    for start in range(0, len(rows), step):
-        yield rows[start : start + step]
+    step = max(1, _TEMPORARY_BYTES // (8 * max(len(null.signs), (len(null.basis) + 1) ** 3 // 4)))
+    step = min(step, max(1, together))
+    for start in range(0, len(places), step):
+        yield places[start : start + step]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from pipeline.backend.memory import block_bytes
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array
 from pipeline.kernels.logistic_design import LogisticDesign
 from pipeline.kernels.logistic_null import NullModel
-from pipeline.kernels.logistic_regression import SCORE, WALD, Method, PValue, Refit, refit
+from pipeline.kernels.logistic_regression import SCORE, WALD, Method, PValue, Refit, refit, refit_each
 from pipeline.kernels.logistic_score import FINE, SEPARATED, UNCONVERGED, score_test
 from pipeline.kernels.p_values import z_test_p_values
 
@@ -64,9 +66,13 @@ def associate_binary(
 
 def _refitted(block: GenotypeBlock, rows: Array, null: NullModel, how: tuple[Method, PValue], people: Array) -> Refit:
     """Regressions of the variants at `rows` on the design's people; a few are unpacked at a time."""
+
+    def unpacked(places: Array) -> Array:
+        """Genotypes of some of the variants."""
+        genotypes = block.coded(rows[places])
+        return genotypes if len(people) == block.n_samples else genotypes[:, people]
+
+    if block.xp is np:
+        return refit_each(unpacked, len(rows), null, how)
     step = max(8, block_bytes(block.array, BLOCK_BYTES) // (8 * block.n_samples))
-    fits = []
-    for start in range(0, max(1, len(rows)), step):
-        genotypes = block.part(rows[start : start + step]).coded(slice(None))
-        fits.append(refit(genotypes if len(people) == block.n_samples else genotypes[:, people], null, *how))
-    return Refit.joined(fits)
+    return Refit.joined([refit(unpacked(slice(start, start + step)), null, *how) for start in range(0, max(1, len(rows)), step)])

@@ -111,6 +111,18 @@ def fill_terms(margins: Floats, signed: Floats, mask: Floats, slopes: Floats, fo
         information[v] = sum_of_products(product, genotype)
 
 
+@fused
+def fill_missed(margins: Floats, signed: Floats, mask: Floats, slopes: Floats, gradient: Floats) -> None:
+    """Of what `fill_terms` gives, the missed probabilities in place of the margins, and the gradient."""
+    for v in range(margins.shape[0]):
+        margin, genotype, known = margins[v], signed[v], mask[v]
+        slope = slopes[v]
+        for i in range(len(margin)):
+            odds = _exp(-(margin[i] + genotype[i] * slope))
+            margin[i] = odds / (1 + odds) * known[i]
+        gradient[v] = sum_of_products(margin, genotype)
+
+
 @compiled
 def log_likelihood_each(missed: Floats, weights: Floats, out: Floats) -> None:
     """What `log_likelihood_plain` gives, into `out`; a logarithm is taken where the product of many probabilities has become small."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.kernels.compiled.jit import compiled
-from pipeline.kernels.compiled.logistic import fill_terms, land_each, largest_of, sum_of_products
+from pipeline.kernels.compiled.logistic import fill_missed, fill_terms, land_each, largest_of, sum_of_products
 from pipeline.kernels.compiled.logistic_systems import fill_squares, solve_each
 
 Floats = NDArray[np.float64]
@@ -19,12 +19,16 @@ Places = NDArray[np.int64]
 
 
 @compiled
-def begin(people: Any, model: Any, start: Any, limits: Any, points: Any) -> None:
-    """What `score_start` gives for signed genotypes, into points (covariates' coefficients and the genotype's)."""
+def begin(people: Any, model: Any, start: Any, limits: Any, points: Any) -> tuple[Floats, Floats]:
+    """What `score_start` gives for signed genotypes, into points (covariates' coefficients and the genotype's).
+
+    Gives the genotypes' products with the whitened basis, `float64[v, k]`, and what the basis leaves of their information, `float64[v]`.
+    """
     (signed, _), (_, signs, _), (coefficients, whitening, directions, weights) = people, model, start
     covariates, slopes = points
     columns = len(coefficients)
     products, sizes, weighted = np.dot(signed, (directions * signs).T), np.empty(len(signs)), np.empty(len(signs))
+    explained, rest = products[:, :columns].copy(), np.empty(len(signed))
     for v in range(len(signed)):
         for i in range(len(signs)):
             sizes[i] = abs(signed[v, i])
@@ -32,12 +36,39 @@ def begin(people: Any, model: Any, start: Any, limits: Any, points: Any) -> None
         own, size = sum_of_products(weighted, signed[v]), largest_of(sizes)
         left = own
         for column in range(columns):
-            left -= products[v, column] * products[v, column]
+            left -= explained[v, column] * explained[v, column]
+        rest[v] = max(left, limits.least_left * own + 1e-100)
         largest = limits.largest_step / max(size, 1e-100)
-        beta = products[v, columns] / max(left, limits.least_left * own + 1e-100)
-        slopes[v] = min(max(beta, -largest), largest)
+        slopes[v] = min(max(products[v, columns] / rest[v], -largest), largest)
     covariates[:] = coefficients
-    covariates -= np.dot(products[:, :columns].copy(), whitening) * np.expand_dims(slopes, 1)
+    covariates -= np.dot(explained, whitening) * np.expand_dims(slopes, 1)
+    return explained, rest
+
+
+@compiled
+def _approach(people: Any, basis: Floats, metric: Any, limits: Any, points: Any, missed: Floats) -> None:
+    """What `_approached` gives, in place of the points; `metric` is the start's whitening and what `begin` gives."""
+    (signed, mask), (whitening, (explained, rest)), (covariates, slopes) = people, metric, points
+    own, before = np.empty(len(slopes)), rest * slopes**2
+    for _ in range(limits.approaches):
+        np.dot(covariates, basis, missed)
+        fill_missed(missed, signed, mask, slopes, own)
+        turned = np.dot(np.dot(missed, basis.T), whitening.T)
+        for v in range(len(slopes)):
+            step = own[v]
+            for column in range(turned.shape[1]):
+                step -= explained[v, column] * turned[v, column]
+            step /= rest[v]
+            gain = rest[v] * step * step
+            for column in range(turned.shape[1]):
+                gain += turned[v, column] * turned[v, column]
+                turned[v, column] -= explained[v, column] * step
+            if gain < max(limits.shrinking * before[v], limits.near):
+                slopes[v] += step
+                before[v] = gain
+            else:
+                turned[v] = 0.0
+        covariates += np.dot(turned, whitening)
 
 
 @compiled
@@ -111,7 +142,9 @@ def wald_each(people: Any, model: Any, start: Any, limits: Any, found: Any) -> N
         load(first, left, people, signs, swept[0], swept[1])
         rows[:left] = np.arange(first, first + left)
         before[:left] = 1.0
-        begin((swept[0, :left], swept[1, :left]), model, start, limits, (covariates[:left], slopes[:left]))
+        begun, points = (swept[0, :left], swept[1, :left]), (covariates[:left], slopes[:left])
+        metric = start[1], begin(begun, model, start, limits, points)
+        _approach(begun, basis, metric, limits, points, swept[2, :left])
         for _ in range(limits.wald_steps):
             if left == 0:
                 break
