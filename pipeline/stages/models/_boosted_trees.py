@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import polars as pl
 from pydantic import Field
 
 from pipeline.backend.boosting import xgboost_device
 from pipeline.backend.devices import Backend
 from pipeline.errors import StageError
-from pipeline.stage import ColumnName, need_columns
-from pipeline.stages.models._supervised import Supervised, is_number
+from pipeline.stages.models._supervised import Supervised
 from pipeline.tables.part import Schema
 
 FORBIDDEN = ("[", "]", "<")  # in a feature's name, by XGBoost
@@ -25,9 +23,6 @@ OBJECTIVES = {
 class BoostedTrees(Supervised):
     """Learns by boosted trees."""
 
-    categorical: tuple[ColumnName, ...] = Field((), description="Features that are codes of categories (see categorify).")
-    rounds: int = Field(200, ge=1, le=100_000, description="Most trees.")
-    early_stopping_rounds: int | None = Field(None, ge=1, description="Stop after so many rounds without a better validation metric.")
     max_depth: int = Field(6, ge=1, le=30, description="Depth of a tree.")
     learning_rate: float = Field(0.1, gt=0, le=1, description="Shrinkage of each tree.")
     subsample: float = Field(1.0, gt=0, le=1, description="Share of rows a tree sees.")
@@ -65,26 +60,10 @@ class BoostedTrees(Supervised):
         """XGBoost's feature types: c for categories, q for numbers."""
         return ["c" if name in self.categorical else "q" for name in names]
 
-    def check_columns(self, schema: Schema) -> None:
-        """Raise StageError where a column that a parameter names is missing."""
-        super().check_columns(schema)
-        need_columns(schema, self.categorical, key="categorical")
-
     def check_features(self, schema: Schema) -> None:
         """Raise StageError for a feature that XGBoost does not take, and where there is none."""
-        features, key = self.feature_columns(schema), "features" if self.features else ""
-        for name in features:
-            if not is_number(schema.columns[name]):
-                raise StageError(
-                    f"feature {name!r} is {schema.columns[name]}: XGBoost takes numbers. Use categorify for it, or name it in exclude.",
-                    key=key,
-                )
-            if any(sign in name for sign in FORBIDDEN):
-                raise StageError(f"feature {name!r}: XGBoost takes no name with {' '.join(FORBIDDEN)}. Rename it.", key=key)
-        for name in self.categorical:
-            dtype = schema.columns[name]
-            if name not in features or not (dtype.is_integer() or dtype == pl.Boolean):
-                raise StageError(
-                    f"categorical names {name!r} ({dtype}), and takes features that hold whole numbers (see categorify)", key="categorical"
-                )
         super().check_features(schema)
+        for name in self.feature_columns(schema):
+            if any(sign in name for sign in FORBIDDEN):
+                key = "features" if self.features else ""
+                raise StageError(f"feature {name!r}: XGBoost takes no name with {' '.join(FORBIDDEN)}. Rename it.", key=key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import polars as pl
 
 from pipeline.backend.arrays import to_device, to_host
 from pipeline.backend.boosting import import_xgboost, make_room, xgboost_device
-from pipeline.errors import DataError
+from pipeline.backend.devices import Backend
 from pipeline.stages.models._boosted_trees import BoostedTrees
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._matrices import Matrices, on_matrices
@@ -19,19 +19,6 @@ from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
 
 Trees = Learning[BoostedTrees]
-
-
-def check_finite(columns: Sequence[str], frame: pl.DataFrame) -> None:
-    """Raise DataError for a feature with a value that XGBoost's 32 bits cannot hold."""
-    if not columns:
-        return
-    largest = frame.select(pl.col(name).cast(pl.Float64).abs().max() for name in columns).row(0)
-    for name, value in zip(columns, largest, strict=True):
-        if value is not None and value > np.finfo(np.float32).max:
-            raise DataError(
-                f"feature {name!r} has infinite values (a division by zero?), or some beyond the 32 bits of "
-                "XGBoost's numbers. Make them null, or leave it out by exclude."
-            )
 
 
 def grown(learning: Trees, rows: TrainingRows, names: list[str]) -> tuple[Any, bool]:
@@ -77,14 +64,31 @@ def telling(learning: Trees) -> Any:
     return type("Telling", (xgb.callback.TrainingCallback,), {"after_iteration": after_iteration})()
 
 
-def predict(learning: Trees, booster: Any, rows: TrainingRows) -> np.ndarray[Any, Any]:
-    """Predictions of all rows, float32 [rows] or [rows, classes].
+class BoosterPredictor:
+    """A booster that predicts on the backend's device: a saved model does not say where it ran, and host arrays would miss the GPU."""
 
-    Booster and features are brought to one device: a saved model does not say where it ran, and host arrays would miss the GPU.
-    """
-    booster.set_param({"device": xgboost_device(learning.backend)})
-    batches = (to_device(learning.matrix(piece), learning.backend) for piece in rows.pieces())
-    return np.concatenate([to_host(booster.inplace_predict(features, validate_features=False)) for features in batches])
+    def __init__(self, booster: Any, backend: Backend) -> None:
+        booster.set_param({"device": xgboost_device(backend)})
+        self._booster, self._backend = booster, backend
+
+    @classmethod
+    def of(cls, content: bytes, backend: Backend) -> BoosterPredictor:
+        """Of a booster as it was saved."""
+        booster = import_xgboost().Booster()
+        booster.load_model(bytearray(content))
+        return cls(booster, backend)
+
+    def predict(self, features: Any) -> np.ndarray[Any, Any]:
+        """Predictions float32 [rows] or [rows, classes] of float32 [rows, features]."""
+        on_device = to_device(features, self._backend)
+        predicted: np.ndarray[Any, Any] = to_host(self._booster.inplace_predict(on_device, validate_features=False))
+        return predicted
+
+
+def predict(learning: Trees, booster: Any, rows: TrainingRows) -> np.ndarray[Any, Any]:
+    """Predictions of all rows, float32 [rows] or [rows, classes]."""
+    predictor = BoosterPredictor(booster, learning.backend)
+    return np.concatenate([predictor.predict(learning.matrix(piece)) for piece in rows.pieces()])
 
 
 def importance(booster: Any, names: list[str]) -> Part:

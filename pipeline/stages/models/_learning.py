@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -11,10 +12,10 @@ import numpy as np
 import polars as pl
 from polars import selectors
 
-from pipeline.backend.arrays import to_host
 from pipeline.backend.devices import Backend
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._measures import Metrics
+from pipeline.stages.models._predictor import feature_matrix
 from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._training_rows import SPLITS, TrainingRows
 from pipeline.tables.columns import AXES, AXIS_IDS
@@ -49,15 +50,23 @@ class Learning(Generic[Model]):
 
     def matrix(self, part: Part) -> np.ndarray[Any, Any]:
         """Features of a part's rows, float32 [rows, features], NaN where missing."""
-        empty = np.empty((part.frame.height, 0), np.float32)
-        columns: np.ndarray[Any, Any] = self.frame(part).to_numpy() if self.columns else empty
-        arrays = [to_host(part.arrays[name]) for name in self.arrays]
-        matrix: np.ndarray[Any, Any] = np.hstack([columns, *arrays], dtype=np.float32) if arrays else columns
-        return matrix
+        return feature_matrix(part, self.columns, self.arrays, pl.Float32())
 
     def frame(self, part: Part) -> pl.DataFrame:
         """The features among the frame's columns, float32."""
         return part.frame.select(pl.col(self.columns).cast(pl.Float32))
+
+    def description(self, names: Sequence[str], rows: pl.DataFrame, fitted: Sequence[Fitted], own: Mapping[str, Any]) -> bytes:
+        """The file beside the model: what every model says of itself, and its `own`; codes are the greatest of `rows`."""
+        stage = self.stage
+        text = {
+            "use": stage.name, "model": f"{self.name}.{stage.suffix}", "objective": stage.objective, "target": stage.target,
+            "key": stage.key, "classes": stage.class_names, "precision": "Float32",
+            "predicts": dict.fromkeys(stage.prediction_columns, "Float32"), "features": list(names),
+            "types": dict(zip(self.columns, self.types, strict=True)), "arrays": list(self.arrays), "categorical": list(stage.categorical),
+            "codes": {name: rows[name].max() for name in stage.categorical}, **own, "fitted": described(fitted),
+        }  # fmt: skip
+        return (json.dumps(text, indent=1, default=str) + "\n").encode()
 
 
 @dataclass(frozen=True)
@@ -91,8 +100,9 @@ class Trained:
     counts: dict[str, int]
 
 
-def outcome(name: str, suffix: str, trained: Any, context: Context) -> Outcome:
-    """The tables, files, metrics and counts of a `Trained` that is still to come; the model's file is NAME.`suffix`."""
+def outcome(learning: Learning[Any], trained: Any, context: Context) -> Outcome:
+    """The tables, files, metrics and counts of a `Trained` that is still to come."""
+    name, suffix = learning.name, learning.stage.suffix
     fields = ("predictions", "importance", "model", "description", "metrics", "counts")
     pieces = {field: context.session.submit(attrgetter(field), trained, stage=name) for field in fields}
     tables = {"": Table.of(context.session, name, [pieces["predictions"]])}

@@ -1,4 +1,4 @@
-"""A published model as scoring takes it: the file that describes it, the stages that it was learned behind, and the booster."""
+"""A published model as scoring takes it: the file that describes it, the stages that it was learned behind, and how it predicts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 import polars as pl
 from pydantic import ValidationError
 
-from pipeline.backend.boosting import import_xgboost
+from pipeline.backend.devices import Backend
 from pipeline.errors import InputError, JobError
 from pipeline.files import beside, exists, is_url, local_path, open_file, parent
 from pipeline.stage import FittedRows, Stage
+from pipeline.stages.models._predictor import Learns, Predictor
 from pipeline.tables.dtypes import dtype_of_text
 
-NEEDED = ("model", "objective", "key", "classes", "features", "types", "arrays", "categorical", "codes", "fitted")
+NEEDED = ("model", "key", "features", "types", "arrays", "codes", "fitted")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Published:
     path: str
     description: Mapping[str, Any]
     steps: Sequence[Step]
+    learner: type[Learns]
+    """The stage that learned it."""
 
     @property
     def model(self) -> str:
@@ -52,9 +55,19 @@ class Published:
         return {name: _dtype(self.path, text) for name, text in self.description["types"].items()}
 
     @property
-    def prediction_columns(self) -> list[str]:
-        """Names of the columns with predictions, as training gives them."""
-        return [f"prediction_{name}" for name in self.description["classes"]] or ["prediction"]
+    def predicts(self) -> dict[str, pl.DataType]:
+        """The columns with predictions, as training gives them."""
+        return {name: _dtype(self.path, text) for name, text in self.description["predicts"].items()}
+
+    @property
+    def precision(self) -> pl.DataType:
+        """The type of the features' matrix."""
+        return _dtype(self.path, self.description["precision"])
+
+    def predictor(self, backend: Backend) -> Predictor:
+        """The model, ready to predict."""
+        with open_file(self.model) as file:
+            return self.learner.predictor(self.description, file.read(), backend)
 
 
 def read_published(path: str, stage_class: Callable[[str], type[Stage]]) -> Published:
@@ -74,9 +87,24 @@ def read_published(path: str, stage_class: Callable[[str], type[Stage]]) -> Publ
     if not isinstance(description, dict) or (lacking := [name for name in NEEDED if name not in description]):
         said = f" (it does not say: {', '.join(lacking)})" if isinstance(description, dict) else ""
         raise InputError(f"{path}: this describes no model that can score{said}. Give models/NAME.json of a run, or train it again.")
-    found = Published(path, description, [_step(path, step, stage_class) for step in description["fitted"]])
+    columns = [f"prediction_{name}" for name in description.get("classes", ())] or ["prediction"]
+    earlier = {"use": "xgboost", "precision": "Float32", "predicts": dict.fromkeys(columns, "Float32")}  # before there were other models
+    description = {**earlier, **description}
+    steps = [_step(path, told, stage_class) for told in description["fitted"]]
+    found = Published(path, description, steps, _learner(path, str(description["use"]), stage_class))
     if not exists(found.model):
         raise InputError(f"{found.model}: no such file. A model is two files, which stay together: this one and {path}")
+    return found
+
+
+def _learner(path: str, name: str, stage_class: Callable[[str], type[Stage]]) -> type[Learns]:
+    """The stage that learned the model."""
+    try:
+        found = stage_class(name)
+    except JobError as error:
+        raise InputError(f"{path}: the model was learned by {name!r}, which cannot be had here: {error}") from error
+    if not issubclass(found, Learns):
+        raise InputError(f"{path}: it says that {name!r} learned the model, a stage that learns none. Give models/NAME.json of a run.")
     return found
 
 
@@ -108,10 +136,3 @@ def _dtype(path: str, text: str) -> pl.DataType:
     if found is None:
         raise InputError(f"{path}: a column of type {text} cannot be read back. Train the model without it.")
     return found
-
-
-def booster_of(content: bytes) -> Any:
-    """The booster that a model's bytes hold."""
-    booster = import_xgboost().Booster()
-    booster.load_model(bytearray(content))
-    return booster

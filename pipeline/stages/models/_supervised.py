@@ -8,11 +8,12 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError
-from pipeline.stage import ColumnName, Whole, need_columns
+from pipeline.stage import ColumnName, need_columns
+from pipeline.stages.models._predictor import Learns
 from pipeline.tables.part import Schema
 
 
-class Supervised(Whole):
+class Supervised(Learns):
     """Learns `target` on the rows of split `train` and predicts every row. Which method learns is the subclass's."""
 
     roles = ("rows",)
@@ -24,6 +25,11 @@ class Supervised(Whole):
     split: ColumnName | None = Field("split", description="Column of train, validation and test; null to train on all rows.")
     features: tuple[ColumnName, ...] = Field((), description="Feature columns; all but target, key and split where none are given.")
     exclude: tuple[ColumnName, ...] = Field((), description="Columns that are no features.")
+    categorical: tuple[ColumnName, ...] = Field((), description="Features that are codes of categories (see categorify).")
+    rounds: int = Field(200, ge=1, le=100_000, description="Most rounds: trees, steps of a solver, or epochs.")
+    early_stopping_rounds: int | None = Field(
+        None, ge=1, description="Stop after so many rounds without a better validation metric, and keep the best round's model."
+    )
     class_weight: Literal["none", "balanced"] = Field("none", description="balanced: every class weighs the same in training.")
 
     @property
@@ -49,12 +55,23 @@ class Supervised(Whole):
     def check_columns(self, schema: Schema) -> None:
         """Raise StageError where a column that a parameter names is missing."""
         single = {"target": self.target, "key": self.key, "split": self.split}
-        several = {"features": self.features, "exclude": self.exclude}
+        several = {"features": self.features, "exclude": self.exclude, "categorical": self.categorical}
         for key, names in {**{key: [name] if name else [] for key, name in single.items()}, **several}.items():
             need_columns(schema, names, key=key)
 
     def check_features(self, schema: Schema) -> None:
-        """Raise StageError where there is no feature, or where one is named that cannot be one."""
+        """Raise StageError where there is no feature, or for one that is no number, or that is named and cannot be one."""
+        features, key = self.feature_columns(schema), "features" if self.features else ""
+        for name in features:
+            if not is_number(schema.columns[name]):
+                text = f"feature {name!r} is {schema.columns[name]}: a model takes numbers. Use categorify for it, or name it in exclude."
+                raise StageError(text, key=key)
+        for name in self.categorical:
+            dtype = schema.columns[name]
+            if name not in features or not (dtype.is_integer() or dtype == pl.Boolean):
+                raise StageError(
+                    f"categorical names {name!r} ({dtype}), and takes features that hold whole numbers (see categorify)", key="categorical"
+                )
         for name in self.features:
             if name in self.row_columns or self.features.count(name) > 1:
                 raise StageError(f"features names {name!r}, which is the target, the key or the split, or is named twice", key="features")
@@ -62,6 +79,11 @@ class Supervised(Whole):
             raise StageError("the table has packed genotype calls, which are no features. Use genotype_features to make dosages of them.")
         if not self.feature_columns(schema) and not schema.arrays:
             raise StageError("there is no feature column left: the table has only key, target, split and excluded columns")
+
+    def check_stopping(self) -> None:
+        """Raise StageError where early stopping has no rows to watch."""
+        if self.early_stopping_rounds and not self.split:
+            raise StageError("early_stopping_rounds needs a split column with validation rows", key="early_stopping_rounds")
 
     def check_split(self, schema: Schema) -> None:
         """Raise StageError where the split is no text."""

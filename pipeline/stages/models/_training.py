@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
+
 from pipeline.backend.boosting import import_xgboost
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._booster import Trees, check_finite, grown, importance, native, predict
-from pipeline.stages.models._learning import Given, Trained, described, outcome, predictions, split_counts, with_states
+from pipeline.stages.models._booster import Trees, grown, importance, native, predict
+from pipeline.stages.models._learning import Given, Trained, outcome, predictions, split_counts, with_states
 from pipeline.stages.models._measures import measured
+from pipeline.stages.models._predictor import check_finite
 from pipeline.stages.models._rounded import warn_of_rounding
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted, Table
-
-SUFFIX = "ubj"
 
 
 def train_here(learning: Trees, rows: Table, context: Context) -> Outcome:
@@ -25,13 +25,13 @@ def train_here(learning: Trees, rows: Table, context: Context) -> Outcome:
     given = Given.of(rows, learning.arrays, rows.futures())
     trained = context.session.submit(_train, learning, given.parts, given.axes, given.steps, given.states, stage=learning.name)
     warnings = warn_of_rounding(learning.columns, given.parts, context)
-    return replace(outcome(learning.name, SUFFIX, trained, context), warnings=warnings)
+    return replace(outcome(learning, trained, context), warnings=warnings)
 
 
 def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> Trained:
     """Train on all parts."""
     stage, whole = learning.stage, in_key_order(learning.stage, concat_parts(parts))
-    check_finite(learning.columns, whole.frame)
+    check_finite(learning.columns, whole.frame, pl.Float32())
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
     booster, external = grown(learning, rows, names)
@@ -42,18 +42,12 @@ def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: 
 def finished(learning: Trees, booster: Any, rows: TrainingRows, predicted: Any, about: tuple[list[str], Sequence[Fitted]]) -> Trained:
     """Everything that is published of a trained model; `about` are the features' names and the stages before."""
     (names, fitted), stage, trees = about, learning.stage, booster.num_boosted_rounds()
-    text = {
-        "model": f"{learning.name}.{SUFFIX}", "objective": stage.objective, "target": stage.target, "key": stage.key,
-        "classes": stage.class_names, "features": names, "types": dict(zip(learning.columns, learning.types, strict=True)),
-        "arrays": list(learning.arrays), "categorical": list(stage.categorical), "trees_used": trees,
-        "codes": {name: rows.part.frame[name].max() for name in stage.categorical},
-        "xgboost": import_xgboost(lean=learning.lean).__version__, "parameters": native(learning), "fitted": described(fitted),
-    }  # fmt: skip
+    own = {"trees_used": trees, "xgboost": import_xgboost(lean=learning.lean).__version__, "parameters": native(learning)}
     return Trained(
         predictions(stage, rows, predicted),
         importance(booster, names),
-        bytes(booster.save_raw(SUFFIX)),
-        (json.dumps(text, indent=1, default=str) + "\n").encode(),
+        bytes(booster.save_raw(stage.suffix)),
+        learning.description(names, rows.part.frame, fitted, own),
         measured(stage, rows.labels, predicted),
         {"features": len(names), "trees_used": trees, **split_counts(rows)},
     )

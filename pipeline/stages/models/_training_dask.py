@@ -12,11 +12,12 @@ import polars as pl
 from pipeline.backend.boosting import import_xgboost
 from pipeline.errors import PipelineError, RunError
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._booster import Trees, check_finite, native, predict, stopping, telling
+from pipeline.stages.models._booster import Trees, native, predict, stopping, telling
 from pipeline.stages.models._learning import Given, Trained, outcome, with_states
 from pipeline.stages.models._measures import class_weights
+from pipeline.stages.models._predictor import check_finite
 from pipeline.stages.models._rounded import warn_of_rounding
-from pipeline.stages.models._training import SUFFIX, finished
+from pipeline.stages.models._training import finished
 from pipeline.stages.models._training_rows import Labels, TrainingRows, in_key_order
 from pipeline.tables.part import Part, concat_parts, take
 from pipeline.tables.session import ClusterSession, run_task
@@ -45,7 +46,7 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
     predicted = [submit(_predicted, learning, model, part, stage=name) for part in given.parts]
     trained = submit(_finished, learning, model, predicted, names, given.steps, given.states, stage=name)
     warnings = warn_of_rounding(learning.columns, given.parts, context)
-    return replace(outcome(name, SUFFIX, trained, context), warnings=warnings)
+    return replace(outcome(learning, trained, context), warnings=warnings)
 
 
 def _trained(
@@ -79,7 +80,7 @@ def _trained(
             f"training over workers failed, one of them may have been lost (out of memory?). Run again, or train with "
             f"workers: one. XGBoost and Dask say: {type(error).__name__}: {said}"
         ) from error
-    return bytes(result["booster"].save_raw(SUFFIX))
+    return bytes(result["booster"].save_raw(learning.stage.suffix))
 
 
 def _matrices(
@@ -141,7 +142,7 @@ def _count(learning: Trees, rows: pl.DataFrame, split: str) -> int:
 
 def _block(learning: Trees, part: Part, split: str, weigh: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
     """Features, labels and weights of a part's rows of one split, of which there are some."""
-    check_finite(learning.columns, part.frame)
+    check_finite(learning.columns, part.frame, pl.Float32())
     labels = Labels.of(learning.stage, part.frame)
     wanted = np.flatnonzero(labels.of_split(split))
     chosen = Part(part.frame[wanted], {name: take(array, wanted) for name, array in part.arrays.items()})
@@ -158,7 +159,7 @@ def _loaded(model: bytes) -> Any:
 
 
 def _predicted(learning: Trees, model: bytes, part: Part) -> Part:
-    check_finite(learning.columns, part.frame)
+    check_finite(learning.columns, part.frame, pl.Float32())
     found = predict(learning, _loaded(model), TrainingRows.of(learning.stage, part))
     kept = [*learning.stage.row_columns, *learning.stage.categorical]
     return Part(part.frame.select(kept), {PREDICTED: found})

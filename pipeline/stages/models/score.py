@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import polars as pl
 from pydantic import Field, PrivateAttr
 
-from pipeline.backend.arrays import to_device, to_host
-from pipeline.backend.boosting import need_xgboost, xgboost_device
-from pipeline.backend.devices import Backend
 from pipeline.errors import DataError, StageError, near, under
-from pipeline.files import open_file
 from pipeline.stage import ColumnName, Context, Outcome, Stage, Whole, need_columns
-from pipeline.stages.models._booster import check_finite
-from pipeline.stages.models._published import Published, booster_of, read_published
+from pipeline.stages.models._predictor import Predictor, check_finite, feature_matrix
+from pipeline.stages.models._published import Published, read_published
 from pipeline.tables.columns import AXES, AXIS_IDS
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
@@ -30,7 +26,7 @@ class Score(Whole, name="score", version=1):
     The stages before the model that learned from the data (fill_missing, standardize, categorify) are repeated with what they learned then:
     give the rows as they were before the first of them. Other stages are the job's own. `fitted` names those to repeat where some are done
     already (`[]`: none). Columns that are not those of training, and their types, are refused; so is a code that training never saw.
-    Gives the columns `keep`, and `prediction`, or one column prediction_CLASS a class, as xgboost does.
+    Gives the columns `keep`, and `prediction`, or what columns of predictions training gave (one prediction_CLASS a class).
 
     Example:
         {use: score, from: new_loans, as: scored, model: results/loans/current/models/lateness.json}
@@ -69,9 +65,10 @@ class Score(Whole, name="score", version=1):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """The kept columns and the predictions.
 
-        Raises StageError where a column of training is missing or of another type; PlaceError where xgboost is not installed.
+        Raises StageError where a column of training is missing or of another type; PlaceError where
+        what the model needs is not installed.
         """
-        need_xgboost()
+        self._published.learner.need()
         schema = schemas["rows"]
         need_columns(schema, self.kept, key="keep")
         for step in self._published.steps:
@@ -82,9 +79,9 @@ class Score(Whole, name="score", version=1):
             schema = replace(schema, columns=step.apply(schema.columns.to_frame().lazy()).collect_schema())
         self._need_features(schema)
         columns = {name: schemas["rows"].columns[name] for name in self.kept}
-        if taken := [name for name in self._published.prediction_columns if name in columns]:
+        if taken := [name for name in self._published.predicts if name in columns]:
             raise StageError(f"column {taken[0]!r} has the name of a column of the predictions. Rename it before.", key="keep")
-        return {"": Schema(pl.Schema({**columns, **dict.fromkeys(self._published.prediction_columns, pl.Float32())}))}
+        return {"": Schema(pl.Schema({**columns, **self._published.predicts}))}
 
     def _need_features(self, schema: Schema) -> None:
         """Raise StageError where the rows, once prepared, are not what the model was trained on."""
@@ -100,8 +97,8 @@ class Score(Whole, name="score", version=1):
         """One map of queries for what was learned before the model, and one of tasks that predict."""
         rows, session = tables["rows"].named(context.name), context.session
         axes = [rows.axes[array].value() for array in self._published.description["arrays"]]
-        booster = session.submit(self._booster, session.backend, stage=context.name)
-        scored = rows.map(self._prepared).map_parts(self._scored, booster, session.backend, *axes)
+        predictor = session.submit(self._published.predictor, session.backend, stage=context.name)
+        scored = rows.map(self._prepared).map_parts(self._scored, predictor, *axes)
         return Outcome({"": replace(scored, axes={})})
 
     def _prepared(self, rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -111,27 +108,19 @@ class Score(Whole, name="score", version=1):
             rows = step.apply(rows)
         return rows
 
-    def _booster(self, backend: Backend) -> Any:
-        with open_file(self._published.model) as file:
-            booster = booster_of(file.read())
-        booster.set_param({"device": xgboost_device(backend)})
-        return booster
-
-    def _scored(self, part: Part, booster: Any, backend: Backend, *axes: Part) -> Part:
+    def _scored(self, part: Part, predictor: Predictor, *axes: Part) -> Part:
         """The predictions of one part. Raises DataError for what training did not have."""
         told, names = self._published.description, list(self._published.types)
         for name, largest in told["codes"].items():
             _need_known(part.frame[name], largest)
-        check_finite(names, part.frame)
+        check_finite(names, part.frame, self._published.precision)
         _need_same(
             [*names, *(name for array, axis in zip(told["arrays"], axes, strict=True) for name in _labels(array, axis))], told["features"]
         )
-        frame = part.frame.select(pl.col(names).cast(pl.Float32)).to_numpy() if names else np.empty((part.frame.height, 0), np.float32)
-        matrix = np.hstack([frame, *(to_host(part.arrays[name]) for name in told["arrays"])], dtype=np.float32)
-        predicted = to_host(booster.inplace_predict(to_device(matrix, backend), validate_features=False))
-        columns = zip(self._published.prediction_columns, np.atleast_2d(predicted.T), strict=True)
+        predicted = predictor.predict(feature_matrix(part, names, told["arrays"], self._published.precision))
+        columns = zip(self._published.predicts.items(), np.atleast_2d(predicted.T), strict=True)
         kept = part.frame.select(pl.col(_kept(name)).alias(name) for name in self.kept)
-        made = [pl.Series(name, np.ascontiguousarray(values), pl.Float32) for name, values in columns]
+        made = [pl.Series(name, np.ascontiguousarray(values)).cast(dtype) for (name, dtype), values in columns]
         return Part(kept.hstack(made), counts={"rows_scored": part.frame.height})
 
 

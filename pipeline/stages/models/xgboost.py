@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import polars as pl
 from pydantic import Field
 
 from pipeline.backend.boosting import import_xgboost, need_xgboost
+from pipeline.backend.devices import Backend
 from pipeline.errors import StageError
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._boosted_trees import BoostedTrees
-from pipeline.stages.models._booster import Trees
+from pipeline.stages.models._booster import BoosterPredictor, Trees
+from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._training import train_here
 from pipeline.stages.models._training_dask import train_over_workers
 from pipeline.tables.counts import Count
@@ -33,6 +35,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
         {use: xgboost, from: features, as: risk, target: disease, key: sample_id, objective: binary, early_stopping_rounds: 20}
     """
 
+    suffix = "ubj"
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "trees_used": Count("trees used"),
@@ -56,11 +59,20 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
         self.check_split(schema)
         if self.workers == "all" and self.memory == "external":
             raise StageError("external memory is of one task. Leave out workers: all, or memory: external.", key="memory")
-        if self.early_stopping_rounds and not self.split:
-            raise StageError("early_stopping_rounds needs a split column with validation rows", key="early_stopping_rounds")
+        self.check_stopping()
         self.check_target(schema.columns[self.target])
         importance = {"feature": pl.String(), "gain": pl.Float64(), "weight": pl.Float64(), "cover": pl.Float64()}
         return {"": self.predictions_schema(schema), "importance": Schema(pl.Schema(importance))}
+
+    @classmethod
+    def predictor(cls, _description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
+        """The booster."""
+        return BoosterPredictor.of(content, backend)
+
+    @classmethod
+    def need(cls) -> None:
+        """XGBoost."""
+        need_xgboost()
 
     def explained(self, schemas: Mapping[str, Schema]) -> str:
         """Where the binned rows will lie; over several workers each has its own in memory."""

@@ -34,6 +34,8 @@ ROWS = pl.DataFrame(
 class Mean(Supervised):
     """The mean of the target."""
 
+    suffix = "txt"
+
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One task."""
         rows = tables["rows"].named(context.name)
@@ -43,7 +45,7 @@ class Mean(Supervised):
         learning = Learning(context.name, self, columns, types, arrays, context.seed, context.session.backend, context.session.threads)
         given = Given.of(rows, arrays, rows.futures())
         trained = context.session.submit(learned, learning, given.parts, given.axes, given.steps, given.states, stage=context.name)
-        return outcome(context.name, "txt", trained, context)
+        return outcome(learning, trained, context)
 
 
 def learned(

@@ -311,7 +311,7 @@ def test_xgboost__data_that_cannot_be_learned_from_is_named(what: str) -> None:
 
 
 MISFITS: dict[str, tuple[dict[str, Any], str]] = {
-    "text feature": ({"features": ["a", "multiclass"]}, "feature 'multiclass' is String: XGBoost takes numbers. Use categorify"),
+    "text feature": ({"features": ["a", "multiclass"]}, "feature 'multiclass' is String: a model takes numbers. Use categorify"),
     "unknown feature": ({"features": ["a", "grup"]}, "no column 'grup'. Did you mean 'group'?"),
     "unknown target": ({"target": "binari"}, "no column 'binari'. Did you mean 'binary'?"),
     "unknown excluded": ({"exclude": ["zz"]}, "no column 'zz'"),

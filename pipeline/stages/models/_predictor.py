@@ -1,0 +1,68 @@
+"""What a stage that publishes a model gives to those that use it: how the published bytes predict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import polars as pl
+
+from pipeline.backend.arrays import to_host
+from pipeline.backend.devices import Backend
+from pipeline.errors import DataError
+from pipeline.stage import Whole
+from pipeline.tables.part import Part
+
+Array = Any
+
+
+class Predictor(Protocol):
+    """A published model that is ready to predict, on a CPU or a GPU."""
+
+    def predict(self, features: Array) -> Array:
+        """One number a row, `[rows]`, or one a prediction column, `[rows, columns]`.
+
+        `features [rows, features]` are in the model's precision, in the order of its description, NaN where missing, in the host's memory.
+        """
+        ...
+
+
+class Learns(Whole):
+    """A stage that publishes a model: models/NAME.`suffix` and models/NAME.json, which `score` reads."""
+
+    suffix: ClassVar[str]
+    """Of the model's own file."""
+
+    @classmethod
+    def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
+        """The published model: what its JSON file says, and the bytes of its own. Raises InputError for bytes that are none."""
+        raise NotImplementedError(f"{cls.__name__} has no predictor")
+
+    @classmethod
+    def need(cls) -> None:
+        """Raise PlaceError where a library that learning and predicting take is not installed."""
+
+
+def feature_matrix(part: Part, columns: Sequence[str], arrays: Sequence[str], precision: pl.DataType) -> np.ndarray[Any, Any]:
+    """Columns of the frame, then the arrays', `[rows, features]` in Float32 or Float64, NaN where missing."""
+    dtype = np.float32 if precision == pl.Float32 else np.float64
+    empty = np.empty((part.frame.height, 0), dtype)
+    frame: np.ndarray[Any, Any] = part.frame.select(pl.col(columns).cast(precision)).to_numpy() if columns else empty
+    if not arrays:
+        return frame
+    return np.hstack([frame, *(to_host(part.arrays[name]) for name in arrays)], dtype=dtype)
+
+
+def check_finite(columns: Sequence[str], frame: pl.DataFrame, precision: pl.DataType) -> None:
+    """Raise DataError for a feature with a value that the model's numbers cannot hold."""
+    if not columns:
+        return
+    most = np.finfo(np.float32 if precision == pl.Float32 else np.float64).max
+    largest = frame.select(pl.col(name).cast(pl.Float64).abs().max() for name in columns).row(0)
+    for name, value in zip(columns, largest, strict=True):
+        if value is not None and value > most:
+            beyond = ", or some beyond the 32 bits of the model's numbers" if precision == pl.Float32 else ""
+            raise DataError(
+                f"feature {name!r} has infinite values (a division by zero?){beyond}. Make them null, or leave it out by exclude."
+            )
