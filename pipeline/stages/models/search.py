@@ -23,7 +23,8 @@ TRIALS = 30  # where a search at random does not say how many
 class Search(Whole, name="search", version=1):
     """Try parameters of a model, take those with the best metric, and train it with them: what comes out is that stage's own.
 
-    `model` is any stage that learns a target, with its parameters; `parameters` are those to try, each a list of values or a range.
+    `model` is any stage that learns a target, with its parameters; `parameters` are those to try, each a list of values or a range
+    (`parameters.gamma` is one within a mapping).
     grid tries every combination, random draws `trials` of them, each once. Every trial is a task that trains the model on the rows,
     which are made once, and is compared by its metric on the rows of split `on`; of equal ones the first is taken. Gives the
     tables and the files of the model with the best parameters, as if it had stood here with them, and NAME.trials: a row a trial.

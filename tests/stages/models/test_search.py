@@ -126,6 +126,14 @@ def test_steps__space_a_range_evenly_on_its_scale() -> None:
     assert [axis.all() for axis in space] == [(0.01, 0.1, 1.0), (1, 5, 9)]
 
 
+def test_search__tries_what_stands_within_a_mapping() -> None:
+    found = run_stage(search(parameters={"parameters.gamma": [0, 1.5, 60]}), {"rows": PEOPLE})
+    assert found["trials"]["parameters.gamma"].to_list() == [0, 1.5, 60]
+    by_hand = [value_by_hand(parameters={"gamma": gamma}) for gamma in (0, 1.5, 60)]
+    assert found["trials"]["value"].to_list() == by_hand
+    assert len(set(by_hand)) == 3
+
+
 def test_search__is_the_same_on_two_workers(workers: ClusterSession) -> None:
     here, there = (run_stage(search(), {"rows": PEOPLE}, 4, session) for session in (None, workers))
     for name in here:
