@@ -14,6 +14,7 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.stages.models._measures import Metrics, measured
 from pipeline.stages.models._of_model import predicted_columns
+from pipeline.stages.models._predictor import Answerer
 from pipeline.stages.models._published import Published
 from pipeline.stages.models._smaller import Form, Ladder, lowest
 from pipeline.stages.models._supervised import Supervised
