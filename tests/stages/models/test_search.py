@@ -394,6 +394,16 @@ def test_a_job__publishes_the_best_model_which_scores_and_shows_the_trials(tmp_p
         assert text in page
 
 
+def test_the_shipped_job__searches_and_validates(tmp_path: Path) -> None:
+    names = {"id": "loan_id", "binary": "label"}
+    PEOPLE.drop_nulls("binary").drop("regression", "multiclass").rename(names).write_parquet(tmp_path / "features.parquet")
+    paths = {"inputs__features__path": str(tmp_path / "features.parquet"), "results": str(tmp_path / "results")}
+    run = pipeline.load(Path(__file__).parents[3] / "jobs" / "search.yaml", stages__tuned__trials=9, **paths).run()
+    assert run.metrics["tuned"]["search"]["trials"] == 9
+    assert run.table("trials").to_polars()["rounds"].unique().sort().to_list() == [22, 66, 200]
+    assert len([name for name in run.metrics["checked"] if name.startswith("fold ")]) == 5
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
