@@ -13,7 +13,7 @@ from pipeline.errors import DataError, StageError, near
 from pipeline.stage import Context
 from pipeline.stages.models._learning import with_states
 from pipeline.stages.models._supervised import Supervised
-from pipeline.stages.models._trials_model import Alone, shared, with_values
+from pipeline.stages.models._trials_model import Alone, shared, spelled, with_values
 from pipeline.stages.models._trials_space import Axis, Space, Values
 from pipeline.tables.part import Part
 from pipeline.tables.table import Fitted, Table
@@ -78,16 +78,37 @@ class Trials:
     def __init__(self, model: Supervised, goal: Goal, rows: Table, context: Context) -> None:
         self.model, self.goal, self.rows, self.context = model, goal, rows, context
         self.given = shared(rows)
+        self.known: dict[str, Metrics] = {}  # what a model measured, by its parameters
+        self.found = 0  # models that an earlier run had measured
 
     def measured(self, asked: Sequence[Trial]) -> list[Trial]:
-        """The trials with their values, in their order."""
-        alone, session, given = Alone.of(self.rows, self.context, len(asked)), self.context.session, self.given
-        tasks = [
-            session.submit(_metrics, alone, self._model(trial), given.parts, given.axes, given.steps, given.states, stage=self.context.name)
-            for trial in asked
-        ]
-        found = {number: self.goal.value(metrics) for number, metrics in session.values(tasks)}
-        return [_with_value(trial, found[number]) for number, trial in enumerate(asked)]
+        """The trials with their values, in their order; those that were measured before are not run again."""
+        models = [self._model(trial) for trial in asked]
+        missing = {_name(model): model for model in models if not self._is_known(model)}
+        self._run(list(missing.values()))
+        return [_with_value(trial, self.goal.value(self.known[_name(model)])) for trial, model in zip(asked, models, strict=True)]
+
+    def _is_known(self, model: Supervised) -> bool:
+        """Whether a model was measured before, by this search or by one that was killed."""
+        name, remembered = _name(model), self.context.remembered
+        if name not in self.known and remembered and (found := remembered.find(self._about(model))):
+            self.known[name] = found["metrics"]
+            self.found += 1
+        return name in self.known
+
+    def _about(self, model: Supervised) -> list[Any]:
+        """What a model's metrics depend on, beside its rows."""
+        return [spelled(model), self.context.seed, self.context.session.backend]
+
+    def _run(self, models: Sequence[Supervised]) -> None:
+        """Train the models, each in a task, and keep what each measures as soon as it is known."""
+        alone, session, given = Alone.of(self.rows, self.context, len(models)), self.context.session, self.given
+        shares = given.parts, given.axes, given.steps, given.states
+        tasks = [session.submit(_metrics, alone, model, *shares, stage=self.context.name) for model in models]
+        for number, metrics in session.values(tasks):
+            self.known[_name(models[number])] = metrics
+            if self.context.remembered:
+                self.context.remembered.keep(self._about(models[number]), {"metrics": metrics})
 
     def _model(self, trial: Trial) -> Supervised:
         more = {} if trial.rounds is None else {"rounds": trial.rounds}
@@ -100,6 +121,10 @@ def _metrics(
     """What the model measures where it learns by itself, in this task."""
     found: Metrics = alone.run(model, parts, axes, with_states(steps, states)).metrics
     return found
+
+
+def _name(model: Supervised) -> str:
+    return repr(spelled(model))
 
 
 def _with_value(trial: Trial, value: float | None) -> Trial:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +31,7 @@ from pipeline.tables.session import ClusterSession
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import plan_stage, run_stage
 from tests import example_tables as examples
-from tests.small import inside, replace_in
+from tests.small import inside, replace_in, start
 from tests.stages.models.training import PEOPLE, stage_for, train
 
 DEPTHS, RATES = (1, 2, 5), (0.02, 0.3)
@@ -389,3 +390,46 @@ def test_a_plan__names_the_place_of_what_does_not_fit(old: str, new: str, said: 
     replace_in(tmp_path / "job.yaml", old, new)
     with inside(tmp_path), pytest.raises(JobError, match=said):
         pipeline.load("job.yaml").plan()
+
+
+def test_a_search_that_is_run_again__takes_what_was_measured_and_runs_the_rest(tmp_path: Path) -> None:
+    PEOPLE.write_parquet(tmp_path / "people.parquet", row_group_size=100)
+    (tmp_path / "job.yaml").write_text(JOB)
+
+    def found(**overrides: Any) -> tuple[int, pl.DataFrame]:
+        run = pipeline.load("job.yaml", **overrides).run()
+        return run.record["stages"]["tuned"]["counts"]["trials_found"], run.table("trials").to_polars()
+
+    with inside(tmp_path):
+        first, trials = found()
+        again, same = found()
+        more, further = found(stages__tuned__trials=9, stages__tuned__metric="log_loss")
+        other, _ = found(seed=6)
+        PEOPLE.head(590).write_parquet("people.parquet")
+        rows, _ = found()
+    assert (first, again, more, other, rows) == (0, 6, 6, 0, 0)
+    assert_frame_equal(same, trials, check_exact=True)
+    columns = ["max_depth", "learning_rate", "subsample"]
+    assert_frame_equal(further.head(6).select(columns), trials.select(columns))
+
+
+@pytest.mark.process
+def test_a_search_that_is_killed__goes_on_where_it_was(tmp_path: Path) -> None:
+    PEOPLE.write_parquet(tmp_path / "people.parquet", row_group_size=100)
+    (tmp_path / "job.yaml").write_text(JOB.replace("rounds: 10", "rounds: 300").replace("trials: 6", "trials: 12"))
+    process, kept = start("job.yaml", "--quiet", cwd=tmp_path), tmp_path / "results" / "remembered"
+    deadline = time.monotonic() + 120
+    while len(list(kept.glob("[0-9a-f]*/manifest.json"))) < 3 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate(timeout=60)
+    measured = len(list(kept.glob("[0-9a-f]*/manifest.json")))
+    assert 3 <= measured < 12
+    with inside(tmp_path):
+        resumed = pipeline.load("job.yaml").run()
+        anew = pipeline.load("job.yaml", results="fresh").run()
+    assert resumed.record["stages"]["tuned"]["counts"]["trials_found"] == measured
+    assert anew.record["stages"]["tuned"]["counts"]["trials_found"] == 0
+    for table in ("trials", "predictions"):
+        assert_frame_equal(resumed.table(table).to_polars(), anew.table(table).to_polars(), rel_tol=1e-6)
+    assert resumed.metrics["tuned"]["search"]["best_trial"] == anew.metrics["tuned"]["search"]["best_trial"]
