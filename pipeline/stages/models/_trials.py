@@ -18,8 +18,14 @@ from pipeline.stages.models._trials_space import Axis, Space, Values
 from pipeline.tables.part import Part
 from pipeline.tables.table import Fitted, Table
 
-METRICS = {"regression": ("rmse", "r2"), "binary": ("auc", "log_loss", "accuracy"), "multiclass": ("log_loss", "accuracy")}
-GREATER, LESS = ("r2", "auc", "accuracy"), ("rmse", "log_loss")
+METRICS = {
+    "regression": ("rmse", "r2"),
+    "binary": ("auc", "log_loss", "accuracy"),
+    "multiclass": ("log_loss", "accuracy"),
+    "quantile": ("pinball_loss",),
+    "ranking": ("ndcg",),
+}
+GREATER, LESS = ("r2", "auc", "accuracy", "ndcg"), ("rmse", "log_loss", "pinball_loss")
 Better = Literal["greater", "less"]
 Metrics = Mapping[str, Mapping[str, float | None]]
 
@@ -35,17 +41,18 @@ class Goal:
     @staticmethod
     def of(model: Supervised, metric: str, on: str, better: Better | None) -> Goal:
         """Raises StageError for a metric that the objective has not, or of which it is not known which value is better."""
-        if metric in (*GREATER, *LESS) and metric not in METRICS[model.objective]:
-            text = f"a {model.objective} objective has no {metric}.{near(metric, METRICS[model.objective])}"
-            raise StageError(text, key="metric")
-        if metric not in (*GREATER, *LESS) and better is None:
+        kind = next((name for name in (*GREATER, *LESS) if metric == name or metric.startswith((f"{name}@", f"{name}_"))), metric)
+        known = METRICS.get(model.objective, (kind,))
+        if kind in (*GREATER, *LESS) and kind not in known:
+            raise StageError(f"a {model.objective} objective has no {metric}.{near(metric, known)}", key="metric")
+        if kind not in (*GREATER, *LESS) and better is None:
             text = (
                 f"whether a greater {metric} is better or a lesser one is not known here. Say so by `better`.{near(metric, GREATER + LESS)}"
             )
             raise StageError(text, key="metric")
         if model.split is None:
             raise StageError(f"trials are compared on {on} rows, and the model has no split. Name its split column.", key="model.split")
-        return Goal(metric, on, better or ("greater" if metric in GREATER else "less"))
+        return Goal(metric, on, better or ("greater" if kind in GREATER else "less"))
 
     def value(self, metrics: Metrics) -> float | None:
         """The metric among all that a model measured; None where these rows have none. Raises DataError where it is not measured."""

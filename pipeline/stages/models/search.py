@@ -59,9 +59,10 @@ class Search(Whole, name="search", version=1):
     batch: int = Field(4, ge=1, le=1_000, description="bayesian: trials that are chosen together, and run at once.")
     prune: bool = Field(False, description="bayesian: stop a trial that is worse than the median after a `factor`-th of its rounds.")
     metric: str = Field(
-        min_length=1, description="What is compared: auc, log_loss, accuracy, rmse, r2, or another that the model measures."
+        min_length=1,
+        description="What is compared: auc, log_loss, accuracy, rmse, r2, pinball_loss, ndcg, or another that the model measures.",
     )
-    better: Better | None = Field(None, description="Which value of the metric is better; known of those five.")
+    better: Better | None = Field(None, description="Which value of the metric is better; known of those.")
     on: Literal["train", "validation", "test"] = Field("validation", description="The split whose rows a trial is compared on.")
     seed: int | None = Field(None, ge=0, description="Another seed, other trials at random; the job's seed where it is not given.")
 
