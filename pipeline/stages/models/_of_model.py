@@ -50,8 +50,11 @@ class OfModel(Whole):
         """The columns of the rows that stay beside what the model takes."""
         return ()
 
-    def check_rows(self, schema: Schema) -> None:
-        """Raise StageError where a column of training is missing or of another type; PlaceError where a library is not installed."""
+    def check_rows(self, schema: Schema) -> Schema:
+        """The rows' schema once they are prepared.
+
+        Raises StageError where a column of training is missing or of another type; PlaceError where a library is not installed.
+        """
         self._published.learner.need()
         need_columns(schema, self.kept, key="keep")
         for step in self._published.steps:
@@ -61,6 +64,7 @@ class OfModel(Whole):
                 raise StageError(f"{step.name!r}, which the model was learned behind: {error.text}", key="from") from error
             schema = replace(schema, columns=step.apply(schema.columns.to_frame().lazy()).collect_schema())
         self._need_features(schema)
+        return schema
 
     def _need_features(self, schema: Schema) -> None:
         """Raise StageError where the rows, once prepared, are not what the model was trained on."""
@@ -87,16 +91,20 @@ class OfModel(Whole):
         """The kept columns of a part that is prepared."""
         return part.frame.select(pl.col(_kept(name)).alias(name) for name in self.kept)
 
-    def matrix(self, part: Part, axes: Sequence[Part]) -> Any:
-        """Features `[rows, features]` of a part that is prepared. Raises DataError for what training did not have."""
-        told, names = self._published.description, list(self._published.types)
+    def matrix(self, part: Part, axes: Sequence[Part], published: Published | None = None) -> Any:
+        """Features `[rows, features]` of a part that is prepared, for the model or a form of it that is not published yet.
+
+        Raises DataError for what training did not have.
+        """
+        published = published or self._published
+        told, names = published.description, list(published.types)
         for name, largest in told["codes"].items():
             _need_known(part.frame[name], largest)
-        check_finite(names, part.frame, self._published.precision)
+        check_finite(names, part.frame, published.precision)
         _need_same(
             [*names, *(name for array, axis in zip(told["arrays"], axes, strict=True) for name in _labels(array, axis))], told["features"]
         )
-        return feature_matrix(part, names, told["arrays"], self._published.precision)
+        return feature_matrix(part, names, told["arrays"], published.precision)
 
 
 def _need_known(codes: pl.Series, largest: int | None) -> None:

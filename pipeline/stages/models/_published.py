@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from os.path import realpath
 from typing import Any
 
+import numpy as np
 import polars as pl
 from pydantic import ValidationError
 
@@ -18,6 +19,8 @@ from pipeline.stage import FittedRows, Stage
 from pipeline.stages.models._predictor import Learns, Predictor
 from pipeline.tables.dtypes import dtype_of_text
 
+LOGISTIC = "logistic"
+"""A description's `link` where what the model itself predicts are log-odds."""
 NEEDED = ("model", "key", "features", "types", "arrays", "codes", "fitted")
 
 
@@ -32,6 +35,18 @@ class Step:
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows as they were after this stage."""
         return self.stage.apply(rows, self.state)
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A model of log-odds that predicts probabilities: one that learned those of another model."""
+
+    inner: Predictor
+
+    def predict(self, features: Any) -> Any:
+        """Probabilities [rows]."""
+        odds = np.asarray(self.inner.predict(features), np.float64)
+        return 0.5 * (1 + np.tanh(odds / 2))
 
 
 @dataclass(frozen=True)
@@ -70,9 +85,10 @@ class Published:
             found: bytes = file.read()
         return found
 
-    def predictor(self, backend: Backend) -> Predictor:
-        """The model, ready to predict."""
-        return self.learner.predictor(self.description, self.content(), backend)
+    def predictor(self, backend: Backend, content: bytes | None = None) -> Predictor:
+        """The model, ready to predict; of the bytes of its file where they are given."""
+        made = self.learner.predictor(self.description, self.content() if content is None else content, backend)
+        return Linked(made) if self.description.get("link") == LOGISTIC else made
 
 
 def read_published(path: str, stage_class: Callable[[str], type[Stage]]) -> Published:
