@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os.path import realpath
 from typing import Any
 
@@ -16,7 +16,7 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import InputError, JobError
 from pipeline.files import beside, exists, is_url, local_path, open_file, parent
 from pipeline.stage import FittedRows, Stage
-from pipeline.stages.models._predictor import Learns, Predictor
+from pipeline.stages.models._predictor import Answerer, Learns, Predictor
 from pipeline.tables.dtypes import dtype_of_text
 
 LOGISTIC = "logistic"
@@ -85,10 +85,14 @@ class Published:
             found: bytes = file.read()
         return found
 
-    def predictor(self, backend: Backend, content: bytes | None = None) -> Predictor:
+    def asked(self, columns: Sequence[str]) -> Published:
+        """The model as a table with these columns asks it."""
+        return replace(self, description=self.learner.asked(self.description, columns))
+
+    def predictor(self, backend: Backend, content: bytes | None = None) -> Predictor | Answerer:
         """The model, ready to predict; of the bytes of its file where they are given."""
         made = self.learner.predictor(self.description, self.content() if content is None else content, backend)
-        return Linked(made) if self.description.get("link") == LOGISTIC else made
+        return Linked(made) if self.description.get("link") == LOGISTIC and not isinstance(made, Answerer) else made
 
 
 def read_published(path: str, stage_class: Callable[[str], type[Stage]]) -> Published:

@@ -14,6 +14,7 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.stages.models._measures import Metrics, measured
 from pipeline.stages.models._of_model import predicted_columns
+from pipeline.stages.models._predictor import Answerer
 from pipeline.stages.models._published import Published
 from pipeline.stages.models._smaller import Form, Ladder, lowest
 from pipeline.stages.models._supervised import Supervised
@@ -62,6 +63,7 @@ class Judge:
         made = replace(self.published, description={**self.published.description, **form.own})
         made = replace(made, learner=form.learner or made.learner)
         predictor = made.predictor(self.backend, form.content)
+        assert not isinstance(predictor, Answerer)  # it has no target to be judged by
         found, times = list[Any](), list[float]()
         for piece in self.rows.pieces():
             features = self.matrix(piece, made)

@@ -95,12 +95,12 @@ class Compress(OfModel, name="compress", version=1):
         Raises StageError where a column of training is missing or of another type; PlaceError where a library is not installed.
         """
         schema = schemas["rows"]
-        prepared = self.check_rows(schema)
+        self.check_rows(schema)
         self._judge.check_split(schema)
         self._judge.check_target(schema.columns[self._judge.target])
         if self._student is not None:
             with under("student"):
-                self._student.outputs({"rows": taught_schema(prepared, self._published, self.split)})
+                self._student.outputs({"rows": taught_schema(self.prepared_schema(schema), self._published, self.split)})
         kept = {name: schema.columns[name] for name in self.kept}
         return {"": Schema(pl.Schema({**kept, **self._published.predicts})), "tradeoff": Schema(TRADEOFF)}
 
@@ -114,7 +114,7 @@ class Compress(OfModel, name="compress", version=1):
         form = None
         if self._student is not None:
             teacher = session.submit(self._published.predictor, session.backend, stage=name)
-            schema = taught_schema(self.check_rows(rows.schema), self._published, self.split)
+            schema = taught_schema(self.prepared_schema(rows.schema), self._published, self.split)
             taught = prepared.map_parts(self._taught, schema.columns, teacher, *axes)
             form = learned(self._student, renamed(taught, schema), self._published, context)
         found = session.submit(self._compressed, name, session.backend, prepared.futures(), axes, form, stage=name)
