@@ -50,18 +50,11 @@ class OfModel(Whole):
         """The columns of the rows that stay beside what the model takes."""
         return ()
 
-    def check_rows(self, schema: Schema) -> Published:
-        """The model as rows with these columns ask it.
+    def check_rows(self, schema: Schema) -> Schema:
+        """The rows' schema once they are prepared.
 
         Raises StageError where a column of training is missing or of another type; PlaceError where a library is not installed.
         """
-        schema = self.prepared_schema(schema)
-        published = self._published.asked(schema.columns.names())
-        _need_features(published, schema)
-        return published
-
-    def prepared_schema(self, schema: Schema) -> Schema:
-        """The rows' schema once the stages before the model are repeated. Raises what `check_rows` does."""
         self._published.learner.need()
         need_columns(schema, self.kept, key="keep")
         for step in self._published.steps:
@@ -70,6 +63,7 @@ class OfModel(Whole):
             except StageError as error:
                 raise StageError(f"{step.name!r}, which the model was learned behind: {error.text}", key="from") from error
             schema = replace(schema, columns=step.apply(schema.columns.to_frame().lazy()).collect_schema())
+        _need_features(self._published.asked(schema.columns.names()), schema)
         return schema
 
     def prepared(self, rows: Table) -> tuple[Table, list[Any]]:

@@ -46,11 +46,11 @@ class Compress(OfModel, name="compress", version=1):
     """Make a published model smaller, and say what that costs: models/NAME with NAME.json, which `score` and `export` read like any other.
 
     The rows are those of its training, with its target and split, as they were before the stages that it was learned behind. What is
-    published is the smallest form found whose log loss (of a regression the rmse) on the rows of split `validation` is greater by
-    `tolerance` of it at most. `prune_trees` keeps the first rounds of an xgboost model; `prune_leaves` cuts splits that gained little
-    off its trees, by XGBoost's own updater; `quantize` writes matrices of weights in eight bits and a scale a row (models in npz and
-    safetensors; they predict in the precision that they had); `distill` has another stage, `student`, learn the model's predictions
-    (of a probability the log-odds) on the rows of split `train`.
+    published is the smallest form found whose loss on the rows of split `validation` (the log loss; of a regression the rmse, of
+    quantiles the pinball loss) is greater by `tolerance` of it at most. `prune_trees` keeps the first rounds of an xgboost model;
+    `prune_leaves` cuts splits that gained little off its trees, by XGBoost's own updater; `quantize` writes matrices of weights in eight
+    bits and a scale a row (models in npz and safetensors; they predict in the precision that they had); `distill` has another stage,
+    `student`, learn the model's predictions (of a probability the log-odds) on the rows of split `train`.
     Gives predictions as training does, and NAME.tradeoff: bytes and metrics per split of the model as given and of every form that was
     tried. How long a thousand rows take is counted, before and after.
 
@@ -100,12 +100,12 @@ class Compress(OfModel, name="compress", version=1):
         Raises StageError where a column of training is missing or of another type; PlaceError where a library is not installed.
         """
         schema = schemas["rows"]
-        self.check_rows(schema)
+        prepared = self.check_rows(schema)
         self._judge.check_split(schema)
         self._judge.check_target(schema.columns[self._judge.target])
         if self._student is not None:
             with under("student"):
-                self._student.outputs({"rows": taught_schema(self.prepared_schema(schema), self._published, self.split)})
+                self._student.outputs({"rows": taught_schema(prepared, self._published, self.split)})
         if isinstance(self._judge, BoostedTrees):
             self._judge.check_weight(schema)
         kept = {name: schema.columns[name] for name in self._judge.row_columns}
@@ -121,7 +121,7 @@ class Compress(OfModel, name="compress", version=1):
         form = None
         if self._student is not None:
             teacher = session.submit(self._published.predictor, session.backend, stage=name)
-            schema = taught_schema(self.prepared_schema(rows.schema), self._published, self.split)
+            schema = taught_schema(self.check_rows(rows.schema), self._published, self.split)
             taught = prepared.map_parts(self._taught, schema.columns, teacher, *axes)
             form = learned(self._student, renamed(taught, schema), self._published, context)
         found = session.submit(self._compressed, name, session.backend, prepared.futures(), axes, form, stage=name)
@@ -202,17 +202,19 @@ def _judge(stage: Compress) -> Supervised:
     """The stage that says what is predicted, of the model's description. Raises StageError for a model without a target."""
     told, learner = stage._published.description, stage._published.learner
     names = ("target", "key", "objective", "classes")
-    if stage.weight and "weight" not in learner.model_fields:
-        raise StageError(f"{learner.name} takes no weights. Leave it out.", key="weight")
     if not issubclass(learner, Supervised) or any(name not in told for name in names):
         raise StageError(
             f"the model was learned by {learner.name} without a target, so there is nothing to judge a smaller one by", key="model"
         )
+    if stage.weight and "weight" not in learner.model_fields:
+        raise StageError(f"{learner.name} takes no weights. Leave it out.", key="weight")
+    given = {**{name: told[name] for name in names}, "split": stage.split, **({"weight": stage.weight} if stage.weight else {})}
+    if told["objective"] == "quantile":
+        given["quantiles"] = told["parameters"]["quantile_alpha"]
     try:
-        weight = {"weight": stage.weight} if stage.weight else {}
-        found = learner.model_validate({**{name: told[name] for name in names}, "split": stage.split, **weight})
+        found = learner.model_validate(given)
     except ValidationError as error:
         raise StageError(f"what the model says of its target cannot be read ({error.errors()[0]['msg']})", key="model") from error
-    if found.prediction_columns != list(stage._published.predicts):
-        raise StageError(f"the model predicts {', '.join(stage._published.predicts)}, which no metric is known for", key="model")
+    if told["objective"] == "ranking" or found.prediction_columns != list(stage._published.predicts):
+        raise StageError(f"a {told['objective']} model has no loss to judge a smaller one by", key="model")
     return found
