@@ -16,6 +16,8 @@ from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import Given, Learning, outcome
 from pipeline.stages.models._network import DeepLearning
 from pipeline.stages.models._network_training import HISTORY, read, train
+from pipeline.stages.models._onnx import Graph
+from pipeline.stages.models._onnx_network import graph_of_network
 from pipeline.stages.models._predictor import Predictor
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
@@ -39,6 +41,7 @@ class Network(DeepLearning, name="network", version=1):
     """
 
     suffix = "safetensors"
+    exports = True
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "rounds_used": Count("rounds used"),
@@ -71,6 +74,11 @@ class Network(DeepLearning, name="network", version=1):
     def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
         """The network."""
         return read(description, content, backend)
+
+    @classmethod
+    def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
+        """The layers, behind what they take of the features."""
+        return graph_of_network(description, content)
 
     @classmethod
     def need(cls) -> None:
