@@ -45,6 +45,12 @@ class Search(Whole, name="search", version=1):
     counts: ClassVar[Mapping[str, Count]] = {
         "trials": Count("trials"),
         "trials_found": Count("trials measured by an earlier run", aside=True),
+        "features": Count("features"),
+        "trees_used": Count("trees used"),
+        "rounds_used": Count("rounds used"),
+        "rows_*": Count("rows, *"),
+        "external_rows": Count("rows trained from external memory", aside=True),
+        "missing_values": Count("missing values taken as the mean", aside=True),
     }
 
     model: Model = Field(description="The stage that learns, with its parameters: {use: NAME, target: ..., ...}.")
