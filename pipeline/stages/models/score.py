@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr
 
 from pipeline.errors import DataError, StageError, near, under
 from pipeline.stage import ColumnName, Context, Outcome, Stage, Whole, need_columns
-from pipeline.stages.models._predictor import Predictor, check_finite, feature_matrix
+from pipeline.stages.models._predictor import Answerer, Predictor, check_finite, feature_matrix
 from pipeline.stages.models._published import Published, read_published
 from pipeline.tables.columns import AXES, AXIS_IDS
 from pipeline.tables.counts import Count
@@ -27,13 +27,19 @@ class Score(Whole, name="score", version=1):
     give the rows as they were before the first of them. Other stages are the job's own. `fitted` names those to repeat where some are done
     already (`[]`: none). Columns that are not those of training, and their types, are refused; so is a code that training never saw.
     Gives the columns `keep`, and `prediction`, or what columns of predictions training gave (one prediction_CLASS a class).
+    A model of matrix_factorization takes a table of users, and gives a row per item of their lists, or one of users and items, and gives
+    their scores; who or what training did not have gets null and is counted.
 
     Example:
         {use: score, from: new_loans, as: scored, model: results/loans/current/models/lateness.json}
     """
 
     roles = ("rows",)
-    counts: ClassVar[Mapping[str, Count]] = {"rows_scored": Count("rows scored")}
+    counts: ClassVar[Mapping[str, Count]] = {
+        "rows_scored": Count("rows scored"),
+        "unknown_users": Count("rows of a user whom training did not have", aside=True),
+        "unknown_items": Count("rows of an item that training did not have", aside=True),
+    }
 
     model: str = Field(min_length=1, description="The JSON file of a published model; the model itself lies beside it.")
     fitted: tuple[str, ...] | None = Field(None, description="Stages before the model to repeat, by their names; all by default.")
@@ -77,21 +83,12 @@ class Score(Whole, name="score", version=1):
             except StageError as error:
                 raise StageError(f"{step.name!r}, which the model was learned behind: {error.text}", key="from") from error
             schema = replace(schema, columns=step.apply(schema.columns.to_frame().lazy()).collect_schema())
-        self._need_features(schema)
+        published = self._published.asked(schema.columns.names())
+        _need_features(published, schema)
         columns = {name: schemas["rows"].columns[name] for name in self.kept}
-        if taken := [name for name in self._published.predicts if name in columns]:
+        if taken := [name for name in published.predicts if name in columns]:
             raise StageError(f"column {taken[0]!r} has the name of a column of the predictions. Rename it before.", key="keep")
-        return {"": Schema(pl.Schema({**columns, **self._published.predicts}))}
-
-    def _need_features(self, schema: Schema) -> None:
-        """Raise StageError where the rows, once prepared, are not what the model was trained on."""
-        for name, dtype in self._published.types.items():
-            if name not in schema.columns:
-                raise StageError(f"the model needs the column {name!r}, as {dtype}.{near(name, schema.columns.names())}", key="from")
-            if schema.columns[name] != dtype:
-                raise StageError(f"column {name!r} is {schema.columns[name]}, and was {dtype} in training. Cast it.", key="from")
-        if lacking := [array for array in self._published.description["arrays"] if array not in schema.arrays]:
-            raise StageError(f"the model needs {lacking[0]} beside the rows, which have none (see genotype_features)", key="from")
+        return {"": Schema(pl.Schema({**columns, **published.predicts}))}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One map of queries for what was learned before the model, and one of tasks that predict."""
@@ -108,8 +105,12 @@ class Score(Whole, name="score", version=1):
             rows = step.apply(rows)
         return rows
 
-    def _scored(self, part: Part, predictor: Predictor, *axes: Part) -> Part:
+    def _scored(self, part: Part, predictor: Predictor | Answerer, *axes: Part) -> Part:
         """The predictions of one part. Raises DataError for what training did not have."""
+        kept = part.frame.select(pl.col(_kept(name)).alias(name) for name in self.kept)
+        if isinstance(predictor, Answerer):
+            answered = predictor.answered(part, kept)
+            return replace(answered, counts={**answered.counts, "rows_scored": part.frame.height})
         told, names = self._published.description, list(self._published.types)
         for name, largest in told["codes"].items():
             _need_known(part.frame[name], largest)
@@ -119,9 +120,19 @@ class Score(Whole, name="score", version=1):
         )
         predicted = predictor.predict(feature_matrix(part, names, told["arrays"], self._published.precision))
         columns = zip(self._published.predicts.items(), np.atleast_2d(predicted.T), strict=True)
-        kept = part.frame.select(pl.col(_kept(name)).alias(name) for name in self.kept)
         made = [pl.Series(name, np.ascontiguousarray(values)).cast(dtype) for (name, dtype), values in columns]
         return Part(kept.hstack(made), counts={"rows_scored": part.frame.height})
+
+
+def _need_features(published: Published, schema: Schema) -> None:
+    """Raise StageError where the rows, once prepared, are not what the model was trained on."""
+    for name, dtype in published.types.items():
+        if name not in schema.columns:
+            raise StageError(f"the model needs the column {name!r}, as {dtype}.{near(name, schema.columns.names())}", key="from")
+        if schema.columns[name] != dtype:
+            raise StageError(f"column {name!r} is {schema.columns[name]}, and was {dtype} in training. Cast it.", key="from")
+    if lacking := [array for array in published.description["arrays"] if array not in schema.arrays]:
+        raise StageError(f"the model needs {lacking[0]} beside the rows, which have none (see genotype_features)", key="from")
 
 
 def _need_known(codes: pl.Series, largest: int | None) -> None:
