@@ -12,6 +12,7 @@ from pipeline.backend.arrays import to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.stage import Whole
+from pipeline.stages.models._onnx import Graph
 from pipeline.tables.part import Part
 
 Array = Any
@@ -42,9 +43,11 @@ class Learns(Whole):
 
     suffix: ClassVar[str]
     """Of the model's own file."""
+    exports: ClassVar[bool] = False
+    """Whether `graph` is there: the model can be written as ONNX."""
 
     @classmethod
-    def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor | Answerer:
+    def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
         """The published model: what its JSON file says, and the bytes of its own. Raises InputError for bytes that are none."""
         raise NotImplementedError(f"{cls.__name__} has no predictor")
 
@@ -52,6 +55,11 @@ class Learns(Whole):
     def asked(cls, description: Mapping[str, Any], _columns: Sequence[str]) -> Mapping[str, Any]:
         """The description for a table with these columns, of a model that can be asked in several ways: what it takes and gives there."""
         return description
+
+    @classmethod
+    def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
+        """The published model as a graph of ONNX. Raises DataError, with the reason, for one that ONNX has no words for."""
+        raise NotImplementedError(f"{cls.__name__} has no graph")
 
     @classmethod
     def need(cls) -> None:

@@ -15,7 +15,7 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import InputError, JobError
 from pipeline.files import beside, exists, is_url, local_path, open_file, parent
 from pipeline.stage import FittedRows, Stage
-from pipeline.stages.models._predictor import Answerer, Learns, Predictor
+from pipeline.stages.models._predictor import Learns, Predictor
 from pipeline.tables.dtypes import dtype_of_text
 
 NEEDED = ("model", "key", "features", "types", "arrays", "codes", "fitted")
@@ -68,10 +68,15 @@ class Published:
         """The model as a table with these columns asks it."""
         return replace(self, description=self.learner.asked(self.description, columns))
 
-    def predictor(self, backend: Backend) -> Predictor | Answerer:
-        """The model, ready to predict."""
+    def content(self) -> bytes:
+        """The bytes of the model itself."""
         with open_file(self.model) as file:
-            return self.learner.predictor(self.description, file.read(), backend)
+            found: bytes = file.read()
+        return found
+
+    def predictor(self, backend: Backend) -> Predictor:
+        """The model, ready to predict."""
+        return self.learner.predictor(self.description, self.content(), backend)
 
 
 def read_published(path: str, stage_class: Callable[[str], type[Stage]]) -> Published:
