@@ -14,14 +14,15 @@ from pipeline.errors import StageError
 from pipeline.stage import ColumnName, Context, Outcome, need_columns, need_keys, need_numeric
 from pipeline.stages.models._factorization_blocks import blocks_of
 from pipeline.stages.models._factorization_lists import (
+    OF_ROUND,
     Wanted,
     counts_of_items,
+    history,
     item_part,
     list_part,
     listed,
     measured,
     metrics,
-    round_part,
     tally,
 )
 from pipeline.stages.models._factorization_model import Recommender, description_bytes, model_bytes
@@ -35,7 +36,6 @@ from pipeline.tables.table import Fitted, Table
 
 ANSWER: dict[str, pl.DataType] = {"rank": pl.Int32(), "score": pl.Float64()}
 OF_ITEM: dict[str, pl.DataType] = {"interactions": pl.Int64(), "recommended": pl.Int64()}
-OF_ROUND: dict[str, pl.DataType] = {"round": pl.Int64(), "loss": pl.Float64()}
 OF_METHOD = {"alpha": ("als", 40.0), "learning_rate": ("bpr", 0.05)}
 
 
@@ -51,7 +51,7 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
     users who have both, beside those of the most popular items. A pair that was held out and learned from too does not count.
 
     A row per user and rank: user, item, rank, score, without the items that the user took in training unless `seen`. NAME.items has the
-    users of each item and the lists that it is in, NAME.rounds the loss of each round. `score` takes models/NAME.npz and NAME.json: a
+    users of each item and the lists that it is in, NAME.history the loss of each round. `score` takes models/NAME.npz and NAME.json: a
     table of users gets their lists, one of users and items their scores. Rows that lack a value or weigh 0 are left out and counted.
 
     Example:
@@ -97,7 +97,7 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
         return Columns(self.user, self.item, self.weight, self.split, time, self.holdout, self.seen)
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
-        """Lists, items, rounds. Raises StageError for columns and parameters that do not fit."""
+        """Lists, items, history. Raises StageError for columns and parameters that do not fit."""
         schema = schemas["rows"]
         for key in ("user", "item"):
             need_id(schema, getattr(self, key), key)
@@ -112,7 +112,7 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
                 text = f"column {getattr(self, key)!r} has the name of another column of the result. Rename it before."
                 raise StageError(text, key=key)
         columns = {name: schema.columns[name] for name in (self.user, self.item)}
-        tables = {"": {**columns, **ANSWER}, "items": {self.item: columns[self.item], **OF_ITEM}, "rounds": OF_ROUND}
+        tables = {"": {**columns, **ANSWER}, "items": {self.item: columns[self.item], **OF_ITEM}, "history": OF_ROUND}
         return {name: Schema(pl.Schema(found)) for name, found in tables.items()}
 
     def _check_split(self, schema: Schema) -> None:
@@ -145,7 +145,7 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
         columns = (self.user, self.item)
         parts = [submit(list_part, columns, (at, count), some, *ids, stage=name) for at, some in enumerate(lists)]
         items = submit(item_part, self.item, blocks.item_ids, taken, *lists, stage=name)
-        made = {"": parts, "items": [items], "rounds": [submit(round_part, *found.losses, stage=name)]}
+        made = {"": parts, "items": [items], "history": [submit(history, *found.losses, stage=name)]}
         model = submit(model_bytes, *ids, taken, blocks.users, [found.users, found.items], stage=name)
         files = {f"{name}.{self.suffix}": model, f"{name}.json": self._description(rows, context)}
         found_metrics = submit(metrics, self.top, *judged, stage=name)

@@ -18,7 +18,7 @@ from pipeline.testing.examples import Between, StageExample
 from pipeline.testing.stages import SEED, even_sizes, plan_stage, shuffled
 from tests.stages.models.recommending import ROWS, Result, interactions, learn, stage_for
 
-TOLERANCES = {"score": 1e-6, "loss": 1e-9}
+TOLERANCES = {"score": 1e-6, "value": 1e-9}
 EXAMPLES = [
     StageExample(stage_for(time="day", holdout=1), {"rows": interactions(30, 12)}, tolerances=TOLERANCES),
     StageExample(stage_for(method="bpr", seen=True), {"rows": interactions(30, 12)}, tolerances=TOLERANCES),
