@@ -13,6 +13,7 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.stage import Whole
 from pipeline.stages.models._onnx import Graph
+from pipeline.stages.models._smaller import Ladder
 from pipeline.tables.part import Part
 
 Array = Any
@@ -45,11 +46,18 @@ class Learns(Whole):
     """Of the model's own file."""
     exports: ClassVar[bool] = False
     """Whether `graph` is there: the model can be written as ONNX."""
+    smaller: ClassVar[tuple[str, ...]] = ()
+    """The methods of compress that `ladder` has."""
 
     @classmethod
-    def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
+    def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor | Answerer:
         """The published model: what its JSON file says, and the bytes of its own. Raises InputError for bytes that are none."""
         raise NotImplementedError(f"{cls.__name__} has no predictor")
+
+    @classmethod
+    def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
+        """The published model as a graph of ONNX. Raises DataError, with the reason, for one that ONNX has no words for."""
+        raise NotImplementedError(f"{cls.__name__} has no graph")
 
     @classmethod
     def asked(cls, description: Mapping[str, Any], _columns: Sequence[str]) -> Mapping[str, Any]:
@@ -57,9 +65,9 @@ class Learns(Whole):
         return description
 
     @classmethod
-    def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
-        """The published model as a graph of ONNX. Raises DataError, with the reason, for one that ONNX has no words for."""
-        raise NotImplementedError(f"{cls.__name__} has no graph")
+    def ladder(cls, description: Mapping[str, Any], content: bytes, method: str) -> Ladder:
+        """Smaller forms of the published model by one of the methods `smaller`."""
+        raise NotImplementedError(f"{cls.__name__} has no {method}")
 
     @classmethod
     def need(cls) -> None:

@@ -51,11 +51,11 @@ class Score(OfModel, name="score", version=1):
         Raises StageError where a column of training is missing or of another type; PlaceError where
         what the model needs is not installed.
         """
-        predicts = self.check_rows(schemas["rows"]).predicts
+        published = self._published.asked(self.check_rows(schemas["rows"]).columns.names())
         columns = {name: schemas["rows"].columns[name] for name in self.kept}
-        if taken := [name for name in predicts if name in columns]:
+        if taken := [name for name in published.predicts if name in columns]:
             raise StageError(f"column {taken[0]!r} has the name of a column of the predictions. Rename it before.", key="keep")
-        return {"": Schema(pl.Schema({**columns, **predicts}))}
+        return {"": Schema(pl.Schema({**columns, **published.predicts}))}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One map of queries for what was learned before the model, and one of tasks that predict."""
@@ -64,11 +64,11 @@ class Score(OfModel, name="score", version=1):
         predictor = session.submit(self._published.predictor, session.backend, stage=context.name)
         return Outcome({"": replace(prepared.map_parts(self._scored, predictor, *axes), axes={})})
 
-    def _scored(self, part: Part, predictor: Predictor, *axes: Part) -> Part:
+    def _scored(self, part: Part, predictor: Predictor | Answerer, *axes: Part) -> Part:
         """The predictions of one part. Raises DataError for what training did not have."""
+        kept, count = self.kept_of(part), {"rows_scored": part.frame.height}
         if isinstance(predictor, Answerer):
-            answered = predictor.answered(part, self.kept_of(part))
-            return replace(answered, counts={**answered.counts, "rows_scored": part.frame.height})
-        predicted = predictor.predict(self.matrix(part, axes))
-        made = predicted_columns(self._published.predicts, predicted)
-        return Part(self.kept_of(part).hstack(made), counts={"rows_scored": part.frame.height})
+            answered = predictor.answered(part, kept)
+            return replace(answered, counts={**answered.counts, **count})
+        made = predicted_columns(self._published.predicts, predictor.predict(self.matrix(part, axes)))
+        return Part(kept.hstack(made), counts=count)
