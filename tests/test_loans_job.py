@@ -101,8 +101,8 @@ def test_loans_job__trains_another_model_by_one_word_and_score_gives_what_it_gav
 
 
 def test_loans_job__of_linear_is_the_same_for_any_parts(tmp_path: Path) -> None:
-    parts = {"inputs__loans__parts": 2, "inputs__performance__parts": 7}
-    one, seven = (run(tmp_path / name, stages__lateness__use="linear", **more) for name, more in (("one", {}), ("seven", parts)))
+    one = run(tmp_path / "one", stages__lateness__use="linear")
+    seven = run(tmp_path / "seven", stages__lateness__use="linear", inputs__loans__parts=2, inputs__performance__parts=7)
     assert_frame_equal(output(seven, "predictions"), output(one, "predictions"), rel_tol=1e-8, abs_tol=1e-10)
 
 
