@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from pipeline.backend.arrays import array_module, checked_linalg, to_host
 from pipeline.kernels.genotypes import Array
@@ -40,8 +39,8 @@ def triangle(columns: Array) -> Host:
 
 def stacked(factors: list[Host]) -> Host:
     """The factor of rows whose factors these are."""
-    factor: Host = linalg.qr(np.concatenate(factors), mode="r", check_finite=False)[0]
-    return factor[: factor.shape[1]]
+    factor: Host = np.linalg.qr(np.concatenate(factors), mode="r")
+    return factor
 
 
 def factored(gram: Host) -> Host | None:
@@ -50,8 +49,8 @@ def factored(gram: Host) -> Host | None:
     So it is where a column is nearly what those before it add up to, the last one (the target) too.
     """
     try:
-        factor: Host = linalg.cholesky(gram, check_finite=False)
-    except linalg.LinAlgError:
+        factor: Host = np.linalg.cholesky(gram).T
+    except np.linalg.LinAlgError:
         return None
     return factor if (factor.diagonal() ** 2 > SAFE_PIVOT * gram.diagonal()).all() else None
 
@@ -69,7 +68,7 @@ def independent(factor: Host, lengths: Host) -> Host:
         factor, kept = np.delete(factor, low[0], axis=1), np.delete(kept, low[0])
         if not len(kept):
             return kept
-        factor = np.triu(linalg.qr(factor, mode="r", check_finite=False)[0])[: len(kept)]
+        factor = np.linalg.qr(factor, mode="r")
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,11 @@ class LeastSquares:
 
 def least_squares(factor: Host) -> LeastSquares:
     """Of the factor of the columns and the target after them, `[c + 1, c + 1]`, of columns that are independent."""
+    from scipy.linalg import solve_triangular
+
     columns = factor.shape[1] - 1
     square = np.zeros((columns + 1, columns + 1))
     square[: len(factor)] = factor[: columns + 1]
     upper, target = square[:columns, :columns], square[:columns, columns]
-    back = linalg.solve_triangular(upper, np.column_stack([target[:, None], np.eye(columns)]), check_finite=False)
+    back = solve_triangular(upper, np.column_stack([target[:, None], np.eye(columns)]), check_finite=False)
     return LeastSquares(back[:, 0], float(square[columns, columns] ** 2), back[:, 1:] @ back[:, 1:].T)

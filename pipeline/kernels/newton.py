@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from pipeline.kernels.coordinate_descent import lasso_minimum
 from pipeline.kernels.generalized_linear import LossSums
@@ -173,8 +172,10 @@ def quasi_newton_direction(gradient: Array, pairs: deque[tuple[Array, Array]]) -
 
 def solved(matrix: Array, right: Array) -> Array:
     """The answer to equations of a matrix without curvature below 0; the shortest one where there are several."""
+    from scipy.linalg import cho_factor, cho_solve
+
     try:
-        found: Array = linalg.cho_solve(linalg.cho_factor(matrix, check_finite=False), right, check_finite=False)
-    except linalg.LinAlgError:
+        found: Array = cho_solve(cho_factor(matrix, check_finite=False), right, check_finite=False)
+    except np.linalg.LinAlgError:
         found = np.linalg.lstsq(matrix, right, rcond=None)[0]
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, ClassVar
 
 import polars as pl
@@ -78,6 +79,11 @@ class Linear(LinearTerms, name="linear", version=1):
     def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
         """The coefficients."""
         return LinearPredictor(LinearModel.read(content), description["family"], backend)
+
+    def prepare(self, *, lean: bool = False) -> None:
+        """Load SciPy's solvers and functions."""
+        for name in ("scipy.linalg", "scipy.special"):
+            import_module(name)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Passes over the parts, whose sums a task solves; other models than least squares are waited for round by round."""

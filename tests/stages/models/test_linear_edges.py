@@ -264,3 +264,32 @@ def test_on_workers__it_gives_the_same(target: str, workers: ClusterSession) -> 
 def test_on_workers__an_error_is_raised_where_it_is_waited_for(workers: ClusterSession) -> None:
     with pytest.raises(DataError, match="no feature varies"):
         fit(stage_for("binary", features=["b"], categorical=[]), PEOPLE.with_columns(b=pl.lit(1)), [300, 400], session=workers)
+
+
+def is_separated(columns: Any, known: Any) -> bool:
+    """Whether some direction puts no case below and no control above, and is more than the zero that all have (Konis 2007), by a program."""
+    from scipy.optimize import linprog
+
+    signed = np.column_stack([np.ones(len(known)), columns]) * np.where(known, 1.0, -1.0)[:, None]
+    found = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(known)), bounds=(-1, 1))
+    return bool(found.fun < -1e-7)
+
+
+def test_classes_are_refused__exactly_where_a_linear_program_separates_them() -> None:
+    random, found, expected = np.random.default_rng(8), [], []
+    for _ in range(120):
+        rows, columns = int(random.integers(8, 40)), int(random.integers(1, 4))
+        values = random.normal(size=(rows, columns)).round(int(random.integers(0, 3)))
+        known = random.random(rows) < 1 / (1 + np.exp(-3 * values.sum(axis=1)))
+        if known.all() or not known.any() or np.linalg.matrix_rank(np.column_stack([np.ones(rows), values])) <= columns:
+            continue
+        table = frame(known, **{f"x{number}": values[:, number] for number in range(columns)})
+        expected.append(is_separated(values, known))
+        try:
+            fit(regression(objective="binary"), table)
+            found.append(False)
+        except DataError as error:
+            assert "is separated" in str(error)
+            found.append(True)
+    assert found == expected
+    assert 20 < sum(expected) < len(expected) - 20
