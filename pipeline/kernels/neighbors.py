@@ -69,7 +69,7 @@ def first_pairs(pairs: Pairs, neighbors: int) -> Pairs:
 def unit_rows(rows: Array) -> tuple[Array, Array]:
     """Rows `[n, d]` of length 1, and which have no length `bool[n]`, whose rows are NaN. The same for a row wherever it stands."""
     xp = array_module(rows)
-    size = abs(rows).max(axis=1, initial=0.0)
+    size = abs(rows).max(axis=1)
     none = ~(size > 0)
     rows = rows / xp.where(none, np.nan, size)[:, None]
     length = xp.sqrt(sum((rows[:, i] ** 2 for i in range(rows.shape[1])), start=xp.zeros(len(rows))))
