@@ -27,6 +27,17 @@ def scatter(groups: Sequence[tuple[str, Any, Any]], labels: tuple[str, str], abo
     return panel.svg(about, labels)
 
 
+def curves(lines: Sequence[tuple[str, Any, Any]], labels: tuple[str, str], about: str) -> str:
+    """Lines of several groups, each given as style, x and y without missing values, x from low to high; a single place is a dot too."""
+    xs, ys = (np.concatenate([line[i] for line in lines] or [np.empty(0)]) for i in (1, 2))
+    panel = Panel(500, HIGH, span_of(xs, 0.0), span_of(ys), left=56)
+    for style, x, y in lines:
+        panel.line(x, y, style)
+        if len(x) == 1:
+            panel.dots(x, y, f"large {style}")
+    return panel.svg(about, labels)
+
+
 def receiver_operating(curves: Sequence[tuple[str, Floats, Floats]], about: str) -> str:
     """ROC curves, each given as style, truth (0 or 1, both of them there) and score; points with equal scores make one step."""
     panel = Panel(NARROW, HIGH, (0.0, 1.0), (0.0, 1.0))
@@ -83,6 +94,16 @@ def calibration(curves: Sequence[tuple[str, Deciles]], about: str) -> str:
         panel.line((x, x), (lower, min(upper, most)), f"{curves[-1][0]} thin")
     panel.dots(judged.mean, judged.share, f"huge {curves[-1][0]}")
     return panel.svg(about, ("Mean predicted probability", "Observed share of cases"))
+
+
+def calibrated_quantiles(curves: Sequence[tuple[str, Floats, Floats]], about: str) -> str:
+    """Observed shares against quantiles, a curve a style, each with dots, over the line where both are the same."""
+    panel = Panel(NARROW, HIGH, (0.0, 1.0), (0.0, 1.0))
+    panel.line((0, 1), (0, 1), "reference")
+    for style, quantiles, shares in curves:
+        panel.line(quantiles, shares, style)
+        panel.dots(quantiles, shares, f"large {style}")
+    return panel.svg(about, ("Quantile", "Observed share"))
 
 
 def histogram(groups: Sequence[tuple[str, Floats]], label: str, about: str, span: Range | None = None) -> str:

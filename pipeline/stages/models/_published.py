@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os.path import realpath
 from typing import Any
 
+import numpy as np
 import polars as pl
 from pydantic import ValidationError
 
@@ -15,9 +16,12 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import InputError, JobError
 from pipeline.files import beside, exists, is_url, local_path, open_file, parent
 from pipeline.stage import FittedRows, Stage
-from pipeline.stages.models._predictor import Learns, Predictor
+from pipeline.stages.models._predictor import Answerer, Learns, Predictor
+from pipeline.stages.models._quantized import restored
 from pipeline.tables.dtypes import dtype_of_text
 
+LOGISTIC = "logistic"
+"""A description's `link` where what the model itself predicts are log-odds."""
 NEEDED = ("model", "key", "features", "types", "arrays", "codes", "fitted")
 
 
@@ -32,6 +36,18 @@ class Step:
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows as they were after this stage."""
         return self.stage.apply(rows, self.state)
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A model of log-odds that predicts probabilities: one that learned those of another model."""
+
+    inner: Predictor
+
+    def predict(self, features: Any) -> Any:
+        """Probabilities [rows]."""
+        odds = np.asarray(self.inner.predict(features), np.float64)
+        return 0.5 * (1 + np.tanh(odds / 2))
 
 
 @dataclass(frozen=True)
@@ -64,10 +80,25 @@ class Published:
         """The type of the features' matrix."""
         return _dtype(self.path, self.description["precision"])
 
-    def predictor(self, backend: Backend) -> Predictor:
-        """The model, ready to predict."""
+    def content(self) -> bytes:
+        """The bytes of the model itself."""
         with open_file(self.model) as file:
-            return self.learner.predictor(self.description, file.read(), backend)
+            found: bytes = file.read()
+        return found
+
+    def restored(self, content: bytes | None = None) -> bytes:
+        """The bytes of the model, or those given for it, as the stage that learned it reads them."""
+        content, packed = self.content() if content is None else content, self.description.get("quantized")
+        return restored(content, self.learner.suffix, packed) if packed else content
+
+    def asked(self, columns: Sequence[str]) -> Published:
+        """The model as a table with these columns asks it."""
+        return replace(self, description=self.learner.asked(self.description, columns))
+
+    def predictor(self, backend: Backend, content: bytes | None = None) -> Predictor | Answerer:
+        """The model, ready to predict; of the bytes of its file where they are given."""
+        made = self.learner.predictor(self.description, self.restored(content), backend)
+        return Linked(made) if self.description.get("link") == LOGISTIC and not isinstance(made, Answerer) else made
 
 
 def read_published(path: str, stage_class: Callable[[str], type[Stage]]) -> Published:
