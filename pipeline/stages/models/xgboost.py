@@ -61,6 +61,8 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
             raise StageError("external memory is of one task. Leave out workers: all, or memory: external.", key="memory")
         self.check_stopping()
         self.check_target(schema.columns[self.target])
+        self.check_constraints(schema)
+        self.check_native(schema)
         importance = {"feature": pl.String(), "gain": pl.Float64(), "weight": pl.Float64(), "cover": pl.Float64()}
         return {"": self.predictions_schema(schema), "importance": Schema(pl.Schema(importance))}
 
