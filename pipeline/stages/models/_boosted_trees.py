@@ -51,6 +51,11 @@ class BoostedTrees(Supervised):
         description="More of XGBoost's parameters, by its own names and checked by XGBoost: {gamma: 1, grow_policy: lossguide}.",
     )
 
+    @property
+    def more_tables(self) -> tuple[str, ...]:
+        """The tables beside predictions and importance, by the names behind NAME."""
+        return ("history",)
+
     def native(self, seed: int, backend: Backend, threads: int) -> dict[str, Any]:
         """XGBoost's training parameters, by its own names."""
         objective, metric = OBJECTIVES[self.objective]
