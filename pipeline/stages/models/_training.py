@@ -17,6 +17,7 @@ from pipeline.stages.models._measures import measured
 from pipeline.stages.models._predictor import check_finite
 from pipeline.stages.models._rounded import warn_of_rounding
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
+from pipeline.stages.models._weights import check_some_weight, check_weights, row_weights
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted, Table
 
@@ -54,6 +55,8 @@ def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: 
     check_finite(learning.columns, whole.frame, pl.Float32())
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
+    check_weights(stage, whole.frame, rows.labels)
+    check_some_weight(stage, row_weights(stage, whole.frame), rows.labels)
     model = grown(learning, rows, names)
     trained = finished(learning, model, rows, predict(learning, model.booster, rows), (names, with_states(steps, states)))
     return replace(trained, counts={**trained.counts, "external_rows": whole.frame.height}) if model.external else trained
@@ -69,7 +72,7 @@ def finished(learning: Trees, model: Grown, rows: TrainingRows, predicted: Any, 
         importance(booster, names),
         bytes(booster.save_raw(stage.suffix)),
         learning.description(names, rows.part.frame, fitted, own),
-        measured(stage, rows.labels, predicted),
+        measured(stage, rows.labels, predicted, row_weights(stage, rows.part.frame)),
         {"features": len(names), "trees_used": trees, **split_counts(rows)},
         {"history": history(model.curves)},
     )

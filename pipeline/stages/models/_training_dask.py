@@ -19,6 +19,7 @@ from pipeline.stages.models._predictor import check_finite
 from pipeline.stages.models._rounded import warn_of_rounding
 from pipeline.stages.models._training import TrainedTrees, finished, trees_outcome
 from pipeline.stages.models._training_rows import Labels, TrainingRows, in_key_order
+from pipeline.stages.models._weights import check_some_weight, check_weights, row_weights, training_weights
 from pipeline.tables.part import Part, concat_parts, take
 from pipeline.tables.session import ClusterSession, run_task
 from pipeline.tables.table import Fitted, Table
@@ -40,6 +41,7 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
     whole = pl.concat(targets)
     labels = Labels.of(stage, whole)
     labels.check(stage, whole[stage.target], validation=bool(stage.early_stopping_rounds))
+    check_some_weight(stage, row_weights(stage, whole), labels)
     names = learning.feature_names(client.gather(given.axes))
     pieces = list(zip(given.parts, targets, strict=True))
     content, curves = _trained(learning, context.session, pieces, class_weights(stage, labels), names)
@@ -134,8 +136,9 @@ def _matrix(learning: Trees, client: Any, blocks: Sequence[tuple[Any, int]], nam
 
 
 def _target(learning: Trees, part: Part) -> pl.DataFrame:
-    names = {name for name in (learning.stage.target, learning.stage.split) if name}
-    return part.frame.select(sorted(names))
+    stage = learning.stage
+    check_weights(stage, part.frame, Labels.of(stage, part.frame))
+    return part.frame.select(sorted({*stage.row_columns, *stage.aside_columns} - {stage.key}))
 
 
 def _count(learning: Trees, rows: pl.DataFrame, split: str) -> int:
@@ -148,8 +151,8 @@ def _block(learning: Trees, part: Part, split: str, weigh: Callable[[Any], Any])
     labels = Labels.of(learning.stage, part.frame)
     wanted = np.flatnonzero(labels.of_split(split))
     chosen = Part(part.frame[wanted], {name: take(array, wanted) for name, array in part.arrays.items()})
-    values = labels.values[wanted]
-    given = weigh(values)
+    values, own = labels.values[wanted], row_weights(learning.stage, chosen.frame)
+    given = training_weights(weigh, values, own)
     return learning.matrix(chosen), values, np.ones(len(values)) if given is None else given
 
 
@@ -163,7 +166,7 @@ def _loaded(model: bytes) -> Any:
 def _predicted(learning: Trees, model: bytes, part: Part) -> Part:
     check_finite(learning.columns, part.frame, pl.Float32())
     found = predict(learning, _loaded(model), TrainingRows.of(learning.stage, part))
-    kept = [*learning.stage.row_columns, *learning.stage.categorical]
+    kept = [*learning.stage.row_columns, *learning.stage.categorical, *learning.stage.aside_columns]
     return Part(part.frame.select(kept), {PREDICTED: found})
 
 

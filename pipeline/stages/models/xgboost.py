@@ -56,6 +56,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
         schema = schemas["rows"]
         need_xgboost(several_workers=self.workers == "all")
         self.check_columns(schema)
+        self.check_weight(schema)
         self.check_features(schema)
         self.check_split(schema)
         if self.workers == "all" and self.memory == "external":
