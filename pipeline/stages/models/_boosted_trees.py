@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import polars as pl
 from pydantic import Field
 
 from pipeline.backend.boosting import xgboost_device
@@ -37,6 +38,7 @@ class BoostedTrees(Supervised):
         "host's memory), which is slower; auto: external where the features, in 32 bits, are more than half of that memory.",
     )
     max_bin: int = Field(256, ge=2, le=65_536, description="Most bins a feature is cut into.")
+    explain: bool = Field(False, description="Give NAME.shap: what each feature adds to each row's margin (SHAP values of trees).")
     weight: ColumnName | None = Field(
         None, description="Column of row weights, 0 or more, in training and in metrics: a row of weight 2 counts as two; no feature."
     )
@@ -57,7 +59,17 @@ class BoostedTrees(Supervised):
     @property
     def more_tables(self) -> tuple[str, ...]:
         """The tables beside predictions and importance, by the names behind NAME."""
-        return ("history",)
+        return ("history", "shap") if self.explain else ("history",)
+
+    @property
+    def outputs_of_model(self) -> tuple[str | None, ...]:
+        """What the model predicts of a row: its classes, or one value without a name."""
+        return tuple(self.class_names) or (None,)
+
+    @property
+    def output_column(self) -> dict[str, pl.DataType]:
+        """The column that tells outputs apart where there are several, and its type."""
+        return {"class": pl.String()} if self.classes else {}
 
     def native(self, seed: int, backend: Backend, threads: int) -> dict[str, Any]:
         """XGBoost's training parameters, by its own names."""

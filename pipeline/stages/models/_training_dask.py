@@ -12,12 +12,12 @@ import polars as pl
 from pipeline.backend.boosting import import_xgboost
 from pipeline.errors import PipelineError, RunError
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._booster import Curves, Grown, Trees, native, predict, stopping, telling
+from pipeline.stages.models._booster import Curves, Grown, Trees, native, stopping, telling
 from pipeline.stages.models._learning import Given, with_states
 from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._predictor import check_finite
 from pipeline.stages.models._rounded import warn_of_rounding
-from pipeline.stages.models._training import TrainedTrees, finished, trees_outcome
+from pipeline.stages.models._training import Answers, TrainedTrees, answers, finished, trees_outcome
 from pipeline.stages.models._training_rows import Labels, TrainingRows, in_key_order
 from pipeline.stages.models._weights import check_some_weight, check_weights, row_weights, training_weights
 from pipeline.tables.part import Part, concat_parts, take
@@ -25,7 +25,7 @@ from pipeline.tables.session import ClusterSession, run_task
 from pipeline.tables.table import Fitted, Table
 
 COLLECTIVE_TIMEOUT_S = 120  # without it a frozen worker hangs training for ever
-PREDICTED = "predicted"  # the array of predictions that rides along with a part's rows
+PREDICTED, SHAP = "predicted", "shap"  # arrays of what the model says, which ride along with a part's rows
 
 
 def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcome:
@@ -46,7 +46,7 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
     pieces = list(zip(given.parts, targets, strict=True))
     content, curves = _trained(learning, context.session, pieces, class_weights(stage, labels), names)
     model = client.scatter(content, broadcast=False)
-    predicted = [submit(_predicted, learning, model, part, stage=name) for part in given.parts]
+    predicted = [submit(_predicted, learning, model, part, names, stage=name) for part in given.parts]
     trained = submit(_finished, learning, (model, curves), predicted, names, given.steps, given.states, stage=name)
     warnings = warn_of_rounding(learning.columns, given.parts, context)
     return replace(trees_outcome(learning, trained, context), warnings=warnings)
@@ -163,11 +163,11 @@ def _loaded(model: bytes) -> Any:
     return booster
 
 
-def _predicted(learning: Trees, model: bytes, part: Part) -> Part:
+def _predicted(learning: Trees, model: bytes, part: Part, names: list[str]) -> Part:
     check_finite(learning.columns, part.frame, pl.Float32())
-    found = predict(learning, _loaded(model), TrainingRows.of(learning.stage, part))
+    said = answers(learning, _loaded(model), TrainingRows.of(learning.stage, part), names)
     kept = [*learning.stage.row_columns, *learning.stage.categorical, *learning.stage.aside_columns]
-    return Part(part.frame.select(kept), {PREDICTED: found})
+    return Part(part.frame.select(kept), {PREDICTED: said.predicted} | ({} if said.shap is None else {SHAP: said.shap}))
 
 
 def _finished(
@@ -180,4 +180,5 @@ def _finished(
 ) -> TrainedTrees:
     whole = in_key_order(learning.stage, concat_parts(predicted))
     rows, (content, curves) = TrainingRows.of(learning.stage, Part(whole.frame)), model
-    return finished(learning, Grown(_loaded(content), curves), rows, whole.arrays[PREDICTED], (names, with_states(steps, states)))
+    said = Answers(whole.arrays[PREDICTED], whole.arrays.get(SHAP))
+    return finished(learning, Grown(_loaded(content), curves), rows, said, (names, with_states(steps, states)))
