@@ -15,6 +15,8 @@ from pipeline.stage import Context, Outcome
 from pipeline.stages.models._boosted_trees import BoostedTrees
 from pipeline.stages.models._booster import HISTORY, BoosterPredictor, Trees
 from pipeline.stages.models._explained import MEAN, shap_schema
+from pipeline.stages.models._onnx import Graph
+from pipeline.stages.models._onnx_trees import graph_of_trees
 from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._training import train_here
 from pipeline.stages.models._training_dask import train_over_workers
@@ -39,6 +41,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     """
 
     suffix = "ubj"
+    exports = True
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "trees_used": Count("trees used"),
@@ -78,6 +81,11 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     def predictor(cls, _description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
         """The booster."""
         return BoosterPredictor.of(content, backend)
+
+    @classmethod
+    def graph(cls, _description: Mapping[str, Any], content: bytes) -> Graph:
+        """The trees, and the link of their objective."""
+        return graph_of_trees(content)
 
     @classmethod
     def need(cls) -> None:
