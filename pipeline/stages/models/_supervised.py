@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 from pydantic import Field
@@ -12,6 +12,11 @@ from pipeline.stage import ColumnName, need_columns
 from pipeline.stages.models._predictor import Learns
 from pipeline.tables.part import Schema
 
+if TYPE_CHECKING:
+    Objective = str  # a subclass may know more of them than these
+else:
+    Objective = Literal["regression", "binary", "multiclass"]
+
 
 class Supervised(Learns):
     """Learns `target` on the rows of split `train` and predicts every row. Which method learns is the subclass's."""
@@ -20,7 +25,7 @@ class Supervised(Learns):
 
     target: ColumnName = Field(description="Column to predict; 0 and 1 for a binary objective.")
     key: ColumnName = Field(description="Column that names a row; it is not a feature, and its order is the order of training.")
-    objective: Literal["regression", "binary", "multiclass"] = Field(description="What the target is.")
+    objective: Objective = Field(description="What the target is.")
     classes: tuple[str | int, ...] = Field((), description="Values of a multi-class target, in the order of the prediction columns.")
     split: ColumnName | None = Field("split", description="Column of train, validation and test; null to train on all rows.")
     features: tuple[ColumnName, ...] = Field((), description="Feature columns; all but target, key and split where none are given.")
@@ -101,8 +106,8 @@ class Supervised(Learns):
             raise StageError("the values of a multi-class target, at least 3, and of no other; 'binary' has 0 and 1", key="classes")
         if self.classes and len({*self.class_names}) < max(3, len(self.classes)):
             raise StageError(f"{list(self.classes)} must be three values or more, each once", key="classes")
-        if self.class_weight == "balanced" and self.objective == "regression":
-            raise StageError("balanced is for classes, and a regression has none. Leave it out.", key="class_weight")
+        if self.class_weight == "balanced" and self.objective not in ("binary", "multiclass"):
+            raise StageError(f"balanced is for classes, and a {self.objective} has none. Leave it out.", key="class_weight")
 
     def predictions_schema(self, schema: Schema) -> Schema:
         """Schema of the predictions. Raises StageError where one of their columns is there already."""

@@ -114,7 +114,8 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(
-    ("target", "objective", "more"), [("high", "binary", ""), ("level", "regression", ""), ("third", "multiclass", CLASSES)]
+    ("target", "objective", "more"),
+    [("high", "binary", ""), ("level", "regression", ""), ("third", "multiclass", CLASSES), ("level", "quantile", "quantiles: [0.1, 0.9]")],
 )
 def test_score__of_the_rows_of_training_is_what_was_published(target: str, objective: str, more: str, tmp_path: Path) -> None:
     raw_rows().write_parquet(tmp_path / "rows.parquet", row_group_size=90)
