@@ -24,6 +24,16 @@ def best_so_far(trials: pl.DataFrame, metric: str) -> str:
     return panel.svg(f"{metric} of {len(number)} trials, and of the best one so far", ("Trial", metric))
 
 
+def by_rounds(trials: pl.DataFrame, metric: str) -> str:
+    """The `value` of every trial by its `rounds`, a line a trial."""
+    known = trials.drop_nulls("value").sort("trial", "rounds")
+    panel = Panel(WIDE, HIGH, span_of(known["rounds"].to_numpy()), span_of(known["value"].to_numpy()), left=60)
+    for _, steps in known.group_by("trial", maintain_order=True):
+        panel.line(steps["rounds"].to_numpy(), steps["value"].to_numpy(), "s0 thin")
+    panel.dots(known["rounds"].to_numpy(), known["value"].to_numpy(), "s0")
+    return panel.svg(f"{metric} of {known['trial'].n_unique()} trials by their rounds", ("Rounds", metric))
+
+
 def by_parameter(trials: pl.DataFrame, name: str, metric: str) -> str:
     """The `value` of every trial by a parameter: numbers on an axis, logarithmic where they go far, other values side by side."""
     where, ticks, label = _places(trials[name])

@@ -8,7 +8,7 @@ import polars as pl
 
 from pipeline.report.finding import Evidence, Finding
 from pipeline.report.pieces import Figure, Grid, Section, headline, number_text
-from pipeline.report.plots_trials import best_so_far, by_parameter
+from pipeline.report.plots_trials import best_so_far, by_parameter, by_rounds
 
 MOST_TRIALS, MOST_PARAMETERS = 10, 6
 OWN = ("trial", "rounds", "metric", "value", "state", "best")
@@ -36,10 +36,21 @@ class Trials(Finding, name="trials"):
                 best_so_far(ended, metric), f"{metric} of each trial, and of the best one so far.", (("s0", "trial"), ("s1", "best so far"))
             )
         )
-        for name in [name for name in parameters if ended[name].n_unique() > 1][:MOST_PARAMETERS]:
-            section.blocks.append(Figure(by_parameter(ended, name, metric), f"{metric} by {name}."))
+        if "rounds" in rows.columns and rows["rounds"].n_unique() > 1:
+            section.blocks.append(Figure(by_rounds(rows, metric), f"{metric} of each trial as it got more rounds."))
+        section.blocks += list(_parameters(rows, parameters, metric))
         section.highlights.append((number_text(best), f"best {metric} of {rows['trial'].n_unique():,} trials"))
         yield section
+
+
+def _parameters(rows: pl.DataFrame, names: list[str], metric: str) -> Iterator[Figure]:
+    """The metric against each parameter, of trials with as many rounds as most of them got."""
+    rows, after = rows.filter(pl.col("value").is_not_null()), ""
+    if "rounds" in rows.columns:
+        most = rows["rounds"].value_counts().sort("count", "rounds", descending=True)["rounds"][0]
+        rows, after = rows.filter(pl.col("rounds") == most), f", after {most:,} rounds"
+    for name in [name for name in names if rows[name].n_unique() > 1][:MOST_PARAMETERS]:
+        yield Figure(by_parameter(rows, name, metric), f"{metric} by {name}{after}.")
 
 
 def _table(order: pl.DataFrame, metric: str, parameters: list[str], rows: int) -> Grid:

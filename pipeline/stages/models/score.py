@@ -51,7 +51,7 @@ class Score(OfModel, name="score", version=1):
         Raises StageError where a column of training is missing or of another type; PlaceError where
         what the model needs is not installed.
         """
-        published = self.check_rows(schemas["rows"])
+        published = self._published.asked(self.check_rows(schemas["rows"]).columns.names())
         columns = {name: schemas["rows"].columns[name] for name in self.kept}
         if taken := [name for name in published.predicts if name in columns]:
             raise StageError(f"column {taken[0]!r} has the name of a column of the predictions. Rename it before.", key="keep")

@@ -18,8 +18,10 @@ from pipeline.stages.models._explained import MEAN, shap_schema
 from pipeline.stages.models._onnx import Graph
 from pipeline.stages.models._onnx_trees import graph_of_trees
 from pipeline.stages.models._predictor import Predictor
+from pipeline.stages.models._smaller import Ladder
 from pipeline.stages.models._training import train_here
 from pipeline.stages.models._training_dask import train_over_workers
+from pipeline.stages.models._tree_pruning import fewer_leaves, fewer_rounds
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
@@ -43,6 +45,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
 
     suffix = "ubj"
     exports = True
+    smaller = ("prune_trees", "prune_leaves")
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "trees_used": Count("trees used"),
@@ -90,6 +93,11 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     def graph(cls, _description: Mapping[str, Any], content: bytes) -> Graph:
         """The trees, and the link of their objective."""
         return graph_of_trees(content)
+
+    @classmethod
+    def ladder(cls, description: Mapping[str, Any], content: bytes, method: str) -> Ladder:
+        """Fewer rounds, or trees with fewer leaves."""
+        return fewer_rounds(content) if method == "prune_trees" else fewer_leaves(content, description["parameters"]["learning_rate"])
 
     @classmethod
     def need(cls) -> None:

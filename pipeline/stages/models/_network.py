@@ -1,0 +1,76 @@
+"""What a network is told: its layers and how it learns, as a frozen value."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline.errors import StageError
+from pipeline.stages.models._supervised import Supervised
+
+Width = Annotated[int, Field(ge=1, le=65_536)]
+
+
+class Parallel(BaseModel):
+    """Over how many devices a network is trained at once, and how."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: int = Field(1, ge=1, le=1_024, description="Devices that each take an equal share of every batch; their gradients are summed.")
+    model: int = Field(
+        1, ge=1, le=1_024, description="Devices that each have an equal share of every hidden layer, of all rows of their share."
+    )
+
+    @property
+    def devices(self) -> int:
+        """How many devices it takes."""
+        return self.data * self.model
+
+
+class DeepLearning(Supervised):
+    """Learns by a network of dense layers."""
+
+    layers: tuple[Width, ...] = Field((128, 64), max_length=100, description="Width of each hidden layer; none makes a linear model.")
+    activation: Literal["relu", "gelu", "silu", "tanh"] = Field("relu", description="What follows each hidden layer.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Share of a hidden layer's values that a training step leaves out.")
+    embedding: int | None = Field(
+        None, ge=1, le=4_096, description="Numbers that a category becomes; by default half of the categories, at most 50."
+    )
+    batch_size: int = Field(256, ge=1, le=1_000_000, description="Rows of a training step.")
+    optimizer: Literal["adamw", "sgd"] = Field("adamw", description="How parameters step.")
+    learning_rate: float = Field(0.001, gt=0, le=10, description="Size of a step.")
+    schedule: Literal["constant", "cosine"] = Field("constant", description="cosine: the learning rate falls to 0 until the last round.")
+    warmup_rounds: int = Field(0, ge=0, description="Rounds in which the learning rate rises from 0.")
+    momentum: float = Field(0.9, ge=0, lt=1, description="sgd: share of the step before that goes on.")
+    weight_decay: float = Field(0.0001, ge=0, description="How fast weights shrink; biases do not.")
+    clip: float | None = Field(1.0, gt=0, description="The longest gradient, over all parameters; a longer one is shortened.")
+    arithmetic: Literal["float32", "bfloat16"] = Field(
+        "float32", description="What layers are computed in while training; parameters and predictions are float32 in any case."
+    )
+    accumulate: int = Field(1, ge=1, le=100_000, description="Pieces that a batch is computed in, one after another: less memory.")
+    parallel: Parallel | None = Field(
+        None, description="Train over several devices of one worker: its GPUs, or shares of a CPU's cores (8 where it says no more)."
+    )
+
+    @property
+    def devices(self) -> int:
+        """Devices that it is trained on."""
+        return self.parallel.devices if self.parallel else 1
+
+    def check_shares(self) -> None:
+        """Raise StageError where a batch, or a layer, cannot be shared out."""
+        shares = self.accumulate * (self.parallel.data if self.parallel else 1)
+        if self.batch_size % shares:
+            text = (
+                f"a batch of {self.batch_size} rows cannot be cut into {shares} equal pieces (accumulate, for each device of parallel.data)"
+            )
+            raise StageError(text, key="batch_size")
+        if self.parallel is None or self.parallel.model == 1:
+            return
+        odd = [width for width in self.layers if width % self.parallel.model]
+        if odd or not self.layers:
+            text = f"{self.parallel.model} devices cannot have equal shares of " + (
+                f"a layer of {odd[0]}" if odd else "layers: there are none"
+            )
+            raise StageError(text, key="parallel.model")
