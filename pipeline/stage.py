@@ -14,8 +14,9 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.errors import StageError, near, under
-from pipeline.sql.expression import check_filter
+from pipeline.sql.expression import Value, check_condition
 from pipeline.tables.counts import Count
+from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.names import ColumnName as ColumnName  # this module is the door for authors of stages
 from pipeline.tables.names import ColumnNames as ColumnNames
 from pipeline.tables.part import Part, Schema, empty_part
@@ -118,6 +119,8 @@ class FittedRows(Stage):
     a model saved after this stage carries it, and scoring loads it.
     """
 
+    counts: ClassVar[Mapping[str, Count]] = INFINITIES
+
     fit_where: str | None = Field(None, description="SQL: the rows to learn from, at least one; all where it is not given.")
 
     def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -152,13 +155,13 @@ class FittedRows(Stage):
         if self.fit_where is None:
             return self.fit(rows)
         condition = self.fit_condition(rows.collect_schema())
-        return with_picks(self.fit(rows.filter(condition)), rows, condition)
+        return with_picks(self.fit(rows.filter(counted(rows, condition))), rows, condition.expr)
 
-    def fit_condition(self, schema: pl.Schema) -> pl.Expr:
+    def fit_condition(self, schema: pl.Schema) -> Value:
         """The condition of `fit_where`, which is given. Raises ExpressionError where it does not fit the columns."""
         assert self.fit_where is not None
         with under("fit_where"):
-            return check_filter(self.fit_where, schema)
+            return check_condition(self.fit_where, schema)
 
     def _apply_part(self, rows: pl.LazyFrame, state: Part) -> pl.LazyFrame:
         return self.apply(rows, state.frame)

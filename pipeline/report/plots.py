@@ -27,6 +27,17 @@ def scatter(groups: Sequence[tuple[str, Any, Any]], labels: tuple[str, str], abo
     return panel.svg(about, labels)
 
 
+def curves(lines: Sequence[tuple[str, Any, Any]], labels: tuple[str, str], about: str) -> str:
+    """Lines of several groups, each given as style, x and y without missing values, x from low to high; a single place is a dot too."""
+    xs, ys = (np.concatenate([line[i] for line in lines] or [np.empty(0)]) for i in (1, 2))
+    panel = Panel(500, HIGH, span_of(xs, 0.0), span_of(ys), left=56)
+    for style, x, y in lines:
+        panel.line(x, y, style)
+        if len(x) == 1:
+            panel.dots(x, y, f"large {style}")
+    return panel.svg(about, labels)
+
+
 def receiver_operating(curves: Sequence[tuple[str, Floats, Floats]], about: str) -> str:
     """ROC curves, each given as style, truth (0 or 1, both of them there) and score; points with equal scores make one step."""
     panel = Panel(NARROW, HIGH, (0.0, 1.0), (0.0, 1.0))

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from pipeline.errors import PlaceError
+from pipeline.errors import PlaceError, near
 from pipeline.results.store import Store, open_store
 
 MANIFEST, RECORD = "manifest.json", "run.json"
@@ -102,7 +102,7 @@ def verify(run_path: str) -> list[str]:
 
 def current_id(store: Store) -> str | None:
     """The id of the current run, None where there is none; the link counts before current.json. Raises OSError where that is damaged."""
-    target = store.linked()
+    target = store.linked("current")
     try:
         name = str(json.loads(store.read("current.json"))["run"]) if target is None else PurePosixPath(target).name
     except FileNotFoundError:
@@ -110,6 +110,20 @@ def current_id(store: Store) -> str | None:
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(f"{store.path('current.json')} is damaged ({error!r})") from error
     return name
+
+
+def whole_run(place: str, name: str) -> RunView:
+    """A complete run of a results folder or URL, by its id; looks at names and sizes. Raises PlaceError where there is none."""
+    store = open_store(place)
+    try:
+        run = open_store(store.path(f"runs/{name}"))
+        view = _view(run)
+        problems = list(_misfits(run, view).values())
+    except (OSError, ValueError) as error:
+        problems = [str(error)]
+    if problems:
+        raise PlaceError(f"{place}: there is no whole run {name!r}: {'; '.join(problems[:5])}.{near(name, store.folders('runs'))}")
+    return view
 
 
 def current_run(place: str) -> str | None:

@@ -42,7 +42,7 @@ class Results:
         try:
             store.make("runs")
             lock = store.lock()
-            if store.linked() is None and "current" in store.folders(""):
+            if store.linked("current") is None and "current" in store.folders(""):
                 raise FileExistsError(f"{store.path('current')} is a folder where a link belongs (move it away)")
             run = RunFolder(store, lock, self.keep)
             run.write_json(RECORD, {"run": run.id, "status": "running"})
@@ -147,7 +147,7 @@ class RunFolder:
 
     def _point(self, document: dict[str, str]) -> None:
         try:
-            self.warnings += self._store.point(document["path"], _json(document))
+            self.warnings += self._store.point("current", document["path"], _json(document))
         except OSError as error:
             if current_id(self._store) != self.id:
                 raise

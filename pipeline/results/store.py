@@ -99,17 +99,17 @@ class Store:
         except FileNotFoundError:
             return
 
-    def linked(self) -> str | None:
-        """What the link `current` points to; None where there is no link."""
+    def linked(self, name: str) -> str | None:
+        """What the link `name` points to; None where there is no link."""
         return None
 
-    def point(self, target: str, document: bytes) -> list[str]:
-        """Make `target` the current run in one step and write current.json, `document`; returns warnings.
+    def point(self, name: str, target: str, document: bytes) -> list[str]:
+        """Make the link `name` (current, say) point to `target` in one step and write NAME.json, `document`; returns warnings.
 
-        Raises OSError where the former run is still the current one.
+        Raises OSError where it still points to the former one.
         """
         del target  # a link's business
-        self.write("current.json", document)
+        self.write(f"{name}.json", document)
         return []
 
     def _at(self, name: str) -> str:
@@ -127,8 +127,9 @@ class LocalStore(Store):
         """Take the file `lock`, which the system frees when its owner dies; returns the descriptor to close."""
         descriptor = take_lock(Path(self._at("lock")), self.place)
         if descriptor is not None:
-            for torn in Path(self.root).glob(".current*.tmp"):
-                torn.unlink(missing_ok=True)
+            for name in ("current", "champion"):
+                for torn in Path(self.root).glob(f".{name}*.tmp"):
+                    torn.unlink(missing_ok=True)
         return descriptor
 
     def write(self, name: str, data: bytes) -> None:
@@ -166,32 +167,32 @@ class LocalStore(Store):
             return False
         return True
 
-    def linked(self) -> str | None:
-        """What the link `current` points to; None where there is no link."""
-        link = Path(self._at("current"))
+    def linked(self, name: str) -> str | None:
+        """What the link `name` points to; None where there is no link."""
+        link = Path(self._at(name))
         return link.readlink().as_posix() if link.is_symlink() else None
 
-    def point(self, target: str, document: bytes) -> list[str]:
-        """Swap the link by one rename, then current.json by another; where there are no links, the second is the swap."""
-        beside = self._beside("current.json", document)
+    def point(self, name: str, target: str, document: bytes) -> list[str]:
+        """Swap the link by one rename, then NAME.json by another; where there are no links, the second is the swap."""
+        beside = self._beside(f"{name}.json", document)
         with _removed_on_error(beside):
             self.seal(beside.name, "not needed")
-            linked = self._swap_link(target)
+            linked = self._swap_link(name, target)
         try:
-            _replace(beside, self._at("current.json"))
+            _replace(beside, self._at(f"{name}.json"))
         except OSError as error:
             if not linked:
                 raise
-            warnings = [f"{self.path('current.json')}: not renewed ({error}); the link `current` is right"]
+            warnings = [f"{self.path(f'{name}.json')}: not renewed ({error}); the link `{name}` is right"]
         else:
             warnings = []
         self.sync([""])
         return warnings
 
-    def _swap_link(self, target: str) -> bool:
+    def _swap_link(self, name: str, target: str) -> bool:
         """Whether the link now points to `target`; False where this file system has no links."""
-        link = Path(self._at("current"))
-        beside = link.with_name(f".current.{secrets.token_hex(4)}.tmp")
+        link = Path(self._at(name))
+        beside = link.with_name(f".{name}.{secrets.token_hex(4)}.tmp")
         try:
             beside.symlink_to(target, target_is_directory=True)
         except OSError:

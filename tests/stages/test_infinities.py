@@ -159,3 +159,23 @@ def test_a_run__counts_by_stage_and_once_where_a_stage_is_computed_again(tmp_pat
     counts = {name: stage["counts"].get("infinities", 0) for name, stage in run.record["stages"].items()}
     assert counts == {"made": infinite("x * y"), "some": 0, "both": 0, "total": run.table("total").to_polars()["total"].null_count()}
     assert "infinite values that were computed, now missing" in Path(run.report).read_text(encoding="utf-8")
+
+
+FITTED = """\
+job: fitted
+results: results
+inputs:
+  rows: {format: parquet, path: in.parquet}
+stages:
+  - {use: categorify, from: rows, as: coded, columns: [k], fit_where: "coalesce(x * y, 0) >= 0"}
+outputs:
+  coded: {from: coded}
+"""
+
+
+def test_a_run__counts_those_that_a_condition_on_the_rows_to_learn_from_meets(tmp_path: Path) -> None:
+    ROWS.write_parquet(tmp_path / "in.parquet", row_group_size=20)
+    (tmp_path / "job.yaml").write_text(FITTED)
+    with inside(tmp_path):
+        run = pipeline.load("job.yaml").run()
+    assert run.record["stages"]["coded"]["counts"] == {"infinities": infinite("x * y")}

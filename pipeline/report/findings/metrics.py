@@ -32,6 +32,6 @@ class Metrics(Finding, name="metrics"):
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, float) and abs(value) < 10:
+    if isinstance(value, float) and (value == 0 or 5e-4 <= abs(value) < 10):
         return f"{value:.4f}"
     return number_text(value) if value is None or isinstance(value, int | float | str) else json.dumps(value, default=str)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -13,8 +13,7 @@ from pipeline.errors import StageError
 from pipeline.sql.checks import Problem, failing
 from pipeline.sql.expression import Value, finite
 from pipeline.stage import ColumnName, ColumnNames, FittedRows, need_columns
-from pipeline.tables.counts import Count
-from pipeline.tables.infinities import INFINITIES, counted
+from pipeline.tables.infinities import counted
 from pipeline.tables.part import Schema
 
 Method = Literal["mean", "median", "most_frequent", "zero"]
@@ -47,8 +46,6 @@ class FillMissing(FittedRows, name="fill_missing", version=3):
 
     Example: {use: fill_missing, from: divided, as: filled, columns: [credit_score, dti], method: mean, fit_where: "split = 'train'"}
     """
-
-    counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     columns: ColumnNames | dict[ColumnName, Fill] = Field(description="Columns, or a mapping of columns to {value: ...} or {method: ...}.")
     value: Constant | None = Field(None, description="The constant for a list of columns.")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 import polars as pl
 from pydantic import Field
 
 from pipeline.sql.checks import Problem, failing
 from pipeline.sql.expression import Value, finite
 from pipeline.stage import ColumnNames, FittedRows, need_numeric
-from pipeline.tables.counts import Count
-from pipeline.tables.infinities import INFINITIES, counted
+from pipeline.tables.infinities import counted
 from pipeline.tables.part import Schema
 
 
@@ -25,8 +21,6 @@ class Standardize(FittedRows, name="standardize", version=3):
 
     Example: {use: standardize, from: filled, as: scaled, columns: [age, ldl], fit_where: "split = 'train'"}
     """
-
-    counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     columns: ColumnNames = Field(description="The columns to standardize: numbers.")
 

@@ -8,7 +8,9 @@ from pydantic import Field
 
 from pipeline.backend.boosting import xgboost_device
 from pipeline.backend.devices import Backend
-from pipeline.errors import StageError
+from pipeline.errors import StageError, near
+from pipeline.stage import ColumnName, need_columns
+from pipeline.stages.models._parameters import check_metric, check_parameters
 from pipeline.stages.models._supervised import Supervised
 from pipeline.tables.part import Schema
 
@@ -35,13 +37,31 @@ class BoostedTrees(Supervised):
         "host's memory), which is slower; auto: external where the features, in 32 bits, are more than half of that memory.",
     )
     max_bin: int = Field(256, ge=2, le=65_536, description="Most bins a feature is cut into.")
+    metric: str | None = Field(
+        None, description="XGBoost's metric that early stopping watches (auc, aucpr, mae, error@0.7); by default rmse, logloss or mlogloss."
+    )
+    monotone: dict[ColumnName, Literal[1, -1]] = Field(
+        default_factory=dict, description="Features that predictions may only rise (1) or only fall (-1) with."
+    )
+    interactions: tuple[tuple[ColumnName, ...], ...] = Field(
+        (), description="Sets of features that may stand together on a tree's path; others may not."
+    )
+    parameters: dict[str, bool | int | float | str] = Field(
+        default_factory=dict,
+        description="More of XGBoost's parameters, by its own names and checked by XGBoost: {gamma: 1, grow_policy: lossguide}.",
+    )
+
+    @property
+    def more_tables(self) -> tuple[str, ...]:
+        """The tables beside predictions and importance, by the names behind NAME."""
+        return ("history",)
 
     def native(self, seed: int, backend: Backend, threads: int) -> dict[str, Any]:
         """XGBoost's training parameters, by its own names."""
         objective, metric = OBJECTIVES[self.objective]
         return {
             "objective": objective,
-            "eval_metric": metric,
+            "eval_metric": self.metric or metric,
             "tree_method": "hist",
             "device": xgboost_device(backend),
             "seed": seed,
@@ -54,6 +74,9 @@ class BoostedTrees(Supervised):
             "colsample_bytree": self.colsample,
             "nthread": threads,
             **({"num_class": len(self.classes)} if self.classes else {}),
+            **({"monotone_constraints": dict(self.monotone)} if self.monotone else {}),
+            **({"interaction_constraints": [list(names) for names in self.interactions]} if self.interactions else {}),
+            **self.parameters,
         }
 
     def feature_types(self, names: list[str]) -> list[str]:
@@ -67,3 +90,27 @@ class BoostedTrees(Supervised):
             if any(sign in name for sign in FORBIDDEN):
                 key = "features" if self.features else ""
                 raise StageError(f"feature {name!r}: XGBoost takes no name with {' '.join(FORBIDDEN)}. Rename it.", key=key)
+
+    def check_constraints(self, schema: Schema) -> None:
+        """Raise StageError where monotone or interactions name what is no feature, or no number where order counts."""
+        features = self.feature_columns(schema)
+        named = {"monotone": [*self.monotone], "interactions": [name for names in self.interactions for name in names]}
+        for key, names in named.items():
+            need_columns(schema, names, key=key)
+            if outside := [name for name in names if name not in features]:
+                raise StageError(f"{outside[0]!r} is no feature of the model.{near(outside[0], features)}", key=key)
+        if codes := [name for name in self.monotone if name in self.categorical]:
+            raise StageError(f"{codes[0]!r} is categorical: its codes have no order to rise or fall with. Leave it out.", key="monotone")
+        if () in self.interactions:
+            raise StageError("a set of features has one at least", key="interactions")
+
+    def check_native(self, schema: Schema) -> None:
+        """Raise StageError for a metric or a parameter that XGBoost does not take. Where some are given, XGBoost is imported for it."""
+        if self.metric:
+            check_metric(self.metric, self.objective)
+            if not self.early_stopping_rounds:
+                raise StageError("it is what early stopping watches: give early_stopping_rounds too, or leave it out", key="metric")
+        if self.parameters:
+            constraints = ("monotone_constraints", "interaction_constraints")
+            native = {name: value for name, value in self.native(0, "cpu", 1).items() if name not in constraints}
+            check_parameters(self.parameters, native, self.feature_types(self.feature_columns(schema)) or ["q"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,30 @@ from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
 
 Trees = Learning[BoostedTrees]
+Curves = Mapping[str, Mapping[str, list[float]]]
+"""Of every split, the values of its metrics round by round."""
+HISTORY = {"round": pl.Int64(), "split": pl.String(), "metric": pl.String(), "value": pl.Float64()}
 
 
-def grown(learning: Trees, rows: TrainingRows, names: list[str]) -> tuple[Any, bool]:
-    """A booster trained on the rows of split train, cut after its best round where it stops early; and whether from external memory."""
+@dataclass(frozen=True)
+class Grown:
+    """A booster, how its metrics went while it was trained, and whether it was trained from external memory."""
+
+    booster: Any
+    curves: Curves
+    external: bool = False
+
+
+def grown(learning: Trees, rows: TrainingRows, names: list[str]) -> Grown:
+    """A booster trained on the rows of split train, cut after its best round where it stops early."""
     xgb, stage = import_xgboost(lean=learning.lean), learning.stage
     make_room(learning.backend)
 
-    def train(on: Matrices) -> tuple[Any, bool]:
+    def train(on: Matrices) -> Grown:
         """The booster, with no hold on the matrices."""
-        more = {"evals": on.watched, "callbacks": [*stopping(learning), telling(learning)], "verbose_eval": False}
-        return xgb.train(native(learning), on.train, stage.rounds, **more).reset(), on.external
+        curves: dict[str, Any] = {}
+        more = {"evals": on.watched, "evals_result": curves, "callbacks": [*stopping(learning), telling(learning)], "verbose_eval": False}
+        return Grown(xgb.train(native(learning), on.train, stage.rounds, **more).reset(), curves, on.external)
 
     return on_matrices(learning, rows, names, train)
 
@@ -89,6 +103,17 @@ def predict(learning: Trees, booster: Any, rows: TrainingRows) -> np.ndarray[Any
     """Predictions of all rows, float32 [rows] or [rows, classes]."""
     predictor = BoosterPredictor(booster, learning.backend)
     return np.concatenate([predictor.predict(learning.matrix(piece)) for piece in rows.pieces()])
+
+
+def history(curves: Curves) -> Part:
+    """The values of all metrics: a row a round, split and metric; with early stopping the rounds after the best one too."""
+    rows = [
+        (at + 1, split, name, float(value))
+        for split, of in curves.items()
+        for name, values in of.items()
+        for at, value in enumerate(values)
+    ]
+    return Part(pl.DataFrame(rows, schema=HISTORY, orient="row").sort("round", maintain_order=True))
 
 
 def importance(booster: Any, names: list[str]) -> Part:

@@ -28,7 +28,7 @@ Batches = Callable[[], Iterator[tuple[Any, Any]]]
 
 @dataclass(frozen=True)
 class Matrices:
-    """What is trained on, what is watched (each with its name), and whether they lie outside of memory."""
+    """What is trained on, what is watched (by name; early stopping looks at the last), and whether they lie outside of memory."""
 
     train: Any
     watched: list[tuple[Any, str]]
@@ -62,7 +62,9 @@ def _made(learning: Learning[BoostedTrees], rows: TrainingRows, names: list[str]
         return _data_iter(xgb, batches, weigh=weigh, about=about, cache=folder and f"{folder}/{split}")
 
     train = kind(streamed("train"), **options)
-    watched = [(kind(streamed("validation"), ref=train, **options), "validation")] if stage.early_stopping_rounds else []
+    watched = [(train, "train")]
+    if rows.labels.of_split("validation").any():
+        watched.append((kind(streamed("validation"), ref=train, **options), "validation"))
     return Matrices(train, watched, folder is not None)
 
 

@@ -12,6 +12,7 @@ from pipeline.backend.arrays import to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.stage import Whole
+from pipeline.stages.models._onnx import Graph
 from pipeline.tables.part import Part
 
 Array = Any
@@ -33,11 +34,18 @@ class Learns(Whole):
 
     suffix: ClassVar[str]
     """Of the model's own file."""
+    exports: ClassVar[bool] = False
+    """Whether `graph` is there: the model can be written as ONNX."""
 
     @classmethod
     def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
         """The published model: what its JSON file says, and the bytes of its own. Raises InputError for bytes that are none."""
         raise NotImplementedError(f"{cls.__name__} has no predictor")
+
+    @classmethod
+    def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
+        """The published model as a graph of ONNX. Raises DataError, with the reason, for one that ONNX has no words for."""
+        raise NotImplementedError(f"{cls.__name__} has no graph")
 
     @classmethod
     def need(cls) -> None:

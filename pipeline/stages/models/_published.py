@@ -64,10 +64,15 @@ class Published:
         """The type of the features' matrix."""
         return _dtype(self.path, self.description["precision"])
 
+    def content(self) -> bytes:
+        """The bytes of the model itself."""
+        with open_file(self.model) as file:
+            found: bytes = file.read()
+        return found
+
     def predictor(self, backend: Backend) -> Predictor:
         """The model, ready to predict."""
-        with open_file(self.model) as file:
-            return self.learner.predictor(self.description, file.read(), backend)
+        return self.learner.predictor(self.description, self.content(), backend)
 
 
 def read_published(path: str, stage_class: Callable[[str], type[Stage]]) -> Published:

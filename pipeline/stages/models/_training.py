@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import polars as pl
 
 from pipeline.backend.boosting import import_xgboost
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._booster import Trees, grown, importance, native, predict
+from pipeline.stages.models._booster import Grown, Trees, grown, history, importance, native, predict
 from pipeline.stages.models._learning import Given, Trained, outcome, predictions, split_counts, with_states
 from pipeline.stages.models._measures import measured
 from pipeline.stages.models._predictor import check_finite
@@ -20,34 +21,55 @@ from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted, Table
 
 
+@dataclass(frozen=True)
+class TrainedTrees(Trained):
+    """What trees give beside what every model does: more tables, by the names behind NAME."""
+
+    tables: Mapping[str, Part]
+
+
+def trees_outcome(learning: Trees, trained: Any, context: Context) -> Outcome:
+    """The tables, files, metrics and counts of a `TrainedTrees` that is still to come."""
+    made, session = outcome(learning, trained, context), context.session
+    pieces = {name: session.submit(partial(_table, name), trained, stage=learning.name) for name in learning.stage.more_tables}
+    tables = {name: Table.of(session, learning.name, [piece]) for name, piece in pieces.items()}
+    return replace(made, tables={**made.tables, **tables})
+
+
+def _table(name: str, trained: TrainedTrees) -> Part:
+    return trained.tables[name]
+
+
 def train_here(learning: Trees, rows: Table, context: Context) -> Outcome:
     """Train in one task and give its results as tables, files, metrics and counts."""
     given = Given.of(rows, learning.arrays, rows.futures())
     trained = context.session.submit(_train, learning, given.parts, given.axes, given.steps, given.states, stage=learning.name)
     warnings = warn_of_rounding(learning.columns, given.parts, context)
-    return replace(outcome(learning, trained, context), warnings=warnings)
+    return replace(trees_outcome(learning, trained, context), warnings=warnings)
 
 
-def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> Trained:
+def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
     """Train on all parts."""
     stage, whole = learning.stage, in_key_order(learning.stage, concat_parts(parts))
     check_finite(learning.columns, whole.frame, pl.Float32())
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
-    booster, external = grown(learning, rows, names)
-    trained = finished(learning, booster, rows, predict(learning, booster, rows), (names, with_states(steps, states)))
-    return replace(trained, counts={**trained.counts, "external_rows": whole.frame.height}) if external else trained
+    model = grown(learning, rows, names)
+    trained = finished(learning, model, rows, predict(learning, model.booster, rows), (names, with_states(steps, states)))
+    return replace(trained, counts={**trained.counts, "external_rows": whole.frame.height}) if model.external else trained
 
 
-def finished(learning: Trees, booster: Any, rows: TrainingRows, predicted: Any, about: tuple[list[str], Sequence[Fitted]]) -> Trained:
+def finished(learning: Trees, model: Grown, rows: TrainingRows, predicted: Any, about: tuple[list[str], Sequence[Fitted]]) -> TrainedTrees:
     """Everything that is published of a trained model; `about` are the features' names and the stages before."""
-    (names, fitted), stage, trees = about, learning.stage, booster.num_boosted_rounds()
+    (names, fitted), stage, booster = about, learning.stage, model.booster
+    trees = booster.num_boosted_rounds()
     own = {"trees_used": trees, "xgboost": import_xgboost(lean=learning.lean).__version__, "parameters": native(learning)}
-    return Trained(
+    return TrainedTrees(
         predictions(stage, rows, predicted),
         importance(booster, names),
         bytes(booster.save_raw(stage.suffix)),
         learning.description(names, rows.part.frame, fitted, own),
         measured(stage, rows.labels, predicted),
         {"features": len(names), "trees_used": trees, **split_counts(rows)},
+        {"history": history(model.curves)},
     )

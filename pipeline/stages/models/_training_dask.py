@@ -12,12 +12,12 @@ import polars as pl
 from pipeline.backend.boosting import import_xgboost
 from pipeline.errors import PipelineError, RunError
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._booster import Trees, native, predict, stopping, telling
-from pipeline.stages.models._learning import Given, Trained, outcome, with_states
+from pipeline.stages.models._booster import Curves, Grown, Trees, native, predict, stopping, telling
+from pipeline.stages.models._learning import Given, with_states
 from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._predictor import check_finite
 from pipeline.stages.models._rounded import warn_of_rounding
-from pipeline.stages.models._training import finished
+from pipeline.stages.models._training import TrainedTrees, finished, trees_outcome
 from pipeline.stages.models._training_rows import Labels, TrainingRows, in_key_order
 from pipeline.tables.part import Part, concat_parts, take
 from pipeline.tables.session import ClusterSession, run_task
@@ -42,17 +42,18 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
     labels.check(stage, whole[stage.target], validation=bool(stage.early_stopping_rounds))
     names = learning.feature_names(client.gather(given.axes))
     pieces = list(zip(given.parts, targets, strict=True))
-    model = client.scatter(_trained(learning, context.session, pieces, class_weights(stage, labels), names), broadcast=False)
+    content, curves = _trained(learning, context.session, pieces, class_weights(stage, labels), names)
+    model = client.scatter(content, broadcast=False)
     predicted = [submit(_predicted, learning, model, part, stage=name) for part in given.parts]
-    trained = submit(_finished, learning, model, predicted, names, given.steps, given.states, stage=name)
+    trained = submit(_finished, learning, (model, curves), predicted, names, given.steps, given.states, stage=name)
     warnings = warn_of_rounding(learning.columns, given.parts, context)
-    return replace(outcome(learning, trained, context), warnings=warnings)
+    return replace(trees_outcome(learning, trained, context), warnings=warnings)
 
 
 def _trained(
     learning: Trees, session: ClusterSession, pieces: Sequence[tuple[Any, pl.DataFrame]], weigh: Callable[[Any], Any], names: list[str]
-) -> bytes:
-    """The model's bytes, from parts and their targets. Who waits is told of the rounds, and may give training up.
+) -> tuple[bytes, Curves]:
+    """The model's bytes and how training went, from parts and their targets. Who waits is told of the rounds, and may give training up.
 
     What a lost worker raises is of many kinds, so all but our own errors become a RunError.
     """
@@ -80,18 +81,18 @@ def _trained(
             f"training over workers failed, one of them may have been lost (out of memory?). Run again, or train with "
             f"workers: one. XGBoost and Dask say: {type(error).__name__}: {said}"
         ) from error
-    return bytes(result["booster"].save_raw(learning.stage.suffix))
+    return bytes(result["booster"].save_raw(learning.stage.suffix)), result["history"]
 
 
 def _matrices(
     learning: Trees, client: Any, pieces: Sequence[tuple[Any, pl.DataFrame]], weigh: Callable[[Any], Any], names: list[str]
 ) -> tuple[Any, Any]:
-    """The matrix to train on and those to watch.
+    """The matrix to train on and those to watch, last what early stopping looks at.
 
     Only as many workers as have rows of each: one with none of them stops training where a feature is categorical.
     """
-    splits = ["train", "validation"] if learning.stage.early_stopping_rounds else ["train"]
-    filled = {split: [(part, n) for part, frame in pieces if (n := _count(learning, frame, split))] for split in splits}
+    counted = {split: [(part, _count(learning, frame, split)) for part, frame in pieces] for split in ("train", "validation")}
+    filled = {split: found for split, parts in counted.items() if (found := [(part, count) for part, count in parts if count])}
     known = client.scheduler_info(n_workers=-1)["workers"]
     addresses = sorted(known, key=lambda address: str(known[address]["name"]))[: min(map(len, filled.values()))]
     pinned: dict[str, list[tuple[Any, int]]] = {}
@@ -102,7 +103,8 @@ def _matrices(
             pinned[split].append((client.submit(run_task, learning.name, _block, learning, part, split, weigh, **place), count))
     _await([block for blocks in pinned.values() for block, _ in blocks])
     train = _matrix(learning, client, pinned["train"], names)
-    return train, [(_matrix(learning, client, pinned[split], names, ref=train), split) for split in splits[1:]]
+    watched = [(_matrix(learning, client, pinned[split], names, ref=train), split) for split in filled if split != "train"]
+    return train, [(train, "train"), *watched]
 
 
 def _await(blocks: Sequence[Any]) -> None:
@@ -166,8 +168,13 @@ def _predicted(learning: Trees, model: bytes, part: Part) -> Part:
 
 
 def _finished(
-    learning: Trees, model: bytes, predicted: Sequence[Part], names: list[str], steps: Sequence[Fitted], states: Sequence[Part]
-) -> Trained:
+    learning: Trees,
+    model: tuple[bytes, Curves],
+    predicted: Sequence[Part],
+    names: list[str],
+    steps: Sequence[Fitted],
+    states: Sequence[Part],
+) -> TrainedTrees:
     whole = in_key_order(learning.stage, concat_parts(predicted))
-    rows = TrainingRows.of(learning.stage, Part(whole.frame))
-    return finished(learning, _loaded(model), rows, whole.arrays[PREDICTED], (names, with_states(steps, states)))
+    rows, (content, curves) = TrainingRows.of(learning.stage, Part(whole.frame)), model
+    return finished(learning, Grown(_loaded(content), curves), rows, whole.arrays[PREDICTED], (names, with_states(steps, states)))

@@ -13,7 +13,9 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import StageError
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._boosted_trees import BoostedTrees
-from pipeline.stages.models._booster import BoosterPredictor, Trees
+from pipeline.stages.models._booster import HISTORY, BoosterPredictor, Trees
+from pipeline.stages.models._onnx import Graph
+from pipeline.stages.models._onnx_trees import graph_of_trees
 from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._training import train_here
 from pipeline.stages.models._training_dask import train_over_workers
@@ -26,9 +28,10 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     """Train boosted trees on the rows of split `train`, stop early on `validation`, and predict every row.
 
     Gives predictions (key, split, target and `prediction`: a value, or the probability of a binary target; one column prediction_CLASS a
-    class for several), NAME.importance, the model as models/NAME.ubj with models/NAME.json beside it (features in order, classes, and the
-    fitted state of the stages before, which scoring needs), and metrics per split. With early stopping the model ends with its best
-    round. Null is missing; rows with no target are predicted only.
+    class for several), NAME.importance, NAME.history (round, split, metric, value: how training and validation went), the model as
+    models/NAME.ubj with models/NAME.json beside it (features in order, classes, and the fitted state of the stages before, which scoring
+    needs), and metrics per split. With early stopping the model ends with its best round. Null is missing; rows with no target are
+    predicted only.
     Training does not depend on how the rows are divided: one task takes them in the order of the key.
 
     Example:
@@ -36,6 +39,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     """
 
     suffix = "ubj"
+    exports = True
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "trees_used": Count("trees used"),
@@ -48,7 +52,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     )
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
-        """Predictions and importance.
+        """Predictions, importance and history.
 
         Raises StageError for a feature, target, split or classes that cannot be used; PlaceError where xgboost is not installed.
         """
@@ -61,13 +65,21 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
             raise StageError("external memory is of one task. Leave out workers: all, or memory: external.", key="memory")
         self.check_stopping()
         self.check_target(schema.columns[self.target])
+        self.check_constraints(schema)
+        self.check_native(schema)
         importance = {"feature": pl.String(), "gain": pl.Float64(), "weight": pl.Float64(), "cover": pl.Float64()}
-        return {"": self.predictions_schema(schema), "importance": Schema(pl.Schema(importance))}
+        tables = {"importance": Schema(pl.Schema(importance)), "history": Schema(pl.Schema(HISTORY))}
+        return {"": self.predictions_schema(schema), **tables}
 
     @classmethod
     def predictor(cls, _description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
         """The booster."""
         return BoosterPredictor.of(content, backend)
+
+    @classmethod
+    def graph(cls, _description: Mapping[str, Any], content: bytes) -> Graph:
+        """The trees, and the link of their objective."""
+        return graph_of_trees(content)
 
     @classmethod
     def need(cls) -> None:

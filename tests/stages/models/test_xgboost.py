@@ -33,7 +33,7 @@ from tests.stages.models.training import CLASSES, FEATURES, PEOPLE, labels, nati
 def _example(*answers: str, **parameters: Any) -> StageExample:
     learned = {"key": "id", "features": ["x", "y", "code"], "categorical": ["code"], "rounds": 20, "max_depth": 3}
     rows = {"rows": examples.modelled_rows()}
-    return StageExample(Xgboost(**{**learned, **parameters}), rows, modelled=(*answers, *examples.IMPORTANCE), needs="xgboost")
+    return StageExample(Xgboost(**{**learned, **parameters}), rows, modelled=(*answers, *examples.IMPORTANCE, "value"), needs="xgboost")
 
 
 EXAMPLES = [

@@ -75,6 +75,7 @@ class Result:
     description: dict[str, Any]
     metrics: dict[str, dict[str, float | None]]
     counts: dict[str, int]
+    tables: dict[str, pl.DataFrame]
 
     @property
     def predicted(self) -> Any:
@@ -107,7 +108,7 @@ def train(stage: Xgboost, data: Data, sizes: Sequence[int] = (), session: Sessio
     files = {name: had(value) for name, value in outcome.files.items()}
     assert sorted(files) == ["tested.json", "tested.ubj"]
     found = frames[""], frames["importance"], files["tested.ubj"], json.loads(files["tested.json"])
-    return Result(*found, had(outcome.metrics), had(outcome.counts))
+    return Result(*found, had(outcome.metrics), had(outcome.counts), frames)
 
 
 def numbers(frame: pl.DataFrame, features: Sequence[str] = FEATURES) -> Any:

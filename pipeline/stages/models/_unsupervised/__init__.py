@@ -1,0 +1,1 @@
+"""What the stages share that learn from rows without a target."""
