@@ -21,6 +21,7 @@ from pipeline.kernels import (
     genotypes,
     hardy_weinberg,
     hardy_weinberg_x,
+    isolation,
     kinship,
     linear_products,
     linear_regression,
@@ -236,6 +237,16 @@ def haploid_calls(calls: Any) -> Any:
     return linkage.without_haploid_heterozygotes(calls, linkage.Samples(SAMPLES, np.arange(SAMPLES) % 3 == 0))
 
 
+FOREST = isolation.Forest(
+    np.array([0, 1, 0, 0, 0, 2, 0, 0], np.int32),
+    np.array([0.1, -0.3, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0]),
+    np.array([1, 3, 2, 3, 4, 6, 6, 7], np.int32),
+    np.array([2, 4, 2, 3, 4, 7, 6, 7], np.int32),
+    np.array([0.0, 0.0, 1.5, 2.0, 2.7, 0.0, 1.2, 3.1]),
+    np.array([0, 5], np.int32),
+    np.array(2),
+    np.array(4.5),
+)
 CASES = {
     "paired_calls": Case(linkage.paired_calls, (CALLS, SAMPLES, 3)),
     "haplotype_r_squared": Case(linkage.haplotype_r_squared, (CALLS, SAMPLES, 3), 1e-9),
@@ -280,6 +291,8 @@ CASES = {
         associated_dosages, (np.where(DOSAGES == 3, np.nan, DOSAGES * 0.9).astype(np.float32), "mean"), 1e-9
     ),
     "LogisticDesign": Case(LogisticDesign.build, (COVARIATES, CASES_AND_CONTROLS), 1e-9),
+    "isolation_scores": Case(isolation.isolation_scores, (COVARIATES.astype(np.float32), FOREST)),
+    "isolation_scores_plain": Case(isolation.isolation_scores_plain, (COVARIATES.astype(np.float32), FOREST)),
     "binary_trait": Case(binary_trait, ("ill", CASES_AND_CONTROLS[:, 0])),
     "associate_binary": Case(associated_binary, (CALLS, "firth_fallback"), 1e-7),
     "associate_binary by Wald": Case(associated_binary, (CALLS, "wald"), 1e-7),
