@@ -56,7 +56,7 @@ def projected(rows: Array, axes: Array) -> Array:
 
 def nearest(found: Array, rows: Array, points: Array) -> tuple[Array, Array]:
     """Which point is nearest `int64[n]`, the first of those equally near, and its squared distance `float64[n]`, of distances `found`."""
-    size = (rows * rows).sum(axis=1) + float((points * points).sum(axis=1).max(initial=0.0))
+    size = (rows * rows).sum(axis=1) + float((points * points).sum(axis=1).max())
     first = (found <= (found.min(axis=1) + TIED * size)[:, None]).argmax(axis=1)
     return first, found[array_module(rows).arange(len(rows)), first]
 

@@ -59,8 +59,9 @@ def span(rows: Array) -> Span:
     """The ranges of a block; infinities with the wrong sign for a column with no value."""
     xp = array_module(rows)
     missing = xp.isnan(rows)
-    least = xp.where(missing, xp.inf, rows).min(axis=0, initial=np.inf)
-    most = xp.where(missing, -xp.inf, rows).max(axis=0, initial=-np.inf)
+    nothing = xp.full((1, rows.shape[1]), xp.inf)  # of no rows there is no least one
+    least = xp.concatenate([nothing, xp.where(missing, xp.inf, rows)]).min(axis=0)
+    most = xp.concatenate([-nothing, xp.where(missing, -xp.inf, rows)]).max(axis=0)
     return Span(len(rows), to_host(len(rows) - missing.sum(axis=0)), to_host(least), to_host(most))
 
 

@@ -11,6 +11,7 @@ from polars.testing import assert_frame_equal
 
 import pipeline
 from pipeline.stages.models._unsupervised.stage import Unsupervised
+from pipeline.stages.models.gaussian_mixture import GaussianMixture
 from pipeline.stages.models.k_means import KMeans
 from pipeline.stages.models.truncated_svd import TruncatedSvd
 from pipeline.tables.part import Part, concat_parts
@@ -36,7 +37,7 @@ stages:
   - {use: score, from: rows, as: scores, model: trained/current/models/model.json}
 outputs: {scores: {from: scores, sort_by: id}}
 """
-SIZES = {"k_means": "clusters", "truncated_svd": "components"}
+SIZES = {"k_means": "clusters", "truncated_svd": "components", "gaussian_mixture": "clusters"}
 
 
 @pytest.mark.parametrize("use", SIZES)
@@ -59,6 +60,7 @@ def test_a_published_model__says_of_the_rows_of_training_what_training_did(use: 
 
 
 STAGES: dict[str, Unsupervised] = {
+    "gaussian_mixture": GaussianMixture(key="id", clusters=3, exclude=("split",), covariance="diagonal"),
     "k_means": KMeans(key="id", clusters=3, exclude=("split",), standardize=True),
     "truncated_svd": TruncatedSvd(key="id", components=3, exclude=("split",), method="exact"),
 }

@@ -98,7 +98,7 @@ def on_sample(sample: Sample, found: Measured, clusters: int, starts: int, seed:
     return ordered(min(states, key=lambda state: state.inertia))
 
 
-def need_rows(found: Measured, clusters: int) -> None:
-    """Raise DataError where there are fewer rows to learn from than clusters."""
+def need_rows(found: Measured, clusters: int, key: str = "clusters") -> None:
+    """Raise DataError where there are fewer rows to learn from than clusters; `key` is the parameter that says how many."""
     if found.moments.rows < clusters:
-        raise DataError(f"{clusters:,} clusters of {found.moments.rows:,} rows to learn from; ask for at most as many.", key="clusters")
+        raise DataError(f"{clusters:,} {key} of {found.moments.rows:,} rows to learn from; ask for at most as many.", key=key)
