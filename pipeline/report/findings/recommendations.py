@@ -22,7 +22,7 @@ STYLES = ("s1", "s0")
 class Recommendations(Finding, name="recommendations"):
     """Metrics of a stage beside those of the most popular items, and the long tail of an output of items."""
 
-    place = 720
+    place = 725
     columns = ("interactions", "recommended")
 
     def sections(self, evidence: Evidence) -> Iterator[Section]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.backend.neural import arrays_of, file_of
 from pipeline.errors import DataError, InputError
 from pipeline.stages.models._smaller import Form
 
@@ -53,7 +52,10 @@ def restored(content: bytes, suffix: str, dtypes: Mapping[str, str]) -> bytes:
 
 def _read(content: bytes, suffix: str) -> dict[str, Array]:
     if suffix == "safetensors":
-        return arrays_of(content)
+        from safetensors.numpy import load
+
+        loaded: dict[str, Array] = load(content)
+        return loaded
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
@@ -64,7 +66,10 @@ def _read(content: bytes, suffix: str) -> dict[str, Array]:
 def _written(arrays: Mapping[str, Array], suffix: str) -> bytes:
     """The file, the same bytes for the same arrays."""
     if suffix == "safetensors":
-        return file_of({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        from safetensors.numpy import save
+
+        saved: bytes = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        return saved
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
     return file.getvalue()

@@ -19,7 +19,7 @@ from pipeline.tables.session import Session
 from pipeline.tables.table import Fitted, Table
 
 
-def _spelled(model: Supervised) -> dict[str, Any]:
+def spelled(model: Supervised) -> dict[str, Any]:
     """A model as its fingerprint sees it."""
     return {"use": model.name, "version": model.version, **model.model_dump()}
 
@@ -29,7 +29,7 @@ class Spelled:
 
     def __get_pydantic_core_schema__(self, kind: Any, _handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """An instance, which was validated where it was made."""
-        return core_schema.is_instance_schema(kind, serialization=core_schema.plain_serializer_function_ser_schema(_spelled))
+        return core_schema.is_instance_schema(kind, serialization=core_schema.plain_serializer_function_ser_schema(spelled))
 
     def __get_pydantic_json_schema__(self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """A mapping with `use`; what else it has is the stage's own."""

@@ -89,8 +89,9 @@ class Export(OfModel, Learns, name="export", version=1):
 
     def _description(self, name: str) -> dict[str, Any]:
         """What NAME.json says: all that the model's own does, and that it is ONNX."""
-        in_the_graph = ("link", "quantized")
-        told = {name: value for name, value in self._published.description.items() if name not in in_the_graph}
+        told = {
+            name: value for name, value in self._published.description.items() if name not in ("link", "quantized")
+        }  # the graph has both
         return {**told, "use": self.name, "model": f"{name}.{self.suffix}", "exported": {"use": told["use"], "model": told["model"]}}
 
     def _written(self, name: str) -> bytes:

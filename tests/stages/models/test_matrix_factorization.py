@@ -277,6 +277,8 @@ def test_blocks__are_whole_chunks_that_follow_from_the_number_of_rows() -> None:
             assert edges == sorted(edges)
 
 
-def test_defaults__say_what_the_papers_do() -> None:
-    made = MatrixFactorization(user="u", item="i")
-    assert (made.method, made.top, made.seen, made.holdout) == ("als", 10, False, 0)
+def test_what_is_not_given__is_by_the_method() -> None:
+    said: dict[str, dict[str, float]] = {"als": {"alpha": 10, "regularization": 1}, "bpr": {"learning_rate": 0.05, "regularization": 0.01}}
+    for method, given in said.items():
+        made: dict[str, Any] = {"user": "user", "item": "item", "weight": "stars", "factors": 4, "rounds": 3, "method": method}
+        assert same(learn(MatrixFactorization.model_validate(made)), learn(MatrixFactorization.model_validate({**made, **given})))
