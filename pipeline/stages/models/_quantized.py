@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.backend.neural import arrays_of, file_of
 from pipeline.errors import DataError, InputError
 from pipeline.stages.models._smaller import Form
 
@@ -52,10 +53,7 @@ def restored(content: bytes, suffix: str, dtypes: Mapping[str, str]) -> bytes:
 
 def _read(content: bytes, suffix: str) -> dict[str, Array]:
     if suffix == "safetensors":
-        from safetensors.numpy import load
-
-        loaded: dict[str, Array] = load(content)
-        return loaded
+        return arrays_of(content)
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
@@ -66,10 +64,7 @@ def _read(content: bytes, suffix: str) -> dict[str, Array]:
 def _written(arrays: Mapping[str, Array], suffix: str) -> bytes:
     """The file, the same bytes for the same arrays."""
     if suffix == "safetensors":
-        from safetensors.numpy import save
-
-        saved: bytes = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-        return saved
+        return file_of({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
     return file.getvalue()

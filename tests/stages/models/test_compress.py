@@ -238,6 +238,21 @@ def test_compress__judges_by_the_weights_of_rows_where_the_model_was_trained_wit
         compress(published(given, tmp_path), rows.with_columns(heft=-1), method="prune_trees", weight="heft")
 
 
+def test_compress__judges_quantiles_by_their_pinball_loss(tmp_path: Path) -> None:
+    given = train(stage_for("quantile", **{**LONG, "target": "regression", "quantiles": (0.1, 0.9)}), PEOPLE)
+    found = compress(published(given, tmp_path), method="prune_trees", tolerance=0.02)
+    assert 1 < found.booster.num_boosted_rounds() < 60
+    assert found.predictions.columns[-2:] == ["prediction_0.1", "prediction_0.9"]
+    assert found.metrics["validation"]["pinball_loss"] <= 1.02 * (given.metrics["validation"]["pinball_loss"] or 0)
+
+
+def test_compress__of_a_ranking_is_refused(tmp_path: Path) -> None:
+    given = train(stage_for("binary", rounds=2), PEOPLE)
+    given.description["objective"] = "ranking"
+    with pytest.raises(StageError, match="a ranking model has no loss to judge a smaller one by"):
+        Compress(model=published(given, tmp_path), method="prune_trees").opened(stage_class)
+
+
 def test_compress__does_not_depend_on_the_parts_nor_on_the_order_of_rows(tmp_path: Path) -> None:
     model = published(train(stage_for("binary", **LONG), PEOPLE), tmp_path)
     whole = compress(model, method="prune_trees", tolerance=0.05)
