@@ -89,9 +89,8 @@ class Export(OfModel, Learns, name="export", version=1):
 
     def _description(self, name: str) -> dict[str, Any]:
         """What NAME.json says: all that the model's own does, and that it is ONNX."""
-        told = {
-            name: value for name, value in self._published.description.items() if name not in ("link", "quantized")
-        }  # the graph has both
+        in_the_graph = ("link", "quantized")
+        told = {name: value for name, value in self._published.description.items() if name not in in_the_graph}
         return {**told, "use": self.name, "model": f"{name}.{self.suffix}", "exported": {"use": told["use"], "model": told["model"]}}
 
     def _written(self, name: str) -> bytes:
