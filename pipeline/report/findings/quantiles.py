@@ -26,7 +26,7 @@ def quantiles_of(columns: Set[str]) -> dict[float, str]:
 class Quantiles(Finding, name="quantiles"):
     """The curve of observed shares against quantiles, and a table."""
 
-    place = 710
+    place = 705
 
     def applies(self, columns: Set[str]) -> bool:
         """Whether it has quantiles of a target."""

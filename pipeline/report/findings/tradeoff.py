@@ -11,7 +11,7 @@ from pipeline.report.finding import Evidence, Finding
 from pipeline.report.pieces import Figure, Grid, Note, Section, bytes_text, headline, number_text
 from pipeline.report.splits import by_split, split_style
 
-LOSSES = ("log_loss", "rmse")  # what compress judges by
+LOSSES = ("log_loss", "rmse", "pinball_loss")  # what compress judges by
 GIVEN = "as given"  # its method for the model itself
 MOST_FORMS = 24
 

@@ -88,7 +88,7 @@ def check_finite(columns: Sequence[str], frame: pl.DataFrame, precision: pl.Data
     """Raise DataError for a feature with a value that the model's numbers cannot hold."""
     if not columns:
         return
-    most = np.finfo(np.float32 if precision == pl.Float32 else np.float64).max
+    most = float(np.finfo(np.float32 if precision == pl.Float32 else np.float64).max)
     largest = frame.select(pl.col(name).cast(pl.Float64).abs().max() for name in columns).row(0)
     for name, value in zip(columns, largest, strict=True):
         if value is not None and value > most:

@@ -17,6 +17,7 @@ from pipeline.errors import InputError, JobError
 from pipeline.files import beside, exists, is_url, local_path, open_file, parent
 from pipeline.stage import FittedRows, Stage
 from pipeline.stages.models._predictor import Answerer, Learns, Predictor
+from pipeline.stages.models._quantized import restored
 from pipeline.tables.dtypes import dtype_of_text
 
 LOGISTIC = "logistic"
@@ -85,13 +86,18 @@ class Published:
             found: bytes = file.read()
         return found
 
+    def restored(self, content: bytes | None = None) -> bytes:
+        """The bytes of the model, or those given for it, as the stage that learned it reads them."""
+        content, packed = self.content() if content is None else content, self.description.get("quantized")
+        return restored(content, self.learner.suffix, packed) if packed else content
+
     def asked(self, columns: Sequence[str]) -> Published:
         """The model as a table with these columns asks it."""
         return replace(self, description=self.learner.asked(self.description, columns))
 
     def predictor(self, backend: Backend, content: bytes | None = None) -> Predictor | Answerer:
         """The model, ready to predict; of the bytes of its file where they are given."""
-        made = self.learner.predictor(self.description, self.content() if content is None else content, backend)
+        made = self.learner.predictor(self.description, self.restored(content), backend)
         return Linked(made) if self.description.get("link") == LOGISTIC and not isinstance(made, Answerer) else made
 
 

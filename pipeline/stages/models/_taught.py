@@ -72,8 +72,8 @@ def _form(student: Supervised, teacher: Mapping[str, Any], content: bytes, descr
     """The student's model, which says of itself what the larger one does, but for how it predicts."""
     own = json.loads(description)
     kept = {name: teacher[name] for name in ("target", "objective", "classes", "predicts", "fitted") if name in teacher}
-    link = {"link": LOGISTIC} if teacher["objective"] == "binary" else {}
-    return Form(content, f"{student.name} that learned its predictions", {**own, **kept, **link}, type(student))
+    of_the_teacher: dict[str, Any] = {"link": LOGISTIC if teacher["objective"] == "binary" else None, "quantized": {}}
+    return Form(content, f"{student.name} that learned its predictions", {**own, **kept, **of_the_teacher}, type(student))
 
 
 def of_one_column(published: Published) -> None:

@@ -12,6 +12,7 @@ import polars as pl
 
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
+from pipeline.stages.models._boosted_trees import BoostedTrees
 from pipeline.stages.models._measures import Metrics, measured
 from pipeline.stages.models._of_model import predicted_columns
 from pipeline.stages.models._predictor import Answerer
@@ -19,10 +20,12 @@ from pipeline.stages.models._published import Published
 from pipeline.stages.models._smaller import Form, Ladder, lowest
 from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
+from pipeline.stages.models._tree_measures import trees_measured
+from pipeline.stages.models._weights import check_weights
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import go_on
 
-LOSSES = ("log_loss", "rmse")  # what is judged by: less is better
+LOSSES = ("log_loss", "rmse", "pinball_loss")  # what is judged by: less is better
 TRADEOFF = pl.Schema(
     {
         "method": pl.String, "form": pl.String, "bytes": pl.Int64, "split": pl.String, "metric": pl.String, "value": pl.Float64,
@@ -54,6 +57,8 @@ class Judge:
     def __init__(self, judge: Supervised, published: Published, backend: Backend, rows: Part, matrix: Callable[[Part, Published], Any]):
         self.judge, self.published, self.backend, self.matrix = judge, published, backend, matrix
         self.rows = TrainingRows.of(judge, in_key_order(judge, rows))
+        if isinstance(judge, BoostedTrees):
+            check_weights(judge, self.rows.part.frame, self.rows.labels)
         if not self.rows.labels.of_split("validation").any():
             raise DataError(f"there is no validation row with a {judge.target!r} to judge by. Is the split column right?", key="split")
 
@@ -63,7 +68,7 @@ class Judge:
         made = replace(self.published, description={**self.published.description, **form.own})
         made = replace(made, learner=form.learner or made.learner)
         predictor = made.predictor(self.backend, form.content)
-        assert not isinstance(predictor, Answerer), "what has a ladder predicts by features"
+        assert not isinstance(predictor, Answerer)  # it has no target to be judged by
         found, times = list[Any](), list[float]()
         for piece in self.rows.pieces():
             features = self.matrix(piece, made)
@@ -75,7 +80,13 @@ class Judge:
         predicted = np.concatenate(found)
         columns = [column.to_numpy() for column in predicted_columns(made.predicts, predicted)]
         rounded = np.column_stack(columns) if len(columns) > 1 else columns[0]
-        return Judged(form, rounded, measured(self.judge, self.rows.labels, rounded), int(min(times)))
+        return Judged(form, rounded, self._measured(rounded), int(min(times)))
+
+    def _measured(self, predicted: Any) -> Metrics:
+        """The metrics that training gives for such predictions."""
+        if isinstance(self.judge, BoostedTrees):
+            return trees_measured(self.judge, self.rows, predicted)
+        return measured(self.judge, self.rows.labels, predicted)
 
     def loss(self, judged: Judged) -> float:
         """What a form loses on validation rows."""

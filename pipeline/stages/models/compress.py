@@ -14,9 +14,12 @@ from pydantic import Field, PrivateAttr, ValidationError
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError, StageError, under
 from pipeline.stage import ColumnName, Context, Outcome, Stage
+from pipeline.stages.models._boosted_trees import BoostedTrees
 from pipeline.stages.models._measures import Metrics
 from pipeline.stages.models._of_model import OfModel
 from pipeline.stages.models._predictor import Predictor
+from pipeline.stages.models._published import Published
+from pipeline.stages.models._quantized import FILES, quantized
 from pipeline.stages.models._smaller import Form
 from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._taught import learned, make_student, of_one_column, renamed, taught_part, taught_schema
@@ -43,11 +46,13 @@ class Compress(OfModel, name="compress", version=1):
     """Make a published model smaller, and say what that costs: models/NAME with NAME.json, which `score` and `export` read like any other.
 
     The rows are those of its training, with its target and split, as they were before the stages that it was learned behind. What is
-    published is the smallest form found whose log loss (of a regression the rmse) on the rows of split `validation` is greater by
-    `tolerance` of it at most. `prune_trees` keeps the first rounds of an xgboost model; `prune_leaves` cuts splits that gained little
-    off its trees, by XGBoost's own updater; `distill` has another stage, `student`, learn the model's predictions (of a probability the
-    log-odds) on the rows of split `train`. Gives predictions as training does, and NAME.tradeoff: bytes and metrics per split of the
-    model as given and of every form that was tried. How long a thousand rows take is counted, before and after.
+    published is the smallest form found whose loss on the rows of split `validation` (the log loss; of a regression the rmse, of
+    quantiles the pinball loss) is greater by `tolerance` of it at most. `prune_trees` keeps the first rounds of an xgboost model;
+    `prune_leaves` cuts splits that gained little off its trees, by XGBoost's own updater; `quantize` writes matrices of weights in eight
+    bits and a scale a row (models in npz and safetensors; they predict in the precision that they had); `distill` has another stage,
+    `student`, learn the model's predictions (of a probability the log-odds) on the rows of split `train`.
+    Gives predictions as training does, and NAME.tradeoff: bytes and metrics per split of the model as given and of every form that was
+    tried. How long a thousand rows take is counted, before and after.
 
     Example:
         {use: compress, from: divided, as: small, model: results/loans/current/models/lateness.json, method: prune_trees, tolerance: 0.01}
@@ -60,9 +65,10 @@ class Compress(OfModel, name="compress", version=1):
         "nanoseconds_published": Count("nanoseconds a thousand rows by the model as published", aside=True),
     }
 
-    method: Literal["prune_trees", "prune_leaves", "distill"] = Field(description="How the model is made smaller.")
+    method: Literal["prune_trees", "prune_leaves", "quantize", "distill"] = Field(description="How the model is made smaller.")
     split: ColumnName = Field("split", description="Column of train, validation and test.")
     tolerance: float = Field(0.01, ge=0, le=10, description="How much greater the loss on validation rows may be, as a share of it.")
+    weight: ColumnName | None = Field(None, description="Column of row weights for the metrics, of a model that was trained with one.")
     student: dict[str, Any] | None = Field(
         None, description="distill: the stage that learns, with its parameters, as in {use: xgboost, rounds: 20}."
     )
@@ -79,15 +85,14 @@ class Compress(OfModel, name="compress", version=1):
         if self.student is not None:
             of_one_column(made._published)
             made._student = make_student(self.student, made._published, self.split, stage_class)
-        elif self.method not in made._published.learner.smaller:
-            known = ", ".join([*made._published.learner.smaller, "distill"])
-            raise StageError(f"a model of {made._published.learner.name} is made smaller by {known}", key="method")
+        elif self.method not in (known := _methods(made._published)):
+            raise StageError(f"this model of {made._published.learner.name} is made smaller by {', '.join(known)}", key="method")
         return made
 
     @property
     def kept(self) -> tuple[ColumnName, ...]:
-        """Key, split and target."""
-        return tuple(self._judge.row_columns)
+        """Key, split and target, and the weight."""
+        return (*self._judge.row_columns, *([self.weight] if self.weight else []))
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """Predictions and what the forms cost.
@@ -101,7 +106,9 @@ class Compress(OfModel, name="compress", version=1):
         if self._student is not None:
             with under("student"):
                 self._student.outputs({"rows": taught_schema(prepared, self._published, self.split)})
-        kept = {name: schema.columns[name] for name in self.kept}
+        if isinstance(self._judge, BoostedTrees):
+            self._judge.check_weight(schema)
+        kept = {name: schema.columns[name] for name in self._judge.row_columns}
         return {"": Schema(pl.Schema({**kept, **self._published.predicts})), "tradeoff": Schema(TRADEOFF)}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
@@ -142,6 +149,8 @@ class Compress(OfModel, name="compress", version=1):
         published = self._published
         judge = Judge(self._judge, published, backend, self._whole(concat_parts(parts)), lambda part, made: self.matrix(part, axes, made))
         given = judge.of(Form(published.content(), GIVEN))
+        if self.method == "quantize":
+            form = quantized(given.form.content, published.learner.suffix)
         if form is None:
             ladder = published.learner.ladder(published.description, given.form.content, self.method)
             chosen, tried = judge.lowest(ladder, given, self.tolerance)
@@ -152,7 +161,7 @@ class Compress(OfModel, name="compress", version=1):
         sizes = len(given.form.content), len(chosen.form.content)
         no_smaller = [f"no smaller form is within tolerance of {self.tolerance:g}. Allow more."] if sizes[1] >= sizes[0] else []
         return Compressed(
-            predictions(judge, self.kept, published.predicts, chosen),
+            predictions(judge, self._judge.row_columns, published.predicts, chosen),
             tradeoff(self.method, given, tried, chosen),
             chosen.form.content,
             self._described(name, chosen, sizes[0]),
@@ -170,7 +179,7 @@ class Compress(OfModel, name="compress", version=1):
         if after > before * (1 + self.tolerance):
             raise DataError(
                 f"the loss on validation rows goes from {before:.4g} to {after:.4g}, by more than {self.tolerance:g} of it, and so the "
-                "smaller model is not published. Give the student more rounds, or allow more.",
+                "smaller model is not published. Allow more, or give a student more rounds.",
                 key="tolerance",
             )
 
@@ -182,6 +191,13 @@ class Compress(OfModel, name="compress", version=1):
         return (json.dumps({**told, "compressed": done}, indent=1, default=str) + "\n").encode()
 
 
+def _methods(published: Published) -> list[str]:
+    """What makes a model smaller."""
+    learner = published.learner
+    weights = ["quantize"] if learner.suffix in FILES and not published.description.get("quantized") else []
+    return [*learner.smaller, *weights, "distill"]
+
+
 def _judge(stage: Compress) -> Supervised:
     """The stage that says what is predicted, of the model's description. Raises StageError for a model without a target."""
     told, learner = stage._published.description, stage._published.learner
@@ -190,10 +206,15 @@ def _judge(stage: Compress) -> Supervised:
         raise StageError(
             f"the model was learned by {learner.name} without a target, so there is nothing to judge a smaller one by", key="model"
         )
+    if stage.weight and "weight" not in learner.model_fields:
+        raise StageError(f"{learner.name} takes no weights. Leave it out.", key="weight")
+    given = {**{name: told[name] for name in names}, "split": stage.split, **({"weight": stage.weight} if stage.weight else {})}
+    if told["objective"] == "quantile":
+        given["quantiles"] = told["parameters"]["quantile_alpha"]
     try:
-        found = learner.model_validate({**{name: told[name] for name in names}, "split": stage.split})
+        found = learner.model_validate(given)
     except ValidationError as error:
         raise StageError(f"what the model says of its target cannot be read ({error.errors()[0]['msg']})", key="model") from error
-    if found.prediction_columns != list(stage._published.predicts):
-        raise StageError(f"the model predicts {', '.join(stage._published.predicts)}, which no metric is known for", key="model")
+    if told["objective"] == "ranking" or found.prediction_columns != list(stage._published.predicts):
+        raise StageError(f"a {told['objective']} model has no loss to judge a smaller one by", key="model")
     return found

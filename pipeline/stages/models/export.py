@@ -89,12 +89,13 @@ class Export(OfModel, Learns, name="export", version=1):
 
     def _description(self, name: str) -> dict[str, Any]:
         """What NAME.json says: all that the model's own does, and that it is ONNX."""
-        told = {name: value for name, value in self._published.description.items() if name != "link"}  # the graph has it
+        in_the_graph = ("link", "quantized")
+        told = {name: value for name, value in self._published.description.items() if name not in in_the_graph}
         return {**told, "use": self.name, "model": f"{name}.{self.suffix}", "exported": {"use": told["use"], "model": told["model"]}}
 
     def _written(self, name: str) -> bytes:
         """The ONNX file."""
-        graph = self._published.learner.graph(self._published.description, self._published.content())
+        graph = self._published.learner.graph(self._published.description, self._published.restored())
         if self._published.description.get("link") == LOGISTIC:
             graph = graph.logistic()
         return onnx_file(graph, self._description(name))

@@ -13,10 +13,10 @@ from pydantic import Field
 from pipeline.errors import StageError
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Whole, need_columns, need_keys, need_numeric
 from pipeline.stages.models._classical import need_statsmodels
-from pipeline.stages.models._forecast_tables import FIT, VALUES, Forecasted, averaged, counted, fit_rows, forecast_rows
-from pipeline.stages.models._forecasting import Method, Way
-from pipeline.stages.models._series import Gaps, Raw, Regular
-from pipeline.stages.models._time_steps import Clock, Spacing, Step
+from pipeline.stages.models._series.methods import Method, Way
+from pipeline.stages.models._series.series import Gaps, Raw, Regular
+from pipeline.stages.models._series.tables import FIT, VALUES, Forecasted, averaged, counted, fit_rows, forecast_rows
+from pipeline.stages.models._series.time_steps import Clock, Spacing, Step
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.rounds import Round, Rounds

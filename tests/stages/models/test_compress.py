@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import le
@@ -16,11 +18,15 @@ import xgboost as xgb
 from polars.testing import assert_frame_equal
 
 import pipeline
-from pipeline.errors import DataError, RefusedError, StageError
+from pipeline.backend.devices import Backend
+from pipeline.errors import DataError, InputError, RefusedError, StageError
 from pipeline.kernels.metrics import log_loss, rmse
 from pipeline.registry import stage_class
-from pipeline.stage import Context
+from pipeline.stage import Context, Stage
+from pipeline.stages.models._predictor import Predictor
+from pipeline.stages.models._quantized import quantized
 from pipeline.stages.models._smaller import lowest
+from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._tree_pruning import fewer_leaves, fewer_rounds
 from pipeline.stages.models.compress import Compress
 from pipeline.stages.models.export import Export
@@ -94,7 +100,8 @@ def published(result: Result, folder: Path) -> str:
 
 
 def compress(model: str, rows: pl.DataFrame = PEOPLE, parts: int = 1, **told: Any) -> Found:
-    stage = Compress.model_validate({"model": model, **told}).opened(stage_class)
+    stages: Callable[[str], type[Stage]] = told.pop("stages", stage_class)
+    stage = Compress.model_validate({"model": model, **told}).opened(stages)
     session, pieces = Session(), cut(rows, even_sizes(rows.height, parts))
     schema = table_schemas({"rows": rows})["rows"]
     outcome = stage.run({"rows": Table.of(session, "rows", pieces, schema=schema)}, Context("small", SEED, session))
@@ -220,6 +227,32 @@ def test_tradeoff__says_bytes_and_metrics_per_split_of_every_form(tmp_path: Path
     assert metrics(found.tradeoff.filter("chosen").select(columns)) == found.metrics
 
 
+def test_compress__judges_by_the_weights_of_rows_where_the_model_was_trained_with_some(tmp_path: Path) -> None:
+    rows = PEOPLE.with_columns(heft=pl.col("whole") / 2)
+    given = train(stage_for("binary", **LONG, weight="heft"), rows)
+    found = compress(published(given, tmp_path), rows, method="prune_trees", weight="heft")
+    measured = found.tradeoff.filter(pl.col("method") == "as given", pl.col("split") == "validation")
+    assert dict(measured.select("metric", "value").iter_rows()) == given.metrics["validation"]
+    assert found.predictions.columns == ["id", "split", "binary", "prediction"]
+    with pytest.raises(DataError, match="and weights are numbers of 0 or more"):
+        compress(published(given, tmp_path), rows.with_columns(heft=-1), method="prune_trees", weight="heft")
+
+
+def test_compress__judges_quantiles_by_their_pinball_loss(tmp_path: Path) -> None:
+    given = train(stage_for("quantile", **{**LONG, "target": "regression", "quantiles": (0.1, 0.9)}), PEOPLE)
+    found = compress(published(given, tmp_path), method="prune_trees", tolerance=0.02)
+    assert 1 < found.booster.num_boosted_rounds() < 60
+    assert found.predictions.columns[-2:] == ["prediction_0.1", "prediction_0.9"]
+    assert found.metrics["validation"]["pinball_loss"] <= 1.02 * (given.metrics["validation"]["pinball_loss"] or 0)
+
+
+def test_compress__of_a_ranking_is_refused(tmp_path: Path) -> None:
+    given = train(stage_for("binary", rounds=2), PEOPLE)
+    given.description["objective"] = "ranking"
+    with pytest.raises(StageError, match="a ranking model has no loss to judge a smaller one by"):
+        Compress(model=published(given, tmp_path), method="prune_trees").opened(stage_class)
+
+
 def test_compress__does_not_depend_on_the_parts_nor_on_the_order_of_rows(tmp_path: Path) -> None:
     model = published(train(stage_for("binary", **LONG), PEOPLE), tmp_path)
     whole = compress(model, method="prune_trees", tolerance=0.05)
@@ -266,6 +299,85 @@ outputs: {predictions: {from: small, sort_by: id}, tradeoff: {from: small.tradeo
     assert run.metrics["small"]["validation"]["log_loss"] <= 1.1 * trained.metrics["model"]["validation"]["log_loss"]
 
 
+class Scorecard(Supervised, name="scorecard", version=1):
+    """A model whose file is npz: weights [features, columns] of two classes' odds, and where they begin."""
+
+    suffix = "npz"
+
+    @classmethod
+    def predictor(cls, _description: Mapping[str, Any], content: bytes, _backend: Backend) -> Predictor:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            return Odds(file["weights"], file["start"])
+
+
+@dataclass(frozen=True)
+class Odds:
+    weights: Any
+    start: Any
+
+    def predict(self, features: Any) -> Any:
+        odds = np.nan_to_num(features) @ self.weights + self.start
+        return 1 / (1 + np.exp(odds[:, 1] - odds[:, 0]))
+
+
+def scorecard(folder: Path, weights: Any) -> tuple[str, Callable[[str], type[Stage]]]:
+    """Such a model, published, and where its stage is found."""
+    given = train(stage_for("binary", rounds=2), PEOPLE)
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, weights=weights, start=np.array([-1.5, 0.0]))
+    (folder / "card.npz").write_bytes(file.getvalue())
+    (folder / "card.json").write_text(json.dumps({**given.description, "use": "scorecard", "model": "card.npz"}))
+    return str(folder / "card.json"), lambda name: Scorecard if name == "scorecard" else stage_class(name)
+
+
+WEIGHTS = np.array([[1.2, -0.9], [-0.6, 0.4], [1e-4, 0], [4000, -3000]]) / [[1], [1], [1], [1e5]]
+
+
+def test_quantize__has_weights_in_eight_bits_that_predict_nearly_the_same(tmp_path: Path) -> None:
+    model, found_by = scorecard(tmp_path, WEIGHTS)
+    found = compress(model, stages=found_by, method="quantize")
+    with np.load(io.BytesIO(found.files["small.npz"]), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    assert {name: str(array.dtype) for name, array in arrays.items()} == {
+        "weights": "int8",
+        "weights:scales": "float32",
+        "start": "float64",
+    }
+    np.testing.assert_array_equal(np.abs(arrays["weights"]).max(axis=1), [127, 127, 127, 127])
+    restored = arrays["weights"] * arrays["weights:scales"]
+    assert (np.abs(restored - WEIGHTS) <= np.abs(WEIGHTS).max(axis=1, keepdims=True) * (0.5 / 127 + 1e-6)).all()
+    expected = Odds(restored, arrays["start"]).predict(numbers(PEOPLE))
+    np.testing.assert_allclose(found.predicted, expected, rtol=1e-5)
+    small = found.saved(tmp_path)
+    scored = run_stage(Score(model=small).opened(found_by), {"rows": PEOPLE})[""]
+    assert_frame_equal(scored, found.predictions.select(scored.columns), check_exact=True)
+    with pytest.raises(StageError, match="this model of scorecard is made smaller by distill"):
+        Compress(model=small, method="quantize").opened(found_by)
+    taught = compress(small, stages=found_by, method="distill", tolerance=5, student={"use": "xgboost", "rounds": 3})
+    assert_frame_equal(
+        run_stage(Score(model=taught.saved(tmp_path)).opened(found_by), {"rows": PEOPLE})[""], taught.predictions[["id", "prediction"]]
+    )
+
+
+def test_quantize__that_loses_too_much_is_not_published(tmp_path: Path) -> None:
+    model, found_by = scorecard(tmp_path, WEIGHTS @ [[1, 1.01], [1, 1]])  # the small difference of large weights
+    with pytest.raises(DataError, match="the loss on validation rows goes from"):
+        compress(model, stages=found_by, method="quantize", tolerance=0)
+
+
+def test_quantize__needs_a_matrix_of_weights() -> None:
+    with pytest.raises(DataError, match="the model has no matrix of weights"):
+        quantized(scorecard_file(np.array([1.0, 2.0])), "npz")
+    with pytest.raises(InputError, match="this is no npz file"):
+        quantized(b"none", "npz")
+
+
+def scorecard_file(weights: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, weights=weights)
+    return file.getvalue()
+
+
 REFUSED = [
     ({"method": "distill"}, "distill, and no other method, has a student"),
     ({"method": "prune_trees", "student": {"use": "xgboost"}}, "distill, and no other method, has a student"),
@@ -291,7 +403,7 @@ def test_distill__of_several_columns_of_predictions_is_refused(tmp_path: Path) -
 
 def test_compress__of_a_model_that_has_no_such_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_class("xgboost"), "smaller", ("prune_trees",))
-    with pytest.raises(StageError, match="a model of xgboost is made smaller by prune_trees, distill"):
+    with pytest.raises(StageError, match="this model of xgboost is made smaller by prune_trees, distill"):
         Compress(model=str(KEPT), method="prune_leaves").opened(stage_class)
 
 

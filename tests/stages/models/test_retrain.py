@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from sklearn.metrics import roc_auc_score
 
 import pipeline
 from pipeline.errors import DataError, JobError, RefusedError
@@ -112,6 +111,8 @@ def test_retrain__keeps_the_champion_where_nothing_moved(tmp_path: Path) -> None
 
 
 def test_retrain__takes_the_new_model_where_rows_moved_and_it_is_better(tmp_path: Path) -> None:
+    from sklearn.metrics import roc_auc_score
+
     new = rows(1, seed=2)
     run = again(tmp_path, new)
     told = run.metrics["model"]["retrain"]

@@ -159,6 +159,8 @@ def test_score__repeats_only_the_stages_that_are_named(folder: Path) -> None:
 def test_score__leaves_kept_columns_as_they_were_given(folder: Path) -> None:
     found = run_stage(Score(model=model_of(folder), keep=("age", "town")).opened(stage_class), {"rows": raw_rows()})[""]
     assert_frame_equal(found.select("age", "town"), raw_rows().select("age", "town"))
+    alone = run_stage(Score(model=model_of(folder), keep=()).opened(stage_class), {"rows": raw_rows()})[""]
+    assert_frame_equal(alone, found.select("prediction"), check_exact=True)
 
 
 @pytest.mark.parametrize(

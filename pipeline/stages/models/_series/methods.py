@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.stages.models._baselines import Forecasts, drift, measured, seasonal_naive
-from pipeline.stages.models._ets import LEAST_VALUES, smoothed
+from pipeline.stages.models._series.baselines import Forecasts, drift, measured, seasonal_naive
+from pipeline.stages.models._series.ets import LEAST_VALUES, smoothed
 
 Method = Literal["seasonal_naive", "drift", "ets"]
 NAIVE = "naive_"  # before the measures of the seasonal naive forecast, beside which others stand

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.stages.models._forecasting import MEASURES, NAIVE, Found, HeldOut, Way, found, held_out
-from pipeline.stages.models._series import Regular
+from pipeline.stages.models._series.methods import MEASURES, NAIVE, Found, HeldOut, Way, found, held_out
+from pipeline.stages.models._series.series import Regular
 
 VALUES = ("observed", "mean", "lower", "upper")
 TEXTS = ("method", "model", "reason")

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from pipeline.errors import DataError
-from pipeline.stages.models._time_steps import Clock, Scale, Step
+from pipeline.stages.models._series.time_steps import Clock, Scale, Step
 
 Gaps = Literal["refuse", "previous", "linear", "zero"]
 MOST_STEPS = 10_000_000  # of one series: beyond it the step is wrong

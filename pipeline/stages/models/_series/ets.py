@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.stages.models._baselines import Forecasts
+from pipeline.stages.models._series.baselines import Forecasts
 
 LEAST_VALUES = 10  # statsmodels' first guess of level and trend takes so many values, and two seasons
 SIMULATED = 1_000  # paths from which intervals are taken that have no formula
