@@ -119,9 +119,9 @@ def test_score__puts_the_rows_of_training_where_training_did(more: dict[str, Any
     if not more:
         with pytest.raises(DataError, match=r"feature 'b' is missing in 1 rows\. Fill it"):
             found.scored(BLOBS.with_columns(b=pl.when(pl.col("id") > "r0000").then("b")), tmp_path)
-        (tmp_path / "tested.npz").write_bytes(b"no")
-        with pytest.raises(InputError, match="these bytes are no model"):
-            KMeans.predictor(found.description, b"no", "cpu")
+        for content in (b"no", found.model[:200], b""):
+            with pytest.raises(InputError, match="these bytes are no model"):
+                KMeans.predictor(found.description, content, "cpu")
 
 
 def test_k_means__learns_from_the_training_rows_and_measures_every_split() -> None:
