@@ -69,9 +69,15 @@ class OfModel(Whole):
     def prepared(self, rows: Table) -> tuple[Table, list[Any]]:
         """The rows as the model takes them, the kept columns as they were beside them, and their arrays' axes."""
         axes = [rows.axes[array].value() for array in self._published.description["arrays"]]
-        return rows.map(self._prepared), axes
+        return rows.map(self.as_learned), axes
 
-    def _prepared(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+    @property
+    def published(self) -> Published:
+        """The model, once it is opened."""
+        return self._published
+
+    def as_learned(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Rows after the stages that the model was learned behind, the kept columns as they were beside them."""
         rows = rows.with_columns(pl.col(name).alias(_kept(name)) for name in self.kept)
         for step in self._published.steps:
             rows = step.apply(rows)

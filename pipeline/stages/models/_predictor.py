@@ -60,14 +60,14 @@ class Learns(Whole):
         raise NotImplementedError(f"{cls.__name__} has no graph")
 
     @classmethod
-    def ladder(cls, description: Mapping[str, Any], content: bytes, method: str) -> Ladder:
-        """Smaller forms of the published model by one of the methods `smaller`."""
-        raise NotImplementedError(f"{cls.__name__} has no {method}")
-
-    @classmethod
     def asked(cls, description: Mapping[str, Any], _columns: Sequence[str]) -> Mapping[str, Any]:
         """The description for a table with these columns, of a model that can be asked in several ways: what it takes and gives there."""
         return description
+
+    @classmethod
+    def ladder(cls, description: Mapping[str, Any], content: bytes, method: str) -> Ladder:
+        """Smaller forms of the published model by one of the methods `smaller`."""
+        raise NotImplementedError(f"{cls.__name__} has no {method}")
 
     @classmethod
     def need(cls) -> None:
@@ -88,7 +88,7 @@ def check_finite(columns: Sequence[str], frame: pl.DataFrame, precision: pl.Data
     """Raise DataError for a feature with a value that the model's numbers cannot hold."""
     if not columns:
         return
-    most = np.finfo(np.float32 if precision == pl.Float32 else np.float64).max
+    most = float(np.finfo(np.float32 if precision == pl.Float32 else np.float64).max)
     largest = frame.select(pl.col(name).cast(pl.Float64).abs().max() for name in columns).row(0)
     for name, value in zip(columns, largest, strict=True):
         if value is not None and value > most:
