@@ -34,6 +34,7 @@ class Panel:
     right: int = 12
     top: int = 12
     bottom: int = 40
+    y_ticks: Sequence[Tick] | None = None
     marks: list[str] = field(default_factory=list)
 
     def across(self, value: Any) -> Any:
@@ -101,11 +102,11 @@ class Panel:
         """The whole figure; `about` is read out where it cannot be seen. Ticks are chosen where they are not given; `grid` draws lines."""
         down, floor, centre = self.height - self.bottom, self.height - 6, (self.left + self.width - self.right) / 2
         parts = [f'<svg viewBox="0 0 {self.width} {self.height}" width="{self.width}" role="img" aria-label="{escape(about)}">']
-        for value, text in ticks(self.y_range):
+        for value, text in ticks(self.y_range) if self.y_ticks is None else self.y_ticks:
             at = int(self.y([value])[0]) / 2
             if grid:
                 parts.append(f'<path class="grid" d="M{self.left} {at:g}H{self.width - self.right}"/>')
-            parts.append(f'<text x="{self.left - 6}" y="{at + 4:g}" text-anchor="end">{text}</text>')
+            parts.append(f'<text x="{self.left - 6}" y="{at + 4:g}" text-anchor="end">{escape(text)}</text>')
         along = ticks(self.x_range) if x_ticks is None else x_ticks
         close = ' class="close"' if len(along) > MANY_TICKS else ""
         for value, text in along:
