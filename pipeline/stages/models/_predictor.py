@@ -60,14 +60,14 @@ class Learns(Whole):
         raise NotImplementedError(f"{cls.__name__} has no graph")
 
     @classmethod
-    def ladder(cls, description: Mapping[str, Any], content: bytes, method: str) -> Ladder:
-        """Smaller forms of the published model by one of the methods `smaller`."""
-        raise NotImplementedError(f"{cls.__name__} has no {method}")
-
-    @classmethod
     def asked(cls, description: Mapping[str, Any], _columns: Sequence[str]) -> Mapping[str, Any]:
         """The description for a table with these columns, of a model that can be asked in several ways: what it takes and gives there."""
         return description
+
+    @classmethod
+    def ladder(cls, description: Mapping[str, Any], content: bytes, method: str) -> Ladder:
+        """Smaller forms of the published model by one of the methods `smaller`."""
+        raise NotImplementedError(f"{cls.__name__} has no {method}")
 
     @classmethod
     def need(cls) -> None:

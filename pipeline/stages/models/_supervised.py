@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import polars as pl
 from pydantic import Field
@@ -22,6 +22,8 @@ class Supervised(Learns):
     """Learns `target` on the rows of split `train` and predicts every row. Which method learns is the subclass's."""
 
     roles = ("rows",)
+    precision: ClassVar[pl.DataType] = pl.Float32()
+    """Of the features as the model takes them, and of its predictions."""
 
     target: ColumnName = Field(description="Column to predict; 0 and 1 for a binary objective.")
     key: ColumnName = Field(description="Column that names a row; it is not a feature, and its order is the order of training.")
@@ -114,7 +116,7 @@ class Supervised(Learns):
         kept = {name: schema.columns[name] for name in self.row_columns}
         if taken := [name for name in self.prediction_columns if name in kept]:
             raise StageError(f"column {taken[0]!r} has the name of a column of the predictions. Rename it before.")
-        return Schema(pl.Schema({**kept, **dict.fromkeys(self.prediction_columns, pl.Float32())}))
+        return Schema(pl.Schema({**kept, **dict.fromkeys(self.prediction_columns, self.precision)}))
 
 
 def is_number(dtype: pl.DataType) -> bool:

@@ -78,7 +78,9 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
     weight: ColumnName | None = Field(None, description="Column of weights, above 0: how often, how long, how many stars.")
     time: ColumnName | None = Field(None, description="Column of times, by which `holdout` finds a user's last interactions.")
     holdout: int = Field(0, ge=0, description="How many of a user's last interactions are held out and measured.")
-    split: ColumnName | None = Field(None, description="Column of train, validation and test, in place of time and holdout.")
+    split: ColumnName | None = Field(
+        None, description="Column of train, validation and test, in place of both; by a date it learns nothing later."
+    )
     method: Literal["als", "bpr"] = Field("als", description="Alternating least squares, or Bayesian personalized ranking.")
     factors: int = Field(32, ge=1, le=1_000, description="Numbers that describe a user, and an item.")
     rounds: int = Field(15, ge=1, le=10_000, description="Passes over all pairs.")

@@ -50,7 +50,7 @@ class NearestNeighbors(NumberRows, name="nearest_neighbors", version=1):
     """
 
     roles = ("rows", "queries")
-    counts: ClassVar[Mapping[str, Count]] = {"queries": Count("queries")}
+    counts: ClassVar[Mapping[str, Count]] = {"rows_known": Count("rows to be neighbors"), "queries": Count("queries")}
 
     neighbors: int = Field(10, ge=1, le=10_000, description="Neighbors of every query.")
     metric: Literal["euclidean", "cosine"] = Field("euclidean", description="What is near.")
@@ -96,10 +96,11 @@ class NearestNeighbors(NumberRows, name="nearest_neighbors", version=1):
         search = Search(name, self.key, self.neighbors, exclude_self=self.exclude_self)
         blocks = []
         asking = scaled_points(points.table(queries, context.seed), found).map_parts(self.placed)
-        for part in (asking if cells is None else asking.map_parts(self.probing, cells)).futures():
+        parts = (asking if cells is None else asking.map_parts(self.probing, cells)).futures()
+        for part in parts:
             nearest = ready.reduce(search.searched, search.nearest, part, cells)
             blocks.append(submit(self.told, part, nearest, found, queries.schema.columns[self.key], stage=name))
-        return Outcome({"": Table.of(context.session, name, blocks)})
+        return Outcome({"": Table.of(context.session, name, blocks)}, counts=submit(_counted, found, parts, stage=name))
 
     def placed(self, part: Part) -> Part:
         """The rows in the order of their keys, on the unit sphere for cosines. Raises DataError for one that has no direction."""
@@ -110,7 +111,7 @@ class NearestNeighbors(NumberRows, name="nearest_neighbors", version=1):
             if none.any():
                 key = frame[self.key][int(to_host(none).argmax())]
                 raise DataError(f"the row {key!r} is 0 in every feature and has no direction. Filter it out.", key="metric")
-        return Part(frame, {POINTS: points}, part.counts)
+        return Part(frame, {POINTS: points})
 
     def cell_centers(self, sample: Sample, found: Measured) -> Array:
         """Centers of cells, `float64[c, d]`: k-means from the first rows of the sample, which stand there by chance."""
@@ -136,7 +137,7 @@ class NearestNeighbors(NumberRows, name="nearest_neighbors", version=1):
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(_QUERY)
         lines = nearest.select(rank.alias("rank"), pl.col(_ROW).alias("neighbor"), distance.alias("distance"))
         told = lines.insert_column(0, keys.cast(dtype).alias(self.key))
-        return Part(told, counts={**queries.counts, "queries": queries.frame.height})
+        return Part(told)
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,10 @@ class Search:
     def ask(self) -> None:
         """Raise RunError where nobody wants the answer any more."""
         go_on(self.name)
+
+
+def _counted(found: Measured, queries: Sequence[Part]) -> dict[str, int]:
+    return {"rows_known": found.moments.rows, "queries": sum(part.frame.height for part in queries)}
 
 
 def _in_cells(part: Part, cells: Array) -> Part:

@@ -143,6 +143,14 @@ def test_steps__space_a_range_evenly_on_its_scale() -> None:
     assert [axis.all() for axis in space] == [(0.01, 0.1, 1.0), (1, 5, 9)]
 
 
+def test_search__tries_what_stands_within_a_mapping() -> None:
+    found = run_stage(search(parameters={"parameters.gamma": [0, 1.5, 60]}), {"rows": PEOPLE})
+    assert found["trials"]["parameters.gamma"].to_list() == [0, 1.5, 60]
+    by_hand = [value_by_hand(parameters={"gamma": gamma}) for gamma in (0, 1.5, 60)]
+    assert found["trials"]["value"].to_list() == by_hand
+    assert len(set(by_hand)) == 3
+
+
 def test_search__is_the_same_on_two_workers(workers: ClusterSession) -> None:
     here, there = (run_stage(search(), {"rows": PEOPLE}, 4, session) for session in (None, workers))
     for name in here:
@@ -384,6 +392,16 @@ def test_a_job__publishes_the_best_model_which_scores_and_shows_the_trials(tmp_p
     page = Path(run.report).read_text(encoding="utf-8")
     for text in ("Search: trials", "auc of each trial, and of the best one so far", "auc by learning_rate", "best auc of 6 trials"):
         assert text in page
+
+
+def test_the_shipped_job__searches_and_validates(tmp_path: Path) -> None:
+    names = {"id": "loan_id", "binary": "label"}
+    PEOPLE.drop_nulls("binary").drop("regression", "multiclass").rename(names).write_parquet(tmp_path / "features.parquet")
+    paths = {"inputs__features__path": str(tmp_path / "features.parquet"), "results": str(tmp_path / "results")}
+    run = pipeline.load(Path(__file__).parents[3] / "jobs" / "search.yaml", stages__tuned__trials=9, **paths).run()
+    assert run.metrics["tuned"]["search"]["trials"] == 9
+    assert run.table("trials").to_polars()["rounds"].unique().sort().to_list() == [22, 66, 200]
+    assert len([name for name in run.metrics["checked"] if name.startswith("fold ")]) == 5
 
 
 @pytest.mark.parametrize(
