@@ -1,0 +1,69 @@
+"""JAX: what it needs, the devices that it runs on, and one program of it at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
+from threading import Lock
+from typing import Any
+
+from pipeline.backend.devices import Backend
+from pipeline.errors import PlaceError
+
+LIBRARIES = ("jax", "flax", "optax", "safetensors")
+HOST_DEVICES = 8
+"""Devices that a CPU shows to JAX as, from its start on: they share the cores."""
+# Collectives of several devices wait in the threads that all programs of a process share: two at once can wait for one another for good.
+_ONE_PROGRAM = Lock()
+_START = Lock()
+
+
+def need_neural() -> None:
+    """Raise PlaceError, with what to install, where a library of networks is not installed."""
+    if lacking := [name for name in LIBRARIES if find_spec(name) is None]:
+        raise PlaceError(f"{lacking[0]} is not installed. Install it with: pip install '.[neural]'")
+
+
+def neural_devices(backend: Backend, count: int = 1) -> list[Any]:
+    """So many of JAX's devices: GPUs on a GPU, else devices that share this machine's cores.
+
+    The first call in a process starts JAX. Raises PlaceError where JAX sees no GPU that it should, or fewer devices.
+    """
+    need_neural()
+    import jax
+
+    platform = "gpu" if backend == "gpu" else "cpu"
+    with _START:
+        _prepare(platform, count)
+        try:
+            found: list[Any] = jax.local_devices(backend=platform)
+        except RuntimeError as error:
+            raise PlaceError(f"JAX sees no GPU here ({error}). Install it with: pip install 'jax[cuda13]'; or use backend: cpu") from error
+    if len(found) < count:
+        more = (
+            "Ask for fewer." if platform == "gpu" else f"Start Python anew with XLA_FLAGS=--xla_force_host_platform_device_count={count}."
+        )
+        raise PlaceError(f"{count} devices are asked for, and JAX, which has started in this process, sees {len(found)}. {more}")
+    return found[:count]
+
+
+def _prepare(platform: str, count: int) -> None:
+    """Say what JAX reads when it starts; what a user set stays."""
+    import jax
+
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes three quarters of the GPU that others work on too
+    if platform == "cpu" and "JAX_PLATFORMS" not in os.environ:
+        jax.config.update("jax_platforms", "cpu")
+    if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+        with suppress(RuntimeError):  # JAX has started already, and sees what it sees
+            jax.config.update("jax_num_cpu_devices", max(count, HOST_DEVICES))
+
+
+def run_program(program: Callable[..., Any], *arguments: Any) -> Any:
+    """What a compiled program gives, waited for; no other one of this process runs meanwhile."""
+    import jax
+
+    with _ONE_PROGRAM:
+        return jax.block_until_ready(program(*arguments))

@@ -1,0 +1,106 @@
+"""The network of a table: embeddings of its categories beside its numbers, then dense layers (Flax)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from pipeline.neural.chance import kept
+
+Array = Any
+Tree = Any
+Parameters = dict[str, Array]
+"""Arrays by the path of their layer: `layers_0/kernel`."""
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"relu": nn.relu, "gelu": nn.gelu, "silu": nn.silu, "tanh": nn.tanh}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a network looks like: how many numbers it takes, rows and width of each category's embedding, width of each hidden layer, and
+    how many numbers it gives."""
+
+    numbers: int
+    embeddings: tuple[tuple[int, int], ...]
+    layers: tuple[int, ...]
+    outputs: int
+    activation: str = "relu"
+
+    @staticmethod
+    def of(told: dict[str, Any]) -> Shape:
+        """As `told` wrote it down."""
+        embeddings = tuple((int(rows), int(width)) for rows, width in told["embeddings"])
+        return Shape(told["numbers"], embeddings, tuple(told["layers"]), told["outputs"], told["activation"])
+
+    def told(self) -> dict[str, Any]:
+        """For a file of JSON."""
+        return asdict(self)
+
+
+class Perceptron(nn.Module):
+    """The network. Masters are float32; `dtype` is what its products are computed in."""
+
+    shape: Shape
+    dropout: float = 0.0
+    dtype: str = "float32"
+
+    def setup(self) -> None:
+        """Its layers."""
+        self.embeddings = [nn.Embed(rows, width, dtype=self.dtype) for rows, width in self.shape.embeddings]
+        self.layers = [nn.Dense(width, dtype=self.dtype) for width in (*self.shape.layers, self.shape.outputs)]
+
+    def __call__(self, numbers: Array, codes: Array, keys: Array | None = None) -> Array:
+        """Float32 [rows, outputs] of numbers [rows, numbers] and codes [rows, categories]."""
+        return self.passed(self.entered(numbers, codes), keys, 0, len(self.layers))
+
+    def entered(self, numbers: Array, codes: Array) -> Array:
+        """What the first layer takes: the numbers, and the embeddings of the codes beside them."""
+        embedded = [embedding(codes[:, place]) for place, embedding in enumerate(self.embeddings)]
+        return jnp.concatenate([numbers.astype(self.dtype), *embedded], axis=1)
+
+    def passed(self, values: Array, keys: Array | None, first: int, end: int) -> Array:
+        """What layers from `first` on, up to `end`, make of values; without `keys`, one a row, nothing is dropped."""
+        for place in range(first, end):
+            values = self.layers[place](values)
+            if place == len(self.shape.layers):
+                return values.astype(jnp.float32)
+            values = ACTIVATIONS[self.shape.activation](values)
+            if keys is not None and self.dropout:
+                values = dropped(values, keys, place, self.dropout)
+        return values
+
+
+def dropped(values: Array, keys: Array, layer: int, rate: float) -> Array:
+    """Values [rows, width] with a share of `rate` set to 0 and the others as much greater; which ones depends on the row's key alone."""
+    stay = kept(keys, layer, jnp.arange(values.shape[1], dtype=jnp.uint32), rate)
+    return jnp.where(stay, values / (1 - rate), 0).astype(values.dtype)
+
+
+def initial(shape: Shape, seed: int, known: list[Array]) -> Parameters:
+    """Parameters to begin with, by the same numbers on every device: normal with variance 1 by what comes in, embeddings by their width.
+
+    `known` are, by category, the rows of its embedding that can be learned; the others add nothing: zeros.
+    """
+    made = Parameters()
+    empty = jax.ShapeDtypeStruct((1, shape.numbers), np.float32), jax.ShapeDtypeStruct((1, len(shape.embeddings)), np.int32)
+    wanted = jax.eval_shape(Perceptron(shape).init, jax.eval_shape(jax.random.key, 0), *empty)
+    for number, (name, array) in enumerate(sorted(flatten_dict(wanted["params"], sep="/").items())):
+        spread = 1 / np.sqrt(max(array.shape[-1 if name.endswith("embedding") else 0], 1))
+        drawn = np.random.default_rng([seed, number]).normal(0, spread, array.shape) if len(array.shape) > 1 else np.zeros(array.shape)
+        made[name] = drawn.astype(np.float32)
+    for place, rows in enumerate(known):
+        table = made[f"embeddings_{place}/embedding"]
+        table[~np.isin(np.arange(len(table)), rows)] = 0
+    return made
+
+
+def variables(parameters: Parameters) -> Tree:
+    """Flax's variables of parameters by path."""
+    return {"params": unflatten_dict(parameters, sep="/")}

@@ -1,0 +1,109 @@
+"""Training of a network: epochs of batches in a seeded order, a look at validation rows after each, and the best epoch kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from pipeline.neural.chance import row_keys
+from pipeline.neural.perceptron import Parameters
+from pipeline.neural.predicting import padded
+
+Array = Any
+Tree = Any
+Batch = dict[str, Array]
+
+
+class Steps(Protocol):
+    """How parameters step, on one device or many."""
+
+    def begun(self, parameters: Parameters) -> Tree:
+        """A state to begin with."""
+        ...
+
+    def step(self, state: Tree, batch: Batch) -> tuple[Tree, float]:
+        """The state after a batch, and the sum of its rows' losses, unweighted."""
+        ...
+
+    def parameters(self, state: Tree) -> Parameters:
+        """The parameters, in the host's memory."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to learn from: `arrays` by name, the same rows in each, and how many make a batch."""
+
+    arrays: Batch
+    batch: int
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.arrays["targets"])
+
+    @property
+    def steps(self) -> int:
+        """Batches of an epoch."""
+        return -(-self.count // self.batch)
+
+    def batches(self, seed: int, epoch: int) -> Iterator[Batch]:
+        """All rows once, in an order by seed and epoch; the last batch is as long as the others, by rows that weigh nothing."""
+        order = np.random.default_rng([seed, epoch]).permutation(self.count)
+        for number, start in enumerate(range(0, self.count, self.batch)):
+            chosen = order[start : start + self.batch]
+            batch = {name: padded(array[chosen], self.batch) for name, array in self.arrays.items()}
+            batch["weighs"] = batch["weighs"] / np.float32(len(chosen))
+            batch["real"] = padded(np.ones(len(chosen), np.float32), self.batch)
+            batch["keys"] = row_keys(seed, epoch, number, self.batch)
+            yield batch
+
+
+@dataclass(frozen=True)
+class Course:
+    """For how long: at most `epochs`, and where `patience` is given no more than so many after the best one."""
+
+    epochs: int
+    patience: int | None
+    seed: int
+
+
+@dataclass
+class Fitted:
+    """What came out: the parameters of the epoch that is kept, its number from 1, and each epoch's mean loss and validation value."""
+
+    parameters: Parameters
+    epoch: int = 0
+    losses: list[float] = field(default_factory=list)
+    watched: list[float] = field(default_factory=list)
+
+
+def fitted(
+    steps: Steps, start: Parameters, rows: Rows, course: Course, watch: Callable[[Parameters], float] | None, told: Callable[[Fitted], None]
+) -> Fitted:
+    """Train. `watch` says how bad parameters are on other rows, `told` hears of every epoch and may raise.
+
+    Raises ArithmeticError where the loss is no finite number.
+    """
+    state = kept = steps.begun(start)
+    found = Fitted(start)
+    for epoch in range(course.epochs):
+        total = 0.0
+        for batch in rows.batches(course.seed, epoch):
+            state, loss = steps.step(state, batch)
+            total += loss
+        found.losses.append(total / rows.count)
+        if watch is not None:
+            found.watched.append(watch(steps.parameters(state)))
+        if not np.isfinite([total, *found.watched]).all():
+            raise ArithmeticError(f"the loss of epoch {epoch + 1} is no finite number")
+        if course.patience is None or found.watched[-1] < min(found.watched[:-1], default=float("inf")):
+            found.epoch, kept = epoch + 1, state
+        told(found)
+        if course.patience is not None and epoch + 1 - found.epoch >= course.patience:
+            break
+    found.parameters = steps.parameters(kept)
+    return found

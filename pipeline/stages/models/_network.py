@@ -1,0 +1,34 @@
+"""What a network is told: its layers and how it learns, as a frozen value."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pipeline.stages.models._supervised import Supervised
+
+Width = Annotated[int, Field(ge=1, le=65_536)]
+
+
+class DeepLearning(Supervised):
+    """Learns by a network of dense layers."""
+
+    layers: tuple[Width, ...] = Field((128, 64), max_length=100, description="Width of each hidden layer; none makes a linear model.")
+    activation: Literal["relu", "gelu", "silu", "tanh"] = Field("relu", description="What follows each hidden layer.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Share of a hidden layer's values that a training step leaves out.")
+    embedding: int | None = Field(
+        None, ge=1, le=4_096, description="Numbers that a category becomes; by default half of the categories, at most 50."
+    )
+    batch_size: int = Field(256, ge=1, le=1_000_000, description="Rows of a training step.")
+    optimizer: Literal["adamw", "sgd"] = Field("adamw", description="How parameters step.")
+    learning_rate: float = Field(0.001, gt=0, le=10, description="Size of a step.")
+    schedule: Literal["constant", "cosine"] = Field("constant", description="cosine: the learning rate falls to 0 until the last round.")
+    warmup_rounds: int = Field(0, ge=0, description="Rounds in which the learning rate rises from 0.")
+    momentum: float = Field(0.9, ge=0, lt=1, description="sgd: share of the step before that goes on.")
+    weight_decay: float = Field(0.0001, ge=0, description="How fast weights shrink; biases do not.")
+    clip: float | None = Field(1.0, gt=0, description="The longest gradient, over all parameters; a longer one is shortened.")
+    arithmetic: Literal["float32", "bfloat16"] = Field(
+        "float32", description="What layers are computed in while training; parameters and predictions are float32 in any case."
+    )
+    accumulate: int = Field(1, ge=1, le=100_000, description="Pieces that a batch is computed in, one after another: less memory.")

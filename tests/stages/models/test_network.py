@@ -1,0 +1,222 @@
+"""network: the same for any parts and workers, predicted again exactly by score, its history and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from pipeline.backend import neural
+from pipeline.errors import DataError, InputError, PlaceError, StageError
+from pipeline.registry import stage_class
+from pipeline.stage import Context
+from pipeline.stages.models.network import Network
+from pipeline.stages.models.score import Score
+from pipeline.tables.part import Part, Schema, concat_parts
+from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.table import Table
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import SEED, cut, even_sizes, plan_stage, run_parts, run_stage
+from tests import example_tables as examples
+
+CLASSES = ["low", "middle", "high"]
+ROWS = examples.modelled_rows()
+LEARNED: dict[str, Any] = {"key": "id", "features": ["x", "y", "code"], "categorical": ["code"], "layers": [12], "rounds": 6}
+TARGETS: dict[str, dict[str, Any]] = {
+    "regression": {"target": "value"},
+    "binary": {"target": "label", "early_stopping_rounds": 3, "class_weight": "balanced"},
+    "multiclass": {"target": "group", "classes": CLASSES},
+}
+
+
+def stage_for(objective: str, **more: Any) -> Network:
+    """A small network for a target of ROWS."""
+    return Network.model_validate({**LEARNED, "objective": objective, "learning_rate": 0.01, **TARGETS[objective], **more})
+
+
+def _example(objective: str, *answers: str) -> StageExample:
+    return StageExample(stage_for(objective), {"rows": ROWS}, modelled=(*answers, "influence", "value"), needs="jax")
+
+
+EXAMPLES = [
+    _example("regression", "prediction"),
+    _example("binary", "prediction"),
+    _example("multiclass", *(f"prediction_{name}" for name in CLASSES)),
+]
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that the stage gave."""
+
+    tables: dict[str, pl.DataFrame]
+    model: bytes
+    description: dict[str, Any]
+    metrics: dict[str, dict[str, float]]
+    counts: dict[str, int]
+
+    def published(self, folder: Path) -> Path:
+        """The model's two files, written; the path of the description."""
+        (folder / "tested.safetensors").write_bytes(self.model)
+        (folder / "tested.json").write_text(json.dumps(self.description))
+        return folder / "tested.json"
+
+
+def train(stage: Network, rows: pl.DataFrame = ROWS, sizes: Sequence[int] = (), session: Session | None = None) -> Result:
+    """Run the stage on rows cut into parts of those sizes."""
+    session = session or Session()
+    stage.plan({"rows": Schema(rows.schema)}, Context("tested", SEED, Session()))
+    table = Table.of(session, "rows", cut(rows, sizes or [rows.height]), schema=Schema(rows.schema))
+    outcome = stage.run({"rows": table}, Context("tested", SEED, session))
+
+    def had(value: Any) -> Any:
+        return value.result(120) if session.is_future(value) else value
+
+    tables = {name: concat_parts([had(part) for part in table.futures()]).frame for name, table in outcome.tables.items()}
+    files = {name: had(value) for name, value in outcome.files.items()}
+    return Result(tables, files["tested.safetensors"], json.loads(files["tested.json"]), had(outcome.metrics), had(outcome.counts))
+
+
+@pytest.mark.parametrize("objective", TARGETS)
+def test_network__is_the_same_for_any_parts_and_order_of_rows(objective: str) -> None:
+    stage = stage_for(objective, dropout=0.2)
+    expected = train(stage)
+    for rows, sizes in ((ROWS, even_sizes(600, 7)), (ROWS.reverse(), [0, 1, 599, 0])):
+        found = train(stage, rows, sizes)
+        assert (found.model, found.metrics, found.counts) == (expected.model, expected.metrics, expected.counts)
+        for name, table in expected.tables.items():
+            assert_frame_equal(found.tables[name], table, check_exact=True)
+
+
+def test_network__is_the_same_on_workers(workers: ClusterSession) -> None:
+    stage = stage_for("binary")
+    expected, found = train(stage), train(stage, ROWS, even_sizes(600, 3), workers)
+    for name in ("", "history"):
+        assert_frame_equal(found.tables[name], expected.tables[name], rel_tol=1e-5)
+    assert found.counts == expected.counts
+
+
+@pytest.mark.parametrize("objective", TARGETS)
+def test_score__of_a_network_is_what_training_gave_whatever_rows_stand_beside(objective: str, tmp_path: Path) -> None:
+    trained = train(stage_for(objective, layers=[40, 20]))
+    score = Score(model=str(trained.published(tmp_path))).opened(stage_class)
+    expected = trained.tables[""].drop("split", TARGETS[objective]["target"])
+    raw = ROWS.drop("label", "value", "group", "split")
+    for parts in (1, 7):
+        assert_frame_equal(run_stage(score, {"rows": raw}, parts)[""], expected, check_exact=True)
+    some = raw.filter(pl.col("id") % 3 == 0).reverse()
+    found = run_stage(score, {"rows": some})[""].sort("id")
+    assert_frame_equal(found, expected.filter(pl.col("id") % 3 == 0), check_exact=True)
+    assert run_stage(score, {"rows": raw.clear()})[""].schema == expected.schema
+
+
+def test_network__learns_what_the_rows_say() -> None:
+    found = {objective: train(stage_for(objective, rounds=40, layers=[32])) for objective in TARGETS}
+    assert found["regression"].metrics["test"]["r2"] > 0.85  # x is missing here and there
+    assert found["binary"].metrics["test"]["auc"] > 0.95
+    assert found["multiclass"].metrics["test"]["accuracy"] > 0.8
+    for result in found.values():
+        importance = result.tables["importance"]
+        assert importance["feature"].to_list()[:2] == ["x", "y"]
+        assert importance["influence"].is_sorted(descending=True)
+
+
+@pytest.mark.parametrize("objective", TARGETS)
+def test_history__has_the_validation_metric_of_every_round_and_the_best_round_is_kept(objective: str) -> None:
+    found = train(stage_for(objective, early_stopping_rounds=2, rounds=60, learning_rate=0.05))
+    history, metric = found.tables["history"], "rmse" if objective == "regression" else "log_loss"
+    watched = history.filter(pl.col("split") == "validation").sort("round")
+    best = int(watched["value"].arg_min() or 0)
+    assert found.counts["rounds_used"] == found.description["rounds_used"] == best + 1
+    assert watched.height == best + 3 < 60
+    assert set(history["metric"]) == {metric}
+    assert found.metrics["validation"][metric] == watched["value"][best]
+    train_curve = history.filter(pl.col("split") == "train")["value"].to_list()
+    assert train_curve[-1] < train_curve[0]
+
+
+def test_history__of_the_training_rows_is_their_loss_as_they_were_learned_from() -> None:
+    whole = stage_for("regression", batch_size=1_000, learning_rate=1e-9, dropout=0, rounds=1)
+    found = train(whole)
+    assert found.tables["history"].filter(pl.col("split") == "train")["value"][0] == pytest.approx(found.metrics["train"]["rmse"], rel=1e-5)
+    alone = train(stage_for("regression"), ROWS.with_columns(split=pl.lit("train")))
+    assert set(alone.tables["history"]["split"]) == {"train"}
+    assert alone.counts["rounds_used"] == 6
+
+
+def test_network__takes_missing_numbers_as_their_mean_and_counts_them() -> None:
+    found, missing = train(stage_for("regression")), int(ROWS["x"].null_count())
+    assert found.counts["missing_values"] == missing > 0
+    known = ROWS.filter(pl.col("split") == "train")["x"].drop_nulls().cast(pl.Float32)
+    filled = ROWS.with_columns(pl.col("x").fill_null(float(known.to_numpy().mean(dtype=np.float64))))
+    others = train(stage_for("regression"), filled).tables[""]["prediction"].to_numpy()
+    assert np.corrcoef(others, found.tables[""]["prediction"].to_numpy())[0, 1] > 0.999
+    empty = ROWS.with_columns(x=pl.lit(None, pl.Float64), y=pl.lit(3.0))
+    assert np.isfinite(train(stage_for("regression"), empty).tables[""]["prediction"].to_numpy()).all()
+
+
+def test_network__a_category_that_no_training_row_has_adds_nothing() -> None:
+    rows = ROWS.with_columns(code=pl.when(pl.col("split") == "test").then(pl.lit(9, pl.Int32)).otherwise("code"))
+    gone = rows.with_columns(code=pl.when(pl.col("split") != "test").then("code"))
+    unseen, missing = train(stage_for("binary", embedding=3), rows), train(stage_for("binary", embedding=3), gone)
+    at = pl.col("split") == "test"
+    assert_frame_equal(unseen.tables[""].filter(at), missing.tables[""].filter(at), rel_tol=1e-5)
+    some = ROWS.with_columns(code=pl.when(pl.col("id") % 5 > 0).then("code"))
+    assert train(stage_for("binary"), some).metrics["test"]["auc"] > 0.7
+
+
+def test_network__takes_dosages_beside_columns() -> None:
+    dosages = np.random.default_rng(2).integers(0, 3, (600, 4)).astype(np.float32)
+    part = Part(ROWS.with_columns(label=pl.Series((dosages[:, 1] == 2).astype(int))), {"dosages": dosages})
+    axes = {"dosages": pl.DataFrame({"variant_id": ["rs1", "rs2", "rs3", "rs4"]})}
+    stage = stage_for("binary", rounds=20, early_stopping_rounds=None)
+    found = run_parts(stage, {"rows": [part]}, axes=axes)
+    assert found["importance"][0].frame["feature"][0] == "rs2"
+
+
+def test_balanced_classes__move_the_prediction_of_the_rarer_one() -> None:
+    rows = ROWS.with_columns(label=(pl.col("value") > 2.5).cast(pl.Int8))
+    found = [train(stage_for("binary", class_weight=weight), rows).tables[""]["prediction"] for weight in ("none", "balanced")]
+    plain, balanced = (float(predicted.to_numpy().mean()) for predicted in found)
+    assert balanced > plain + 0.05
+
+
+@pytest.mark.parametrize(
+    ("more", "rows", "error", "said"),
+    [
+        ({"batch_size": 10, "accumulate": 4}, ROWS, StageError, "a batch of 10 rows cannot be cut into 4 equal pieces"),
+        (
+            {"learning_rate": 10.0, "optimizer": "sgd", "clip": None},
+            ROWS,
+            DataError,
+            "training does not hold together. Lower learning_rate",
+        ),
+        ({}, ROWS.with_columns(code=-pl.col("code")), DataError, "'code' has the code -[123]: a category's codes are 0 to 999,999"),
+        ({}, ROWS.with_columns(x=1 / (pl.col("id") * 0.0)), DataError, "feature 'x' has infinite values"),
+        ({"features": ["x", "group"], "categorical": []}, ROWS, StageError, "feature 'group' is String"),
+    ],
+)
+def test_network__refuses_what_cannot_be_learned(more: dict[str, Any], rows: pl.DataFrame, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        train(stage_for("regression", **more), rows)
+
+
+def test_network__a_missing_library_is_named_by_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neural, "find_spec", lambda name: None if name == "optax" else True)
+    with pytest.raises(PlaceError, match=r"optax is not installed. Install it with: pip install '.\[neural\]'"):
+        plan_stage(stage_for("binary"), {"rows": ROWS})
+
+
+def test_score__of_a_network_file_that_is_torn_is_refused(tmp_path: Path) -> None:
+    path = train(stage_for("binary", rounds=1)).published(tmp_path)
+    path.with_suffix(".safetensors").write_bytes(b"torn")
+    score = Score(model=str(path)).opened(stage_class)
+    with pytest.raises(InputError, match=r"the network's file cannot be read .*Train the model again"):
+        run_stage(score, {"rows": ROWS})
