@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from pipeline.errors import JobError, near
+from pipeline.errors import JobError
 from pipeline.format import InputFormat, OutputFormat
 from pipeline.job.environment import fill_environment, masked
 from pipeline.job.links import Reading, check_cycles, check_tables, read_roles
 from pipeline.job.override import apply_overrides, stage_name
-from pipeline.job.spec import Input, Job, JobSettings, Output, OutputKeys, StageSpec
+from pipeline.job.spec import Input, Job, JobSettings, Output, OutputKeys, StageSpec, stage_parameters
 from pipeline.job.wording import Subject, check_name, check_numbers, report
-from pipeline.job.yaml_text import MAX_BYTES, read_yaml
+from pipeline.job.yaml_text import read_file, read_yaml
 from pipeline.job.yaml_tree import Node, Problems, found_text
 from pipeline.registry import FORMATS, format_class, stage_class
+from pipeline.stage import Stage
 from pipeline.tables.names import Order
 
 SECTIONS = ("inputs", "stages", "outputs")
@@ -35,7 +37,7 @@ def load(path: str | Path, overrides: Mapping[str, Any] | Sequence[str] = ()) ->
 
     Raises JobError with every problem of the file.
     """
-    return load_text(_read(Path(path)), str(path), overrides)
+    return load_text(read_file(Path(path)), str(path), overrides)
 
 
 def load_text(text: str, path: str = "job.yaml", overrides: Mapping[str, Any] | Sequence[str] = ()) -> Job:
@@ -49,27 +51,6 @@ def load_text(text: str, path: str = "job.yaml", overrides: Mapping[str, Any] | 
     apply_overrides(root, overrides, problems)
     fill_environment(root, problems)
     return _Loader(root, problems).job()
-
-
-def _read(path: Path) -> str:
-    """The file's text; JobError where there is none."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        known = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-        raise JobError(f"{path}: no such job file.{near(path.name, known)}") from None
-    except IsADirectoryError:
-        known = sorted(str(file) for file in path.glob("*.y*ml"))[:5]
-        raise JobError(f"{path}: is a folder; give a job file{', such as ' + ', '.join(known) if known else ''}") from None
-    except OSError as error:
-        raise JobError(f"{path}: the job file cannot be read ({error.strerror or error})") from error
-    if len(data) > MAX_BYTES:
-        raise JobError(f"{path}: larger than {MAX_BYTES:,} bytes; a job file is a page or two. Is it the right file?")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise JobError(f"{path}: not UTF-8 text (byte {error.start}). Is it a job file? Save it as UTF-8.") from error
 
 
 class _Loader:
@@ -146,17 +127,40 @@ class _Loader:
         key = f"stages.{name or index}"
         if name is not None and (given := node.child("as")) is not None:
             check_name(given.value, given.place, f"{key}.as", self.problems)
-        use = self._text(node, "use", key, "name of a stage; --list shows them")
-        kind = self._found(stage_class, use, node=node.value["use"], key=f"{key}.use") if use is not None else None
-        if use is None or kind is None or name is None:
+        kind = self._kind(node, key)
+        if kind is None or name is None:
             return None
         roles = read_roles(node, key, kind, self.problems)
         self.readings += [Reading(f"{key}.from", table, place, name) for table, place in roles.values()]
-        stage = self._validated(Subject(kind, node, key, use, ("use", "from", "as")), ("use", "from", "as"))
-        if stage is None:
+        wanted = stage_parameters(kind)
+        held = {name: child for name, child in node.children() if name in wanted}
+        inner = {name: self._inner(child, f"{key}.{name}", wanted[name]) for name, child in held.items()}
+        own = Subject(kind, node, key, kind.name, ("use", "from", "as"))
+        stage = self._validated(own, own.known, {name: found or wanted[name].model_construct() for name, found in inner.items()})
+        if stage is None or None in inner.values():
             return None
         places = {key: child.place for key, child in node.children()}
-        return StageSpec(name, use, {role: table for role, (table, _) in roles.items()}, stage, node.place, places)
+        mappings = {name: child for name, child in node.children() if wanted and isinstance(child.value, dict)}
+        places |= {f"{name}.{key}": below.place for name, child in mappings.items() for key, below in child.children()}
+        return StageSpec(name, kind.name, {role: table for role, (table, _) in roles.items()}, stage, node.place, places)
+
+    def _kind(self, node: Node, key: str) -> type[Stage] | None:
+        """The class of the stage that `use` names."""
+        use = self._text(node, "use", key, "name of a stage; --list shows them")
+        found: type[Stage] | None = self._found(stage_class, use, node=node.value["use"], key=f"{key}.use") if use is not None else None
+        return found
+
+    def _inner(self, node: Node, key: str, wanted: type[Stage]) -> Stage | None:
+        """A stage that is a parameter of another one; None where it is wrong."""
+        if not self._is_mapping(node, key):
+            return None
+        kind = self._kind(node, key)
+        if kind is not None and not issubclass(kind, wanted):
+            text = f"{kind.name!r} is no stage of the kind that is needed here: {(wanted.__doc__ or wanted.__name__).splitlines()[0]}"
+            self.problems.add(node.value["use"].place, f"{key}.use", text)
+            return None
+        found: Stage | None = self._validated(Subject(kind, node, key, kind.name, ("use",)), ("use",)) if kind is not None else None
+        return found
 
     def _output(self, name: str, node: Node) -> Output | None:
         key = f"outputs.{name}"
@@ -192,9 +196,9 @@ class _Loader:
             self.problems.add(node.place, key, str(error))
             return None
 
-    def _validated(self, subject: Subject, others: Sequence[str]) -> Any:
-        """The subject's model with its keys, `others` left aside; None where they are wrong."""
-        data = {key: child.data() for key, child in subject.node.children() if key not in others}
+    def _validated(self, subject: Subject, others: Sequence[str], made: Mapping[str, Any] = MappingProxyType({})) -> Any:
+        """The subject's model with its keys, `others` left aside, those that are `made` as they are; None where they are wrong."""
+        data = {key: made.get(key, child.data()) for key, child in subject.node.children() if key not in others}
         try:
             values = subject.model.model_validate(data)
         except ValidationError as error:

@@ -45,8 +45,16 @@ class StageSpec:
     places: Mapping[str, Place] = field(default_factory=dict, repr=False)
 
     def where(self, key: str) -> Place:
-        """The place of a key's value; that of the stage where the key is not given."""
+        """The place of a key's value (`model.target`: or of what it is below); that of the stage where the key is not given."""
+        while key and key not in self.places:
+            key = key.rpartition(".")[0]
         return self.places.get(key, self.place)
+
+
+def stage_parameters(kind: type[Stage]) -> dict[str, type[Stage]]:
+    """The parameters of a stage that are stages themselves, and of which kind: a job gives them as a mapping with `use`."""
+    types = {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
+    return {name: found for name, found in types.items() if isinstance(found, type) and issubclass(found, Stage)}
 
 
 @dataclass(frozen=True)

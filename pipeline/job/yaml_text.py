@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML, events
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from pipeline.errors import JobError, near
 from pipeline.job.yaml_tree import Node, Place, Problems, found_text
 
 MAX_BYTES = 256_000
@@ -33,6 +35,27 @@ class _TextError(Exception):
     def __init__(self, place: Place, what: str) -> None:
         super().__init__(what)
         self.place, self.what = place, what
+
+
+def read_file(path: Path) -> str:
+    """The file's text; JobError where there is none."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        known = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+        raise JobError(f"{path}: no such job file.{near(path.name, known)}") from None
+    except IsADirectoryError:
+        known = sorted(str(file) for file in path.glob("*.y*ml"))[:5]
+        raise JobError(f"{path}: is a folder; give a job file{', such as ' + ', '.join(known) if known else ''}") from None
+    except OSError as error:
+        raise JobError(f"{path}: the job file cannot be read ({error.strerror or error})") from error
+    if len(data) > MAX_BYTES:
+        raise JobError(f"{path}: larger than {MAX_BYTES:,} bytes; a job file is a page or two. Is it the right file?")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise JobError(f"{path}: not UTF-8 text (byte {error.start}). Is it a job file? Save it as UTF-8.") from error
 
 
 def read_yaml(text: str, problems: Problems, given: str = "") -> Node | None:

@@ -1,4 +1,4 @@
-"""Measures of how well predictions fit, from arrays of truth and prediction."""
+"""Measures of how well predictions fit, from arrays of truth and prediction; `weight [n]`, above 0, says how many rows a row stands for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 
-def auc(truth: Any, score: Any) -> float:
+def auc(truth: Any, score: Any, weight: Any = None) -> float:
     """Area under the ROC curve of `score [n]` for `truth [n]` of 0 and 1, ties counted half; NaN where only one class is there.
 
     The share of pairs, one of each class, whose scores stand in the right order (Hanley & McNeil 1982, Radiology 143:29-36).
     """
+    if weight is not None:
+        return _weighted_auc(truth, score, weight)
     above, below = score[truth == 1], np.sort(score[truth == 0])
     pairs = len(above) * len(below)
     if pairs == 0:
@@ -20,23 +22,41 @@ def auc(truth: Any, score: Any) -> float:
     return float(right / (2 * pairs))
 
 
-def log_loss(truth: Any, probability: Any) -> float:
+def _weighted_auc(truth: Any, score: Any, weight: Any) -> float:
+    """The same of pairs that weigh the product of their rows' weights."""
+    order = np.argsort(score[truth == 0])
+    above, below = score[truth == 1], score[truth == 0][order]
+    summed, pairs = np.append(0.0, np.cumsum(weight[truth == 0][order])), weight[truth == 1]
+    all_pairs = pairs.sum() * summed[-1]
+    if all_pairs == 0:
+        return float("nan")
+    right = summed[np.searchsorted(below, above, "left")] + summed[np.searchsorted(below, above, "right")]
+    return float((pairs * right).sum() / (2 * all_pairs))
+
+
+def log_loss(truth: Any, probability: Any, weight: Any = None) -> float:
     """Mean negative log likelihood of classes `truth int[n]` under `probability float[n, classes]`, clipped at float32's epsilon."""
     chosen = probability[np.arange(len(truth)), truth].astype(np.float64)
-    return float(-np.log(np.clip(chosen, np.finfo(np.float32).eps, 1)).mean())
+    return _mean(-np.log(np.clip(chosen, np.finfo(np.float32).eps, 1)), weight)
 
 
-def accuracy(truth: Any, predicted: Any) -> float:
+def accuracy(truth: Any, predicted: Any, weight: Any = None) -> float:
     """Share of equal classes."""
-    return float((truth == predicted).mean())
+    return _mean(truth == predicted, weight)
 
 
-def rmse(truth: Any, predicted: Any) -> float:
+def rmse(truth: Any, predicted: Any, weight: Any = None) -> float:
     """Root of the mean squared error, in units of the target."""
-    return float(np.sqrt(np.mean((truth - predicted) ** 2)))
+    return float(np.sqrt(_mean((truth - predicted) ** 2, weight)))
 
 
-def r2(truth: Any, predicted: Any) -> float:
+def r2(truth: Any, predicted: Any, weight: Any = None) -> float:
     """Share of the variance explained; NaN where the truth does not vary."""
-    total = float(((truth - truth.mean()) ** 2).sum())
-    return float(1 - ((truth - predicted) ** 2).sum() / total) if total > 0 else float("nan")
+    centred, missed = (truth - _mean(truth, weight)) ** 2, (truth - predicted) ** 2
+    each = np.ones(1) if weight is None else weight
+    total = float((each * centred).sum())
+    return float(1 - (each * missed).sum() / total) if total > 0 else float("nan")
+
+
+def _mean(values: Any, weight: Any) -> float:
+    return float(np.mean(values)) if weight is None else float(np.average(values, weights=weight))

@@ -59,7 +59,7 @@ class Plan:
     def where(self, name: str, key: str = "") -> str:
         """Where the job file has a table's stage (or its parameter) or input, and its key: jobs/x.yaml:14:5: stages.gwas; '' for none."""
         base = name.split(".")[0]
-        places = {f"stages.{stage.spec.name}": stage.spec.where(key.split(".")[0]) for stage in self.stages if stage.spec.name == base}
+        places = {f"stages.{stage.spec.name}": stage.spec.where(key) for stage in self.stages if stage.spec.name == base}
         places |= {f"inputs.{entry.name}": entry.place for entry in self.job.inputs.values() if entry.name == base}
         return next((f"{place.within(self.job.path)}: {section}" for section, place in places.items()), "")
 
@@ -176,7 +176,7 @@ class Planner:
 
     def _problem(self, spec: StageSpec, key: str, text: str) -> None:
         where = f"stages.{spec.name}" + (f".{key}" if key else "")
-        self.problems.append(Problem(self._where(spec.where(key.split(".")[0])), where, text))
+        self.problems.append(Problem(self._where(spec.where(key)), where, text))
 
     def _where(self, place: Place) -> str:
         return str(place.within(self.job.path))

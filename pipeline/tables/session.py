@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,6 +51,10 @@ class Session:
 
     def measure(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
         """Told of every table that is computed: its name where it is one that the job knows, the stage whose tasks make it, its parts."""
+
+    def values(self, results: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """The values of what was submitted, each with its number, as they come: who asks waits. Raises the error of a task that failed."""
+        return enumerate(results)
 
     def is_one_query(self, blocks: Sequence[Step]) -> bool:
         """Whether a query over all these blocks' rows runs as one, wherever they are."""
@@ -120,11 +125,32 @@ class ClusterSession(Session):
         """Have the table's rows, bytes and counts noted, by a task of their own."""
         self.accounts.append((name, self.submit(Measured.of, *parts, stage=stage, on_host=True)))
 
+    def values(self, results: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """The values of futures as they come. Raises RunError for a task that was lost with its worker."""
+        from distributed import wait as wait_for
+
+        left = dict(enumerate(results))
+        while left:
+            there = [number for number, future in left.items() if future.status != "pending"]
+            for number in there:
+                yield number, _value(left.pop(number))
+            self.look()
+            if not there:
+                with suppress(TimeoutError):
+                    wait_for(list(left.values()), timeout=LOOK_S, return_when="FIRST_COMPLETED")
+
     def is_future(self, value: Any) -> bool:
         """Whether a value is a Dask future."""
         from distributed import Future
 
         return isinstance(value, Future)
+
+
+def _value(future: Any) -> Any:
+    """The value of a future that is done."""
+    if future.status in {"finished", "error"}:
+        return future.result()
+    raise RunError(f"a task was {future.status}: its worker was lost (out of memory?). Run again.")
 
 
 def key_prefix(stage: str) -> str:

@@ -18,6 +18,7 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels import (
     factorials,
+    factorization,
     genotypes,
     hardy_weinberg,
     hardy_weinberg_x,
@@ -33,10 +34,12 @@ from pipeline.kernels import (
     logistic_terms,
     logistic_wald,
     p_values,
+    pairwise_ranking,
     randomized_pca,
     relationship,
     scores,
     standardized,
+    top_items,
     variant_quality,
 )
 from pipeline.kernels.design import Design, missingness_groups
@@ -86,7 +89,11 @@ HOST_ONLY = {
     "flat_calls",
     "pair_members",
     "unrelated",
-}  # of predictions and of keys, which lie on the host
+    "hits",
+    "items_not_taken",
+    "popularity",
+    "ranking_measures",
+}  # of predictions, of keys and of pairs by number, which lie on the host
 PLAIN = {"first_place", "krylov_start", "packed_width", "variant_blocks"}  # numbers to numbers
 
 
@@ -236,7 +243,35 @@ def haploid_calls(calls: Any) -> Any:
     return linkage.without_haploid_heterozygotes(calls, linkage.Samples(SAMPLES, np.arange(SAMPLES) % 3 == 0))
 
 
+TAKEN = np.sort(np.array([RNG.choice(40, 5, replace=False) for _ in range(12)]), axis=1).ravel()
+SIDE = RNG.normal(size=(40, 4))
+
+
+def taken_rows(columns: Any) -> factorization.Rows:
+    return factorization.Rows(np.arange(0, 61, 5), columns, array_module(columns).ones(60))
+
+
+def solved_rows(columns: Any, other: Any) -> Any:
+    return factorization.solve_rows(taken_rows(columns), [other[:9], other[9:]], other.T @ other, 0.1, 2.0)
+
+
+def ranked(items: Any, who: Any, taken: Any) -> Any:
+    users, items = items[:12].copy(), items.copy()
+    return pairwise_ranking.ranking_step(users, items, (who, taken, (taken + 1) % 40), 0.1, 0.01), users, items
+
+
+def listed(items: Any, columns: Any) -> Any:
+    found = top_items.top_items(items[:12], items, taken_rows(columns), items[:, 0] < 2, 6)
+    return [array_module(items).asarray(array) for array in found]
+
+
 CASES = {
+    "gather": Case(lambda blocks, places: factorization.gather([blocks[:9], blocks[9:]], places), (SIDE, TAKEN)),
+    "solve_rows": Case(solved_rows, (TAKEN, SIDE), 1e-9),
+    "cholesky_solve": Case(factorization.cholesky_solve, (SQUARES @ SQUARES.transpose(0, 2, 1) + np.eye(7), SQUARES[:, 0]), 1e-9),
+    "ranking_step": Case(ranked, (SIDE, np.repeat(np.arange(12), 5), TAKEN), 1e-10),
+    "pair_scores": Case(top_items.pair_scores, (SIDE, SIDE[::-1].copy())),
+    "top_items": Case(listed, (SIDE, TAKEN), 1e-10),
     "paired_calls": Case(linkage.paired_calls, (CALLS, SAMPLES, 3)),
     "haplotype_r_squared": Case(linkage.haplotype_r_squared, (CALLS, SAMPLES, 3), 1e-9),
     "without_haploid_heterozygotes": Case(haploid_calls, (CALLS,)),

@@ -64,3 +64,14 @@ def test_rmse_and_r2__equal_scikit_learn() -> None:
 
 def test_r2__is_nan_for_a_constant_truth() -> None:
     assert math.isnan(r2(np.full(4, 2.5), np.arange(4.0)))
+
+
+def test_weights__count_a_row_as_so_many_rows() -> None:
+    truth, score = RANDOM.integers(0, 2, 60), RANDOM.integers(0, 9, 60) / 10
+    times = RANDOM.integers(1, 4, 60)
+    both, repeated = np.column_stack([1 - score, score]), (np.repeat(truth, times), np.repeat(score, times))
+    assert auc(truth, score, times) == pytest.approx(auc(*repeated), rel=1e-12)
+    assert log_loss(truth, both, times) == pytest.approx(log_loss(repeated[0], np.repeat(both, times, axis=0)), rel=1e-12)
+    for measure in (accuracy, rmse, r2):
+        assert measure(truth, score.round(), times) == pytest.approx(measure(repeated[0], repeated[1].round()), rel=1e-12)
+    assert math.isnan(auc(np.ones(3), np.arange(3.0), np.ones(3)))

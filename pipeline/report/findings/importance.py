@@ -10,6 +10,8 @@ from pipeline.report.finding import Evidence, Finding
 from pipeline.report.pieces import Grid, Section, headline, number_text
 
 MOST_FEATURES = 20
+MORE = {"mean_abs_shap": "mean |SHAP|"}
+"""Columns that an output may have beside, and what the page calls them."""
 
 
 class Importance(Finding, name="importance"):
@@ -21,9 +23,13 @@ class Importance(Finding, name="importance"):
     def show(self, output: str, evidence: Evidence) -> Iterator[Section]:
         """One section."""
         rows = evidence.outputs[output]
-        ordered = rows.select("feature", pl.col("gain").cast(pl.Float64)).drop_nulls().sort("gain", "feature", descending=[True, False])
+        more = [name for name in MORE if name in evidence.columns[output]]
+        ordered = (
+            rows.select("feature", pl.col("gain", *more).cast(pl.Float64)).drop_nulls().sort("gain", "feature", descending=[True, False])
+        )
         top, total = ordered.head(MOST_FEATURES).collect(), ordered.select(pl.len()).collect().item()
         most = max(float(top["gain"][0]), 1e-300) if top.height else 1.0
-        cells = [(feature, gain / most, number_text(gain)) for feature, gain in top.iter_rows()]
+        cells = [(feature, gain / most, number_text(gain), *map(number_text, others)) for feature, gain, *others in top.iter_rows()]
         caption = f"The {top.height} of {total:,} features with the greatest mean gain a split."
-        yield Section(headline("Feature importance", output), [Grid(("feature", "", "gain"), "lbr", cells, caption)])
+        head, align = ("feature", "", "gain", *(MORE[name] for name in more)), "lbr" + "r" * len(more)
+        yield Section(headline("Feature importance", output), [Grid(head, align, cells, caption)])

@@ -11,7 +11,7 @@ from pipeline.report.pieces import Grid, Section, number_text
 
 
 class Metrics(Finding, name="metrics"):
-    """A table per model stage, a row per split; what is not of that shape is written as it is."""
+    """A table per model stage, a row per split or fold; what is not of that shape is written as it is."""
 
     place = 900
 
@@ -21,14 +21,27 @@ class Metrics(Finding, name="metrics"):
         for stage, value in evidence.metrics.items():
             rows = value if isinstance(value, Mapping) and all(isinstance(row, Mapping) for row in value.values()) else {"": value}
             cells = {name: row if isinstance(row, Mapping) else {"value": row} for name, row in rows.items()}
-            names = list(dict.fromkeys(name for row in cells.values() for name in row))
-            several = any(cells)  # else it is not by split
-            body = [[*[split] * several, *(_text(row.get(name)) for name in names)] for split, row in cells.items()]
-            if names:
-                head = (*["split"] * several, *map(str, names))
-                section.blocks.append(Grid(head, "l" * several + "r" * len(names), body, f"Stage {stage}."))
+            for alike in _alike(cells):
+                names = list(dict.fromkeys(name for row in alike.values() for name in row))
+                several = any(alike)  # else it is not by split
+                body = [[*[split] * several, *(_text(row.get(name)) for name in names)] for split, row in alike.items()]
+                if names:
+                    head = (*["split"] * several, *map(str, names))
+                    section.blocks.append(Grid(head, "l" * several + "r" * len(names), body, f"Stage {stage}."))
         if section.blocks:
             yield section
+
+
+def _alike(rows: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Mapping[str, Any]]]:
+    """Rows by what they measure: those with no column in common have tables of their own."""
+    groups: list[dict[str, Mapping[str, Any]]] = []
+    for name, row in rows.items():
+        found = next((group for group in groups if not row or any(row.keys() & other.keys() for other in group.values())), None)
+        if found is None:
+            groups.append({name: row})
+        else:
+            found[name] = row
+    return groups
 
 
 def _text(value: Any) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import polars as pl
 from pydantic import Field
 
 from pipeline.backend.boosting import xgboost_device
 from pipeline.backend.devices import Backend
 from pipeline.errors import StageError, near
-from pipeline.stage import ColumnName, need_columns
+from pipeline.stage import ColumnName, need_columns, need_numeric
 from pipeline.stages.models._parameters import check_metric, check_parameters
 from pipeline.stages.models._supervised import Supervised
 from pipeline.tables.part import Schema
@@ -37,6 +38,10 @@ class BoostedTrees(Supervised):
         "host's memory), which is slower; auto: external where the features, in 32 bits, are more than half of that memory.",
     )
     max_bin: int = Field(256, ge=2, le=65_536, description="Most bins a feature is cut into.")
+    explain: bool = Field(False, description="Give NAME.shap: what each feature adds to each row's margin (SHAP values of trees).")
+    weight: ColumnName | None = Field(
+        None, description="Column of row weights, 0 or more, in training and in metrics: a row of weight 2 counts as two; no feature."
+    )
     metric: str | None = Field(
         None, description="XGBoost's metric that early stopping watches (auc, aucpr, mae, error@0.7); by default rmse, logloss or mlogloss."
     )
@@ -54,7 +59,17 @@ class BoostedTrees(Supervised):
     @property
     def more_tables(self) -> tuple[str, ...]:
         """The tables beside predictions and importance, by the names behind NAME."""
-        return ("history",)
+        return ("history", "shap") if self.explain else ("history",)
+
+    @property
+    def outputs_of_model(self) -> tuple[str | None, ...]:
+        """What the model predicts of a row: its classes, or one value without a name."""
+        return tuple(self.class_names) or (None,)
+
+    @property
+    def output_column(self) -> dict[str, pl.DataType]:
+        """The column that tells outputs apart where there are several, and its type."""
+        return {"class": pl.String()} if self.classes else {}
 
     def native(self, seed: int, backend: Backend, threads: int) -> dict[str, Any]:
         """XGBoost's training parameters, by its own names."""
@@ -82,6 +97,25 @@ class BoostedTrees(Supervised):
     def feature_types(self, names: list[str]) -> list[str]:
         """XGBoost's feature types: c for categories, q for numbers."""
         return ["c" if name in self.categorical else "q" for name in names]
+
+    @property
+    def aside_columns(self) -> list[str]:
+        """Columns that say how rows are learned from, and are no features."""
+        return [self.weight] if self.weight else []
+
+    def feature_columns(self, schema: Schema) -> list[str]:
+        """Columns of the frame that are features, in order."""
+        return [name for name in super().feature_columns(schema) if name not in self.aside_columns]
+
+    def check_weight(self, schema: Schema) -> None:
+        """Raise StageError where the weights are no column of numbers, or one that is something else already."""
+        if not self.weight:
+            return
+        need_numeric(schema, [self.weight], key="weight")
+        if self.weight in (*self.row_columns, *self.features):
+            raise StageError(
+                f"{self.weight!r} is the key, the target, the split or a feature already. Give a column of its own.", key="weight"
+            )
 
     def check_features(self, schema: Schema) -> None:
         """Raise StageError for a feature that XGBoost does not take, and where there is none."""

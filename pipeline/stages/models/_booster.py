@@ -116,9 +116,9 @@ def history(curves: Curves) -> Part:
     return Part(pl.DataFrame(rows, schema=HISTORY, orient="row").sort("round", maintain_order=True))
 
 
-def importance(booster: Any, names: list[str]) -> Part:
-    """Gain, weight and cover of every feature, 0 for one that no tree uses, the greatest gain first."""
+def importance(booster: Any, names: list[str], more: Mapping[str, Any] | None = None) -> Part:
+    """Gain, weight and cover of every feature, 0 for one that no tree uses, and `more` by name; the greatest gain first."""
     scores = {kind: booster.get_score(importance_type=kind) for kind in ("gain", "weight", "cover")}
     columns = {kind: pl.Series([float(found.get(name, 0)) for name in names], dtype=pl.Float64) for kind, found in scores.items()}
-    table = pl.DataFrame({"feature": names, **columns}, schema_overrides={"feature": pl.String})
+    table = pl.DataFrame({"feature": names, **columns, **(more or {})}, schema_overrides={"feature": pl.String})
     return Part(table.sort("gain", "feature", descending=[True, False]))

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from pipeline.stages.models._boosted_trees import BoostedTrees
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._training_rows import TrainingRows
+from pipeline.stages.models._weights import row_weights, training_weights
 from pipeline.tables.part import Part
 from pipeline.tables.session import this_worker
 
@@ -54,12 +54,17 @@ def _made(learning: Learning[BoostedTrees], rows: TrainingRows, names: list[str]
     about = {"feature_names": names, "feature_types": stage.feature_types(names)}
     options: dict[str, Any] = {"max_bin": stage.max_bin, "enable_categorical": True, "nthread": learning.threads}
     kind = xgb.ExtMemQuantileDMatrix if folder else xgb.QuantileDMatrix
-    weigh = class_weights(stage, rows.labels)
+    labels, weigh, weights = rows.labels.values, class_weights(stage, rows.labels), row_weights(stage, rows.part.frame)
+
+    def given(places: Any) -> dict[str, Any]:
+        """What XGBoost is told of the rows at some places beside their features."""
+        own = None if weights is None else weights[places]
+        return {"label": labels[places], "weight": training_weights(weigh, labels[places], own), **about}
 
     def streamed(split: str) -> Any:
         """The rows of a split, batch by batch."""
         batches = _passes(learning, rows, split, folder is not None)
-        return _data_iter(xgb, batches, weigh=weigh, about=about, cache=folder and f"{folder}/{split}")
+        return _data_iter(xgb, batches, given, cache=folder and f"{folder}/{split}")
 
     train = kind(streamed("train"), **options)
     watched = [(train, "train")]
@@ -104,20 +109,24 @@ def _passes(learning: Learning[BoostedTrees], rows: TrainingRows, split: str, ex
         return to_device(learning.matrix(part), "gpu")
 
     features = on_gpu if learning.backend == "gpu" else learning.matrix if learning.arrays else learning.frame
-    batches = partial(rows.batches, split, features)
+
+    def batches() -> Iterator[tuple[Any, Any]]:
+        """The features of every batch and the rows' places."""
+        return ((features(piece), places) for places, piece in rows.chosen(split))
+
     if 4 * len(learning.columns) * rows.part.frame.height > HELD_BYTES or learning.arrays or external:
         return batches
     return list(batches()).__iter__
 
 
-def _data_iter(xgb: Any, batches: Batches, *, weigh: Callable[[Any], Any], about: Mapping[str, Any], cache: str | None) -> Any:
-    """XGBoost's DataIter over batches of features and labels; beside a GPU the cache is the host's memory, and no file."""
+def _data_iter(xgb: Any, batches: Batches, given: Callable[[Any], Mapping[str, Any]], *, cache: str | None) -> Any:
+    """XGBoost's DataIter over batches of features, with what is `given` of their rows; beside a GPU the cache is the host's memory."""
     state = {"at": batches()}
 
     def advance(_self: Any, input_data: Any) -> bool:
         """Hand over the next batch; False where there is none."""
-        for features, labels in state["at"]:
-            input_data(data=features, label=labels, weight=weigh(labels), **about)
+        for features, places in state["at"]:
+            input_data(data=features, **given(places))
             return True
         return False
 

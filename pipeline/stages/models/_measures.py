@@ -33,19 +33,30 @@ def _same_weight(_labels: Any) -> None:
     """No weights: every row weighs the same."""
 
 
-def measured(stage: Supervised, labels: Labels, predicted: Any) -> Metrics:
-    """The metrics of every split that has rows with a label, of predictions [rows] or [rows, classes]."""
+def measured(stage: Supervised, labels: Labels, predicted: Any, weights: Any = None) -> Metrics:
+    """The metrics of every split that has rows with a label, of predictions [rows] or [rows, classes].
+
+    `weights [rows]` say how many rows a row stands for; those of 0 are left out.
+    """
     members = {name: labels.of_split(name) for name in SPLITS}
-    return {name: _measured(stage, labels.values[of], predicted[of]) for name, of in members.items() if of.any()}
+    if weights is not None:
+        members = {name: of & (weights > 0) for name, of in members.items()}
+    return {
+        name: _measured(stage, labels.values[of], predicted[of], None if weights is None else weights[of])
+        for name, of in members.items()
+        if of.any()
+    }
 
 
-def _measured(stage: Supervised, truth: Any, score: Any) -> dict[str, float | None]:
+def _measured(stage: Supervised, truth: Any, score: Any, weight: Any) -> dict[str, float | None]:
     """The metrics that fit the objective, of rows that have a label (one row at least); null for one that such rows cannot have."""
     if stage.objective == "regression":
-        found = {"rmse": rmse(truth, score), "r2": r2(truth, score)}
+        found = {"rmse": rmse(truth, score, weight), "r2": r2(truth, score, weight)}
     elif stage.objective == "binary":
         both = np.column_stack([1 - score, score])
-        found = {"auc": auc(truth, score), "log_loss": log_loss(truth.astype(int), both), "accuracy": accuracy(truth, (score >= 0.5) * 1.0)}
+        loss, right = log_loss(truth.astype(int), both, weight), accuracy(truth, (score >= 0.5) * 1.0, weight)
+        found = {"auc": auc(truth, score, weight), "log_loss": loss, "accuracy": right}
     else:
-        found = {"log_loss": log_loss(truth.astype(int), score), "accuracy": accuracy(truth, score.argmax(axis=1))}
+        right = accuracy(truth, score.argmax(axis=1), weight)
+        found = {"log_loss": log_loss(truth.astype(int), score, weight), "accuracy": right}
     return {name: value if np.isfinite(value) else None for name, value in found.items()}

@@ -50,8 +50,11 @@ class OfModel(Whole):
         """The columns of the rows that stay beside what the model takes."""
         return ()
 
-    def check_rows(self, schema: Schema) -> None:
-        """Raise StageError where a column of training is missing or of another type; PlaceError where a library is not installed."""
+    def check_rows(self, schema: Schema) -> Published:
+        """The model as rows with these columns ask it.
+
+        Raises StageError where a column of training is missing or of another type; PlaceError where a library is not installed.
+        """
         self._published.learner.need()
         need_columns(schema, self.kept, key="keep")
         for step in self._published.steps:
@@ -60,17 +63,9 @@ class OfModel(Whole):
             except StageError as error:
                 raise StageError(f"{step.name!r}, which the model was learned behind: {error.text}", key="from") from error
             schema = replace(schema, columns=step.apply(schema.columns.to_frame().lazy()).collect_schema())
-        self._need_features(schema)
-
-    def _need_features(self, schema: Schema) -> None:
-        """Raise StageError where the rows, once prepared, are not what the model was trained on."""
-        for name, dtype in self._published.types.items():
-            if name not in schema.columns:
-                raise StageError(f"the model needs the column {name!r}, as {dtype}.{near(name, schema.columns.names())}", key="from")
-            if schema.columns[name] != dtype:
-                raise StageError(f"column {name!r} is {schema.columns[name]}, and was {dtype} in training. Cast it.", key="from")
-        if lacking := [array for array in self._published.description["arrays"] if array not in schema.arrays]:
-            raise StageError(f"the model needs {lacking[0]} beside the rows, which have none (see genotype_features)", key="from")
+        published = self._published.asked(schema.columns.names())
+        _need_features(published, schema)
+        return published
 
     def prepared(self, rows: Table) -> tuple[Table, list[Any]]:
         """The rows as the model takes them, the kept columns as they were beside them, and their arrays' axes."""
@@ -97,6 +92,17 @@ class OfModel(Whole):
             [*names, *(name for array, axis in zip(told["arrays"], axes, strict=True) for name in _labels(array, axis))], told["features"]
         )
         return feature_matrix(part, names, told["arrays"], self._published.precision)
+
+
+def _need_features(published: Published, schema: Schema) -> None:
+    """Raise StageError where the rows, once prepared, are not what the model was trained on."""
+    for name, dtype in published.types.items():
+        if name not in schema.columns:
+            raise StageError(f"the model needs the column {name!r}, as {dtype}.{near(name, schema.columns.names())}", key="from")
+        if schema.columns[name] != dtype:
+            raise StageError(f"column {name!r} is {schema.columns[name]}, and was {dtype} in training. Cast it.", key="from")
+    if lacking := [array for array in published.description["arrays"] if array not in schema.arrays]:
+        raise StageError(f"the model needs {lacking[0]} beside the rows, which have none (see genotype_features)", key="from")
 
 
 def _need_known(codes: pl.Series, largest: int | None) -> None:

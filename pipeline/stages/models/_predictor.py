@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,15 @@ class Predictor(Protocol):
         ...
 
 
+@runtime_checkable
+class Answerer(Protocol):
+    """A published model that answers by the values of columns and may give other rows than it is given, on a CPU or a GPU."""
+
+    def answered(self, part: Part, kept: pl.DataFrame) -> Part:
+        """`kept`, whose rows go with those of `part`, each as often as there are answers to it, and the columns of the answers."""
+        ...
+
+
 class Learns(Whole):
     """A stage that publishes a model: models/NAME.`suffix` and models/NAME.json, which `score` reads."""
 
@@ -38,7 +47,7 @@ class Learns(Whole):
     """Whether `graph` is there: the model can be written as ONNX."""
 
     @classmethod
-    def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
+    def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor | Answerer:
         """The published model: what its JSON file says, and the bytes of its own. Raises InputError for bytes that are none."""
         raise NotImplementedError(f"{cls.__name__} has no predictor")
 
@@ -46,6 +55,11 @@ class Learns(Whole):
     def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
         """The published model as a graph of ONNX. Raises DataError, with the reason, for one that ONNX has no words for."""
         raise NotImplementedError(f"{cls.__name__} has no graph")
+
+    @classmethod
+    def asked(cls, description: Mapping[str, Any], _columns: Sequence[str]) -> Mapping[str, Any]:
+        """The description for a table with these columns, of a model that can be asked in several ways: what it takes and gives there."""
+        return description
 
     @classmethod
     def need(cls) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os.path import realpath
 from typing import Any
 
@@ -15,7 +15,7 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import InputError, JobError
 from pipeline.files import beside, exists, is_url, local_path, open_file, parent
 from pipeline.stage import FittedRows, Stage
-from pipeline.stages.models._predictor import Learns, Predictor
+from pipeline.stages.models._predictor import Answerer, Learns, Predictor
 from pipeline.tables.dtypes import dtype_of_text
 
 NEEDED = ("model", "key", "features", "types", "arrays", "codes", "fitted")
@@ -70,7 +70,11 @@ class Published:
             found: bytes = file.read()
         return found
 
-    def predictor(self, backend: Backend) -> Predictor:
+    def asked(self, columns: Sequence[str]) -> Published:
+        """The model as a table with these columns asks it."""
+        return replace(self, description=self.learner.asked(self.description, columns))
+
+    def predictor(self, backend: Backend) -> Predictor | Answerer:
         """The model, ready to predict."""
         return self.learner.predictor(self.description, self.content(), backend)
 

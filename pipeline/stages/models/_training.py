@@ -12,13 +12,23 @@ import polars as pl
 from pipeline.backend.boosting import import_xgboost
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._booster import Grown, Trees, grown, history, importance, native, predict
+from pipeline.stages.models._explained import MEAN, contributions, mean_contributions, shap_table
 from pipeline.stages.models._learning import Given, Trained, outcome, predictions, split_counts, with_states
 from pipeline.stages.models._measures import measured
 from pipeline.stages.models._predictor import check_finite
 from pipeline.stages.models._rounded import warn_of_rounding
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
+from pipeline.stages.models._weights import check_some_weight, check_weights, row_weights
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted, Table
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a model says of rows: predictions [rows] or [rows, outputs], and the SHAP values where they are asked for."""
+
+    predicted: Any
+    shap: Any = None
 
 
 @dataclass(frozen=True)
@@ -54,22 +64,34 @@ def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: 
     check_finite(learning.columns, whole.frame, pl.Float32())
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
+    check_weights(stage, whole.frame, rows.labels)
+    check_some_weight(stage, row_weights(stage, whole.frame), rows.labels)
     model = grown(learning, rows, names)
-    trained = finished(learning, model, rows, predict(learning, model.booster, rows), (names, with_states(steps, states)))
+    trained = finished(learning, model, rows, answers(learning, model.booster, rows, names), (names, with_states(steps, states)))
     return replace(trained, counts={**trained.counts, "external_rows": whole.frame.height}) if model.external else trained
 
 
-def finished(learning: Trees, model: Grown, rows: TrainingRows, predicted: Any, about: tuple[list[str], Sequence[Fitted]]) -> TrainedTrees:
+def answers(learning: Trees, booster: Any, rows: TrainingRows, names: list[str]) -> Answers:
+    """What a model says of all rows."""
+    shap = contributions(learning, booster, rows, names) if learning.stage.explain else None
+    return Answers(predict(learning, booster, rows), shap)
+
+
+def finished(learning: Trees, model: Grown, rows: TrainingRows, said: Answers, about: tuple[list[str], Sequence[Fitted]]) -> TrainedTrees:
     """Everything that is published of a trained model; `about` are the features' names and the stages before."""
     (names, fitted), stage, booster = about, learning.stage, model.booster
     trees = booster.num_boosted_rounds()
     own = {"trees_used": trees, "xgboost": import_xgboost(lean=learning.lean).__version__, "parameters": native(learning)}
+    tables, more = {"history": history(model.curves)}, {}
+    if said.shap is not None:
+        tables["shap"] = shap_table(stage, rows.part.frame[stage.key], said.shap, names)
+        more[MEAN] = mean_contributions(said.shap, len(names))
     return TrainedTrees(
-        predictions(stage, rows, predicted),
-        importance(booster, names),
+        predictions(stage, rows, said.predicted),
+        importance(booster, names, more),
         bytes(booster.save_raw(stage.suffix)),
         learning.description(names, rows.part.frame, fitted, own),
-        measured(stage, rows.labels, predicted),
+        measured(stage, rows.labels, said.predicted, row_weights(stage, rows.part.frame)),
         {"features": len(names), "trees_used": trees, **split_counts(rows)},
-        {"history": history(model.curves)},
+        tables,
     )

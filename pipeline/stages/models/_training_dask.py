@@ -12,19 +12,20 @@ import polars as pl
 from pipeline.backend.boosting import import_xgboost
 from pipeline.errors import PipelineError, RunError
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._booster import Curves, Grown, Trees, native, predict, stopping, telling
+from pipeline.stages.models._booster import Curves, Grown, Trees, native, stopping, telling
 from pipeline.stages.models._learning import Given, with_states
 from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._predictor import check_finite
 from pipeline.stages.models._rounded import warn_of_rounding
-from pipeline.stages.models._training import TrainedTrees, finished, trees_outcome
+from pipeline.stages.models._training import Answers, TrainedTrees, answers, finished, trees_outcome
 from pipeline.stages.models._training_rows import Labels, TrainingRows, in_key_order
+from pipeline.stages.models._weights import check_some_weight, check_weights, row_weights, training_weights
 from pipeline.tables.part import Part, concat_parts, take
 from pipeline.tables.session import ClusterSession, run_task
 from pipeline.tables.table import Fitted, Table
 
 COLLECTIVE_TIMEOUT_S = 120  # without it a frozen worker hangs training for ever
-PREDICTED = "predicted"  # the array of predictions that rides along with a part's rows
+PREDICTED, SHAP = "predicted", "shap"  # arrays of what the model says, which ride along with a part's rows
 
 
 def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcome:
@@ -40,11 +41,12 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
     whole = pl.concat(targets)
     labels = Labels.of(stage, whole)
     labels.check(stage, whole[stage.target], validation=bool(stage.early_stopping_rounds))
+    check_some_weight(stage, row_weights(stage, whole), labels)
     names = learning.feature_names(client.gather(given.axes))
     pieces = list(zip(given.parts, targets, strict=True))
     content, curves = _trained(learning, context.session, pieces, class_weights(stage, labels), names)
     model = client.scatter(content, broadcast=False)
-    predicted = [submit(_predicted, learning, model, part, stage=name) for part in given.parts]
+    predicted = [submit(_predicted, learning, model, part, names, stage=name) for part in given.parts]
     trained = submit(_finished, learning, (model, curves), predicted, names, given.steps, given.states, stage=name)
     warnings = warn_of_rounding(learning.columns, given.parts, context)
     return replace(trees_outcome(learning, trained, context), warnings=warnings)
@@ -134,8 +136,9 @@ def _matrix(learning: Trees, client: Any, blocks: Sequence[tuple[Any, int]], nam
 
 
 def _target(learning: Trees, part: Part) -> pl.DataFrame:
-    names = {name for name in (learning.stage.target, learning.stage.split) if name}
-    return part.frame.select(sorted(names))
+    stage = learning.stage
+    check_weights(stage, part.frame, Labels.of(stage, part.frame))
+    return part.frame.select(sorted({*stage.row_columns, *stage.aside_columns} - {stage.key}))
 
 
 def _count(learning: Trees, rows: pl.DataFrame, split: str) -> int:
@@ -148,8 +151,8 @@ def _block(learning: Trees, part: Part, split: str, weigh: Callable[[Any], Any])
     labels = Labels.of(learning.stage, part.frame)
     wanted = np.flatnonzero(labels.of_split(split))
     chosen = Part(part.frame[wanted], {name: take(array, wanted) for name, array in part.arrays.items()})
-    values = labels.values[wanted]
-    given = weigh(values)
+    values, own = labels.values[wanted], row_weights(learning.stage, chosen.frame)
+    given = training_weights(weigh, values, own)
     return learning.matrix(chosen), values, np.ones(len(values)) if given is None else given
 
 
@@ -160,11 +163,11 @@ def _loaded(model: bytes) -> Any:
     return booster
 
 
-def _predicted(learning: Trees, model: bytes, part: Part) -> Part:
+def _predicted(learning: Trees, model: bytes, part: Part, names: list[str]) -> Part:
     check_finite(learning.columns, part.frame, pl.Float32())
-    found = predict(learning, _loaded(model), TrainingRows.of(learning.stage, part))
-    kept = [*learning.stage.row_columns, *learning.stage.categorical]
-    return Part(part.frame.select(kept), {PREDICTED: found})
+    said = answers(learning, _loaded(model), TrainingRows.of(learning.stage, part), names)
+    kept = [*learning.stage.row_columns, *learning.stage.categorical, *learning.stage.aside_columns]
+    return Part(part.frame.select(kept), {PREDICTED: said.predicted} | ({} if said.shap is None else {SHAP: said.shap}))
 
 
 def _finished(
@@ -177,4 +180,5 @@ def _finished(
 ) -> TrainedTrees:
     whole = in_key_order(learning.stage, concat_parts(predicted))
     rows, (content, curves) = TrainingRows.of(learning.stage, Part(whole.frame)), model
-    return finished(learning, Grown(_loaded(content), curves), rows, whole.arrays[PREDICTED], (names, with_states(steps, states)))
+    said = Answers(whole.arrays[PREDICTED], whole.arrays.get(SHAP))
+    return finished(learning, Grown(_loaded(content), curves), rows, said, (names, with_states(steps, states)))

@@ -81,10 +81,15 @@ class TrainingRows:
 
     def batches(self, split: str, features: Callable[[Part], Any]) -> Iterator[tuple[Any, Any]]:
         """Features and labels of one split's rows that have a label, a fixed number of source rows at a time."""
+        for places, piece in self.chosen(split):
+            yield features(piece), self.labels.values[places]
+
+    def chosen(self, split: str) -> Iterator[tuple[np.ndarray[Any, Any], Part]]:
+        """One split's rows that have a label, a fixed number of source rows at a time: their places among all rows, and the rows."""
         for at in self._slices():
             wanted = np.flatnonzero(self.labels.of_split(split, at))
             if len(wanted):
-                yield features(self._piece(at, wanted)), self.labels.values[at][wanted]
+                yield wanted + at.start, self._piece(at, wanted)
 
     def pieces(self) -> Iterator[Part]:
         """All rows in order, a fixed number of them at a time."""

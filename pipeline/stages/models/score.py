@@ -12,7 +12,7 @@ from pydantic import Field
 from pipeline.errors import StageError
 from pipeline.stage import ColumnName, Context, Outcome
 from pipeline.stages.models._of_model import OfModel, predicted_columns
-from pipeline.stages.models._predictor import Predictor
+from pipeline.stages.models._predictor import Answerer, Predictor
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -25,12 +25,18 @@ class Score(OfModel, name="score", version=1):
     give the rows as they were before the first of them. Other stages are the job's own. `fitted` names those to repeat where some are done
     already (`[]`: none). Columns that are not those of training, and their types, are refused; so is a code that training never saw.
     Gives the columns `keep`, and `prediction`, or what columns of predictions training gave (one prediction_CLASS a class).
+    A model of matrix_factorization takes a table of users, and gives a row per item of their lists, or one of users and items, and gives
+    their scores; who or what training did not have gets null and is counted.
 
     Example:
         {use: score, from: new_loans, as: scored, model: results/loans/current/models/lateness.json}
     """
 
-    counts: ClassVar[Mapping[str, Count]] = {"rows_scored": Count("rows scored")}
+    counts: ClassVar[Mapping[str, Count]] = {
+        "rows_scored": Count("rows scored"),
+        "unknown_users": Count("rows of a user whom training did not have", aside=True),
+        "unknown_items": Count("rows of an item that training did not have", aside=True),
+    }
 
     keep: tuple[ColumnName, ...] | None = Field(None, description="Columns of the rows to keep; the model's key by default.")
 
@@ -45,11 +51,11 @@ class Score(OfModel, name="score", version=1):
         Raises StageError where a column of training is missing or of another type; PlaceError where
         what the model needs is not installed.
         """
-        self.check_rows(schemas["rows"])
+        published = self.check_rows(schemas["rows"])
         columns = {name: schemas["rows"].columns[name] for name in self.kept}
-        if taken := [name for name in self._published.predicts if name in columns]:
+        if taken := [name for name in published.predicts if name in columns]:
             raise StageError(f"column {taken[0]!r} has the name of a column of the predictions. Rename it before.", key="keep")
-        return {"": Schema(pl.Schema({**columns, **self._published.predicts}))}
+        return {"": Schema(pl.Schema({**columns, **published.predicts}))}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One map of queries for what was learned before the model, and one of tasks that predict."""
@@ -58,8 +64,11 @@ class Score(OfModel, name="score", version=1):
         predictor = session.submit(self._published.predictor, session.backend, stage=context.name)
         return Outcome({"": replace(prepared.map_parts(self._scored, predictor, *axes), axes={})})
 
-    def _scored(self, part: Part, predictor: Predictor, *axes: Part) -> Part:
+    def _scored(self, part: Part, predictor: Predictor | Answerer, *axes: Part) -> Part:
         """The predictions of one part. Raises DataError for what training did not have."""
-        predicted = predictor.predict(self.matrix(part, axes))
-        made = predicted_columns(self._published.predicts, predicted)
-        return Part(self.kept_of(part).hstack(made), counts={"rows_scored": part.frame.height})
+        kept, count = self.kept_of(part), {"rows_scored": part.frame.height}
+        if isinstance(predictor, Answerer):
+            answered = predictor.answered(part, kept)
+            return replace(answered, counts={**answered.counts, **count})
+        made = predicted_columns(self._published.predicts, predictor.predict(self.matrix(part, axes)))
+        return Part(kept.hstack(made), counts=count)

@@ -14,6 +14,7 @@ from pipeline.errors import StageError
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._boosted_trees import BoostedTrees
 from pipeline.stages.models._booster import HISTORY, BoosterPredictor, Trees
+from pipeline.stages.models._explained import MEAN, shap_schema
 from pipeline.stages.models._onnx import Graph
 from pipeline.stages.models._onnx_trees import graph_of_trees
 from pipeline.stages.models._predictor import Predictor
@@ -31,7 +32,8 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     class for several), NAME.importance, NAME.history (round, split, metric, value: how training and validation went), the model as
     models/NAME.ubj with models/NAME.json beside it (features in order, classes, and the fitted state of the stages before, which scoring
     needs), and metrics per split. With early stopping the model ends with its best round. Null is missing; rows with no target are
-    predicted only.
+    predicted only. `explain` gives NAME.shap: a column a feature and `bias`, which sum to a row's margin (a binary target's log odds); of
+    several classes the rows of one stand below those of another.
     Training does not depend on how the rows are divided: one task takes them in the order of the key.
 
     Example:
@@ -59,6 +61,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
         schema = schemas["rows"]
         need_xgboost(several_workers=self.workers == "all")
         self.check_columns(schema)
+        self.check_weight(schema)
         self.check_features(schema)
         self.check_split(schema)
         if self.workers == "all" and self.memory == "external":
@@ -68,7 +71,10 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
         self.check_constraints(schema)
         self.check_native(schema)
         importance = {"feature": pl.String(), "gain": pl.Float64(), "weight": pl.Float64(), "cover": pl.Float64()}
+        importance |= {MEAN: pl.Float64()} if self.explain else {}
         tables = {"importance": Schema(pl.Schema(importance)), "history": Schema(pl.Schema(HISTORY))}
+        if self.explain:
+            tables |= {"shap": shap_schema(self, schema)}
         return {"": self.predictions_schema(schema), **tables}
 
     @classmethod

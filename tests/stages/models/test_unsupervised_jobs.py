@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 import pipeline
+from pipeline.stages.models._unsupervised.stage import Unsupervised
+from pipeline.stages.models.k_means import KMeans
+from pipeline.stages.models.truncated_svd import TruncatedSvd
+from pipeline.tables.part import Part, concat_parts
+from pipeline.testing.stages import cut, even_sizes, run_parts, run_stage
 from tests.small import inside
 from tests.stages.models.points import BLOBS
 
@@ -30,7 +36,7 @@ stages:
   - {use: score, from: rows, as: scores, model: trained/current/models/model.json}
 outputs: {scores: {from: scores, sort_by: id}}
 """
-SIZES = {"k_means": "clusters"}
+SIZES = {"k_means": "clusters", "truncated_svd": "components"}
 
 
 @pytest.mark.parametrize("use", SIZES)
@@ -50,3 +56,22 @@ def test_a_published_model__says_of_the_rows_of_training_what_training_did(use: 
     counts = run.record["stages"]["model"]["counts"]
     assert counts["rows_train"] == BLOBS["split"].eq("train").sum()
     assert set(run.metrics["model"]) == {"train", "validation", "test"}
+
+
+STAGES: dict[str, Unsupervised] = {
+    "k_means": KMeans(key="id", clusters=3, exclude=("split",), standardize=True),
+    "truncated_svd": TruncatedSvd(key="id", components=3, exclude=("split",), method="exact"),
+}
+
+
+@pytest.mark.parametrize("use", STAGES)
+def test_features__may_be_arrays_that_ride_along(use: str) -> None:
+    dosages = np.random.default_rng(1).binomial(2, 0.3, (BLOBS.height, 6)).astype(np.float32)
+    axis = pl.DataFrame({"variant_id": [f"rs{number}" for number in range(6)]})
+    inside_frame = BLOBS.hstack([pl.Series(f"rs{number}", dosages[:, number]) for number in range(6)])
+    expected = run_stage(STAGES[use], {"rows": inside_frame})
+    for parts in (1, 3):
+        pieces = cut(Part(BLOBS, {"dosages": dosages}), even_sizes(BLOBS.height, parts))
+        found = run_parts(STAGES[use], {"rows": pieces}, axes={"dosages": axis})
+        for name, table in expected.items():
+            assert_frame_equal(concat_parts(found[name]).frame, table, rel_tol=1e-9, abs_tol=1e-9)
