@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,6 +16,7 @@ from pipeline.backend.neural import run_program
 from pipeline.neural.objectives import losses
 from pipeline.neural.perceptron import Parameters, Perceptron, variables
 from pipeline.neural.rules import Rule, clipped
+from pipeline.neural.traffic import bytes_sent, step_times
 
 Array = Any
 Tree = Any
@@ -54,13 +54,26 @@ class MeshSteps:
         state, loss = run_program(self._step, state, placed)
         return state, float(loss)
 
+    def bytes_sent(self, state: Tree, batch: Batch) -> int:
+        """Bytes that all devices together send in a step, by the compiled program."""
+        placed = jax.device_put(batch, NamedSharding(self._mesh, PartitionSpec("data")))
+        return bytes_sent(self._step.lower(state, placed).compile().as_text() or "", self._mesh.size)
+
     def parameters(self, state: Tree) -> Parameters:
         """The parameters, in the host's memory."""
         return {name: np.asarray(value) for name, value in state[0].items()}
 
 
+def cost(task: Task, devices: list[Any], parameters: Parameters, batch: Batch) -> dict[str, float | None]:
+    """What a step costs over these devices: how many they are, bytes sent, and milliseconds in all, of computing and of exchanging."""
+    whole, alone = MeshSteps(task, devices), MeshSteps(task, devices, exchange=False)
+    state, other = whole.begun(parameters), alone.begun(parameters)
+    times = step_times(lambda: whole.step(state, batch), lambda: alone.step(other, batch))
+    return {"devices": float(len(devices)), "bytes_sent": float(whole.bytes_sent(state, batch)), **times}
+
+
 @lru_cache(maxsize=16)
-def _programs(task: Task, mesh: Mesh, exchange: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _programs(task: Task, mesh: Mesh, exchange: bool) -> tuple[Any, Any]:
     """What begins a state from parameters, and what steps; compiled once for all trainings of a process that are alike."""
     transform, whole = task.rule.made(), NamedSharding(mesh, PartitionSpec())
 
