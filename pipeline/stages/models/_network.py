@@ -18,11 +18,14 @@ class Parallel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     data: int = Field(1, ge=1, le=1_024, description="Devices that each take an equal share of every batch; their gradients are summed.")
+    model: int = Field(
+        1, ge=1, le=1_024, description="Devices that each have an equal share of every hidden layer, of all rows of their share."
+    )
 
     @property
     def devices(self) -> int:
         """How many devices it takes."""
-        return self.data
+        return self.data * self.model
 
 
 class DeepLearning(Supervised):
@@ -55,11 +58,19 @@ class DeepLearning(Supervised):
         """Devices that it is trained on."""
         return self.parallel.devices if self.parallel else 1
 
-    def check_batch(self) -> None:
-        """Raise StageError where a batch cannot be shared out."""
+    def check_shares(self) -> None:
+        """Raise StageError where a batch, or a layer, cannot be shared out."""
         shares = self.accumulate * (self.parallel.data if self.parallel else 1)
         if self.batch_size % shares:
             text = (
                 f"a batch of {self.batch_size} rows cannot be cut into {shares} equal pieces (accumulate, for each device of parallel.data)"
             )
             raise StageError(text, key="batch_size")
+        if self.parallel is None or self.parallel.model == 1:
+            return
+        odd = [width for width in self.layers if width % self.parallel.model]
+        if odd or not self.layers:
+            text = f"{self.parallel.model} devices cannot have equal shares of " + (
+                f"a layer of {odd[0]}" if odd else "layers: there are none"
+            )
+            raise StageError(text, key="parallel.model")

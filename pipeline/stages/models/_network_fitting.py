@@ -41,12 +41,15 @@ def fit(learning: Learning[DeepLearning], material: Material) -> tuple[Shape, tr
     rows = Rows(material.batches(stage), stage.batch_size)
     seed = int(np.random.default_rng(learning.seed).integers(2**31))
     task, devices = _task(stage, shape, rows), neural_devices(learning.backend, stage.devices)
+    model = stage.parallel.model if stage.parallel else 1
     course, start = Course(stage.rounds, stage.early_stopping_rounds, seed), initial(shape, seed, material.seen)
     try:
-        found = fitted(MeshSteps(task, devices), start, rows, course, _watch(learning, shape, material), _telling(learning, material))
+        found = fitted(
+            MeshSteps(task, devices, model), start, rows, course, _watch(learning, shape, material), _telling(learning, material)
+        )
     except ArithmeticError as error:
         raise DataError(f"{error}: training does not hold together. Lower learning_rate, or give clip.") from error
-    return shape, found, cost(task, devices, start, next(rows.batches(seed, 0))) if stage.parallel else {}
+    return shape, found, cost(task, devices, model, start, next(rows.batches(seed, 0))) if stage.parallel else {}
 
 
 def _shape(stage: DeepLearning, material: Material) -> Shape:

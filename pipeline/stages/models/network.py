@@ -60,7 +60,7 @@ class Network(DeepLearning, name="network", version=1):
         self.check_split(schema)
         self.check_stopping()
         self.check_target(schema.columns[self.target])
-        self.check_batch()
+        self.check_shares()
         importance = {"feature": pl.String(), "influence": pl.Float64()}
         return {
             "": self.predictions_schema(schema),
