@@ -42,7 +42,7 @@ class MeshSteps:
     def __init__(self, task: Task, devices: list[Any], model: int = 1, *, exchange: bool = True) -> None:
         """`exchange`: whether devices hear of one another; without, a step shows what computing alone costs."""
         self._mesh = Mesh(np.array(devices).reshape(-1, model), ("data", "model"))
-        self._shape = task.network.shape
+        self._given, self._shape = (task, devices, model), task.network.shape
         self._begin, self._step = _programs(task, self._mesh, exchange)
 
     def begun(self, parameters: Parameters) -> Tree:
@@ -58,6 +58,13 @@ class MeshSteps:
         """Bytes that all devices together send in a step, by the compiled program."""
         return bytes_sent(self._step.lower(state, self._shared(batch)).compile().as_text() or "", self._mesh.size)
 
+    def cost(self, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
+        """What a step costs: devices, bytes sent, and milliseconds in all, of computing, and of the rest."""
+        alone = MeshSteps(*self._given, exchange=False)
+        state, other = self.begun(parameters), alone.begun(parameters)
+        times = step_times(lambda: self.step(state, batch), lambda: alone.step(other, batch))
+        return {"devices": float(self._mesh.size), "bytes_sent": float(self.bytes_sent(state, batch)), **times}
+
     def parameters(self, state: Tree) -> Parameters:
         """The parameters, in the host's memory."""
         return {name: np.asarray(value) for name, value in state[0].items()}
@@ -65,14 +72,6 @@ class MeshSteps:
     def _shared(self, batch: Batch) -> Batch:
         shared: Batch = jax.device_put(batch, NamedSharding(self._mesh, PartitionSpec("data")))
         return shared
-
-
-def cost(task: Task, devices: list[Any], model: int, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
-    """What a step costs over these devices: how many they are, bytes sent, and milliseconds in all, of computing and of exchanging."""
-    whole, alone = MeshSteps(task, devices, model), MeshSteps(task, devices, model, exchange=False)
-    state, other = whole.begun(parameters), alone.begun(parameters)
-    times = step_times(lambda: whole.step(state, batch), lambda: alone.step(other, batch))
-    return {"devices": float(len(devices)), "bytes_sent": float(whole.bytes_sent(state, batch)), **times}
 
 
 @lru_cache(maxsize=16)
