@@ -10,9 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from pipeline.backend.neural import run_program
+from pipeline.neural.compressed import Compression
 from pipeline.neural.objectives import losses
 from pipeline.neural.perceptron import Parameters, Perceptron, Shape, variables
 from pipeline.neural.rules import Rule, clipped
@@ -27,13 +29,15 @@ and `keys` for what is dropped."""
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained, and how: the network, its objective, its rule, the longest gradient, and in how many pieces a batch is computed."""
+    """What is trained, and how: the network, its objective, its rule, the longest gradient, in how many pieces a batch is computed, and how
+    devices send gradients."""
 
     network: Perceptron
     objective: str
     rule: Rule
     clip: float | None
     accumulate: int = 1
+    compression: Compression | None = None
 
 
 class MeshSteps:
@@ -84,40 +88,49 @@ def _programs(task: Task, mesh: Mesh, exchange: bool) -> tuple[Any, Any]:
         return jax.lax.with_sharding_constraint(state, _places(mesh, task.network.shape, state))
 
     def begin(parameters: Tree) -> Tree:
-        """Parameters and the optimizer's state."""
-        return placed((parameters, transform.init(parameters)))
+        """Parameters, the optimizer's state, and what each device has not sent yet."""
+        size = sum(array.size for array in parameters.values()) if task.compression else 0
+        left = jax.lax.with_sharding_constraint(jnp.zeros((mesh.shape["data"], size)), NamedSharding(mesh, PartitionSpec("data")))
+        return *placed((parameters, transform.init(parameters))), left
 
     def step(state: Tree, batch: Batch) -> tuple[Tree, Array]:
         """The state after a batch, and its summed loss."""
-        parameters, inner = state
-        loss, gradients, squares = _gradients(task, mesh, exchange, parameters, batch)
+        parameters, inner, left = state
+        loss, gradients, squares, left = _gradients(task, mesh, exchange, (parameters, left), batch)
         changes, inner = transform.update(clipped(gradients, task.clip, squares), inner, parameters)
-        return placed((optax.apply_updates(parameters, changes), inner)), loss
+        return (*placed((optax.apply_updates(parameters, changes), inner)), left), loss
 
     return jax.jit(begin), jax.jit(step)
 
 
-def _gradients(task: Task, mesh: Mesh, exchange: bool, parameters: Tree, rows: Batch) -> tuple[Array, Tree, Array]:
-    """The summed loss and gradients of all devices, and the gradients' squared length."""
+def _gradients(task: Task, mesh: Mesh, exchange: bool, given: tuple[Tree, Array], rows: Batch) -> tuple[Array, Tree, Array, Array]:
+    """The summed loss and gradients of all devices, the gradients' squared length, and what each device has not sent yet.
+
+    `given` are the parameters, and what was not sent before.
+    """
     model = mesh.shape["model"]
     share = replace(task, network=task.network.clone(shards=model, exchange=exchange))
 
-    def of_device(parameters: Tree, rows: Batch) -> tuple[Array, Tree, Array]:
+    def of_device(parameters: Tree, left: Array, rows: Batch) -> tuple[Array, Tree, Array, Array]:
         """What one device adds, summed over all. Each of those that share layers has the whole loss, and counts a share of it."""
         loss, gradients = jax.tree.map(lambda array: array / model, summed(share, parameters, rows))
         mine = {name: gradients.pop(name) for name in list(gradients) if model > 1 and _is_hidden(name, task.network.shape)}
-        if exchange:
+        if exchange and task.compression:
+            vector, as_tree = ravel_pytree(gradients)
+            vector, left = task.compression.summed(vector, left[0], mesh.shape["data"])
+            loss, gradients, left = jax.lax.psum(loss, "data"), as_tree(vector), left[None]
+        elif exchange:
             loss, gradients = jax.lax.psum((loss, gradients), ("data", "model") if model > 1 else "data")
             mine = jax.lax.psum(mine, "data")
         squares = sum((jnp.square(array).sum() for array in mine.values()), jnp.float32(0))
         if exchange and model > 1:
             squares = jax.lax.psum(squares, "model")
-        return loss, {**gradients, **mine}, squares + sum(jnp.square(array).sum() for array in gradients.values())
+        return loss, {**gradients, **mine}, squares + sum(jnp.square(array).sum() for array in gradients.values()), left
 
-    specs = {name: _spec(name, task.network.shape, model) for name in parameters}
-    whole = PartitionSpec()
-    over = jax.shard_map(of_device, mesh=mesh, in_specs=(specs, PartitionSpec("data")), out_specs=(whole, specs, whole), check_vma=False)
-    found: tuple[Array, Tree, Array] = over(parameters, rows)
+    specs = {name: _spec(name, task.network.shape, model) for name in given[0]}
+    whole, cut = PartitionSpec(), PartitionSpec("data")
+    over = jax.shard_map(of_device, mesh=mesh, in_specs=(specs, cut, cut), out_specs=(whole, specs, whole, cut), check_vma=False)
+    found: tuple[Array, Tree, Array, Array] = over(*given, rows)
     return found
 
 

@@ -24,6 +24,10 @@ class Parallel(BaseModel):
     pipeline: int = Field(
         1, ge=1, le=1_024, description="Devices that each have some layers; a batch goes from one to the next in `accumulate` pieces."
     )
+    compress: Literal["none", "int8", "top_k"] = Field(
+        "none", description="data: send gradients in 8 bits, or the greatest `share` of them; what is left out goes into the next step."
+    )
+    share: float = Field(0.01, gt=0, le=1, description="top_k: share of the gradients that a device sends.")
 
     @property
     def devices(self) -> int:
@@ -40,6 +44,8 @@ class Parallel(BaseModel):
             raise StageError(f"{self.pipeline} devices, and {len(layers) + 1} layers, the last one too", key="parallel.pipeline")
         if self.pipeline > 1 and self.pipeline < self.devices:
             raise StageError("pipeline goes with neither data nor model: leave them out, or it", key="parallel.pipeline")
+        if self.compress != "none" and (self.data == 1 or self.devices > self.data):
+            raise StageError("gradients are compressed between devices of data, and of nothing else", key="parallel.compress")
 
 
 class DeepLearning(Supervised):

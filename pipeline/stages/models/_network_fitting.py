@@ -68,6 +68,7 @@ def _shape(stage: DeepLearning, material: Material) -> Shape:
 
 def _task(stage: DeepLearning, shape: Shape, rows: training.Rows) -> Task:
     """What is trained, and by which rule."""
+    from pipeline.neural.compressed import Compression
     from pipeline.neural.mesh import Task
     from pipeline.neural.perceptron import Perceptron
     from pipeline.neural.rules import Rule
@@ -75,7 +76,9 @@ def _task(stage: DeepLearning, shape: Shape, rows: training.Rows) -> Task:
     lengths = {"steps": stage.rounds * rows.steps, "warmup": stage.warmup_rounds * rows.steps}
     rule = Rule(stage.optimizer, stage.learning_rate, stage.momentum, stage.weight_decay, stage.schedule, **lengths)
     network = Perceptron(shape, stage.dropout, stage.arithmetic)
-    return Task(network, stage.objective, rule, stage.clip, stage.accumulate)
+    over = stage.parallel
+    compression = Compression(over.compress, over.share) if over and over.compress != "none" else None
+    return Task(network, stage.objective, rule, stage.clip, stage.accumulate, compression)
 
 
 def _watch(learning: Learning[DeepLearning], shape: Shape, material: Material) -> Callable[[Any], float] | None:

@@ -196,6 +196,7 @@ def test_balanced_classes__move_the_prediction_of_the_rarer_one() -> None:
         ({"parallel": {"model": 2}, "layers": []}, ROWS, StageError, "2 devices cannot have equal shares of layers: there are none"),
         ({"parallel": {"pipeline": 3}}, ROWS, StageError, "3 devices, and 2 layers, the last one too"),
         ({"parallel": {"pipeline": 2, "data": 2}}, ROWS, StageError, "pipeline goes with neither data nor model"),
+        ({"parallel": {"compress": "int8"}}, ROWS, StageError, "gradients are compressed between devices of data, and of nothing else"),
         ({"batch_size": 10, "accumulate": 4}, ROWS, StageError, "a batch of 10 rows cannot be cut into 4 equal pieces"),
         (
             {"learning_rate": 10.0, "optimizer": "sgd", "clip": None},
@@ -241,3 +242,11 @@ def test_parallel__over_devices_has_the_loss_curve_of_one_and_says_what_it_costs
     assert set(cost) == {"devices", "bytes_sent", "step_ms", "compute_ms", "communication_ms"}
     assert cost["devices"] == np.prod([*parallel.values()])
     assert cost["bytes_sent"] > 0
+
+
+def test_parallel__with_compressed_gradients_comes_as_far() -> None:
+    given = {"dropout": 0.0, "batch_size": 64, "rounds": 12}
+    one = train(stage_for("binary", **given))
+    for more in ({"compress": "int8"}, {"compress": "top_k", "share": 0.2}):
+        found = train(stage_for("binary", parallel={"data": 4, **more}, **given))
+        assert found.metrics["test"]["log_loss"] == pytest.approx(one.metrics["test"]["log_loss"], rel=0.15)
