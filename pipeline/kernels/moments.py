@@ -59,8 +59,9 @@ def span(rows: Array) -> Span:
     """The ranges of a block; infinities with the wrong sign for a column with no value."""
     xp = array_module(rows)
     missing = xp.isnan(rows)
-    least = xp.where(missing, xp.inf, rows).min(axis=0, initial=np.inf)
-    most = xp.where(missing, -xp.inf, rows).max(axis=0, initial=-np.inf)
+    nothing = xp.full((1, rows.shape[1]), xp.inf)  # of no rows there is no least one
+    least = xp.concatenate([nothing, xp.where(missing, xp.inf, rows)]).min(axis=0)
+    most = xp.concatenate([-nothing, xp.where(missing, -xp.inf, rows)]).max(axis=0)
     return Span(len(rows), to_host(len(rows) - missing.sum(axis=0)), to_host(least), to_host(most))
 
 
@@ -87,7 +88,7 @@ def moments(found: Span, sums: Array) -> Moments:
     first, second = sums / count
     varies = found.least < found.most
     deviation = np.where(varies, half * np.sqrt(np.maximum(second - first * first, 0)), 0.0)
-    mean = np.where(varies, middle + half * first, middle)
+    mean = np.where(varies, np.clip(middle + half * first, found.least, found.most), np.where(found.known > 0, found.least, 0.0))
     return Moments(found.rows, found.known, mean, deviation, found.least, found.most)
 
 

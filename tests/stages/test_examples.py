@@ -53,7 +53,8 @@ def test_where_examples_stand__only_what_every_environment_has_is_imported(path:
     imported |= {str(node.module) for node in tree.body if isinstance(node, ast.ImportFrom)}
     about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     brought = {"pytest", "pandas"}  # pandas by cuDF
-    dev = {requirement.split("==")[0] for requirement in about["optional-dependencies"]["dev"]}
+    extras = about["optional-dependencies"]
+    dev = {requirement.split("==")[0] for requirement in (*extras["dev"], *extras["classical"])}
     known = packages_distributions()
     for top in sorted({module.split(".")[0] for module in imported} - {"pipeline", "tests", *sys.stdlib_module_names}):
         only = set(known.get(top, ())) & dev - brought

@@ -19,6 +19,7 @@ from pipeline.stages.models._factorization_rows import SPLITS
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import go_on
 
+OF_ROUND: dict[str, pl.DataType] = {"round": pl.Int64(), "split": pl.String(), "metric": pl.String(), "value": pl.Float64()}
 _AT_ONCE = 4096  # users between two looks whether the run still wants them
 
 
@@ -147,9 +148,10 @@ def item_part(item: str, item_ids: pl.DataFrame, taken: Any, *lists: Lists) -> P
     return Part(pl.DataFrame({item: item_ids["id"], "interactions": pl.Series(taken), "recommended": pl.Series(recommended)}))
 
 
-def round_part(*losses: float) -> Part:
-    """A row a round: its loss."""
-    return Part(pl.DataFrame({"round": pl.Series(range(1, len(losses) + 1), dtype=pl.Int64), "loss": pl.Series(losses, dtype=pl.Float64)}))
+def history(*losses: float) -> Part:
+    """A row a round: its loss, as other models tell of theirs."""
+    rows = [(number, SPLITS[0], "loss", loss) for number, loss in enumerate(losses, 1)]
+    return Part(pl.DataFrame(rows, schema=OF_ROUND, orient="row"))
 
 
 def tally(taken: Any, *blocks: UserBlock) -> dict[str, int]:

@@ -14,14 +14,15 @@ from pipeline.errors import StageError
 from pipeline.stage import ColumnName, Context, Outcome, need_columns, need_keys, need_numeric
 from pipeline.stages.models._factorization_blocks import blocks_of
 from pipeline.stages.models._factorization_lists import (
+    OF_ROUND,
     Wanted,
     counts_of_items,
+    history,
     item_part,
     list_part,
     listed,
     measured,
     metrics,
-    round_part,
     tally,
 )
 from pipeline.stages.models._factorization_model import Recommender, description_bytes, model_bytes
@@ -35,8 +36,8 @@ from pipeline.tables.table import Fitted, Table
 
 ANSWER: dict[str, pl.DataType] = {"rank": pl.Int32(), "score": pl.Float64()}
 OF_ITEM: dict[str, pl.DataType] = {"interactions": pl.Int64(), "recommended": pl.Int64()}
-OF_ROUND: dict[str, pl.DataType] = {"round": pl.Int64(), "loss": pl.Float64()}
-OF_METHOD = {"alpha": ("als", 40.0), "learning_rate": ("bpr", 0.05)}
+OF_METHOD = {"alpha": ("als", 10.0), "learning_rate": ("bpr", 0.05)}
+REGULARIZATION = {"als": 1.0, "bpr": 0.01}
 
 
 class MatrixFactorization(Learns, name="matrix_factorization", version=1):
@@ -51,7 +52,7 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
     users who have both, beside those of the most popular items. A pair that was held out and learned from too does not count.
 
     A row per user and rank: user, item, rank, score, without the items that the user took in training unless `seen`. NAME.items has the
-    users of each item and the lists that it is in, NAME.rounds the loss of each round. `score` takes models/NAME.npz and NAME.json: a
+    users of each item and the lists that it is in, NAME.history the loss of each round. `score` takes models/NAME.npz and NAME.json: a
     table of users gets their lists, one of users and items their scores. Rows that lack a value or weigh 0 are left out and counted.
 
     Example:
@@ -77,13 +78,17 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
     weight: ColumnName | None = Field(None, description="Column of weights, above 0: how often, how long, how many stars.")
     time: ColumnName | None = Field(None, description="Column of times, by which `holdout` finds a user's last interactions.")
     holdout: int = Field(0, ge=0, description="How many of a user's last interactions are held out and measured.")
-    split: ColumnName | None = Field(None, description="Column of train, validation and test, in place of time and holdout.")
+    split: ColumnName | None = Field(
+        None, description="Column of train, validation and test, in place of both; by a date it learns nothing later."
+    )
     method: Literal["als", "bpr"] = Field("als", description="Alternating least squares, or Bayesian personalized ranking.")
     factors: int = Field(32, ge=1, le=1_000, description="Numbers that describe a user, and an item.")
     rounds: int = Field(15, ge=1, le=10_000, description="Passes over all pairs.")
-    regularization: float = Field(0.01, gt=0, allow_inf_nan=False, description="Weight of the squared factors in what is minimized.")
+    regularization: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="Weight of the squared factors in what is minimized; 1 by default, 0.01 of bpr."
+    )
     alpha: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="als: how much the weight of a pair adds to its confidence; 40 by default."
+        None, gt=0, allow_inf_nan=False, description="als: how much the weight of a pair adds to its confidence; 10 by default."
     )
     learning_rate: float | None = Field(None, gt=0, le=1, description="bpr: how far a step goes downhill; 0.05 by default.")
     seed: int | None = Field(None, ge=0, description="Of the factors at first; the job's seed where it is not given.")
@@ -97,7 +102,7 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
         return Columns(self.user, self.item, self.weight, self.split, time, self.holdout, self.seen)
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
-        """Lists, items, rounds. Raises StageError for columns and parameters that do not fit."""
+        """Lists, items, history. Raises StageError for columns and parameters that do not fit."""
         schema = schemas["rows"]
         for key in ("user", "item"):
             need_id(schema, getattr(self, key), key)
@@ -112,7 +117,7 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
                 text = f"column {getattr(self, key)!r} has the name of another column of the result. Rename it before."
                 raise StageError(text, key=key)
         columns = {name: schema.columns[name] for name in (self.user, self.item)}
-        tables = {"": {**columns, **ANSWER}, "items": {self.item: columns[self.item], **OF_ITEM}, "rounds": OF_ROUND}
+        tables = {"": {**columns, **ANSWER}, "items": {self.item: columns[self.item], **OF_ITEM}, "history": OF_ROUND}
         return {name: Schema(pl.Schema(found)) for name, found in tables.items()}
 
     def _check_split(self, schema: Schema) -> None:
@@ -145,7 +150,7 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
         columns = (self.user, self.item)
         parts = [submit(list_part, columns, (at, count), some, *ids, stage=name) for at, some in enumerate(lists)]
         items = submit(item_part, self.item, blocks.item_ids, taken, *lists, stage=name)
-        made = {"": parts, "items": [items], "rounds": [submit(round_part, *found.losses, stage=name)]}
+        made = {"": parts, "items": [items], "history": [submit(history, *found.losses, stage=name)]}
         model = submit(model_bytes, *ids, taken, blocks.users, [found.users, found.items], stage=name)
         files = {f"{name}.{self.suffix}": model, f"{name}.json": self._description(rows, context)}
         found_metrics = submit(metrics, self.top, *judged, stage=name)
@@ -155,7 +160,11 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
         seed = context.seed if self.seed is None else self.seed
         given: dict[str, Any] = {key: getattr(self, key) or default for key, (_, default) in OF_METHOD.items()}
         where: dict[str, Any] = {"stage": context.name, "seed": seed, "backend": context.session.backend}
-        shape: dict[str, Any] = {"factors": self.factors, "rounds": self.rounds, "regularization": self.regularization}
+        shape: dict[str, Any] = {
+            "factors": self.factors,
+            "rounds": self.rounds,
+            "regularization": self.regularization or REGULARIZATION[self.method],
+        }
         return Settings(method=self.method, **given, **shape, **where)
 
     def _needed(self, rows: pl.LazyFrame) -> pl.LazyFrame:

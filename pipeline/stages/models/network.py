@@ -16,6 +16,8 @@ from pipeline.stages.models._learning import Given, Learning, outcome
 from pipeline.stages.models._network import DeepLearning
 from pipeline.stages.models._network_fitting import HISTORY
 from pipeline.stages.models._network_training import read, train
+from pipeline.stages.models._onnx import Graph
+from pipeline.stages.models._onnx_network import graph_of_network
 from pipeline.stages.models._predictor import Predictor
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
@@ -41,6 +43,7 @@ class Network(DeepLearning, name="network", version=1):
     """
 
     suffix = "safetensors"
+    exports = True
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "rounds_used": Count("rounds used"),
@@ -72,6 +75,11 @@ class Network(DeepLearning, name="network", version=1):
     def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
         """The network."""
         return read(description, content, backend)
+
+    @classmethod
+    def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
+        """The layers, behind what they take of the features."""
+        return graph_of_network(description, content)
 
     @classmethod
     def need(cls) -> None:

@@ -89,6 +89,6 @@ def learn(stage: MatrixFactorization, rows: pl.DataFrame = ROWS, sizes: Sequence
     assert {name: frame.schema for name, frame in tables.items()} == {name: schema.columns for name, schema in planned.items()}
     lost = {name.split(":")[-1]: count for name, count in added_counts(getattr(session, "counted", [])).items()}
     model, description = (value(outcome.files[f"tested.{suffix}"]) for suffix in ("npz", "json"))
-    losses = tables["rounds"]["loss"].to_list()
+    losses = tables["history"]["value"].to_list()
     numbers = value(outcome.metrics), value(outcome.counts)
     return Result(tables[""], tables["items"], losses, model, json.loads(description), *numbers, lost)

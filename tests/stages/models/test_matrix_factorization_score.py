@@ -26,7 +26,7 @@ inputs: {rows: {format: parquet, path: rows.parquet}}
 stages:
   - {use: categorify, from: rows, as: coded, columns: [place]}
   - {use: matrix_factorization, from: coded, as: lists, user: user, item: place, weight: stars, factors: 5, rounds: 4, top: 6}
-outputs: {lists: {from: lists}, items: {from: lists.items}, rounds: {from: lists.rounds}}
+outputs: {lists: {from: lists}, items: {from: lists.items}, history: {from: lists.history}}
 """
 SCORING = """\
 job: score

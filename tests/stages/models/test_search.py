@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
+import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +18,35 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import pipeline
-from pipeline.errors import DataError, JobError, StageError
+from pipeline.errors import DataError, JobError, PlaceError, StageError
 from pipeline.job.load import load_text
 from pipeline.plan.fingerprints import digest, fields_of
-from pipeline.stages.models._trials_space import Range, drawn, grid, space_of
+from pipeline.registry import STAGES, stage_class
+from pipeline.stage import Context
+from pipeline.stages.models import _trials_methods
+from pipeline.stages.models._supervised import Supervised
+from pipeline.stages.models._trials import Goal, Trial, best_of
+from pipeline.stages.models._trials_methods import Bayesian, all_at_once, halving, rungs_of
+from pipeline.stages.models._trials_model import with_values
+from pipeline.stages.models._trials_space import Axis, Range, drawn, grid, space_of
+from pipeline.stages.models.cross_validate import CrossValidate
 from pipeline.stages.models.search import Search
 from pipeline.stages.models.xgboost import Xgboost
-from pipeline.tables.session import ClusterSession
+from pipeline.tables.part import Part, Schema, concat_parts
+from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.table import Table
 from pipeline.testing.examples import StageExample
-from pipeline.testing.stages import plan_stage, run_stage
+from pipeline.testing.stages import SEED, plan_stage, run_stage
 from tests import example_tables as examples
-from tests.small import inside, replace_in
+from tests.small import inside, replace_in, start
 from tests.stages.models.training import PEOPLE, stage_for, train
 
+KEYS = {"key": "id", "target": "binary", "objective": "binary"}
 DEPTHS, RATES = (1, 2, 5), (0.02, 0.3)
 MODEL = stage_for("binary", early_stopping_rounds=None, rounds=12)
 
 
-def search(model: Xgboost = MODEL, **more: Any) -> Search:
+def search(model: Supervised = MODEL, **more: Any) -> Search:
     """A search of a small grid, unless more is said."""
     given = {"parameters": {"max_depth": DEPTHS, "learning_rate": RATES}, "method": "grid", "metric": "auc"}
     return Search.model_validate({"model": model, **given, **more})
@@ -126,6 +143,14 @@ def test_steps__space_a_range_evenly_on_its_scale() -> None:
     assert [axis.all() for axis in space] == [(0.01, 0.1, 1.0), (1, 5, 9)]
 
 
+def test_search__tries_what_stands_within_a_mapping() -> None:
+    found = run_stage(search(parameters={"parameters.gamma": [0, 1.5, 60]}), {"rows": PEOPLE})
+    assert found["trials"]["parameters.gamma"].to_list() == [0, 1.5, 60]
+    by_hand = [value_by_hand(parameters={"gamma": gamma}) for gamma in (0, 1.5, 60)]
+    assert found["trials"]["value"].to_list() == by_hand
+    assert len(set(by_hand)) == 3
+
+
 def test_search__is_the_same_on_two_workers(workers: ClusterSession) -> None:
     here, there = (run_stage(search(), {"rows": PEOPLE}, 4, session) for session in (None, workers))
     for name in here:
@@ -137,6 +162,131 @@ def test_a_trial_that_fails__fails_the_search() -> None:
         run_stage(search(), {"rows": PEOPLE.filter(pl.col("split") != "validation")})
     with pytest.raises(DataError, match="no trial has a auc on the validation rows"):
         run_stage(search(), {"rows": PEOPLE.filter((pl.col("split") != "validation") | (pl.col("binary") == 1))})
+
+
+def learners() -> list[str]:
+    """The stages that learn a target of two classes."""
+    kinds = [stage_class(name) for name, module in STAGES.modules.items() if ".models." in module]
+    return sorted(kind.name for kind in kinds if issubclass(kind, Supervised))
+
+
+@pytest.mark.parametrize("use", learners())
+def test_search_and_cross_validate__take_any_stage_that_learns_a_target(use: str) -> None:
+    model = stage_class(use).model_validate({**KEYS, "features": ["b", "whole"], "rounds": 2})
+    assert isinstance(model, Supervised)
+    found = run_stage(search(model, parameters={"rounds": [2, 5]}, method="grid", metric="log_loss"), {"rows": PEOPLE}, 2)
+    best = found["trials"].sort("value", "trial")["rounds"][0]
+    table = Table.of(Session(), "rows", [Part(PEOPLE)], schema=Schema(PEOPLE.schema))
+    alone = with_values(model, {"rounds": best}).run({"rows": table}, Context("tested", SEED, Session()))
+    assert_frame_equal(found[""], concat_parts(alone.tables[""].futures()).frame, check_exact=True)
+    assert alone.metrics["validation"]["log_loss"] == min(found["trials"]["value"].to_list())
+    checked = run_stage(CrossValidate.model_validate({"model": model, "folds": 2}), {"rows": PEOPLE}, 2)
+    assert checked[""]["id"].to_list() == PEOPLE["id"].to_list()
+    assert checked["folds"]["metric"].unique().sort().to_list() == ["accuracy", "auc", "log_loss"]
+
+
+@pytest.mark.parametrize(
+    ("objective", "metric", "better"),
+    [
+        ("quantile", "pinball_loss_0.1", "less"),
+        ("quantile", "pinball_loss", "less"),
+        ("ranking", "ndcg@5", "greater"),
+        ("binary", "auc", "greater"),
+    ],
+)
+def test_which_value_is_better__is_known_of_the_metrics_of_every_objective(objective: str, metric: str, better: str) -> None:
+    assert Goal.of(MODEL.model_copy(update={"objective": objective}), metric, "validation", None).better == better
+
+
+RANGES = {"max_depth": {"from": 1, "to": 8}, "learning_rate": {"from": 0.01, "to": 0.5, "scale": "log"}, "subsample": [0.7, 1.0]}
+
+
+@pytest.mark.parametrize(("trials", "factor"), [(20, 3), (8, 2), (27, 3)])
+def test_halving__gives_a_share_of_the_trials_more_rounds_until_all_have_been_divided(trials: int, factor: int) -> None:
+    rungs = rungs_of(trials, 200, factor)
+    assert rungs[-1] == 200
+    assert all(before == after // factor for before, after in pairwise(rungs))
+    goal = Goal("auc", "validation", "greater")
+    found = halving(
+        [{"n": at} for at in range(trials)],
+        lambda asked: [replace(t, value=t.values["n"], state="measured") for t in asked],
+        goal,
+        rungs,
+        factor,
+    )
+    counts = [sum(trial.rounds == rounds for trial in found) for rounds in rungs]
+    assert counts[0] == trials
+    assert counts[1:] == [math.ceil(count / factor) for count in counts[:-1]]
+    assert found[-1].values == {"n": trials - 1} or counts[-1] > 1
+    assert best_of(found, goal).values == {"n": trials - 1}
+
+
+def test_halving__measures_what_the_stage_with_so_many_rounds_does_and_goes_on_with_the_best() -> None:
+    found = run_stage(search(parameters=RANGES, method="halving", trials=9), {"rows": PEOPLE})
+    trials = found["trials"]
+    assert trials["rounds"].to_list() == [1] * 9 + [4] * 3 + [12]
+    for row in trials.iter_rows(named=True):
+        assert row["value"] == value_by_hand(**{name: row[name] for name in ("max_depth", "learning_rate", "subsample", "rounds")})
+    for rounds, more in ((1, 4), (4, 12)):
+        rung, after = trials.filter(rounds=rounds), trials.filter(rounds=more)
+        assert rung.filter(state="went on")["trial"].to_list() == after["trial"].to_list()
+        assert max(rung.filter(state="stopped")["value"].to_list()) <= min(rung.filter(state="went on")["value"].to_list())
+    last = trials.row(-1, named=True)
+    assert (last["state"], last["best"]) == ("measured", last["value"])
+    alone = stage_for(
+        "binary", early_stopping_rounds=None, **{name: last[name] for name in ("max_depth", "learning_rate", "subsample", "rounds")}
+    )
+    assert_frame_equal(found[""], train(alone, PEOPLE).predictions, check_exact=True)
+
+
+def test_bayesian__has_the_metric_of_the_stage_itself_and_is_the_same_again_and_on_two_workers(workers: ClusterSession) -> None:
+    stage = search(parameters=RANGES, method="bayesian", trials=10, batch=4)
+    trials = run_stage(stage, {"rows": PEOPLE})["trials"]
+    assert trials.height == 10
+    for row in trials.iter_rows(named=True):
+        assert row["value"] == value_by_hand(**{name: row[name] for name in ("max_depth", "learning_rate", "subsample")})
+    assert_frame_equal(run_stage(stage, {"rows": PEOPLE}, 3)["trials"], trials, check_exact=True)
+    there = run_stage(stage, {"rows": PEOPLE}, 4, workers)["trials"]
+    assert_frame_equal(there, trials)
+    other = run_stage(search(parameters=RANGES, method="bayesian", trials=10, seed=3), {"rows": PEOPLE})["trials"]
+    assert not other.equals(trials)
+
+
+def test_bayesian__comes_nearer_to_the_best_than_random_does() -> None:
+    space = [Axis("x", None, 0.0, 1.0), Axis("y", None, 0.001, 1.0, log=True), Axis("z", ("a", "b", "c"))]
+    goal = Goal("loss", "validation", "less")
+
+    def measure(asked: Sequence[Trial]) -> list[Trial]:
+        """A bowl with its least value at 0.3, 0.05 and b."""
+        far = [(t.values["x"] - 0.3) ** 2 + (math.log10(t.values["y"]) + 1.3) ** 2 / 9 + (t.values["z"] != "b") for t in asked]
+        return [replace(trial, value=value, state="measured") for trial, value in zip(asked, far, strict=True)]
+
+    def least(trials: Sequence[Trial]) -> float:
+        return min(trial.value for trial in trials if trial.value is not None)
+
+    bayesian = [least(Bayesian(40, 4, seed, 1).search(space, measure, goal)) for seed in range(5)]
+    at_random = [least(all_at_once(drawn(space, 40, seed), measure)) for seed in range(5)]
+    assert statistics.median(bayesian) < statistics.median(at_random) / 2
+
+
+def test_pruning__stops_trials_that_are_worse_than_the_median_after_their_first_rounds() -> None:
+    trials = run_stage(search(parameters=RANGES, method="bayesian", trials=8, prune=True), {"rows": PEOPLE})["trials"]
+    first, last = trials.filter(rounds=4), trials.filter(rounds=12)
+    assert first.height == 8
+    assert first.filter(state="went on")["trial"].to_list() == last["trial"].sort().to_list()
+    for batch in (first.head(4), first):
+        limit = statistics.median(batch["value"].to_list())
+        late = batch.tail(4)
+        assert (late["state"] == "went on").to_list() == [value >= limit for value in late["value"]]
+    assert set(last["state"]) == {"measured"}
+
+
+def test_bayesian__without_optuna_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_trials_methods, "find_spec", lambda _name: None)
+    with pytest.raises(
+        PlaceError, match=r"method: bayesian needs optuna, which is not installed\. Install it with: pip install '\.\[search\]'"
+    ):
+        plan_stage(search(method="bayesian"), {"rows": PEOPLE})
 
 
 @pytest.mark.parametrize(
@@ -163,7 +313,10 @@ def test_a_trial_that_fails__fails_the_search() -> None:
         ),
         ({"metric": "rmse"}, r"metric: a binary objective has no rmse\. Known: accuracy, auc, log_loss"),
         ({"metric": "lift"}, r"metric: whether a greater lift is better or a lesser one is not known here\. Say so by `better`"),
-        ({"trials": 3}, r"trials: a grid tries every combination"),
+        ({"trials": 3}, r"trials: method: grid has no trials\. Leave it out, or use bayesian or halving or random"),
+        ({"method": "random", "factor": 2}, r"factor: method: random has no factor\. Leave it out, or use bayesian or halving"),
+        ({"method": "halving", "parameters": {"rounds": [5, 9]}}, r"parameters\.rounds: the trials get more rounds step by step"),
+        ({"method": "halving", "factor": 20}, r"model\.rounds: the model has 12 rounds, and trials begin with a 20-th of them"),
         ({"model": stage_for("binary", split=None, early_stopping_rounds=None)}, r"model\.split: trials are compared on validation rows"),
         ({"model": stage_for("binary", exclude=("no_such",))}, r"model\.exclude: the table has no column 'no_such'"),
         ({"parameters": {"rounds": list(range(1, 202)), "max_depth": list(range(1, 31)), "seed": [1]}}, "xgboost has no parameter 'seed'"),
@@ -241,6 +394,16 @@ def test_a_job__publishes_the_best_model_which_scores_and_shows_the_trials(tmp_p
         assert text in page
 
 
+def test_the_shipped_job__searches_and_validates(tmp_path: Path) -> None:
+    names = {"id": "loan_id", "binary": "label"}
+    PEOPLE.drop_nulls("binary").drop("regression", "multiclass").rename(names).write_parquet(tmp_path / "features.parquet")
+    paths = {"inputs__features__path": str(tmp_path / "features.parquet"), "results": str(tmp_path / "results")}
+    run = pipeline.load(Path(__file__).parents[3] / "jobs" / "search.yaml", stages__tuned__trials=9, **paths).run()
+    assert run.metrics["tuned"]["search"]["trials"] == 9
+    assert run.table("trials").to_polars()["rounds"].unique().sort().to_list() == [22, 66, 200]
+    assert len([name for name in run.metrics["checked"] if name.startswith("fold ")]) == 5
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -287,3 +450,46 @@ def test_a_plan__names_the_place_of_what_does_not_fit(old: str, new: str, said: 
     replace_in(tmp_path / "job.yaml", old, new)
     with inside(tmp_path), pytest.raises(JobError, match=said):
         pipeline.load("job.yaml").plan()
+
+
+def test_a_search_that_is_run_again__takes_what_was_measured_and_runs_the_rest(tmp_path: Path) -> None:
+    PEOPLE.write_parquet(tmp_path / "people.parquet", row_group_size=100)
+    (tmp_path / "job.yaml").write_text(JOB)
+
+    def found(**overrides: Any) -> tuple[int, pl.DataFrame]:
+        run = pipeline.load("job.yaml", **overrides).run()
+        return run.record["stages"]["tuned"]["counts"]["trials_found"], run.table("trials").to_polars()
+
+    with inside(tmp_path):
+        first, trials = found()
+        again, same = found()
+        more, further = found(stages__tuned__trials=9, stages__tuned__metric="log_loss")
+        other, _ = found(seed=6)
+        PEOPLE.head(590).write_parquet("people.parquet")
+        rows, _ = found()
+    assert (first, again, more, other, rows) == (0, 6, 6, 0, 0)
+    assert_frame_equal(same, trials, check_exact=True)
+    columns = ["max_depth", "learning_rate", "subsample"]
+    assert_frame_equal(further.head(6).select(columns), trials.select(columns))
+
+
+@pytest.mark.process
+def test_a_search_that_is_killed__goes_on_where_it_was(tmp_path: Path) -> None:
+    PEOPLE.write_parquet(tmp_path / "people.parquet", row_group_size=100)
+    (tmp_path / "job.yaml").write_text(JOB.replace("rounds: 10", "rounds: 300").replace("trials: 6", "trials: 12"))
+    process, kept = start("job.yaml", "--quiet", cwd=tmp_path), tmp_path / "results" / "remembered"
+    deadline = time.monotonic() + 120
+    while len(list(kept.glob("[0-9a-f]*/manifest.json"))) < 3 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate(timeout=60)
+    measured = len(list(kept.glob("[0-9a-f]*/manifest.json")))
+    assert 3 <= measured < 12
+    with inside(tmp_path):
+        resumed = pipeline.load("job.yaml").run()
+        anew = pipeline.load("job.yaml", results="fresh").run()
+    assert resumed.record["stages"]["tuned"]["counts"]["trials_found"] == measured
+    assert anew.record["stages"]["tuned"]["counts"]["trials_found"] == 0
+    for table in ("trials", "predictions"):
+        assert_frame_equal(resumed.table(table).to_polars(), anew.table(table).to_polars(), rel_tol=1e-6)
+    assert resumed.metrics["tuned"]["search"]["best_trial"] == anew.metrics["tuned"]["search"]["best_trial"]

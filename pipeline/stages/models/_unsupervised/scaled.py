@@ -71,7 +71,7 @@ def _added(sums: list[Array]) -> Array:
 
 def _measured(found: Span, sums: Array, centre: bool, own: Literal["one", "each"]) -> Measured:
     if not found.rows:
-        raise DataError("there is no row to learn from (is the split column right?)")
+        raise DataError("there is no row to learn from: the table is empty, or no row is of split 'train'")
     if (found.known == 0).any():
         place = int((found.known == 0).argmax())
         raise DataError(f"feature number {place + 1} is missing in every row to learn from. Leave it out by exclude.")
