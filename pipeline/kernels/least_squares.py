@@ -39,7 +39,8 @@ def triangle(columns: Array) -> Host:
 
 def stacked(factors: list[Host]) -> Host:
     """The factor of rows whose factors these are."""
-    factor: Host = np.linalg.qr(np.concatenate(factors), mode="r")
+    whole: Any = np.concatenate(factors)
+    factor: Host = np.linalg.qr(whole, mode="r")
     return factor
 
 
@@ -68,7 +69,7 @@ def independent(factor: Host, lengths: Host) -> Host:
         factor, kept = np.delete(factor, low[0], axis=1), np.delete(kept, low[0])
         if not len(kept):
             return kept
-        factor = np.linalg.qr(factor, mode="r")
+        factor = stacked([factor])
 
 
 @dataclass(frozen=True)
