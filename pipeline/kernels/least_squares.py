@@ -39,9 +39,7 @@ def triangle(columns: Array) -> Host:
 
 def stacked(factors: list[Host]) -> Host:
     """The factor of rows whose factors these are."""
-    whole: Any = np.concatenate(factors)
-    factor: Host = np.linalg.qr(whole, mode="r")
-    return factor
+    return triangle(np.concatenate(factors))
 
 
 def factored(gram: Host) -> Host | None:
