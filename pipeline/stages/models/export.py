@@ -113,7 +113,7 @@ class Export(OfModel, Learns, name="export", version=1):
 
     def _judged(self, *parts: Part) -> Part:
         """The differences over all parts. Raises DataError where one is too large, and where there was no row."""
-        sums = (pl.col("rows").sum(), pl.col("largest_difference").max(), pl.col("mean_difference").sum() / pl.col("rows").sum())
+        sums = (pl.col("rows").sum(), pl.col("largest_difference").nan_max(), pl.col("mean_difference").sum() / pl.col("rows").sum())
         whole = concat_parts(parts)
         frame = whole.frame.group_by("column", maintain_order=True).agg(sums).select(COMPARED.names())
         if not frame["rows"][0]:
