@@ -14,12 +14,13 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.errors import StageError, near, under
+from pipeline.results.remembered import Remembered
 from pipeline.sql.expression import Value, check_condition
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.names import ColumnName as ColumnName  # this module is the door for authors of stages
 from pipeline.tables.names import ColumnNames as ColumnNames
-from pipeline.tables.part import Part, Schema, empty_part
+from pipeline.tables.part import Part, Schema
 from pipeline.tables.picked import need_picked, with_picks
 from pipeline.tables.session import Session
 from pipeline.tables.table import Fitted, Table
@@ -29,11 +30,12 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True)
 class Context:
-    """What a whole stage may know beside its tables: its name in the job, the job's seed, and where its tasks run."""
+    """What a whole stage may know beside its tables: its name, the job's seed, where its tasks run, and what it kept of earlier runs."""
 
     name: str
     seed: int
     session: Session
+    remembered: Remembered | None = None
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ class Stage(BaseModel):
         """
         for role, schema in schemas.items():
             self.check_input(role, schema)
-        tables = {role: _empty_table(schema, context) for role, schema in schemas.items()}
-        return {name: _schema_of(table) for name, table in self.run(tables, context).tables.items()}
+        tables = {role: Table.empty(context.session, context.name, schema) for role, schema in schemas.items()}
+        return {name: table.known_schema() for name, table in self.run(tables, context).tables.items()}
 
     def opened(self, stage_class: Callable[[str], type[Stage]]) -> Self:
         """The stage with the files that its parameters name read, once, by the plan; raises InputError for what they are not."""
@@ -209,16 +211,6 @@ class Whole(Stage):
     def plan(self, schemas: Mapping[str, Schema], context: Context) -> dict[str, Schema]:
         """What `outputs` says."""
         return self.outputs(schemas)
-
-
-def _empty_table(schema: Schema, context: Context) -> Table:
-    axes = {array: Table.of(context.session, context.name, [Part(axis.to_frame())]) for array, axis in schema.arrays.items()}
-    return Table.of(context.session, context.name, [empty_part(schema)], schema=schema, axes=axes)
-
-
-def _schema_of(table: Table) -> Schema:
-    part: Part = table.futures()[0]
-    return Schema(part.frame.schema, {array: table.axes[array].futures()[0].frame.schema for array in part.arrays})
 
 
 def need_columns(schema: Schema, columns: Iterable[str], role: str = "", *, key: str = "") -> None:

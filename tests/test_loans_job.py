@@ -16,6 +16,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from pipeline import api
+from pipeline.run import main
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "data" / "loans"
@@ -77,6 +78,32 @@ def test_score_job__gives_known_loans_what_training_gave_them_and_predicts_the_o
     both = output(shipped, "predictions").join(scored, on="loan_id", suffix="_scored", validate="1:1")
     assert both["prediction"].equals(both["prediction_scored"])
     assert both.height == output(shipped, "predictions").height < scored.height, "loans whose second year is not known are scored too"
+
+
+@pytest.mark.parametrize(("use", "needs"), [("linear", "numpy"), ("network", "jax")])
+def test_loans_job__trains_another_model_by_one_word_and_score_gives_what_it_gave(use: str, needs: str, tmp_path: Path) -> None:
+    pytest.importorskip(needs)
+    paths = [f"inputs.{name}.path={SAMPLE / name}" for name in ("loans", "performance")]
+    shorter = ["stages.lateness.rounds=20"] if use == "network" else []
+
+    def ran(job: str, *words: str) -> api.Run:
+        given = [part for word in (f"results={tmp_path / job}", *paths, *words) for part in ("--set", word)]
+        assert main([str(ROOT / "jobs" / f"{job}.yaml"), *given]) == 0
+        return api.open_run(tmp_path / job)
+
+    trained = ran("loans", f"stages.lateness.use={use}", *shorter)
+    scored = ran("score", f"stages.scores.model={tmp_path / 'loans' / 'current' / 'models' / 'lateness.json'}")
+    both = output(trained, "predictions").join(scored.table("scores").to_polars(), on="loan_id", suffix="_scored", validate="1:1")
+    assert both["prediction"].equals(both["prediction_scored"])
+    assert trained.metrics["lateness"]["test"]["auc"] > 0.75
+    assert set(trained.table("importance").to_polars()["feature"]) == set(peer.FEATURES)
+    assert trained.record["stages"]["lateness"]["use"] == use
+
+
+def test_loans_job__of_linear_is_the_same_for_any_parts(tmp_path: Path) -> None:
+    one = run(tmp_path / "one", stages__lateness__use="linear")
+    seven = run(tmp_path / "seven", stages__lateness__use="linear", inputs__loans__parts=2, inputs__performance__parts=7)
+    assert_frame_equal(output(seven, "predictions"), output(one, "predictions"), rel_tol=1e-8, abs_tol=1e-10)
 
 
 def test_loans_job__publishes_features_predictions_importance_model_and_metrics(shipped: api.Run) -> None:

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any
 
 from pipeline.backend.devices import Backend
-from pipeline.errors import PlaceError
+from pipeline.errors import InputError, PlaceError
 
 LIBRARIES = ("jax", "flax", "optax", "safetensors")
 HOST_DEVICES = 8
@@ -24,6 +24,26 @@ def need_neural() -> None:
     """Raise PlaceError, with what to install, where a library of networks is not installed."""
     if lacking := [name for name in LIBRARIES if find_spec(name) is None]:
         raise PlaceError(f"{lacking[0]} is not installed. Install it with: pip install '.[neural]'")
+
+
+def arrays_of(content: bytes) -> dict[str, Any]:
+    """The arrays of a safetensors file, by name. Raises InputError for other bytes."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        found: dict[str, Any] = load(content)
+    except SafetensorError as error:
+        raise InputError(f"this is no safetensors file ({error}). Give the file of a run, as it was published.") from error
+    return found
+
+
+def file_of(arrays: dict[str, Any]) -> bytes:
+    """Arrays as a safetensors file, the same bytes for the same arrays."""
+    from safetensors.numpy import save
+
+    content: bytes = save(arrays)
+    return content
 
 
 def neural_devices(backend: Backend, count: int = 1) -> list[Any]:

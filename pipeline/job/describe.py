@@ -117,11 +117,11 @@ def _entry(name: str, words: str, meaning: str, indent: int = 2) -> list[str]:
 
 
 def _keys(part: dict[str, Any], schema: dict[str, Any]) -> list[str]:
-    """The keys of the mappings that a parameter holds."""
+    """The keys of the mapping that a parameter is, or of those that it holds."""
     lines = []
     for branch in branches([part], schema):
         inner = branch.get("additionalProperties") if branch.get("type") == "object" else branch.get("items")
-        for child in branches([inner], schema) if isinstance(inner, dict) else ():
+        for child in [branch, *(branches([inner], schema) if isinstance(inner, dict) else ())]:
             for name, below in child.get("properties", {}).items():
                 given = "required" if name in child.get("required", []) else _default(below.get("default"), required=False)
                 lines += _entry(name, f"{type_words(below, schema)}, {given}", below.get("description", ""), 6)

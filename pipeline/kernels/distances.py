@@ -31,8 +31,15 @@ def row_blocks(rows: Array, width: int) -> Iterator[slice]:
 def products(rows: Array, points: Array) -> Array:
     """`float64[n, k]` of rows `[n, d]` and points `[k, d]`, by a product; not below 0, and as exact as squares from the origin are."""
     xp = array_module(rows)
-    own, theirs = (rows * rows).sum(axis=1), (points * points).sum(axis=1)
-    return xp.maximum(own[:, None] + theirs - 2 * (rows @ points.T), 0)
+    found = rows @ (-2 * points.T)
+    found += lengths(points)
+    found += lengths(rows)[:, None]
+    return xp.maximum(found, 0, out=found)
+
+
+def lengths(rows: Array) -> Array:
+    """Squared lengths of rows, `float64[n]`."""
+    return array_module(rows).einsum("ij,ij->i", rows, rows)
 
 
 def squares(rows: Array, points: Array) -> Array:
@@ -54,17 +61,40 @@ def projected(rows: Array, axes: Array) -> Array:
     return found
 
 
-def nearest(found: Array, rows: Array, points: Array) -> tuple[Array, Array]:
+def nearest(found: Array, rows: Array, points: Array, tied: float = TIED) -> tuple[Array, Array]:
     """Which point is nearest `int64[n]`, the first of those equally near, and its squared distance `float64[n]`, of distances `found`."""
-    size = (rows * rows).sum(axis=1) + float((points * points).sum(axis=1).max())
-    first = (found <= (found.min(axis=1) + TIED * size)[:, None]).argmax(axis=1)
-    return first, found[array_module(rows).arange(len(rows)), first]
+    xp = array_module(rows)
+    first, every = found.argmin(axis=1), xp.arange(len(rows))
+    several = several_near(found, found[every, first], tied * (lengths(rows) + lengths(points).max()))
+    if len(several):
+        low = found[several].min(axis=1) + tied * (lengths(rows[several]) + lengths(points).max())
+        first[several] = (found[several] <= low[:, None]).argmax(axis=1)
+    return first, found[every, first]
+
+
+def several_near(found: Array, low: Array, slack: Array) -> Array:
+    """The rows `int64` to which several points are as near as `low`, but for a `slack`."""
+    xp = array_module(found)
+    near = found <= (low + slack)[:, None]
+    if int(xp.count_nonzero(near)) == len(found):
+        return xp.zeros(0, np.int64)
+    return xp.flatnonzero(xp.count_nonzero(near, axis=1) > 1)
 
 
 def assigned(rows: Array, points: Array) -> tuple[Array, Array]:
-    """`nearest` of exact squares, in blocks."""
+    """What `nearest` gives of `squares`; these are only added up for the nearest point, and for all of a row that several are near to."""
     xp = array_module(rows)
-    pieces = [nearest(squares(rows[at], points), rows[at], points) for at in row_blocks(rows, len(points))]
-    if not pieces:
-        return xp.zeros(0, np.int64), xp.zeros(0)
-    return xp.concatenate([first for first, _ in pieces]), xp.concatenate([found for _, found in pieces])
+    chosen, apart = xp.zeros(len(rows), np.int64), xp.zeros(len(rows))
+    for at in row_blocks(rows, len(points)):
+        block = rows[at]
+        found = products(block, points)
+        first = found.argmin(axis=1)
+        # Twice the slack: what products round does not hide a point that the squares would find as near.
+        several = several_near(found, found[xp.arange(len(block)), first], 2 * TIED * (lengths(block) + lengths(points).max()))
+        if len(several):
+            first[several] = nearest(squares(block[several], points), block[several], points)[0]
+        chosen[at] = first
+        for feature in range(rows.shape[1]):
+            step = block[:, feature] - points[first, feature]
+            apart[at] += step * step
+    return chosen, apart

@@ -48,7 +48,7 @@ def log_densities(rows: Array, mixture: Mixture, kind: Kind, *, alone: bool = Fa
     """Logarithms of weight times density, `float64[n, k]`, of rows `[n, d]`; `alone`: the same for a row wherever it stands."""
     xp = array_module(rows)
     weights, means, _, factors = (xp.asarray(value) for value in mixture)
-    found = xp.empty((len(rows), len(means)))
+    found = xp.empty((len(means), len(rows)))  # sums over components run along the rows
     for number in range(len(means)):
         apart, factor = rows - means[number], factors if kind == "tied" else factors[number]
         if kind == "diagonal":
@@ -56,8 +56,8 @@ def log_densities(rows: Array, mixture: Mixture, kind: Kind, *, alone: bool = Fa
         else:
             apart, scale = (projected(apart, factor) if alone else apart @ factor), xp.log(xp.diagonal(factor)).sum()
         squares = sum((apart[:, i] ** 2 for i in range(apart.shape[1])), start=xp.zeros(len(rows))) if alone else (apart**2).sum(axis=1)
-        found[:, number] = xp.log(weights[number]) + scale - 0.5 * (squares + rows.shape[1] * np.log(2 * np.pi))
-    return found
+        found[number] = xp.log(weights[number]) + scale - 0.5 * (squares + rows.shape[1] * np.log(2 * np.pi))
+    return found.T
 
 
 def posteriors(found: Array) -> tuple[Array, Array]:

@@ -151,9 +151,9 @@ def ordered(state: Lloyd) -> Array:
     return state.centers[np.lexsort((*keys.T[::-1], -state.counts))]
 
 
-def settled(sample: Array, clusters: int, random: np.random.Generator, rounds: int, tolerance: float) -> Lloyd:
-    """Started by k-means++ and settled on a sample `float64[m, d]` in the host's memory, whose rows stand in an order of their own."""
-    state, order = started(plus_plus(sample, clusters, random)), np.arange(len(sample), dtype=np.float64)
+def settled(sample: Array, centers: Array, rounds: int, tolerance: float) -> Lloyd:
+    """Settled on a sample `float64[m, d]` in the host's memory, whose rows stand in an order of their own."""
+    state, order = started(centers), np.arange(len(sample), dtype=np.float64)
     while state.rounds < rounds and not state.done:
         state = stepped(state, lloyd_sums(sample, order, state.centers), tolerance)
     return state

@@ -58,5 +58,40 @@ def r2(truth: Any, predicted: Any, weight: Any = None) -> float:
     return float(1 - (each * missed).sum() / total) if total > 0 else float("nan")
 
 
+def pinball_loss(truth: Any, predicted: Any, quantile: float, weight: Any = None) -> float:
+    """Mean loss of a quantile's prediction, in units of the target: what its true value makes least (Koenker & Bassett 1978)."""
+    beyond = truth - predicted
+    return _mean(np.where(beyond >= 0, quantile * beyond, (quantile - 1) * beyond), weight)
+
+
+def coverage(truth: Any, predicted: Any, weight: Any = None) -> float:
+    """Share of rows that are at or below what is predicted: of a quantile's prediction about the quantile."""
+    return _mean(truth <= predicted, weight)
+
+
+def ndcg(relevance: Any, score: Any, group: Any, at: int | None = None) -> float:
+    """Normalized discounted cumulative gain of the first `at` rows of each group by score, mean over groups that have a relevant row.
+
+    A row of `relevance [n]` gains 2^relevance - 1 over log2(1 + place) (Burges et al. 2005); rows of equal scores share their places.
+    `group int[n]` from 0. NaN where no group has a relevant row.
+    """
+    gain = np.exp2(np.asarray(relevance, np.float64)) - 1
+    found, best = _discounted(gain, np.asarray(score), group, at), _discounted(gain, gain, group, at)
+    return float((found[best > 0] / best[best > 0]).mean()) if (best > 0).any() else float("nan")
+
+
+def _discounted(gain: Any, score: Any, group: Any, at: int | None) -> Any:
+    """The cumulative gain of every group with its rows ordered by score."""
+    order = np.lexsort((-score, group))
+    groups, scores = group[order], score[order]
+    starts = np.append(True, groups[1:] != groups[:-1])
+    rows = np.arange(len(order))
+    place = rows - np.maximum.accumulate(np.where(starts, rows, 0)) + 1
+    discount = np.where(place <= (at or len(order)), 1 / np.log2(1 + place), 0.0)
+    tie = np.cumsum(starts | np.append(True, scores[1:] != scores[:-1])) - 1
+    shared = (np.bincount(tie, gain[order]) / np.bincount(tie))[tie]
+    return np.bincount(groups, shared * discount)
+
+
 def _mean(values: Any, weight: Any) -> float:
     return float(np.mean(values)) if weight is None else float(np.average(values, weights=weight))

@@ -88,7 +88,7 @@ def moments(found: Span, sums: Array) -> Moments:
     first, second = sums / count
     varies = found.least < found.most
     deviation = np.where(varies, half * np.sqrt(np.maximum(second - first * first, 0)), 0.0)
-    mean = np.where(varies, middle + half * first, middle)
+    mean = np.where(varies, np.clip(middle + half * first, found.least, found.most), np.where(found.known > 0, found.least, 0.0))
     return Moments(found.rows, found.known, mean, deviation, found.least, found.most)
 
 

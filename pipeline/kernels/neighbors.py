@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.backend.arrays import array_module
-from pipeline.kernels.distances import TIED, products, row_blocks
+from pipeline.kernels.distances import TIED, lengths, products, row_blocks
 
 Array = Any
 
-_ROWS = 16_384
+_ROWS = 8_192
 """Rows that a block of queries is compared with at once."""
 
 
@@ -29,18 +29,23 @@ def _nothing() -> None:
 
 
 def nearest_pairs(queries: Array, rows: Array, neighbors: int, ask: Callable[[], None] = _nothing) -> Pairs:
-    """Every query `[q, d]` with its nearest rows `[r, d]`, nearest first, the lower number first where two are equally near.
+    """Every query `[q, d]` with its nearest rows `[r, d]`, in any order, and maybe with some more.
 
-    Squares are added feature by feature: a pair has the same distance in any block. `ask` is called before every block, and may raise
-    where nobody wants the answer any more.
+    Where rows are equally near those with the lower numbers are among them. Squares are added feature by feature: a pair has the same
+    distance in any block. `ask` is called before every block, and may raise where nobody wants the answer any more.
     """
-    found = [no_pairs(array_module(queries))]
+    xp = array_module(queries)
+    found = [no_pairs(xp)]
     for at in row_blocks(queries, 4 * min(_ROWS, max(len(rows), 1))):
-        best = no_pairs(array_module(queries))
+        block = queries[at]
+        best, reach = no_pairs(xp), xp.full(len(block), xp.inf)
         for first in range(0, len(rows), _ROWS):
             ask()
-            more = _pairs(queries[at], rows[first : first + _ROWS], neighbors)
-            best = first_pairs(joined_pairs([best, Pairs(more.queries, more.rows + first, more.squares)]), neighbors)
+            more = _pairs(block, rows[first : first + _ROWS], neighbors, reach)
+            best = joined_pairs([best, Pairs(more.queries, more.rows + first, more.squares)])
+            if len(rows) > _ROWS or len(best.squares) > 2 * neighbors * len(block):
+                best = first_pairs(best, neighbors)
+                reach = _reach(best, reach, neighbors)
         found.append(Pairs(best.queries + at.start, best.rows, best.squares))
     return joined_pairs(found)
 
@@ -76,16 +81,26 @@ def unit_rows(rows: Array) -> tuple[Array, Array]:
     return rows / length[:, None], none
 
 
-def _pairs(queries: Array, rows: Array, neighbors: int) -> Pairs:
-    """Every pair of a query with one of its nearest rows, and with all that are as near as the last of them, to rounding."""
+def _reach(best: Pairs, reach: Array, neighbors: int) -> Array:
+    """The squared distance of every query's last neighbor, where it has as many as are wanted; `first_pairs` has put them in order."""
+    xp = array_module(reach)
+    ends = xp.searchsorted(best.queries, xp.arange(len(reach)), side="right")
+    full = ends - xp.searchsorted(best.queries, xp.arange(len(reach))) == neighbors
+    reach = reach.copy()
+    reach[full] = best.squares[ends[full] - 1]
+    return reach
+
+
+def _pairs(queries: Array, rows: Array, neighbors: int, reach: Array) -> Pairs:
+    """Every pair of a query with one of its nearest rows, and with all that are as near as the last of them or as `reach`, to rounding."""
     xp = array_module(queries)
     found = products(queries, rows)
-    last = xp.inf
-    if neighbors < len(rows):
-        size = (queries * queries).sum(axis=1) + float((rows * rows).sum(axis=1).max())
-        last = (xp.partition(found, neighbors - 1, axis=1)[:, neighbors - 1] + TIED * size)[:, None]
-    first, second = xp.nonzero(found <= last)
-    squares = xp.zeros(len(first))
+    if neighbors < len(rows) and not bool(xp.isfinite(reach).all()):
+        reach = xp.minimum(reach, xp.partition(found, neighbors - 1, axis=1)[:, neighbors - 1])
+    slack = TIED * (lengths(queries) + lengths(rows).max())
+    places = xp.flatnonzero(found <= (reach + slack)[:, None])
+    first, second = places // len(rows), places % len(rows)
+    squares = xp.zeros(len(places))
     for feature in range(queries.shape[1]):
         apart = queries[first, feature] - rows[second, feature]
         squares += apart * apart

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,8 +14,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from pipeline.backend.neural import run_program
 from pipeline.neural.objectives import losses
-from pipeline.neural.perceptron import Parameters, Perceptron, variables
+from pipeline.neural.perceptron import Parameters, Perceptron, Shape, variables
 from pipeline.neural.rules import Rule, clipped
+from pipeline.neural.traffic import bytes_sent, step_times
 
 Array = Any
 Tree = Any
@@ -37,59 +37,112 @@ class Task:
 
 
 class MeshSteps:
-    """Training steps over devices that each take an equal share of every batch, and the same parameters."""
+    """Training steps over devices: some share every batch, and groups of `model` of them every hidden layer."""
 
-    def __init__(self, task: Task, devices: list[Any], *, exchange: bool = True) -> None:
-        """`exchange`: whether gradients are summed; without, a step shows what computing alone costs."""
-        self._mesh = Mesh(np.array(devices), ("data",))
+    def __init__(self, task: Task, devices: list[Any], model: int = 1, *, exchange: bool = True) -> None:
+        """`exchange`: whether devices hear of one another; without, a step shows what computing alone costs."""
+        self._mesh = Mesh(np.array(devices).reshape(-1, model), ("data", "model"))
+        self._shape = task.network.shape
         self._begin, self._step = _programs(task, self._mesh, exchange)
 
     def begun(self, parameters: Parameters) -> Tree:
-        """Parameters and the optimizer's state, on every device."""
-        return run_program(self._begin, jax.device_put(parameters, NamedSharding(self._mesh, PartitionSpec())))
+        """Parameters and the optimizer's state, on the devices that have them."""
+        return run_program(self._begin, jax.device_put(parameters, _places(self._mesh, self._shape, parameters)))
 
     def step(self, state: Tree, batch: Batch) -> tuple[Tree, float]:
         """The state after a batch, and the sum of its rows' losses, unweighted."""
-        placed = jax.device_put(batch, NamedSharding(self._mesh, PartitionSpec("data")))
-        state, loss = run_program(self._step, state, placed)
+        state, loss = run_program(self._step, state, self._shared(batch))
         return state, float(loss)
+
+    def bytes_sent(self, state: Tree, batch: Batch) -> int:
+        """Bytes that all devices together send in a step, by the compiled program."""
+        return bytes_sent(self._step.lower(state, self._shared(batch)).compile().as_text() or "", self._mesh.size)
 
     def parameters(self, state: Tree) -> Parameters:
         """The parameters, in the host's memory."""
         return {name: np.asarray(value) for name, value in state[0].items()}
 
+    def _shared(self, batch: Batch) -> Batch:
+        shared: Batch = jax.device_put(batch, NamedSharding(self._mesh, PartitionSpec("data")))
+        return shared
+
+
+def cost(task: Task, devices: list[Any], model: int, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
+    """What a step costs over these devices: how many they are, bytes sent, and milliseconds in all, of computing and of exchanging."""
+    whole, alone = MeshSteps(task, devices, model), MeshSteps(task, devices, model, exchange=False)
+    state, other = whole.begun(parameters), alone.begun(parameters)
+    times = step_times(lambda: whole.step(state, batch), lambda: alone.step(other, batch))
+    return {"devices": float(len(devices)), "bytes_sent": float(whole.bytes_sent(state, batch)), **times}
+
 
 @lru_cache(maxsize=16)
-def _programs(task: Task, mesh: Mesh, exchange: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _programs(task: Task, mesh: Mesh, exchange: bool) -> tuple[Any, Any]:
     """What begins a state from parameters, and what steps; compiled once for all trainings of a process that are alike."""
-    transform, whole = task.rule.made(), NamedSharding(mesh, PartitionSpec())
+    transform = task.rule.made()
+
+    def placed(state: Tree) -> Tree:
+        """The state, each array where it has its place."""
+        return jax.lax.with_sharding_constraint(state, _places(mesh, task.network.shape, state))
 
     def begin(parameters: Tree) -> Tree:
         """Parameters and the optimizer's state."""
-        return parameters, transform.init(parameters)
+        return placed((parameters, transform.init(parameters)))
 
     def step(state: Tree, batch: Batch) -> tuple[Tree, Array]:
         """The state after a batch, and its summed loss."""
         parameters, inner = state
-        loss, gradients = _gradients(task, mesh, exchange, parameters, batch)
-        changes, inner = transform.update(clipped(gradients, task.clip), inner, parameters)
-        return (optax.apply_updates(parameters, changes), inner), loss
+        loss, gradients, squares = _gradients(task, mesh, exchange, parameters, batch)
+        changes, inner = transform.update(clipped(gradients, task.clip, squares), inner, parameters)
+        return placed((optax.apply_updates(parameters, changes), inner)), loss
 
-    return jax.jit(begin, out_shardings=whole), jax.jit(step, out_shardings=whole)
+    return jax.jit(begin), jax.jit(step)
 
 
-def _gradients(task: Task, mesh: Mesh, exchange: bool, parameters: Tree, rows: Batch) -> tuple[Array, Tree]:
-    """The summed loss and gradients of all devices."""
+def _gradients(task: Task, mesh: Mesh, exchange: bool, parameters: Tree, rows: Batch) -> tuple[Array, Tree, Array]:
+    """The summed loss and gradients of all devices, and the gradients' squared length."""
+    model = mesh.shape["model"]
+    share = replace(task, network=task.network.clone(shards=model, exchange=exchange))
 
-    def of_device(parameters: Tree, rows: Batch) -> tuple[Array, Tree]:
-        """What one device adds, summed over all."""
-        found = summed(task, parameters, rows)
-        return jax.lax.psum(found, "data") if exchange else found
+    def of_device(parameters: Tree, rows: Batch) -> tuple[Array, Tree, Array]:
+        """What one device adds, summed over all. Each of those that share layers has the whole loss, and counts a share of it."""
+        loss, gradients = jax.tree.map(lambda array: array / model, summed(share, parameters, rows))
+        mine = {name: gradients.pop(name) for name in list(gradients) if model > 1 and _is_hidden(name, task.network.shape)}
+        if exchange:
+            loss, gradients = jax.lax.psum((loss, gradients), ("data", "model") if model > 1 else "data")
+            mine = jax.lax.psum(mine, "data")
+        squares = sum((jnp.square(array).sum() for array in mine.values()), jnp.float32(0))
+        if exchange and model > 1:
+            squares = jax.lax.psum(squares, "model")
+        return loss, {**gradients, **mine}, squares + sum(jnp.square(array).sum() for array in gradients.values())
 
-    whole, shared = PartitionSpec(), PartitionSpec("data")
-    over = jax.shard_map(of_device, mesh=mesh, in_specs=(whole, shared), out_specs=whole, check_vma=False)
-    found: tuple[Array, Tree] = over(parameters, rows)
+    specs = {name: _spec(name, task.network.shape, model) for name in parameters}
+    whole = PartitionSpec()
+    over = jax.shard_map(of_device, mesh=mesh, in_specs=(specs, PartitionSpec("data")), out_specs=(whole, specs, whole), check_vma=False)
+    found: tuple[Array, Tree, Array] = over(parameters, rows)
     return found
+
+
+def _is_hidden(name: str, shape: Shape) -> bool:
+    """Whether a parameter is of a hidden layer, which devices share."""
+    return name.startswith("layers_") and int(name.removeprefix("layers_").partition("/")[0]) < len(shape.layers)
+
+
+def _spec(name: str, shape: Shape, model: int) -> PartitionSpec:
+    """How a parameter is cut: those of hidden layers by what they give."""
+    if model == 1 or not _is_hidden(name, shape):
+        return PartitionSpec()
+    return PartitionSpec("model") if name.endswith("bias") else PartitionSpec(None, "model")
+
+
+def _places(mesh: Mesh, shape: Shape, state: Tree) -> Tree:
+    """Where the arrays of a state are: those that an optimizer keeps of a parameter have its name and are where it is."""
+
+    def place(path: tuple[Any, ...], _leaf: Any) -> NamedSharding:
+        """The place of one."""
+        name = str(getattr(path[-1], "key", "")) if path else ""
+        return NamedSharding(mesh, _spec(name, shape, mesh.shape["model"]))
+
+    return jax.tree_util.tree_map_with_path(place, state)
 
 
 def summed(task: Task, parameters: Tree, rows: Batch) -> tuple[Array, Tree]:

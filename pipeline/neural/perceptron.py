@@ -45,16 +45,23 @@ class Shape:
 
 
 class Perceptron(nn.Module):
-    """The network. Masters are float32; `dtype` is what its products are computed in."""
+    """The network. Masters are float32; `dtype` is what its products are computed in.
+
+    With `shards` it is a device's share of one: of each hidden layer it has so much less, and gathers the rest from those that share the
+    axis `model` of a mesh; without `exchange` it takes its own values for theirs, which shows what computing alone costs.
+    """
 
     shape: Shape
     dropout: float = 0.0
     dtype: str = "float32"
+    shards: int = 1
+    exchange: bool = True
 
     def setup(self) -> None:
         """Its layers."""
         self.embeddings = [nn.Embed(rows, width, dtype=self.dtype) for rows, width in self.shape.embeddings]
-        self.layers = [nn.Dense(width, dtype=self.dtype) for width in (*self.shape.layers, self.shape.outputs)]
+        hidden = [width // self.shards for width in self.shape.layers]
+        self.layers = [nn.Dense(width, dtype=self.dtype) for width in (*hidden, self.shape.outputs)]
 
     def __call__(self, numbers: Array, codes: Array, keys: Array | None = None) -> Array:
         """Float32 [rows, outputs] of numbers [rows, numbers] and codes [rows, categories]."""
@@ -71,10 +78,16 @@ class Perceptron(nn.Module):
             values = self.layers[place](values)
             if place == len(self.shape.layers):
                 return values.astype(jnp.float32)
-            values = ACTIVATIONS[self.shape.activation](values)
+            values = self._whole(ACTIVATIONS[self.shape.activation](values))
             if keys is not None and self.dropout:
                 values = dropped(values, keys, place, self.dropout)
         return values
+
+    def _whole(self, values: Array) -> Array:
+        """A layer's values [rows, width], of all shards."""
+        if self.shards == 1:
+            return values
+        return jax.lax.all_gather(values, "model", axis=1, tiled=True) if self.exchange else jnp.tile(values, (1, self.shards))
 
 
 def dropped(values: Array, keys: Array, layer: int, rate: float) -> Array:

@@ -96,6 +96,16 @@ def calibration(curves: Sequence[tuple[str, Deciles]], about: str) -> str:
     return panel.svg(about, ("Mean predicted probability", "Observed share of cases"))
 
 
+def calibrated_quantiles(curves: Sequence[tuple[str, Floats, Floats]], about: str) -> str:
+    """Observed shares against quantiles, a curve a style, each with dots, over the line where both are the same."""
+    panel = Panel(NARROW, HIGH, (0.0, 1.0), (0.0, 1.0))
+    panel.line((0, 1), (0, 1), "reference")
+    for style, quantiles, shares in curves:
+        panel.line(quantiles, shares, style)
+        panel.dots(quantiles, shares, f"large {style}")
+    return panel.svg(about, ("Quantile", "Observed share"))
+
+
 def histogram(groups: Sequence[tuple[str, Floats]], label: str, about: str, span: Range | None = None) -> str:
     """Shares of each group (style, finite values) by value in 30 bins over `span`, or from the least to the greatest value.
 

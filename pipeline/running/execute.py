@@ -15,16 +15,19 @@ from pipeline.clusters.cluster import Cluster
 from pipeline.errors import DataError, PipelineError, RunError
 from pipeline.format import InputFormat
 from pipeline.job.spec import Output
+from pipeline.plan.fingerprints import digest
 from pipeline.plan.plan import Plan, PlannedStage
 from pipeline.plan.unchanged import need_unchanged
 from pipeline.results.manifest import Entry
 from pipeline.results.publish import RunFolder
+from pipeline.results.remembered import Remembered
+from pipeline.results.store import open_store
 from pipeline.running.accounting import Accounting
 from pipeline.running.inputs import input_table
 from pipeline.running.kept_inputs import Imports, Kept, submit_import
 from pipeline.running.pending import Waiting
 from pipeline.running.progress import Progress, progress_of
-from pipeline.running.record import Account
+from pipeline.running.record import Account, versions
 from pipeline.running.writing import Written, submit_output
 from pipeline.stage import Context, Outcome
 from pipeline.tables.columns import AXES
@@ -143,7 +146,7 @@ class Execution:
 
     def _stage(self, stage: PlannedStage) -> None:
         reads = {role: self.tables[table] for role, table in stage.spec.inputs.items()}
-        context = Context(stage.spec.name, self.plan.job.seed, self.session)
+        context = Context(stage.spec.name, self.plan.job.seed, self.session, self._remembered(stage))
         self.accounts[stage.spec.name], self.stage = Account(stage.spec.name, stage.spec.use), stage.spec.name
         try:
             outcome = stage.spec.stage.run(reads, context)
@@ -155,6 +158,11 @@ class Execution:
             full = f"{stage.spec.name}.{name}" if name else stage.spec.name
             self._keep(full, table, stage.gives[full])
         self._wait_for(stage.spec.name, outcome)
+
+    def _remembered(self, stage: PlannedStage) -> Remembered | None:
+        """What earlier runs with the same libraries left of a stage that read the same tables."""
+        reads = [[role, self.plan.fingerprints[table.split(".")[0]], table] for role, table in sorted(stage.spec.inputs.items())]
+        return Remembered.of(open_store(self.plan.job.results), [reads, versions()], digest)
 
     def _wait_for(self, stage: str, outcome: Outcome) -> None:
         """What comes of a stage beside its tables: its model's files, metrics, counts."""

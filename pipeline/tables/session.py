@@ -49,6 +49,10 @@ class Session:
         """Whether a value stands for a result that is still to come."""
         return False
 
+    def value(self, future: Any) -> Any:
+        """What a future gives, waited for: for a stage whose next task depends on it. Raises what its task raised."""
+        return future
+
     def measure(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
         """Told of every table that is computed: its name where it is one that the job knows, the stage whose tasks make it, its parts."""
 
@@ -116,6 +120,10 @@ class ClusterSession(Session):
             future.cancel()
             raise
         return future.result()
+
+    def value(self, future: Any) -> Any:
+        """What a future gives, waited for."""
+        return self.wait(self.client.gather(future, asynchronous=True))
 
     def close(self) -> None:
         """Give the workers' GPUs back to their tasks."""

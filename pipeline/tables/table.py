@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from pipeline.errors import DataError
 from pipeline.tables.exchange import Interval, are_disjoint, buckets, join_pieces, overlap_groups, split_part
-from pipeline.tables.part import Part, Schema, concat_parts
+from pipeline.tables.part import Part, Schema, concat_parts, empty_part
 from pipeline.tables.session import Session
 from pipeline.tables.steps import Source, Step
 
@@ -58,6 +58,17 @@ class Table:
         origins = tuple((source,) for source in sources if isinstance(source, Source))
         blocks = tuple(Step("read", stage, source=source) for source in sources)
         return Table(session, stage, blocks, origins=origins if len(origins) == len(blocks) else (), **facts)
+
+    @staticmethod
+    def empty(session: Session, stage: str, schema: Schema) -> Table:
+        """A table of that schema with no rows, as planning uses it."""
+        axes = {array: Table.of(session, stage, [Part(axis.to_frame())]) for array, axis in schema.arrays.items()}
+        return Table.of(session, stage, [empty_part(schema)], schema=schema, axes=axes)
+
+    def known_schema(self) -> Schema:
+        """The schema of a table that was computed at once, in this process."""
+        part: Part = self.futures()[0]
+        return Schema(part.frame.schema, {array: self.axes[array].futures()[0].frame.schema for array in part.arrays})
 
     @property
     def cheap(self) -> bool:

@@ -251,3 +251,41 @@ def test_make_cohort__writes_three_views_of_the_same_calls(tmp_path: Path) -> No
     sheet = pl.read_csv(out / "samples.csv")
     assert sheet.height == 60
     assert sheet["case_30"].sum() == 18
+
+
+make_ratings = script("make_ratings")
+
+
+def test_ratings__same_seed_gives_same_bytes(tmp_path: Path) -> None:
+    for name, seed in (("first", 7), ("second", 7), ("other", 8)):
+        make_ratings.write_ratings(tmp_path / name, 60, 40, seed)
+    for name in ("films.parquet", "views.parquet"):
+        first, second, other = ((tmp_path / folder / name).read_bytes() for folder in ("first", "second", "other"))
+        assert first == second != other
+
+
+def test_ratings__of_too_few_films_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="films=19 are too few"):
+        make_ratings.write_ratings(tmp_path, 10, 19, 1)
+
+
+def test_ratings__command_line_writes_both_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["make_ratings.py", "--people", "20", "--films", "30", "--out", str(tmp_path)])
+    make_ratings.main()
+    assert "films.parquet" in capsys.readouterr().out
+    assert pl.read_parquet(tmp_path / "films.parquet").height == 30
+
+
+def test_shipped_ratings__are_what_the_generator_makes_with_gaps_and_films_that_were_out(tmp_path: Path) -> None:
+    make_ratings.write_ratings(tmp_path, 1_500, 400, 20261122)
+    for name in ("films", "views"):
+        assert_frame_equal(pl.read_parquet(DATA / "ratings" / f"{name}.parquet"), pl.read_parquet(tmp_path / f"{name}.parquet"))
+    films, views = (pl.read_parquet(DATA / "ratings" / f"{name}.parquet") for name in ("films", "views"))
+    assert views["day"].is_sorted()
+    assert views.join(films, on="film").filter(pl.col("day") <= pl.col("released")).height == 0
+    assert 100 < views["person"].null_count() < 200
+    assert 200 < views["plays"].null_count() < 400
+    assert 200 < views.filter(pl.col("plays") == 0).height < 400
+    assert views.drop_nulls().select("person", "film").is_duplicated().sum() > 500

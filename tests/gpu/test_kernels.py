@@ -17,13 +17,16 @@ from pipeline.backend.arrays import array_module, special_module, to_device, to_
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels import (
+    column_moments,
     factorials,
     factorization,
+    generalized_linear,
     genotypes,
     hardy_weinberg,
     hardy_weinberg_x,
     isolation,
     kinship,
+    least_squares,
     linear_products,
     linear_regression,
     linkage,
@@ -95,7 +98,16 @@ HOST_ONLY = {
     "items_not_taken",
     "popularity",
     "ranking_measures",
-}  # of predictions, of keys and of pairs by number, which lie on the host
+    "factored",
+    "independent",
+    "lasso_minimum",
+    "least_squares",
+    "matrix",
+    "newton_direction",
+    "quasi_newton_direction",
+    "solved",
+    "stacked",
+}  # of predictions, of keys, of pairs by number and of sums over rows, which lie on the host
 PLAIN = {"first_place", "krylov_start", "packed_width", "variant_blocks"}  # numbers to numbers
 
 
@@ -205,6 +217,29 @@ def tabled(like: Any) -> Any:
     return factorials.log_factorials(40, like)
 
 
+def moments(values: Any) -> Any:
+    return there(values, column_moments.column_moments(values))
+
+
+def summed_losses(design: Any, target: Any, coefficients: Any, family: Any) -> Any:
+    found = generalized_linear.loss_sums(design, target, abs(target) + 0.5, coefficients, family)
+    return there(design, [found.gradient, found.hessian]), found.loss, found.weight, found.pearson
+
+
+def gram_of(columns: Any) -> Any:
+    return there(columns, [least_squares.gram_sums(columns)])
+
+
+def triangle_of(columns: Any) -> Any:
+    found = least_squares.triangle(columns)
+    return there(columns, [found.T @ found])
+
+
+def there(like: Any, sums: Any) -> Any:
+    """Sums over rows, which are the host's, where the data lies."""
+    return [array_module(like).asarray(array) for array in arrays_of(sums)]
+
+
 def hwe(counts: Any, midp: bool) -> Any:
     return hardy_weinberg.hwe_exact(counts[:, 0], counts[:, 1], counts[:, 2], midp)
 
@@ -277,6 +312,9 @@ FOREST = isolation.Forest(
     np.array(2),
     np.array(4.5),
 )
+LINEAR = np.column_stack([np.ones(SAMPLES), COVARIATES]), np.arange(SAMPLES) % 3.0
+WITH_GAPS = np.where(RNG.random((SAMPLES, 3)) < 0.2, np.nan, COVARIATES)
+
 CASES = {
     "gather": Case(lambda blocks, places: factorization.gather([blocks[:9], blocks[9:]], places), (SIDE, TAKEN)),
     "solve_rows": Case(solved_rows, (TAKEN, SIDE), 1e-9),
@@ -284,6 +322,21 @@ CASES = {
     "ranking_step": Case(ranked, (SIDE, np.repeat(np.arange(12), 5), TAKEN), 1e-10),
     "pair_scores": Case(top_items.pair_scores, (SIDE, SIDE[::-1].copy())),
     "top_items": Case(listed, (SIDE, TAKEN), 1e-10),
+    "column_moments": Case(moments, (WITH_GAPS,)),
+    "column_moments of nothing": Case(moments, (WITH_GAPS[:0],)),
+    "loss_sums": Case(summed_losses, (*LINEAR, RNG.normal(size=(4, 1)), "normal")),
+    "loss_sums of a binomial": Case(summed_losses, (LINEAR[0], LINEAR[1] % 2, RNG.normal(size=(4, 1)), "binomial"), 1e-10),
+    "loss_sums of a poisson": Case(summed_losses, (*LINEAR, RNG.normal(size=(4, 1)), "poisson"), 1e-10),
+    "loss_sums of a gamma": Case(summed_losses, (LINEAR[0], LINEAR[1] + 1, RNG.normal(size=(4, 1)), "gamma"), 1e-10),
+    "loss_sums of classes": Case(summed_losses, (*LINEAR, RNG.normal(size=(4, 3)), "multinomial"), 1e-10),
+    "loss_sums of a base class": Case(summed_losses, (*LINEAR, RNG.normal(size=(4, 2)), "base_class"), 1e-10),
+    "mean_of": Case(generalized_linear.mean_of, (COVARIATES[:, :1], "binomial")),
+    "mean_of classes": Case(generalized_linear.mean_of, (COVARIATES, "multinomial")),
+    "mean_of counts": Case(generalized_linear.mean_of, (COVARIATES[:, :1], "poisson")),
+    "with_base": Case(generalized_linear.with_base, (COVARIATES, "base_class")),
+    "gram_sums": Case(gram_of, (COVARIATES,)),
+    "triangle": Case(triangle_of, (COVARIATES,), 1e-10),
+    "triangle of nothing": Case(triangle_of, (COVARIATES[:0],)),
     "paired_calls": Case(linkage.paired_calls, (CALLS, SAMPLES, 3)),
     "haplotype_r_squared": Case(linkage.haplotype_r_squared, (CALLS, SAMPLES, 3), 1e-9),
     "without_haploid_heterozygotes": Case(haploid_calls, (CALLS,)),

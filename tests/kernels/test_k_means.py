@@ -49,5 +49,5 @@ def test_squares__are_the_same_for_a_row_alone_and_those_of_a_product_to_roundin
     rows, centers = points(500, 9), points(7, 9)
     whole = squares(rows, centers)
     assert all(np.array_equal(squares(rows[at : at + 1], centers)[0], whole[at]) for at in range(500))
-    np.testing.assert_allclose(products(rows, centers), whole, rtol=1e-10)
+    np.testing.assert_allclose(products(rows, centers), whole, rtol=1e-10, atol=1e-13)
     assert assigned(rows[:0], centers)[0].shape == (0,)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as reference
 
-from pipeline.kernels.metrics import accuracy, auc, log_loss, r2, rmse
+from pipeline.kernels.metrics import accuracy, auc, coverage, log_loss, ndcg, pinball_loss, r2, rmse
 
 RANDOM = np.random.default_rng(20261121)
 
@@ -75,3 +75,25 @@ def test_weights__count_a_row_as_so_many_rows() -> None:
     for measure in (accuracy, rmse, r2):
         assert measure(truth, score.round(), times) == pytest.approx(measure(repeated[0], repeated[1].round()), rel=1e-12)
     assert math.isnan(auc(np.ones(3), np.arange(3.0), np.ones(3)))
+
+
+@pytest.mark.parametrize("quantile", [0.05, 0.5, 0.9])
+def test_quantiles__equal_scikit_learn(quantile: float) -> None:
+    truth, found, weight = RANDOM.normal(size=200), RANDOM.normal(size=200).round(1), RANDOM.random(200)
+    assert pinball_loss(truth, found, quantile) == pytest.approx(reference.mean_pinball_loss(truth, found, alpha=quantile), rel=1e-12)
+    expected = reference.mean_pinball_loss(truth, found, alpha=quantile, sample_weight=weight)
+    assert pinball_loss(truth, found, quantile, weight) == pytest.approx(expected, rel=1e-12)
+    assert coverage(np.arange(4.0), np.full(4, 1.0)) == 0.5
+    assert coverage(np.arange(4.0), np.full(4, 1.0), np.array([3, 3, 1, 1])) == 0.75
+
+
+@pytest.mark.parametrize("at", [None, 1, 4])
+@pytest.mark.parametrize("decimals", [8, 0])
+def test_ndcg__equals_scikit_learn_group_by_group_with_ties_too(at: int | None, decimals: int) -> None:
+    relevance, group = RANDOM.integers(0, 4, 300), RANDOM.integers(0, 30, 300)
+    score = (RANDOM.normal(size=300) + relevance).round(decimals)
+    relevance[group == 3] = 0
+    rows = [group == number for number in range(30) if relevance[group == number].any() and (group == number).sum() > 1]
+    expected = [reference.ndcg_score([2.0 ** relevance[of] - 1], [score[of]], k=at) for of in rows]
+    assert ndcg(relevance, score, group, at) == pytest.approx(np.mean(expected), rel=1e-12)
+    assert math.isnan(ndcg(np.zeros(3), np.arange(3.0), np.zeros(3, int)))

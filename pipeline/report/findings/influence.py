@@ -1,4 +1,4 @@
-"""The features that move a network's answer most."""
+"""The features that move a model's answer most: a network's, or a linear model's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Influence(Finding, name="influence"):
         most = max(float(frame["influence"][0]), 1e-300) if frame.height else 1.0
         cells = [(feature, value / most, number_text(value)) for feature, value in frame.head(MOST_FEATURES).iter_rows()]
         caption = (
-            f"The {len(cells)} of {frame.height:,} features that move the last layer's value most: the mean over training rows of "
-            "the gradient times the feature's distance from its mean."
+            f"The {len(cells)} of {frame.height:,} features that move what the model adds up most. Of a network: the mean over training "
+            "rows of the gradient times the feature's distance from its mean; of a linear model: the standard deviation of what one adds."
         )
         yield Section(headline("Feature influence", output), [Grid(("feature", "", "influence"), "lbr", cells, caption)])

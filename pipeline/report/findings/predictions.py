@@ -21,12 +21,17 @@ class Predictions(Finding, name="predictions"):
     place = 700
 
     def applies(self, columns: Set[str]) -> bool:
-        """Whether it has predictions."""
-        return "prediction" in columns or sum(name.startswith("prediction_") for name in columns) > 1
+        """Whether it has predictions: of a value, or of classes, which are not named like quantiles."""
+        several = [name.removeprefix("prediction_") for name in columns if name.startswith("prediction_")]
+        return "prediction" in columns or (len(several) > 1 and not all(_is_quantile(name) for name in several))
 
     def show(self, output: str, evidence: Evidence) -> Iterator[Section]:
         """One section; none where no column could be what was predicted."""
         yield from predictions(output, evidence.outputs[output])
+
+
+def _is_quantile(name: str) -> bool:
+    return name.replace(".", "", 1).isdecimal() and 0 < float(name) < 1
 
 
 def predictions(output: str, rows: pl.LazyFrame) -> Iterator[Section]:

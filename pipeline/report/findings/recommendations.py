@@ -22,7 +22,7 @@ STYLES = ("s1", "s0")
 class Recommendations(Finding, name="recommendations"):
     """Metrics of a stage beside those of the most popular items, and the long tail of an output of items."""
 
-    place = 720
+    place = 725
     columns = ("interactions", "recommended")
 
     def sections(self, evidence: Evidence) -> Iterator[Section]:
@@ -108,6 +108,6 @@ def _groups(taken: plots.Floats, given: plots.Floats, share: plots.Floats) -> Gr
         parts = [values[low:high].sum() / values.sum() for values in (taken, given)]
         reached = f"{(given[low:high] > 0).mean():.0%}" if high > low else ""
         cells.append((name, number_text(high - low), parts[0], f"{parts[0]:.1%}", parts[1], f"{parts[1]:.1%}", reached))
-    head = ("", "items", "", "interactions", "", "recommendations", "items recommended")
-    caption = "Head: the most popular items, which have half of the interactions; middle: the next, up to 80 %; tail: the rest."
+    head = ("", "items", "", "taken", "", "recommended", "in a list")
+    caption = "The head has half of the interactions, head and middle 80 %."
     return Grid(head, "lrbrbrr", cells, caption)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import polars as pl
@@ -10,7 +12,7 @@ from pydantic import Field
 from pipeline.backend.boosting import xgboost_device
 from pipeline.backend.devices import Backend
 from pipeline.errors import StageError, near
-from pipeline.stage import ColumnName, need_columns, need_numeric
+from pipeline.stage import ColumnName, need_columns, need_keys, need_numeric
 from pipeline.stages.models._parameters import check_metric, check_parameters
 from pipeline.stages.models._supervised import Supervised
 from pipeline.tables.part import Schema
@@ -20,11 +22,22 @@ OBJECTIVES = {
     "regression": ("reg:squarederror", "rmse"),
     "binary": ("binary:logistic", "logloss"),
     "multiclass": ("multi:softprob", "mlogloss"),
+    "quantile": ("reg:quantileerror", "quantile"),
+    "ranking": ("rank:ndcg", "ndcg@10"),
 }
 
 
 class BoostedTrees(Supervised):
     """Learns by boosted trees."""
+
+    objective: Literal["regression", "binary", "multiclass", "quantile", "ranking"] = Field(
+        description="What the target is; quantile: numbers, of which `quantiles` are predicted; ranking: how relevant a row of its `group` "
+        "is, 0 to 31."
+    )
+    quantiles: tuple[float, ...] = Field((), description="Quantiles to predict, from low to high: [0.1, 0.5, 0.9].")
+    group: ColumnName | None = Field(
+        None, description="Column of the group (a query, a customer) within which rows are ranked; no feature."
+    )
 
     max_depth: int = Field(6, ge=1, le=30, description="Depth of a tree.")
     learning_rate: float = Field(0.1, gt=0, le=1, description="Shrinkage of each tree.")
@@ -62,14 +75,25 @@ class BoostedTrees(Supervised):
         return ("history", "shap") if self.explain else ("history",)
 
     @property
-    def outputs_of_model(self) -> tuple[str | None, ...]:
-        """What the model predicts of a row: its classes, or one value without a name."""
-        return tuple(self.class_names) or (None,)
+    def outputs_of_model(self) -> Sequence[str | float | None]:
+        """What the model predicts of a row: its classes, its quantiles, or one value without a name."""
+        return tuple(self.class_names) or self.quantiles or (None,)
 
     @property
     def output_column(self) -> dict[str, pl.DataType]:
         """The column that tells outputs apart where there are several, and its type."""
-        return {"class": pl.String()} if self.classes else {}
+        return {"class": pl.String()} if self.classes else {"quantile": pl.Float64()} if self.quantiles else {}
+
+    @property
+    def prediction_columns(self) -> list[str]:
+        """Names of the columns with predictions: one a class or quantile; a ranking's has no unit, and a name that says so."""
+        quantiles = [f"prediction_{quantile:g}" for quantile in self.quantiles]
+        return quantiles or (["prediction_score"] if self.objective == "ranking" else super().prediction_columns)
+
+    @property
+    def row_columns(self) -> list[str]:
+        """Key, split, group and target: what predictions keep of a row."""
+        return [name for name in (self.key, self.split, self.group, self.target) if name]
 
     def native(self, seed: int, backend: Backend, threads: int) -> dict[str, Any]:
         """XGBoost's training parameters, by its own names."""
@@ -89,6 +113,7 @@ class BoostedTrees(Supervised):
             "colsample_bytree": self.colsample,
             "nthread": threads,
             **({"num_class": len(self.classes)} if self.classes else {}),
+            **({"quantile_alpha": list(self.quantiles)} if self.quantiles else {}),
             **({"monotone_constraints": dict(self.monotone)} if self.monotone else {}),
             **({"interaction_constraints": [list(names) for names in self.interactions]} if self.interactions else {}),
             **self.parameters,
@@ -106,6 +131,22 @@ class BoostedTrees(Supervised):
     def feature_columns(self, schema: Schema) -> list[str]:
         """Columns of the frame that are features, in order."""
         return [name for name in super().feature_columns(schema) if name not in self.aside_columns]
+
+    def check_objective(self, schema: Schema) -> None:
+        """Raise StageError where quantiles or a group are missing, of no use, or not what they must be."""
+        if (self.objective == "quantile") != bool(self.quantiles):
+            raise StageError("quantiles between 0 and 1 of a quantile objective, and of no other: [0.1, 0.5, 0.9]", key="quantiles")
+        rising = all(low < high for low, high in pairwise((0.0, *self.quantiles, 1.0)))
+        if self.quantiles and not (rising and len({*self.prediction_columns}) == len(self.quantiles)):
+            raise StageError(f"{list(self.quantiles)} must be between 0 and 1, from low to high, each once", key="quantiles")
+        if (self.objective == "ranking") != bool(self.group):
+            raise StageError("the column of the groups within which a ranking orders rows, and of no other objective", key="group")
+        if self.group:
+            need_keys(schema, [self.group], key="group")
+            if self.group in (self.key, self.target, self.split):
+                raise StageError(f"{self.group!r} is the key, the target or the split already. Give a column of its own.", key="group")
+            if self.weight:
+                raise StageError("a ranking weighs groups alike, and takes no weights of rows. Leave it out.", key="weight")
 
     def check_weight(self, schema: Schema) -> None:
         """Raise StageError where the weights are no column of numbers, or one that is something else already."""

@@ -154,14 +154,22 @@ def ranked(settings: Settings, user_ids: pl.DataFrame, item_ids: pl.DataFrame, b
     random, losses, said = np.random.default_rng([settings.seed, 2]), list[float](), Rounds(settings.stage)
     for number in range(1, settings.rounds + 1):
         order = random.permutation(len(keys))
-        others, total, count = items_not_taken(keys, of_user[order], offered, item_ids.height, random), 0.0, 0
+        others = items_not_taken(keys, of_user[order], offered, item_ids.height, random)
         order, others = order[others >= 0], others[others >= 0]
-        for first in range(0, len(order), BATCH):
-            go_on(settings.stage)
-            at = order[first : first + BATCH]
-            triples = (of_user[at], items[at], others[first : first + BATCH])
-            loss = ranking_step(x, y, triples, settings.learning_rate, settings.regularization)
-            total, count = total + float(loss.sum()), count + len(loss)
-        losses.append(total / max(count, 1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses.append(_round(settings, x, y, (of_user[order], items[order], others)))
+        if not (np.isfinite(losses[-1]) and np.isfinite(x).all() and np.isfinite(y).all()):
+            text = f"the steps of bpr leave all bounds in round {number}. Take a lower learning_rate, or less regularization."
+            raise DataError(text, key="learning_rate")
         said.done(Round(number, settings.rounds, {"loss": losses[-1]}))
     return x, y, np.array(losses)
+
+
+def _round(settings: Settings, x: Any, y: Any, triples: tuple[Any, Any, Any]) -> float:
+    """The mean loss of all triples, each before its step."""
+    total = 0.0
+    for first in range(0, len(triples[0]), BATCH):
+        go_on(settings.stage)
+        who, taken, other = (numbers[first : first + BATCH] for numbers in triples)
+        total += float(ranking_step(x, y, (who, taken, other), settings.learning_rate, settings.regularization).sum())
+    return total / max(len(triples[0]), 1)

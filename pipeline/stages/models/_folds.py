@@ -13,13 +13,14 @@ from pipeline.stages._keys import FRACTION, STEP, with_fraction
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
+SALT = 0x632BE59BD9B4E019  # so that folds of one of `split`'s splits, which have hashed the same keys, are as even as those of all rows
 FOLD = "__fold__"  # the column that says a row's fold, from 0
 VALUE, ROWS = "value", "rows"
 
 
 def by_key(rows: Table, key: str, folds: int, seed: int) -> Table:
     """The rows with a fold by the hash of their key: folds of about equal size."""
-    return with_fraction(rows, [key], STEP * (seed + 1)).map_parts(_of_fraction, folds)
+    return with_fraction(rows, [key], STEP * (seed + 1) + SALT).map_parts(_of_fraction, folds)
 
 
 def by_group(rows: Table, group: str, folds: int) -> Table:

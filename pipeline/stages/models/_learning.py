@@ -49,8 +49,8 @@ class Learning(Generic[Model]):
         return [*self.columns, *(name for array, axis in labelled for name in axis.frame[AXIS_IDS[AXES[array]]].to_list())]
 
     def matrix(self, part: Part) -> np.ndarray[Any, Any]:
-        """Features of a part's rows, float32 [rows, features], NaN where missing."""
-        return feature_matrix(part, self.columns, self.arrays, pl.Float32())
+        """Features of a part's rows, [rows, features] in the model's precision, NaN where missing."""
+        return feature_matrix(part, self.columns, self.arrays, self.stage.precision)
 
     def frame(self, part: Part) -> pl.DataFrame:
         """The features among the frame's columns, float32."""
@@ -61,8 +61,8 @@ class Learning(Generic[Model]):
         stage = self.stage
         text = {
             "use": stage.name, "model": f"{self.name}.{stage.suffix}", "objective": stage.objective, "target": stage.target,
-            "key": stage.key, "classes": stage.class_names, "precision": "Float32",
-            "predicts": dict.fromkeys(stage.prediction_columns, "Float32"), "features": list(names),
+            "key": stage.key, "classes": stage.class_names, "precision": str(stage.precision),
+            "predicts": dict.fromkeys(stage.prediction_columns, str(stage.precision)), "features": list(names),
             "types": dict(zip(self.columns, self.types, strict=True)), "arrays": list(self.arrays), "categorical": list(stage.categorical),
             "codes": {name: rows[name].max() for name in stage.categorical}, **own, "fitted": described(fitted),
         }  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pipeline.backend.arrays import to_device
 from pipeline.backend.boosting import gpu_memory, import_xgboost
 from pipeline.stages.models._boosted_trees import BoostedTrees
+from pipeline.stages.models._groups import group_codes, group_sizes
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._training_rows import TrainingRows
@@ -66,11 +67,14 @@ def _made(learning: Learning[BoostedTrees], rows: TrainingRows, names: list[str]
         batches = _passes(learning, rows, split, folder is not None)
         return _data_iter(xgb, batches, given, cache=folder and f"{folder}/{split}")
 
-    train = kind(streamed("train"), **options)
-    watched = [(train, "train")]
-    if rows.labels.of_split("validation").any():
-        watched.append((kind(streamed("validation"), ref=train, **options), "validation"))
-    return Matrices(train, watched, folder is not None)
+    codes, watched = group_codes(stage, rows.part.frame), list[tuple[Any, str]]()
+    for split in ("train", "validation"):
+        if (of := rows.labels.of_split(split)).any():
+            ref = {"ref": watched[0][0]} if watched else {}
+            watched.append((kind(streamed(split), **ref, **options), split))
+            if codes is not None:
+                watched[-1][0].set_group(group_sizes(codes[of]))
+    return Matrices(watched[0][0], watched, folder is not None)
 
 
 def is_external(learning: Learning[BoostedTrees], rows: int, features: int) -> bool:

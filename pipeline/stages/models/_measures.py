@@ -21,8 +21,12 @@ def class_weights(stage: Supervised, labels: Labels) -> Callable[[Any], Any]:
         return _same_weight
     seen = labels.values[labels.of_split("train")]
     counts = np.bincount(seen.astype(int), minlength=max(2, len(stage.classes)))
-    weights = len(seen) / (np.count_nonzero(counts) * np.maximum(counts, 1))
-    return partial(_weights, weights)
+    return partial(_weights, balanced_weights(counts))
+
+
+def balanced_weights(counts: Any) -> Any:
+    """The weight of a row of each class, n / (classes x rows of the class), from the classes' rows."""
+    return counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1))
 
 
 def _weights(weights: Any, labels: Any) -> Any:

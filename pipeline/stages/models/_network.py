@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from pipeline.errors import StageError
 from pipeline.stages.models._supervised import Supervised
 
 Width = Annotated[int, Field(ge=1, le=65_536)]
+
+
+class Parallel(BaseModel):
+    """Over how many devices a network is trained at once, and how."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: int = Field(1, ge=1, le=1_024, description="Devices that each take an equal share of every batch; their gradients are summed.")
+    model: int = Field(
+        1, ge=1, le=1_024, description="Devices that each have an equal share of every hidden layer, of all rows of their share."
+    )
+
+    @property
+    def devices(self) -> int:
+        """How many devices it takes."""
+        return self.data * self.model
 
 
 class DeepLearning(Supervised):
@@ -32,3 +49,28 @@ class DeepLearning(Supervised):
         "float32", description="What layers are computed in while training; parameters and predictions are float32 in any case."
     )
     accumulate: int = Field(1, ge=1, le=100_000, description="Pieces that a batch is computed in, one after another: less memory.")
+    parallel: Parallel | None = Field(
+        None, description="Train over several devices of one worker: its GPUs, or shares of a CPU's cores (8 where it says no more)."
+    )
+
+    @property
+    def devices(self) -> int:
+        """Devices that it is trained on."""
+        return self.parallel.devices if self.parallel else 1
+
+    def check_shares(self) -> None:
+        """Raise StageError where a batch, or a layer, cannot be shared out."""
+        shares = self.accumulate * (self.parallel.data if self.parallel else 1)
+        if self.batch_size % shares:
+            text = (
+                f"a batch of {self.batch_size} rows cannot be cut into {shares} equal pieces (accumulate, for each device of parallel.data)"
+            )
+            raise StageError(text, key="batch_size")
+        if self.parallel is None or self.parallel.model == 1:
+            return
+        odd = [width for width in self.layers if width % self.parallel.model]
+        if odd or not self.layers:
+            text = f"{self.parallel.model} devices cannot have equal shares of " + (
+                f"a layer of {odd[0]}" if odd else "layers: there are none"
+            )
+            raise StageError(text, key="parallel.model")

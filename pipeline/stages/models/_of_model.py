@@ -50,8 +50,8 @@ class OfModel(Whole):
         """The columns of the rows that stay beside what the model takes."""
         return ()
 
-    def check_rows(self, schema: Schema) -> Published:
-        """The model as rows with these columns ask it.
+    def check_rows(self, schema: Schema) -> Schema:
+        """The rows' schema once they are prepared.
 
         Raises StageError where a column of training is missing or of another type; PlaceError where a library is not installed.
         """
@@ -63,16 +63,21 @@ class OfModel(Whole):
             except StageError as error:
                 raise StageError(f"{step.name!r}, which the model was learned behind: {error.text}", key="from") from error
             schema = replace(schema, columns=step.apply(schema.columns.to_frame().lazy()).collect_schema())
-        published = self._published.asked(schema.columns.names())
-        _need_features(published, schema)
-        return published
+        _need_features(self._published.asked(schema.columns.names()), schema)
+        return schema
 
     def prepared(self, rows: Table) -> tuple[Table, list[Any]]:
         """The rows as the model takes them, the kept columns as they were beside them, and their arrays' axes."""
         axes = [rows.axes[array].value() for array in self._published.description["arrays"]]
-        return rows.map(self._prepared), axes
+        return rows.map(self.as_learned), axes
 
-    def _prepared(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+    @property
+    def published(self) -> Published:
+        """The model, once it is opened."""
+        return self._published
+
+    def as_learned(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Rows after the stages that the model was learned behind, the kept columns as they were beside them."""
         rows = rows.with_columns(pl.col(name).alias(_kept(name)) for name in self.kept)
         for step in self._published.steps:
             rows = step.apply(rows)
@@ -82,16 +87,20 @@ class OfModel(Whole):
         """The kept columns of a part that is prepared."""
         return part.frame.select(pl.col(_kept(name)).alias(name) for name in self.kept)
 
-    def matrix(self, part: Part, axes: Sequence[Part]) -> Any:
-        """Features `[rows, features]` of a part that is prepared. Raises DataError for what training did not have."""
-        told, names = self._published.description, list(self._published.types)
+    def matrix(self, part: Part, axes: Sequence[Part], published: Published | None = None) -> Any:
+        """Features `[rows, features]` of a part that is prepared, for the model or a form of it that is not published yet.
+
+        Raises DataError for what training did not have.
+        """
+        published = published or self._published
+        told, names = published.description, list(published.types)
         for name, largest in told["codes"].items():
             _need_known(part.frame[name], largest)
-        check_finite(names, part.frame, self._published.precision)
+        check_finite(names, part.frame, published.precision)
         _need_same(
             [*names, *(name for array, axis in zip(told["arrays"], axes, strict=True) for name in _labels(array, axis))], told["features"]
         )
-        return feature_matrix(part, names, told["arrays"], self._published.precision)
+        return feature_matrix(part, names, told["arrays"], published.precision)
 
 
 def _need_features(published: Published, schema: Schema) -> None:

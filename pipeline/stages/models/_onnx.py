@@ -24,10 +24,17 @@ def need_onnx() -> None:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes that lead from the tensor FEATURES `[rows, features]` to RESULT `[rows, columns]`, and the constants that they name."""
+    """Nodes that lead from the tensor FEATURES `[rows, features]` to `result` `[rows, columns]`, and the constants that they name."""
 
     nodes: Sequence[Any]
     constants: Mapping[str, np.ndarray[Any, Any]]
+    result: str = RESULT
+
+    def logistic(self) -> Graph:
+        """The graph whose result are the probabilities of what were log-odds."""
+        from onnx import helper
+
+        return Graph([*self.nodes, helper.make_node("Sigmoid", [self.result], ["_probability"])], self.constants, "_probability")
 
 
 def onnx_file(graph: Graph, description: Mapping[str, Any]) -> bytes:
@@ -41,7 +48,7 @@ def onnx_file(graph: Graph, description: Mapping[str, Any]) -> bytes:
     number = helper.np_dtype_to_tensor_dtype(np.dtype(np.float32 if description["precision"] == "Float32" else np.float64))
     rows = [helper.make_tensor_value_info(name, number, ["rows"]) for name in columns]
     made = helper.make_graph(
-        [*graph.nodes, *_apart(columns)],
+        [*graph.nodes, *_apart(graph.result, columns)],
         str(description["model"]).rpartition(".")[0],
         [helper.make_tensor_value_info(FEATURES, number, ["rows", len(description["features"])])],
         rows,
@@ -55,14 +62,14 @@ def onnx_file(graph: Graph, description: Mapping[str, Any]) -> bytes:
     return content
 
 
-def _apart(columns: Sequence[str]) -> list[Any]:
-    """The nodes that make an output of each column of RESULT."""
+def _apart(result: str, columns: Sequence[str]) -> list[Any]:
+    """The nodes that make an output of each column of a result."""
     from onnx import helper
 
     if len(columns) == 1:
-        return [helper.make_node("Squeeze", [RESULT, "_axis"], columns)]
+        return [helper.make_node("Squeeze", [result, "_axis"], columns)]
     pieces = [f"_column_{number}" for number in range(len(columns))]
-    split = helper.make_node("Split", [RESULT], pieces, axis=1, num_outputs=len(columns))
+    split = helper.make_node("Split", [result], pieces, axis=1, num_outputs=len(columns))
     return [split, *(helper.make_node("Squeeze", [piece, "_axis"], [name]) for piece, name in zip(pieces, columns, strict=True))]
 
 

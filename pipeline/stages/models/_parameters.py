@@ -15,7 +15,7 @@ SET_BY = {
     "objective": "objective", "eval_metric": "metric", "eta": "learning_rate", "learning_rate": "learning_rate", "max_depth": "max_depth",
     "subsample": "subsample", "colsample_bytree": "colsample", "min_child_weight": "min_child_weight", "lambda": "reg_lambda",
     "reg_lambda": "reg_lambda", "max_bin": "max_bin", "num_class": "classes", "monotone_constraints": "monotone",
-    "interaction_constraints": "interactions", "n_estimators": "rounds", "num_boost_round": "rounds",
+    "interaction_constraints": "interactions", "quantile_alpha": "quantiles", "n_estimators": "rounds", "num_boost_round": "rounds",
     "early_stopping_rounds": "early_stopping_rounds", "sample_weight": "weight",
 }  # fmt: skip
 """XGBoost's names of what the stage has a key for."""
@@ -36,9 +36,11 @@ METRICS = {
     "regression": ("rmse", "rmsle", "mae", "mape", "poisson-nloglik", "gamma-nloglik", "gamma-deviance"),
     "binary": ("logloss", "error", "auc", "aucpr", "rmse", "mae"),
     "multiclass": ("mlogloss", "merror", "auc", "aucpr"),
+    "quantile": ("quantile",),
+    "ranking": ("ndcg", "map", "pre"),
 }
 """XGBoost's metrics that fit an objective."""
-AT = ("error",)
+AT = ("error", "ndcg", "map", "pre")
 """Metrics that take a number behind an @."""
 ROWS = 8
 
@@ -76,7 +78,10 @@ def _tried(native: Mapping[str, Any], types: Sequence[str]) -> Mapping[str, Any]
     xgb = import_xgboost()
     labels = np.arange(max(ROWS, native.get("num_class", 0))) % native.get("num_class", 2)
     try:
-        matrix = xgb.DMatrix(np.zeros((len(labels), len(types))), labels, feature_types=list(types), enable_categorical=True, nthread=1)
+        more = {"qid": np.zeros(len(labels), int)} if native["objective"].startswith("rank") else {}
+        matrix = xgb.DMatrix(
+            np.zeros((len(labels), len(types))), labels, feature_types=list(types), enable_categorical=True, nthread=1, **more
+        )
         booster = xgb.train({**native, "device": "cpu", "nthread": 1}, matrix, 1, evals=[(matrix, "tried")], verbose_eval=False)
         found: Mapping[str, Any] = json.loads(booster.save_config())["learner"]
     except (xgb.core.XGBoostError, ValueError) as error:

@@ -13,6 +13,7 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.stage import Whole
 from pipeline.stages.models._onnx import Graph
+from pipeline.stages.models._smaller import Ladder
 from pipeline.tables.part import Part
 
 Array = Any
@@ -45,6 +46,8 @@ class Learns(Whole):
     """Of the model's own file."""
     exports: ClassVar[bool] = False
     """Whether `graph` is there: the model can be written as ONNX."""
+    smaller: ClassVar[tuple[str, ...]] = ()
+    """The methods of compress that `ladder` has."""
 
     @classmethod
     def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor | Answerer:
@@ -60,6 +63,11 @@ class Learns(Whole):
     def asked(cls, description: Mapping[str, Any], _columns: Sequence[str]) -> Mapping[str, Any]:
         """The description for a table with these columns, of a model that can be asked in several ways: what it takes and gives there."""
         return description
+
+    @classmethod
+    def ladder(cls, description: Mapping[str, Any], content: bytes, method: str) -> Ladder:
+        """Smaller forms of the published model by one of the methods `smaller`."""
+        raise NotImplementedError(f"{cls.__name__} has no {method}")
 
     @classmethod
     def need(cls) -> None:
@@ -80,7 +88,7 @@ def check_finite(columns: Sequence[str], frame: pl.DataFrame, precision: pl.Data
     """Raise DataError for a feature with a value that the model's numbers cannot hold."""
     if not columns:
         return
-    most = np.finfo(np.float32 if precision == pl.Float32 else np.float64).max
+    most = float(np.finfo(np.float32 if precision == pl.Float32 else np.float64).max)
     largest = frame.select(pl.col(name).cast(pl.Float64).abs().max() for name in columns).row(0)
     for name, value in zip(columns, largest, strict=True):
         if value is not None and value > most:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from os.path import realpath
 from typing import Any
 
+import numpy as np
 import polars as pl
 from pydantic import ValidationError
 
@@ -16,8 +17,11 @@ from pipeline.errors import InputError, JobError
 from pipeline.files import beside, exists, is_url, local_path, open_file, parent
 from pipeline.stage import FittedRows, Stage
 from pipeline.stages.models._predictor import Answerer, Learns, Predictor
+from pipeline.stages.models._quantized import restored
 from pipeline.tables.dtypes import dtype_of_text
 
+LOGISTIC = "logistic"
+"""A description's `link` where what the model itself predicts are log-odds."""
 NEEDED = ("model", "key", "features", "types", "arrays", "codes", "fitted")
 
 
@@ -32,6 +36,18 @@ class Step:
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows as they were after this stage."""
         return self.stage.apply(rows, self.state)
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A model of log-odds that predicts probabilities: one that learned those of another model."""
+
+    inner: Predictor
+
+    def predict(self, features: Any) -> Any:
+        """Probabilities [rows]."""
+        odds = np.asarray(self.inner.predict(features), np.float64)
+        return 0.5 * (1 + np.tanh(odds / 2))
 
 
 @dataclass(frozen=True)
@@ -70,13 +86,19 @@ class Published:
             found: bytes = file.read()
         return found
 
+    def restored(self, content: bytes | None = None) -> bytes:
+        """The bytes of the model, or those given for it, as the stage that learned it reads them."""
+        content, packed = self.content() if content is None else content, self.description.get("quantized")
+        return restored(content, self.learner.suffix, packed) if packed else content
+
     def asked(self, columns: Sequence[str]) -> Published:
         """The model as a table with these columns asks it."""
         return replace(self, description=self.learner.asked(self.description, columns))
 
-    def predictor(self, backend: Backend) -> Predictor | Answerer:
-        """The model, ready to predict."""
-        return self.learner.predictor(self.description, self.content(), backend)
+    def predictor(self, backend: Backend, content: bytes | None = None) -> Predictor | Answerer:
+        """The model, ready to predict; of the bytes of its file where they are given."""
+        made = self.learner.predictor(self.description, self.restored(content), backend)
+        return Linked(made) if self.description.get("link") == LOGISTIC and not isinstance(made, Answerer) else made
 
 
 def read_published(path: str, stage_class: Callable[[str], type[Stage]]) -> Published:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import polars as pl
 from pydantic import Field
@@ -12,15 +12,22 @@ from pipeline.stage import ColumnName, need_columns
 from pipeline.stages.models._predictor import Learns
 from pipeline.tables.part import Schema
 
+if TYPE_CHECKING:
+    Objective = str  # a subclass may know more of them than these
+else:
+    Objective = Literal["regression", "binary", "multiclass"]
+
 
 class Supervised(Learns):
     """Learns `target` on the rows of split `train` and predicts every row. Which method learns is the subclass's."""
 
     roles = ("rows",)
+    precision: ClassVar[pl.DataType] = pl.Float32()
+    """Of the features as the model takes them, and of its predictions."""
 
     target: ColumnName = Field(description="Column to predict; 0 and 1 for a binary objective.")
     key: ColumnName = Field(description="Column that names a row; it is not a feature, and its order is the order of training.")
-    objective: Literal["regression", "binary", "multiclass"] = Field(description="What the target is.")
+    objective: Objective = Field(description="What the target is.")
     classes: tuple[str | int, ...] = Field((), description="Values of a multi-class target, in the order of the prediction columns.")
     split: ColumnName | None = Field("split", description="Column of train, validation and test; null to train on all rows.")
     features: tuple[ColumnName, ...] = Field((), description="Feature columns; all but target, key and split where none are given.")
@@ -101,15 +108,15 @@ class Supervised(Learns):
             raise StageError("the values of a multi-class target, at least 3, and of no other; 'binary' has 0 and 1", key="classes")
         if self.classes and len({*self.class_names}) < max(3, len(self.classes)):
             raise StageError(f"{list(self.classes)} must be three values or more, each once", key="classes")
-        if self.class_weight == "balanced" and self.objective == "regression":
-            raise StageError("balanced is for classes, and a regression has none. Leave it out.", key="class_weight")
+        if self.class_weight == "balanced" and self.objective not in ("binary", "multiclass"):
+            raise StageError(f"balanced is for classes, and a {self.objective} has none. Leave it out.", key="class_weight")
 
     def predictions_schema(self, schema: Schema) -> Schema:
         """Schema of the predictions. Raises StageError where one of their columns is there already."""
         kept = {name: schema.columns[name] for name in self.row_columns}
         if taken := [name for name in self.prediction_columns if name in kept]:
             raise StageError(f"column {taken[0]!r} has the name of a column of the predictions. Rename it before.")
-        return Schema(pl.Schema({**kept, **dict.fromkeys(self.prediction_columns, pl.Float32())}))
+        return Schema(pl.Schema({**kept, **dict.fromkeys(self.prediction_columns, self.precision)}))
 
 
 def is_number(dtype: pl.DataType) -> bool:

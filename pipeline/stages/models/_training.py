@@ -13,11 +13,12 @@ from pipeline.backend.boosting import import_xgboost
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._booster import Grown, Trees, grown, history, importance, native, predict
 from pipeline.stages.models._explained import MEAN, contributions, mean_contributions, shap_table
+from pipeline.stages.models._groups import by_group, check_groups
 from pipeline.stages.models._learning import Given, Trained, outcome, predictions, split_counts, with_states
-from pipeline.stages.models._measures import measured
 from pipeline.stages.models._predictor import check_finite
 from pipeline.stages.models._rounded import warn_of_rounding
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
+from pipeline.stages.models._tree_measures import trees_measured
 from pipeline.stages.models._weights import check_some_weight, check_weights, row_weights
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted, Table
@@ -60,10 +61,12 @@ def train_here(learning: Trees, rows: Table, context: Context) -> Outcome:
 
 def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
     """Train on all parts."""
-    stage, whole = learning.stage, in_key_order(learning.stage, concat_parts(parts))
+    stage = learning.stage
+    whole = by_group(stage, in_key_order(stage, concat_parts(parts)))
     check_finite(learning.columns, whole.frame, pl.Float32())
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
+    check_groups(stage, whole.frame, rows.labels)
     check_weights(stage, whole.frame, rows.labels)
     check_some_weight(stage, row_weights(stage, whole.frame), rows.labels)
     model = grown(learning, rows, names)
@@ -91,7 +94,7 @@ def finished(learning: Trees, model: Grown, rows: TrainingRows, said: Answers, a
         importance(booster, names, more),
         bytes(booster.save_raw(stage.suffix)),
         learning.description(names, rows.part.frame, fitted, own),
-        measured(stage, rows.labels, said.predicted, row_weights(stage, rows.part.frame)),
+        trees_measured(stage, rows, said.predicted),
         {"features": len(names), "trees_used": trees, **split_counts(rows)},
         tables,
     )

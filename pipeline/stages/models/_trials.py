@@ -13,13 +13,19 @@ from pipeline.errors import DataError, StageError, near
 from pipeline.stage import Context
 from pipeline.stages.models._learning import with_states
 from pipeline.stages.models._supervised import Supervised
-from pipeline.stages.models._trials_model import Alone, shared, with_values
+from pipeline.stages.models._trials_model import Alone, shared, spelled, with_values
 from pipeline.stages.models._trials_space import Axis, Space, Values
 from pipeline.tables.part import Part
 from pipeline.tables.table import Fitted, Table
 
-METRICS = {"regression": ("rmse", "r2"), "binary": ("auc", "log_loss", "accuracy"), "multiclass": ("log_loss", "accuracy")}
-GREATER, LESS = ("r2", "auc", "accuracy"), ("rmse", "log_loss")
+METRICS = {
+    "regression": ("rmse", "r2"),
+    "binary": ("auc", "log_loss", "accuracy"),
+    "multiclass": ("log_loss", "accuracy"),
+    "quantile": ("pinball_loss",),
+    "ranking": ("ndcg",),
+}
+GREATER, LESS = ("r2", "auc", "accuracy", "ndcg"), ("rmse", "log_loss", "pinball_loss")
 Better = Literal["greater", "less"]
 Metrics = Mapping[str, Mapping[str, float | None]]
 
@@ -35,17 +41,18 @@ class Goal:
     @staticmethod
     def of(model: Supervised, metric: str, on: str, better: Better | None) -> Goal:
         """Raises StageError for a metric that the objective has not, or of which it is not known which value is better."""
-        if metric in (*GREATER, *LESS) and metric not in METRICS[model.objective]:
-            text = f"a {model.objective} objective has no {metric}.{near(metric, METRICS[model.objective])}"
-            raise StageError(text, key="metric")
-        if metric not in (*GREATER, *LESS) and better is None:
+        kind = next((name for name in (*GREATER, *LESS) if metric == name or metric.startswith((f"{name}@", f"{name}_"))), metric)
+        known = METRICS.get(model.objective, (kind,))
+        if kind in (*GREATER, *LESS) and kind not in known:
+            raise StageError(f"a {model.objective} objective has no {metric}.{near(metric, known)}", key="metric")
+        if kind not in (*GREATER, *LESS) and better is None:
             text = (
                 f"whether a greater {metric} is better or a lesser one is not known here. Say so by `better`.{near(metric, GREATER + LESS)}"
             )
             raise StageError(text, key="metric")
         if model.split is None:
             raise StageError(f"trials are compared on {on} rows, and the model has no split. Name its split column.", key="model.split")
-        return Goal(metric, on, better or ("greater" if metric in GREATER else "less"))
+        return Goal(metric, on, better or ("greater" if kind in GREATER else "less"))
 
     def value(self, metrics: Metrics) -> float | None:
         """The metric among all that a model measured; None where these rows have none. Raises DataError where it is not measured."""
@@ -78,16 +85,37 @@ class Trials:
     def __init__(self, model: Supervised, goal: Goal, rows: Table, context: Context) -> None:
         self.model, self.goal, self.rows, self.context = model, goal, rows, context
         self.given = shared(rows)
+        self.known: dict[str, Metrics] = {}  # what a model measured, by its parameters
+        self.found = 0  # models that an earlier run had measured
 
     def measured(self, asked: Sequence[Trial]) -> list[Trial]:
-        """The trials with their values, in their order."""
-        alone, session, given = Alone.of(self.rows, self.context, len(asked)), self.context.session, self.given
-        tasks = [
-            session.submit(_metrics, alone, self._model(trial), given.parts, given.axes, given.steps, given.states, stage=self.context.name)
-            for trial in asked
-        ]
-        found = {number: self.goal.value(metrics) for number, metrics in session.values(tasks)}
-        return [_with_value(trial, found[number]) for number, trial in enumerate(asked)]
+        """The trials with their values, in their order; those that were measured before are not run again."""
+        models = [self._model(trial) for trial in asked]
+        missing = {_name(model): model for model in models if not self._is_known(model)}
+        self._run(list(missing.values()))
+        return [_with_value(trial, self.goal.value(self.known[_name(model)])) for trial, model in zip(asked, models, strict=True)]
+
+    def _is_known(self, model: Supervised) -> bool:
+        """Whether a model was measured before, by this search or by one that was killed."""
+        name, remembered = _name(model), self.context.remembered
+        if name not in self.known and remembered and (found := remembered.find(self._about(model))):
+            self.known[name] = found["metrics"]
+            self.found += 1
+        return name in self.known
+
+    def _about(self, model: Supervised) -> list[Any]:
+        """What a model's metrics depend on, beside its rows."""
+        return [spelled(model), self.context.seed, self.context.session.backend]
+
+    def _run(self, models: Sequence[Supervised]) -> None:
+        """Train the models, each in a task, and keep what each measures as soon as it is known."""
+        alone, session, given = Alone.of(self.rows, self.context, len(models)), self.context.session, self.given
+        shares = given.parts, given.axes, given.steps, given.states
+        tasks = [session.submit(_metrics, alone, model, *shares, stage=self.context.name) for model in models]
+        for number, metrics in session.values(tasks):
+            self.known[_name(models[number])] = metrics
+            if self.context.remembered:
+                self.context.remembered.keep(self._about(models[number]), {"metrics": metrics})
 
     def _model(self, trial: Trial) -> Supervised:
         more = {} if trial.rounds is None else {"rounds": trial.rounds}
@@ -100,6 +128,10 @@ def _metrics(
     """What the model measures where it learns by itself, in this task."""
     found: Metrics = alone.run(model, parts, axes, with_states(steps, states)).metrics
     return found
+
+
+def _name(model: Supervised) -> str:
+    return repr(spelled(model))
 
 
 def _with_value(trial: Trial, value: float | None) -> Trial:

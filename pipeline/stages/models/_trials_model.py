@@ -19,7 +19,7 @@ from pipeline.tables.session import Session
 from pipeline.tables.table import Fitted, Table
 
 
-def _spelled(model: Supervised) -> dict[str, Any]:
+def spelled(model: Supervised) -> dict[str, Any]:
     """A model as its fingerprint sees it."""
     return {"use": model.name, "version": model.version, **model.model_dump()}
 
@@ -29,7 +29,7 @@ class Spelled:
 
     def __get_pydantic_core_schema__(self, kind: Any, _handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """An instance, which was validated where it was made."""
-        return core_schema.is_instance_schema(kind, serialization=core_schema.plain_serializer_function_ser_schema(_spelled))
+        return core_schema.is_instance_schema(kind, serialization=core_schema.plain_serializer_function_ser_schema(spelled))
 
     def __get_pydantic_json_schema__(self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """A mapping with `use`; what else it has is the stage's own."""
@@ -42,14 +42,22 @@ Model = Annotated[Supervised, Spelled()]
 
 
 def with_values(model: Supervised, values: Mapping[str, Any]) -> Supervised:
-    """The model with other values of some parameters. Raises StageError, with the parameter as its key, for one that it does not take."""
+    """The model with other values of some parameters; `parameters.gamma` is one of a mapping.
+
+    Raises StageError, with the parameter as its key, for a value that it does not take.
+    """
+    given = model.model_dump()
+    for name, value in values.items():
+        field, _, inner = name.partition(".")
+        given[field] = {**given[field], inner: value} if inner else value
     try:
-        made = type(model).model_validate({**model.model_dump(), **values})
+        made = type(model).model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        name = next((str(key) for key in first["loc"] if key in values), next(iter(values)))
+        name = next((name for name in values if name.partition(".")[0] in first["loc"]), next(iter(values)))
         raise StageError(f"{model.name} does not take {values[name]!r}: {first['msg']}", key=name) from error
-    return model.model_copy(update={name: getattr(made, name) for name in values})
+    fields = {name.partition(".")[0] for name in values}
+    return model.model_copy(update={name: getattr(made, name) for name in fields})
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ class Axis:
     @staticmethod
     def of(model: Supervised, name: str, given: Range | tuple[Any, ...]) -> Axis:
         """Raises StageError, with the parameter as its key, where the model has none of that name or does not take such values."""
-        if name not in type(model).model_fields:
+        field, _, inner = name.partition(".")
+        if field not in type(model).model_fields or (inner and not isinstance(getattr(model, field), dict)):
             raise StageError(f"{model.name} has no parameter {name!r}.{near(name, type(model).model_fields)}", key=name)
         axis = _ranging(model, name, given) if isinstance(given, Range) else Axis(name, given)
         for value in axis.ends:
@@ -152,7 +153,9 @@ def drawn(space: Space, trials: int, seed: int) -> list[Values]:
 
 def _takes_whole_numbers(model: Supervised, name: str) -> bool:
     """Whether a parameter is a whole number, by its type. Raises StageError where it is no number."""
-    annotation = type(model).model_fields[name].annotation
+    annotation = type(model).model_fields[name.partition(".")[0]].annotation
+    if get_origin(annotation) is dict:
+        annotation = get_args(annotation)[1]
     kinds = set(get_args(annotation)) if get_origin(annotation) in (Union, UnionType) else {annotation}
     if not kinds & {int, float}:
         raise StageError(f"{name} takes no number. Give a list of its values.", key=name)

@@ -17,6 +17,7 @@ from pipeline.stage import Context, Outcome, Stage
 from pipeline.stages.models._of_model import OfModel
 from pipeline.stages.models._onnx import OnnxPredictor, need_onnx, onnx_file
 from pipeline.stages.models._predictor import Learns, Predictor
+from pipeline.stages.models._published import LOGISTIC
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.table import Table
@@ -88,12 +89,15 @@ class Export(OfModel, Learns, name="export", version=1):
 
     def _description(self, name: str) -> dict[str, Any]:
         """What NAME.json says: all that the model's own does, and that it is ONNX."""
-        told = self._published.description
+        in_the_graph = ("link", "quantized")
+        told = {name: value for name, value in self._published.description.items() if name not in in_the_graph}
         return {**told, "use": self.name, "model": f"{name}.{self.suffix}", "exported": {"use": told["use"], "model": told["model"]}}
 
     def _written(self, name: str) -> bytes:
         """The ONNX file."""
-        graph = self._published.learner.graph(self._published.description, self._published.content())
+        graph = self._published.learner.graph(self._published.description, self._published.restored())
+        if self._published.description.get("link") == LOGISTIC:
+            graph = graph.logistic()
         return onnx_file(graph, self._description(name))
 
     def _compared(self, part: Part, ours: Predictor, theirs: Predictor, *axes: Part) -> Part:

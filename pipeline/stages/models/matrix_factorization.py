@@ -36,7 +36,8 @@ from pipeline.tables.table import Fitted, Table
 
 ANSWER: dict[str, pl.DataType] = {"rank": pl.Int32(), "score": pl.Float64()}
 OF_ITEM: dict[str, pl.DataType] = {"interactions": pl.Int64(), "recommended": pl.Int64()}
-OF_METHOD = {"alpha": ("als", 40.0), "learning_rate": ("bpr", 0.05)}
+OF_METHOD = {"alpha": ("als", 10.0), "learning_rate": ("bpr", 0.05)}
+REGULARIZATION = {"als": 1.0, "bpr": 0.01}
 
 
 class MatrixFactorization(Learns, name="matrix_factorization", version=1):
@@ -77,13 +78,17 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
     weight: ColumnName | None = Field(None, description="Column of weights, above 0: how often, how long, how many stars.")
     time: ColumnName | None = Field(None, description="Column of times, by which `holdout` finds a user's last interactions.")
     holdout: int = Field(0, ge=0, description="How many of a user's last interactions are held out and measured.")
-    split: ColumnName | None = Field(None, description="Column of train, validation and test, in place of time and holdout.")
+    split: ColumnName | None = Field(
+        None, description="Column of train, validation and test, in place of both; by a date it learns nothing later."
+    )
     method: Literal["als", "bpr"] = Field("als", description="Alternating least squares, or Bayesian personalized ranking.")
     factors: int = Field(32, ge=1, le=1_000, description="Numbers that describe a user, and an item.")
     rounds: int = Field(15, ge=1, le=10_000, description="Passes over all pairs.")
-    regularization: float = Field(0.01, gt=0, allow_inf_nan=False, description="Weight of the squared factors in what is minimized.")
+    regularization: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="Weight of the squared factors in what is minimized; 1 by default, 0.01 of bpr."
+    )
     alpha: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="als: how much the weight of a pair adds to its confidence; 40 by default."
+        None, gt=0, allow_inf_nan=False, description="als: how much the weight of a pair adds to its confidence; 10 by default."
     )
     learning_rate: float | None = Field(None, gt=0, le=1, description="bpr: how far a step goes downhill; 0.05 by default.")
     seed: int | None = Field(None, ge=0, description="Of the factors at first; the job's seed where it is not given.")
@@ -155,7 +160,11 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
         seed = context.seed if self.seed is None else self.seed
         given: dict[str, Any] = {key: getattr(self, key) or default for key, (_, default) in OF_METHOD.items()}
         where: dict[str, Any] = {"stage": context.name, "seed": seed, "backend": context.session.backend}
-        shape: dict[str, Any] = {"factors": self.factors, "rounds": self.rounds, "regularization": self.regularization}
+        shape: dict[str, Any] = {
+            "factors": self.factors,
+            "rounds": self.rounds,
+            "regularization": self.regularization or REGULARIZATION[self.method],
+        }
         return Settings(method=self.method, **given, **shape, **where)
 
     def _needed(self, rows: pl.LazyFrame) -> pl.LazyFrame:

@@ -13,12 +13,13 @@ from pydantic import Field
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError, StageError
-from pipeline.kernels.distances import assigned, squares
-from pipeline.kernels.neighbors import Pairs, first_pairs, joined_pairs, nearest_pairs, no_pairs, unit_rows
+from pipeline.kernels.distances import TIED, assigned, lengths, products, row_blocks
+from pipeline.kernels.k_means import settled
+from pipeline.kernels.neighbors import Pairs, joined_pairs, nearest_pairs, no_pairs, unit_rows
 from pipeline.stage import Context, Outcome, need_columns, need_numeric
 from pipeline.stages._keys import need_hashable
-from pipeline.stages.models._unsupervised.clustering import A_CENTER, need_rows, on_sample
-from pipeline.stages.models._unsupervised.rows import POINTS, Points, joined_samples, sampled
+from pipeline.stages.models._unsupervised.clustering import A_CENTER, need_rows
+from pipeline.stages.models._unsupervised.rows import POINTS, Points, Sample, joined_samples, sampled
 from pipeline.stages.models._unsupervised.scaled import Measured, measured, scaled_points
 from pipeline.stages.models._unsupervised.stage import NumberRows
 from pipeline.tables.counts import Count
@@ -27,8 +28,10 @@ from pipeline.tables.rounds import go_on
 from pipeline.tables.table import Table
 
 Array = Any
-SAMPLE = 50_000
-"""Rows to find cells from, where these do not want more."""
+SAMPLE, ROUNDS = 50_000, 10
+"""Rows to find cells from, where these do not want more, and rounds of it: cells need not be the best ones."""
+CELLS = "cells"
+"""The array of cells to look into that rides along with queries, `int64[queries, probe]`."""
 _QUERY, _ROW, _SQUARES, _CELL = "__query__", "__row_key__", "__squares__", "__cell__"
 
 
@@ -47,7 +50,7 @@ class NearestNeighbors(NumberRows, name="nearest_neighbors", version=1):
     """
 
     roles = ("rows", "queries")
-    counts: ClassVar[Mapping[str, Count]] = {"queries": Count("queries")}
+    counts: ClassVar[Mapping[str, Count]] = {"rows_known": Count("rows to be neighbors"), "queries": Count("queries")}
 
     neighbors: int = Field(10, ge=1, le=10_000, description="Neighbors of every query.")
     metric: Literal["euclidean", "cosine"] = Field("euclidean", description="What is near.")
@@ -87,15 +90,17 @@ class NearestNeighbors(NumberRows, name="nearest_neighbors", version=1):
             ready = ready.hold()
             most = max(SAMPLE, A_CENTER * (self.cells or 1))
             sample = ready.reduce(sampled, partial(joined_samples, most), None, most)
-            cells = submit(self.cell_centers, sample, found, context.seed, stage=name)
+            cells = submit(self.cell_centers, sample, found, stage=name)
             ready = ready.map_parts(_in_cells, cells)
         ready = ready.hold()
-        search = Search(name, self.key, self.neighbors, self.probe, exclude_self=self.exclude_self)
+        search = Search(name, self.key, self.neighbors, exclude_self=self.exclude_self)
         blocks = []
-        for part in scaled_points(points.table(queries, context.seed), found).map_parts(self.placed).futures():
+        asking = scaled_points(points.table(queries, context.seed), found).map_parts(self.placed)
+        parts = (asking if cells is None else asking.map_parts(self.probing, cells)).futures()
+        for part in parts:
             nearest = ready.reduce(search.searched, search.nearest, part, cells)
             blocks.append(submit(self.told, part, nearest, found, queries.schema.columns[self.key], stage=name))
-        return Outcome({"": Table.of(context.session, name, blocks)})
+        return Outcome({"": Table.of(context.session, name, blocks)}, counts=submit(_counted, found, parts, stage=name))
 
     def placed(self, part: Part) -> Part:
         """The rows in the order of their keys, on the unit sphere for cosines. Raises DataError for one that has no direction."""
@@ -106,13 +111,23 @@ class NearestNeighbors(NumberRows, name="nearest_neighbors", version=1):
             if none.any():
                 key = frame[self.key][int(to_host(none).argmax())]
                 raise DataError(f"the row {key!r} is 0 in every feature and has no direction. Filter it out.", key="metric")
-        return Part(frame, {POINTS: points}, part.counts)
+        return Part(frame, {POINTS: points})
 
-    def cell_centers(self, sample: tuple[Array, Array], found: Measured, seed: int) -> Array:
-        """Centers of cells, `float64[c, d]`."""
+    def cell_centers(self, sample: Sample, found: Measured) -> Array:
+        """Centers of cells, `float64[c, d]`: k-means from the first rows of the sample, which stand there by chance."""
         cells = self.cells or max(1, min(len(sample[0]) // A_CENTER, round(found.moments.rows**0.5)))
         need_rows(found, cells, "cells")
-        return on_sample(sample, found, cells, 1, seed)
+        return settled(sample[0], sample[0][:cells].copy(), ROUNDS, 0.0).centers
+
+    def probing(self, part: Part, cells: Array) -> Part:
+        """The queries with the numbers of their nearest cells; of equally near ones the first."""
+        points, centers = part.arrays[POINTS], array_module(part.arrays[POINTS]).asarray(cells)
+        wanted = np.empty((part.frame.height, min(self.probe, len(cells))), np.int64)
+        for at in row_blocks(points, len(cells)):
+            unit = TIED * (float(lengths(centers).max()) + to_host(lengths(points[at])))
+            steps = np.rint(to_host(products(points[at], centers)) / np.where(unit > 0, unit, 1.0)[:, None])
+            wanted[at] = steps.argsort(axis=1, kind="stable")[:, : self.probe]
+        return part.replaced(**{CELLS: array_module(points).asarray(wanted)})
 
     def told(self, queries: Part, nearest: pl.DataFrame, found: Measured, dtype: pl.DataType) -> Part:
         """Every query's neighbors."""
@@ -122,23 +137,22 @@ class NearestNeighbors(NumberRows, name="nearest_neighbors", version=1):
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(_QUERY)
         lines = nearest.select(rank.alias("rank"), pl.col(_ROW).alias("neighbor"), distance.alias("distance"))
         told = lines.insert_column(0, keys.cast(dtype).alias(self.key))
-        return Part(told, counts={**queries.counts, "queries": queries.frame.height})
+        return Part(told)
 
 
 @dataclass(frozen=True)
 class Search:
-    """What a search wants: the stage's name, the key, how many neighbors, how many cells to look into, and whether a row finds itself."""
+    """What a search wants: the stage's name, the key, how many neighbors, and whether a row finds itself."""
 
     name: str
     key: str
     neighbors: int
-    probe: int
     exclude_self: bool
 
     def searched(self, rows: Part, queries: Part, cells: Array | None) -> pl.DataFrame:
         """Of every query the nearest rows of a part: the query's number, the row's key, and their squared distance."""
         points, theirs, most = queries.arrays[POINTS], rows.arrays[POINTS], self.neighbors + self.exclude_self
-        pairs = nearest_pairs(points, theirs, most, self.ask) if cells is None else self.probed(points, rows, cells, most)
+        pairs = nearest_pairs(points, theirs, most, self.ask) if cells is None else self.probed(queries, rows, len(cells), most)
         first, second, found = (to_host(value) for value in pairs)
         near = pl.DataFrame({_QUERY: first, _ROW: rows.frame[self.key].gather(second), _SQUARES: found})
         if self.exclude_self:
@@ -151,23 +165,33 @@ class Search:
         ordered = pl.concat(found).sort(_QUERY, _SQUARES, _ROW)
         return ordered.filter(pl.int_range(pl.len()).over(_QUERY) < self.neighbors)
 
-    def probed(self, points: Array, rows: Part, cells: Array, most: int) -> Pairs:
+    def probed(self, queries: Part, rows: Part, cells: int, most: int) -> Pairs:
         """The nearest rows among those of the nearest cells."""
+        points, theirs, wanted, of = (
+            queries.arrays[POINTS],
+            rows.arrays[POINTS],
+            to_host(queries.arrays[CELLS]),
+            rows.frame[_CELL].to_numpy(),
+        )
         xp = array_module(points)
-        wanted = to_host(squares(points, xp.asarray(cells))).argsort(axis=1, kind="stable")[:, : self.probe]
-        theirs, of = rows.arrays[POINTS], rows.frame[_CELL].to_numpy()
         order = of.argsort(kind="stable")  # in a cell by key, as the rows are
-        bounds, found = np.searchsorted(of[order], np.arange(len(cells) + 1)), [no_pairs(xp)]
-        for cell in np.flatnonzero(np.diff(bounds)):
-            chosen, asking = order[bounds[cell] : bounds[cell + 1]], np.flatnonzero((wanted == cell).any(axis=1))
-            inside, given = xp.asarray(chosen), xp.asarray(asking)
+        bounds, found = np.searchsorted(of[order], np.arange(cells + 1)), [no_pairs(xp)]
+        asking = wanted.ravel().argsort(kind="stable")
+        asked = np.searchsorted(wanted.ravel()[asking], np.arange(cells + 1))
+        for cell in np.flatnonzero(np.minimum(np.diff(bounds), np.diff(asked))):
+            inside = xp.asarray(order[bounds[cell] : bounds[cell + 1]])
+            given = xp.asarray(asking[asked[cell] : asked[cell + 1]] // wanted.shape[1])
             pairs = nearest_pairs(points[given], theirs[inside], most, self.ask)
             found.append(Pairs(given[pairs.queries], inside[pairs.rows], pairs.squares))
-        return first_pairs(joined_pairs(found), most)
+        return joined_pairs(found)
 
     def ask(self) -> None:
         """Raise RunError where nobody wants the answer any more."""
         go_on(self.name)
+
+
+def _counted(found: Measured, queries: Sequence[Part]) -> dict[str, int]:
+    return {"rows_known": found.moments.rows, "queries": sum(part.frame.height for part in queries)}
 
 
 def _in_cells(part: Part, cells: Array) -> Part:

@@ -11,11 +11,13 @@ import polars as pl
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.neural import need_neural
-from pipeline.errors import StageError
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import Given, Learning, outcome
 from pipeline.stages.models._network import DeepLearning
-from pipeline.stages.models._network_training import HISTORY, read, train
+from pipeline.stages.models._network_fitting import HISTORY
+from pipeline.stages.models._network_training import read, train
+from pipeline.stages.models._onnx import Graph
+from pipeline.stages.models._onnx_network import graph_of_network
 from pipeline.stages.models._predictor import Predictor
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
@@ -33,12 +35,15 @@ class Network(DeepLearning, name="network", version=1):
     Numbers are standardized by the training rows inside; a missing one counts as their mean. A category (`categorical`) is an
     embedding, that of a missing one its own; one that no training row has adds nothing. With early stopping the model is that of the best
     round, else of the last. The same rows give the same model however they are divided: one task takes them in the order of the key.
+    `parallel` trains over several devices: the same way down as one device goes, but for rounding. The metrics then say what a step takes,
+    in milliseconds: of computing, and of exchanging; and the bytes that all devices together send in it.
 
     Example:
         {use: network, from: features, as: risk, target: disease, key: sample_id, objective: binary, rounds: 100, early_stopping_rounds: 10}
     """
 
     suffix = "safetensors"
+    exports = True
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "rounds_used": Count("rounds used"),
@@ -58,8 +63,7 @@ class Network(DeepLearning, name="network", version=1):
         self.check_split(schema)
         self.check_stopping()
         self.check_target(schema.columns[self.target])
-        if self.batch_size % self.accumulate:
-            raise StageError(f"a batch of {self.batch_size} rows cannot be cut into {self.accumulate} equal pieces", key="accumulate")
+        self.check_shares()
         importance = {"feature": pl.String(), "influence": pl.Float64()}
         return {
             "": self.predictions_schema(schema),
@@ -71,6 +75,11 @@ class Network(DeepLearning, name="network", version=1):
     def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
         """The network."""
         return read(description, content, backend)
+
+    @classmethod
+    def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
+        """The layers, behind what they take of the features."""
+        return graph_of_network(description, content)
 
     @classmethod
     def need(cls) -> None:

@@ -51,7 +51,7 @@ class Score(OfModel, name="score", version=1):
         Raises StageError where a column of training is missing or of another type; PlaceError where
         what the model needs is not installed.
         """
-        published = self.check_rows(schemas["rows"])
+        published = self._published.asked(self.check_rows(schemas["rows"]).columns.names())
         columns = {name: schemas["rows"].columns[name] for name in self.kept}
         if taken := [name for name in published.predicts if name in columns]:
             raise StageError(f"column {taken[0]!r} has the name of a column of the predictions. Rename it before.", key="keep")
@@ -64,6 +64,10 @@ class Score(OfModel, name="score", version=1):
         predictor = session.submit(self._published.predictor, session.backend, stage=context.name)
         return Outcome({"": replace(prepared.map_parts(self._scored, predictor, *axes), axes={})})
 
+    def answer(self, rows: pl.DataFrame, predictor: Predictor | Answerer) -> pl.DataFrame:
+        """What the stage gives for rows in memory that `outputs` has checked, by what `published` predicts with."""
+        return self._scored(Part(self.as_learned(rows.lazy()).collect()), predictor).frame
+
     def _scored(self, part: Part, predictor: Predictor | Answerer, *axes: Part) -> Part:
         """The predictions of one part. Raises DataError for what training did not have."""
         kept, count = self.kept_of(part), {"rows_scored": part.frame.height}
@@ -71,4 +75,4 @@ class Score(OfModel, name="score", version=1):
             answered = predictor.answered(part, kept)
             return replace(answered, counts={**answered.counts, **count})
         made = predicted_columns(self._published.predicts, predictor.predict(self.matrix(part, axes)))
-        return Part(kept.hstack(made), counts=count)
+        return Part(kept.hstack(made) if kept.width else pl.DataFrame(made), counts=count)

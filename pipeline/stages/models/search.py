@@ -31,16 +31,21 @@ class Search(Whole, name="search", version=1):
     at a time where the trials before were good (Optuna's tree-structured Parzen estimator).
     Every trial is a task that trains the model on the rows, which are made once, and is compared by its metric on the rows of split
     `on`; of equal ones the first is taken. Gives the tables and the files of the model with the best parameters, as if it had stood
-    here with them, and NAME.trials: a row a trial, and one for each of its rungs. Which trials there are does not depend on how many
-    run at once, nor on which is the fastest; a trial may have fewer threads than the last training, whose metrics may then differ in
-    their last digits. Choose by `validation` rows: those that have chosen a model can no longer test it.
+    here with them, and NAME.trials: a row a trial, and one for each of its rungs. What was measured stays in the results folder
+    (remembered/), and a search that was killed, or is run again with more trials, goes on from there.
+    Which trials there are does not depend on how many run at once, nor on which is the fastest; a trial may have fewer threads than
+    the last training, whose metrics may then differ in their last digits. Choose by `validation` rows: those that have chosen a model
+    can no longer test it.
 
     Example: {use: search, from: features, as: tuned, metric: auc, trials: 30,
     model: {use: xgboost, key: loan_id, target: label, objective: binary, early_stopping_rounds: 20},
     parameters: {max_depth: {from: 3, to: 10}, learning_rate: {from: 0.01, to: 0.3, scale: log}, subsample: [0.6, 0.8, 1.0]}}
     """
 
-    counts: ClassVar[Mapping[str, Count]] = {"trials": Count("trials")}
+    counts: ClassVar[Mapping[str, Count]] = {
+        "trials": Count("trials"),
+        "trials_found": Count("trials measured by an earlier run", aside=True),
+    }
 
     model: Model = Field(description="The stage that learns, with its parameters: {use: NAME, target: ..., ...}.")
     parameters: dict[str, Range | tuple[Any, ...]] = Field(
@@ -54,9 +59,10 @@ class Search(Whole, name="search", version=1):
     batch: int = Field(4, ge=1, le=1_000, description="bayesian: trials that are chosen together, and run at once.")
     prune: bool = Field(False, description="bayesian: stop a trial that is worse than the median after a `factor`-th of its rounds.")
     metric: str = Field(
-        min_length=1, description="What is compared: auc, log_loss, accuracy, rmse, r2, or another that the model measures."
+        min_length=1,
+        description="What is compared: auc, log_loss, accuracy, rmse, r2, pinball_loss, ndcg, or another that the model measures.",
     )
-    better: Better | None = Field(None, description="Which value of the metric is better; known of those five.")
+    better: Better | None = Field(None, description="Which value of the metric is better; known of those.")
     on: Literal["train", "validation", "test"] = Field("validation", description="The split whose rows a trial is compared on.")
     seed: int | None = Field(None, ge=0, description="Another seed, other trials at random; the job's seed where it is not given.")
 
@@ -127,7 +133,8 @@ class Search(Whole, name="search", version=1):
         """The trials, which are waited for; then the model's own run, with the best parameters."""
         rows, space = tables["rows"].named(context.name).hold(), self._space()
         goal = Goal.of(self.model, self.metric, self.on, self.better)
-        trials = self._trials(Trials(self.model, goal, rows, context), space)
+        runner = Trials(self.model, goal, rows, context)
+        trials = self._trials(runner, space)
         best = best_of(trials, goal)
         outcome = with_values(self.model, best.values).run({"rows": rows}, context)
         table = trials_table(trials, goal, trials_schema(space, rungs=self._has_rungs))
@@ -138,7 +145,7 @@ class Search(Whole, name="search", version=1):
             outcome,
             tables={**outcome.tables, "trials": Table.of(context.session, context.name, [Part(table)])},
             metrics=submit(_and, outcome.metrics, {"search": found}, stage=context.name),
-            counts=submit(_and, outcome.counts, {"trials": count}, stage=context.name),
+            counts=submit(_and, outcome.counts, {"trials": count, "trials_found": runner.found}, stage=context.name),
         )
 
     def _space(self) -> Space:

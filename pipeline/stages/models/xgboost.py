@@ -18,8 +18,10 @@ from pipeline.stages.models._explained import MEAN, shap_schema
 from pipeline.stages.models._onnx import Graph
 from pipeline.stages.models._onnx_trees import graph_of_trees
 from pipeline.stages.models._predictor import Predictor
+from pipeline.stages.models._smaller import Ladder
 from pipeline.stages.models._training import train_here
 from pipeline.stages.models._training_dask import train_over_workers
+from pipeline.stages.models._tree_pruning import fewer_leaves, fewer_rounds
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
@@ -28,12 +30,13 @@ from pipeline.tables.table import Table
 class Xgboost(BoostedTrees, name="xgboost", version=2):
     """Train boosted trees on the rows of split `train`, stop early on `validation`, and predict every row.
 
-    Gives predictions (key, split, target and `prediction`: a value, or the probability of a binary target; one column prediction_CLASS a
-    class for several), NAME.importance, NAME.history (round, split, metric, value: how training and validation went), the model as
-    models/NAME.ubj with models/NAME.json beside it (features in order, classes, and the fitted state of the stages before, which scoring
-    needs), and metrics per split. With early stopping the model ends with its best round. Null is missing; rows with no target are
-    predicted only. `explain` gives NAME.shap: a column a feature and `bias`, which sum to a row's margin (a binary target's log odds); of
-    several classes the rows of one stand below those of another.
+    Gives predictions (key, split, group, target and `prediction`: a value, or the probability of a binary target; of several classes one
+    column prediction_CLASS, of quantiles prediction_0.1 and so on, of a ranking prediction_score, by which rows of a group are ordered),
+    NAME.importance, NAME.history (round, split, metric, value: how training and validation went), the model as models/NAME.ubj with
+    models/NAME.json beside it (features in order, classes, and the fitted state of the stages before, which scoring needs), and metrics per
+    split. With early stopping the model ends with its best round. Null is missing; rows with no target are predicted only. `explain` gives
+    NAME.shap: a column a feature and `bias`, which sum to a row's margin (a binary target's log odds); of several classes or quantiles the
+    rows of one stand below those of another.
     Training does not depend on how the rows are divided: one task takes them in the order of the key.
 
     Example:
@@ -42,6 +45,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
 
     suffix = "ubj"
     exports = True
+    smaller = ("prune_trees", "prune_leaves")
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "trees_used": Count("trees used"),
@@ -61,11 +65,14 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
         schema = schemas["rows"]
         need_xgboost(several_workers=self.workers == "all")
         self.check_columns(schema)
+        self.check_objective(schema)
         self.check_weight(schema)
         self.check_features(schema)
         self.check_split(schema)
         if self.workers == "all" and self.memory == "external":
             raise StageError("external memory is of one task. Leave out workers: all, or memory: external.", key="memory")
+        if self.workers == "all" and self.group:
+            raise StageError("a ranking is learned in one task, where all rows of a group are. Leave it out.", key="workers")
         self.check_stopping()
         self.check_target(schema.columns[self.target])
         self.check_constraints(schema)
@@ -86,6 +93,11 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     def graph(cls, _description: Mapping[str, Any], content: bytes) -> Graph:
         """The trees, and the link of their objective."""
         return graph_of_trees(content)
+
+    @classmethod
+    def ladder(cls, description: Mapping[str, Any], content: bytes, method: str) -> Ladder:
+        """Fewer rounds, or trees with fewer leaves."""
+        return fewer_rounds(content) if method == "prune_trees" else fewer_leaves(content, description["parameters"]["learning_rate"])
 
     @classmethod
     def need(cls) -> None:

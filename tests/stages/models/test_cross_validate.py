@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from datetime import date, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from polars.testing import assert_frame_equal
 
 import pipeline
 from pipeline.errors import DataError, StageError
+from pipeline.stages.features.split import Split
 from pipeline.stages.models.cross_validate import CrossValidate
 from pipeline.stages.models.xgboost import Xgboost
 from pipeline.tables.session import ClusterSession
@@ -72,6 +74,16 @@ def test_folds_by_key__are_predicted_by_models_of_the_other_folds(objective: str
         assert set(found["folds"].filter(fold=number)["rows"]) == {expected.height}
     columns = [f"prediction_{name}" for name in CLASSES] if objective == "multiclass" else ["prediction"]
     assert found[""].columns == ["id", "fold", objective, *columns]
+
+
+def test_folds_by_key__are_even_within_what_split_made_of_the_same_keys() -> None:
+    many = pl.concat([PEOPLE.with_columns(id=pl.lit(f"{copy}-") + pl.col("id")) for copy in range(5)]).drop("split")
+    divided = run_stage(Split(key="id", train=0.8, validation=0, test=0.2), {"rows": many})[""].filter(split="train")
+    sizes = run_stage(checked(stage_for("binary", early_stopping_rounds=None, rounds=1)), {"rows": divided})[""]["fold"].value_counts()[
+        "count"
+    ]
+    assert divided.height > 2000
+    assert max(abs(size - divided.height / 4) for size in sizes) < 4 * math.sqrt(divided.height / 4)
 
 
 def test_folds_by_group__are_as_even_as_scikit_learns_and_tear_no_group_apart() -> None:

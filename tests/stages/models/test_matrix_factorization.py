@@ -13,6 +13,7 @@ from pipeline.errors import DataError, StageError
 from pipeline.stages.models import _factorization_blocks as blocks
 from pipeline.stages.models._factorization_rounds import Settings, started
 from pipeline.stages.models.matrix_factorization import MatrixFactorization
+from pipeline.tables.rounds import Round, Rounds
 from pipeline.tables.session import ClusterSession
 from pipeline.testing.examples import Between, StageExample
 from pipeline.testing.stages import SEED, even_sizes, plan_stage, shuffled
@@ -197,6 +198,11 @@ def test_weights_that_no_arithmetic_holds__are_refused_with_the_remedy() -> None
         learn(stage_for(), ROWS.with_columns(stars=pl.lit(1e90)))
 
 
+def test_steps_that_leave_all_bounds__are_an_error_with_the_remedy() -> None:
+    with pytest.raises(DataError, match=r"bpr leave all bounds in round \d+\. Take a lower learning_rate, or less regularization"):
+        learn(stage_for(method="bpr", rounds=200, regularization=60))
+
+
 def test_users_of_one_interaction__keep_it_and_an_empty_holdout_measures_nothing() -> None:
     once = ROWS.unique("user", keep="first", maintain_order=True)
     found = learn(HELD, once)
@@ -266,6 +272,15 @@ def test_what_does_not_fit__is_refused_before_anything_runs(given: dict[str, Any
         plan_stage(stage_for(**given), {"rows": rows})
 
 
+@pytest.mark.parametrize(("method", "first"), [("als", 2), ("bpr", 1)])
+def test_rounds__are_said_with_the_last_loss_while_they_go(method: str, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = list[Round]()
+    monkeypatch.setattr(Rounds, "done", lambda _, last: said.append(last))
+    found = learn(stage_for(method=method, rounds=4))
+    assert [(last.at, last.of) for last in said] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [last.figures["loss"] for last in said[first - 1 :]] == found.losses[: 5 - first]
+
+
 def test_blocks__are_whole_chunks_that_follow_from_the_number_of_rows() -> None:
     for count in (0, 1, 5, 100, 70_000, 5_000_000):
         size = blocks.chunk_size(count)
@@ -277,6 +292,8 @@ def test_blocks__are_whole_chunks_that_follow_from_the_number_of_rows() -> None:
             assert edges == sorted(edges)
 
 
-def test_defaults__say_what_the_papers_do() -> None:
-    made = MatrixFactorization(user="u", item="i")
-    assert (made.method, made.top, made.seen, made.holdout) == ("als", 10, False, 0)
+def test_what_is_not_given__is_by_the_method() -> None:
+    said: dict[str, dict[str, float]] = {"als": {"alpha": 10, "regularization": 1}, "bpr": {"learning_rate": 0.05, "regularization": 0.01}}
+    for method, given in said.items():
+        made: dict[str, Any] = {"user": "user", "item": "item", "weight": "stars", "factors": 4, "rounds": 3, "method": method}
+        assert same(learn(MatrixFactorization.model_validate(made)), learn(MatrixFactorization.model_validate({**made, **given})))

@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 
 from pipeline.errors import DataError, StageError
 from pipeline.kernels import neighbors
-from pipeline.kernels.neighbors import nearest_pairs
+from pipeline.kernels.neighbors import first_pairs, nearest_pairs
 from pipeline.stages.models.nearest_neighbors import NearestNeighbors
 from pipeline.tables.part import concat_parts
 from pipeline.testing.examples import StageExample
@@ -169,6 +169,6 @@ def test_nearest_neighbors__refuse_what_they_cannot_use() -> None:
 def test_nearest_pairs__ask_whether_to_go_on_before_every_block() -> None:
     asked = list[int]()
     rows = matrix(ROWS)
-    found = nearest_pairs(rows, rows, 2, lambda: asked.append(1))
+    found = first_pairs(nearest_pairs(rows, rows, 2, lambda: asked.append(1)), 2)
     assert asked
     assert found.queries.tolist() == np.repeat(np.arange(300), 2).tolist()

@@ -191,6 +191,9 @@ def test_balanced_classes__move_the_prediction_of_the_rarer_one() -> None:
 @pytest.mark.parametrize(
     ("more", "rows", "error", "said"),
     [
+        ({"parallel": {"data": 3}}, ROWS, StageError, "a batch of 256 rows cannot be cut into 3 equal pieces"),
+        ({"parallel": {"model": 5}}, ROWS, StageError, "5 devices cannot have equal shares of a layer of 12"),
+        ({"parallel": {"model": 2}, "layers": []}, ROWS, StageError, "2 devices cannot have equal shares of layers: there are none"),
         ({"batch_size": 10, "accumulate": 4}, ROWS, StageError, "a batch of 10 rows cannot be cut into 4 equal pieces"),
         (
             {"learning_rate": 10.0, "optimizer": "sgd", "clip": None},
@@ -220,3 +223,16 @@ def test_score__of_a_network_file_that_is_torn_is_refused(tmp_path: Path) -> Non
     score = Score(model=str(path)).opened(stage_class)
     with pytest.raises(InputError, match=r"the network's file cannot be read .*Train the model again"):
         run_stage(score, {"rows": ROWS})
+
+
+@pytest.mark.parametrize("parallel", [{"data": 8}, {"data": 2, "model": 4}], ids=["data", "data and model"])
+def test_parallel__over_eight_devices_has_the_loss_curve_of_one_and_says_what_it_costs(parallel: dict[str, int]) -> None:
+    given = {"dropout": 0.2, "batch_size": 64, "rounds": 5}
+    one, eight = train(stage_for("binary", **given)), train(stage_for("binary", parallel=parallel, **given))
+    assert_frame_equal(eight.tables["history"], one.tables["history"], rel_tol=1e-4)
+    assert_frame_equal(eight.tables[""], one.tables[""], rel_tol=1e-3, abs_tol=1e-4)
+    cost = eight.metrics.pop("parallel")
+    assert eight.metrics["test"] == pytest.approx(one.metrics["test"], rel=1e-2)
+    assert set(cost) == {"devices", "bytes_sent", "step_ms", "compute_ms", "communication_ms"}
+    assert cost["devices"] == 8
+    assert cost["bytes_sent"] > 0

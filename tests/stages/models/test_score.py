@@ -49,7 +49,7 @@ def raw_rows(rows: int = 400) -> pl.DataFrame:
     )
 
 
-def training_job(target: str, objective: str, more: str = "") -> str:
+def training_job(target: str, objective: str, more: str = "", use: str = "xgboost") -> str:
     return f"""\
 job: train
 seed: 5
@@ -60,7 +60,7 @@ stages:
   - {{use: fill_missing, from: divided, as: filled, columns: [income], method: mean, fit_where: "split = 'train'"}}
   - {{use: standardize, from: filled, as: scaled, columns: [income, age], fit_where: "split = 'train'"}}
   - {{use: categorify, from: scaled, as: coded, columns: [town], fit_where: "split = 'train'"}}
-  - use: xgboost
+  - use: {use}
     from: coded
     as: model
     key: id
@@ -113,13 +113,15 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.parametrize("use", ["xgboost", "linear"])
 @pytest.mark.parametrize(
-    ("target", "objective", "more"), [("high", "binary", ""), ("level", "regression", ""), ("third", "multiclass", CLASSES)]
+    ("target", "objective", "more"),
+    [("high", "binary", ""), ("level", "regression", ""), ("third", "multiclass", CLASSES), ("level", "quantile", "quantiles: [0.1, 0.9]")],
 )
-def test_score__of_the_rows_of_training_is_what_was_published(target: str, objective: str, more: str, tmp_path: Path) -> None:
+def test_score__of_the_rows_of_training_is_what_was_published(target: str, objective: str, more: str, use: str, tmp_path: Path) -> None:
     raw_rows().write_parquet(tmp_path / "rows.parquet", row_group_size=90)
     raw_rows().drop("level", "high", "third").write_parquet(tmp_path / "new.parquet", row_group_size=70)
-    (tmp_path / "train.yaml").write_text(training_job(target, objective, more))
+    (tmp_path / "train.yaml").write_text(training_job(target, objective, more, use))
     (tmp_path / "score.yaml").write_text(SCORING)
     with inside(tmp_path):
         trained = pipeline.load("train.yaml").run().table("predictions").to_polars()
@@ -157,6 +159,8 @@ def test_score__repeats_only_the_stages_that_are_named(folder: Path) -> None:
 def test_score__leaves_kept_columns_as_they_were_given(folder: Path) -> None:
     found = run_stage(Score(model=model_of(folder), keep=("age", "town")).opened(stage_class), {"rows": raw_rows()})[""]
     assert_frame_equal(found.select("age", "town"), raw_rows().select("age", "town"))
+    alone = run_stage(Score(model=model_of(folder), keep=()).opened(stage_class), {"rows": raw_rows()})[""]
+    assert_frame_equal(alone, found.select("prediction"), check_exact=True)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,24 +21,32 @@ import pipeline
 from pipeline.errors import DataError, JobError, PlaceError, StageError
 from pipeline.job.load import load_text
 from pipeline.plan.fingerprints import digest, fields_of
+from pipeline.registry import STAGES, stage_class
+from pipeline.stage import Context
 from pipeline.stages.models import _trials_methods
+from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._trials import Goal, Trial, best_of
 from pipeline.stages.models._trials_methods import Bayesian, all_at_once, halving, rungs_of
+from pipeline.stages.models._trials_model import with_values
 from pipeline.stages.models._trials_space import Axis, Range, drawn, grid, space_of
+from pipeline.stages.models.cross_validate import CrossValidate
 from pipeline.stages.models.search import Search
 from pipeline.stages.models.xgboost import Xgboost
-from pipeline.tables.session import ClusterSession
+from pipeline.tables.part import Part, Schema, concat_parts
+from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.table import Table
 from pipeline.testing.examples import StageExample
-from pipeline.testing.stages import plan_stage, run_stage
+from pipeline.testing.stages import SEED, plan_stage, run_stage
 from tests import example_tables as examples
-from tests.small import inside, replace_in
+from tests.small import inside, replace_in, start
 from tests.stages.models.training import PEOPLE, stage_for, train
 
+KEYS = {"key": "id", "target": "binary", "objective": "binary"}
 DEPTHS, RATES = (1, 2, 5), (0.02, 0.3)
 MODEL = stage_for("binary", early_stopping_rounds=None, rounds=12)
 
 
-def search(model: Xgboost = MODEL, **more: Any) -> Search:
+def search(model: Supervised = MODEL, **more: Any) -> Search:
     """A search of a small grid, unless more is said."""
     given = {"parameters": {"max_depth": DEPTHS, "learning_rate": RATES}, "method": "grid", "metric": "auc"}
     return Search.model_validate({"model": model, **given, **more})
@@ -134,6 +143,14 @@ def test_steps__space_a_range_evenly_on_its_scale() -> None:
     assert [axis.all() for axis in space] == [(0.01, 0.1, 1.0), (1, 5, 9)]
 
 
+def test_search__tries_what_stands_within_a_mapping() -> None:
+    found = run_stage(search(parameters={"parameters.gamma": [0, 1.5, 60]}), {"rows": PEOPLE})
+    assert found["trials"]["parameters.gamma"].to_list() == [0, 1.5, 60]
+    by_hand = [value_by_hand(parameters={"gamma": gamma}) for gamma in (0, 1.5, 60)]
+    assert found["trials"]["value"].to_list() == by_hand
+    assert len(set(by_hand)) == 3
+
+
 def test_search__is_the_same_on_two_workers(workers: ClusterSession) -> None:
     here, there = (run_stage(search(), {"rows": PEOPLE}, 4, session) for session in (None, workers))
     for name in here:
@@ -145,6 +162,40 @@ def test_a_trial_that_fails__fails_the_search() -> None:
         run_stage(search(), {"rows": PEOPLE.filter(pl.col("split") != "validation")})
     with pytest.raises(DataError, match="no trial has a auc on the validation rows"):
         run_stage(search(), {"rows": PEOPLE.filter((pl.col("split") != "validation") | (pl.col("binary") == 1))})
+
+
+def learners() -> list[str]:
+    """The stages that learn a target of two classes."""
+    kinds = [stage_class(name) for name, module in STAGES.modules.items() if ".models." in module]
+    return sorted(kind.name for kind in kinds if issubclass(kind, Supervised))
+
+
+@pytest.mark.parametrize("use", learners())
+def test_search_and_cross_validate__take_any_stage_that_learns_a_target(use: str) -> None:
+    model = stage_class(use).model_validate({**KEYS, "features": ["b", "whole"], "rounds": 2})
+    assert isinstance(model, Supervised)
+    found = run_stage(search(model, parameters={"rounds": [2, 5]}, method="grid", metric="log_loss"), {"rows": PEOPLE}, 2)
+    best = found["trials"].sort("value", "trial")["rounds"][0]
+    table = Table.of(Session(), "rows", [Part(PEOPLE)], schema=Schema(PEOPLE.schema))
+    alone = with_values(model, {"rounds": best}).run({"rows": table}, Context("tested", SEED, Session()))
+    assert_frame_equal(found[""], concat_parts(alone.tables[""].futures()).frame, check_exact=True)
+    assert alone.metrics["validation"]["log_loss"] == min(found["trials"]["value"].to_list())
+    checked = run_stage(CrossValidate.model_validate({"model": model, "folds": 2}), {"rows": PEOPLE}, 2)
+    assert checked[""]["id"].to_list() == PEOPLE["id"].to_list()
+    assert checked["folds"]["metric"].unique().sort().to_list() == ["accuracy", "auc", "log_loss"]
+
+
+@pytest.mark.parametrize(
+    ("objective", "metric", "better"),
+    [
+        ("quantile", "pinball_loss_0.1", "less"),
+        ("quantile", "pinball_loss", "less"),
+        ("ranking", "ndcg@5", "greater"),
+        ("binary", "auc", "greater"),
+    ],
+)
+def test_which_value_is_better__is_known_of_the_metrics_of_every_objective(objective: str, metric: str, better: str) -> None:
+    assert Goal.of(MODEL.model_copy(update={"objective": objective}), metric, "validation", None).better == better
 
 
 RANGES = {"max_depth": {"from": 1, "to": 8}, "learning_rate": {"from": 0.01, "to": 0.5, "scale": "log"}, "subsample": [0.7, 1.0]}
@@ -343,6 +394,16 @@ def test_a_job__publishes_the_best_model_which_scores_and_shows_the_trials(tmp_p
         assert text in page
 
 
+def test_the_shipped_job__searches_and_validates(tmp_path: Path) -> None:
+    names = {"id": "loan_id", "binary": "label"}
+    PEOPLE.drop_nulls("binary").drop("regression", "multiclass").rename(names).write_parquet(tmp_path / "features.parquet")
+    paths = {"inputs__features__path": str(tmp_path / "features.parquet"), "results": str(tmp_path / "results")}
+    run = pipeline.load(Path(__file__).parents[3] / "jobs" / "search.yaml", stages__tuned__trials=9, **paths).run()
+    assert run.metrics["tuned"]["search"]["trials"] == 9
+    assert run.table("trials").to_polars()["rounds"].unique().sort().to_list() == [22, 66, 200]
+    assert len([name for name in run.metrics["checked"] if name.startswith("fold ")]) == 5
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -389,3 +450,46 @@ def test_a_plan__names_the_place_of_what_does_not_fit(old: str, new: str, said: 
     replace_in(tmp_path / "job.yaml", old, new)
     with inside(tmp_path), pytest.raises(JobError, match=said):
         pipeline.load("job.yaml").plan()
+
+
+def test_a_search_that_is_run_again__takes_what_was_measured_and_runs_the_rest(tmp_path: Path) -> None:
+    PEOPLE.write_parquet(tmp_path / "people.parquet", row_group_size=100)
+    (tmp_path / "job.yaml").write_text(JOB)
+
+    def found(**overrides: Any) -> tuple[int, pl.DataFrame]:
+        run = pipeline.load("job.yaml", **overrides).run()
+        return run.record["stages"]["tuned"]["counts"]["trials_found"], run.table("trials").to_polars()
+
+    with inside(tmp_path):
+        first, trials = found()
+        again, same = found()
+        more, further = found(stages__tuned__trials=9, stages__tuned__metric="log_loss")
+        other, _ = found(seed=6)
+        PEOPLE.head(590).write_parquet("people.parquet")
+        rows, _ = found()
+    assert (first, again, more, other, rows) == (0, 6, 6, 0, 0)
+    assert_frame_equal(same, trials, check_exact=True)
+    columns = ["max_depth", "learning_rate", "subsample"]
+    assert_frame_equal(further.head(6).select(columns), trials.select(columns))
+
+
+@pytest.mark.process
+def test_a_search_that_is_killed__goes_on_where_it_was(tmp_path: Path) -> None:
+    PEOPLE.write_parquet(tmp_path / "people.parquet", row_group_size=100)
+    (tmp_path / "job.yaml").write_text(JOB.replace("rounds: 10", "rounds: 300").replace("trials: 6", "trials: 12"))
+    process, kept = start("job.yaml", "--quiet", cwd=tmp_path), tmp_path / "results" / "remembered"
+    deadline = time.monotonic() + 120
+    while len(list(kept.glob("[0-9a-f]*/manifest.json"))) < 3 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate(timeout=60)
+    measured = len(list(kept.glob("[0-9a-f]*/manifest.json")))
+    assert 3 <= measured < 12
+    with inside(tmp_path):
+        resumed = pipeline.load("job.yaml").run()
+        anew = pipeline.load("job.yaml", results="fresh").run()
+    assert resumed.record["stages"]["tuned"]["counts"]["trials_found"] == measured
+    assert anew.record["stages"]["tuned"]["counts"]["trials_found"] == 0
+    for table in ("trials", "predictions"):
+        assert_frame_equal(resumed.table(table).to_polars(), anew.table(table).to_polars(), rel_tol=1e-6)
+    assert resumed.metrics["tuned"]["search"]["best_trial"] == anew.metrics["tuned"]["search"]["best_trial"]

@@ -13,6 +13,7 @@ import pipeline
 from pipeline.stages.models._unsupervised.stage import Unsupervised
 from pipeline.stages.models.gaussian_mixture import GaussianMixture
 from pipeline.stages.models.k_means import KMeans
+from pipeline.stages.models.nearest_neighbors import NearestNeighbors
 from pipeline.stages.models.truncated_svd import TruncatedSvd
 from pipeline.tables.part import Part, concat_parts
 from pipeline.testing.stages import cut, even_sizes, run_parts, run_stage
@@ -37,6 +38,14 @@ stages:
   - {use: score, from: rows, as: scores, model: trained/current/models/model.json}
 outputs: {scores: {from: scores, sort_by: id}}
 """
+NEAR = """\
+job: near
+results: results
+inputs: {rows: {format: parquet, path: rows.parquet, parts: 3}}
+stages:
+  - {use: nearest_neighbors, from: {rows: rows, queries: rows}, as: near, key: id, features: [a, b, c], neighbors: 3, exclude_self: true}
+outputs: {near: {from: near}}
+"""
 SIZES = {"k_means": "clusters", "truncated_svd": "components", "gaussian_mixture": "clusters"}
 
 
@@ -57,6 +66,18 @@ def test_a_published_model__says_of_the_rows_of_training_what_training_did(use: 
     counts = run.record["stages"]["model"]["counts"]
     assert counts["rows_train"] == BLOBS["split"].eq("train").sum()
     assert set(run.metrics["model"]) == {"train", "validation", "test"}
+
+
+def test_neighbors__in_a_job_are_those_of_a_table_itself(tmp_path: Path) -> None:
+    BLOBS.write_parquet(tmp_path / "rows.parquet", row_group_size=70)
+    (tmp_path / "near.yaml").write_text(NEAR)
+    with inside(tmp_path):
+        run = pipeline.load("near.yaml").run()
+    found = run.table("near").to_polars().sort("id", "rank")
+    assert run.record["stages"]["near"]["counts"] == {"rows_known": 300, "queries": 300}
+    stage = NearestNeighbors(key="id", features=("a", "b", "c"), neighbors=3, exclude_self=True)
+    expected = run_stage(stage, {"rows": BLOBS, "queries": BLOBS})[""]
+    assert_frame_equal(found, expected.sort("id", "rank"), rel_tol=1e-12)
 
 
 STAGES: dict[str, Unsupervised] = {

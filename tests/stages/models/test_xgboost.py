@@ -47,6 +47,15 @@ EXAMPLES = [
         objective="multiclass",
         classes=["low", "middle", "high"],
     ),
+    _example(
+        *("prediction_0.1", "prediction_0.9", "x", "y", "code", "bias", "mean_abs_shap"),
+        target="value",
+        objective="quantile",
+        quantiles=[0.1, 0.9],
+        weight="label",
+        explain=True,
+    ),
+    _example("prediction_score", target="label", objective="ranking", group="code", split=None, features=["x", "y"], categorical=[]),
 ]
 
 ROOT = Path(__file__).parents[3]

@@ -94,8 +94,8 @@ def on_sample(sample: Sample, found: Measured, clusters: int, starts: int, seed:
     """Centers `float64[k, d]` that k-means settles on a sample, the best of several starts."""
     need_rows(found, clusters)
     enough = TOLERANCE * float(found.variances.mean())
-    states = [settled(sample[0], clusters, np.random.default_rng([seed, number]), ROUNDS, enough) for number in range(starts)]
-    return ordered(min(states, key=lambda state: state.inertia))
+    centers = [plus_plus(sample[0], clusters, np.random.default_rng([seed, number])) for number in range(starts)]
+    return ordered(min((settled(sample[0], one, ROUNDS, enough) for one in centers), key=lambda state: state.inertia))
 
 
 def need_rows(found: Measured, clusters: int, key: str = "clusters") -> None:

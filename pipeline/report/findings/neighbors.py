@@ -1,0 +1,28 @@
+"""How far the nearest rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from pipeline.report.finding import Evidence, Finding
+from pipeline.report.pieces import Grid, Section, headline, number_text
+
+MOST = 20
+
+
+class Neighbors(Finding, name="neighbors"):
+    """Quartiles of the distances, by rank."""
+
+    place = 650
+    columns = ("rank", "neighbor", "distance")
+
+    def show(self, output: str, evidence: Evidence) -> Iterator[Section]:
+        """One section."""
+        value = pl.col("distance").cast(pl.Float64, strict=False)
+        quartiles = [value.quantile(share, "linear").alias(str(share)) for share in (0.25, 0.5, 0.75)]
+        rows = evidence.outputs[output].group_by("rank").agg(pl.len().alias("queries"), *quartiles).sort("rank").head(MOST).collect()
+        cells = [(str(rank), f"{queries:,}", *map(number_text, more)) for rank, queries, *more in rows.iter_rows()]
+        head = ("rank", "queries", "lower quartile", "median distance", "upper quartile")
+        yield Section(headline("Neighbors", output), [Grid(head, "rrrrr", cells, "Distances of the nearest rows, by rank.")])
