@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -76,6 +77,10 @@ class KMeans(Unsupervised, name="k_means", version=1):
         scaling, arrays = unpacked(content, ("centers", "unit_distance"))
         centers = Centers(arrays["centers"], float(arrays["unit_distance"]))
         return _Assigning(scaling, centers, str(description["missing"]), tuple(description["types"]), backend)
+
+    def prepare(self, *, lean: bool = False) -> None:
+        """Load the compiled kernel."""
+        import_module("pipeline.kernels.compiled.nearest")
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Passes over the parts: two to measure, one for the sample, one a round, and one that says which cluster a row is of."""

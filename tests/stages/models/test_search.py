@@ -27,7 +27,7 @@ from pipeline.stages.models import _trials_methods
 from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._trials import Goal, Trial, best_of
 from pipeline.stages.models._trials_methods import Bayesian, all_at_once, halving, rungs_of
-from pipeline.stages.models._trials_model import with_values
+from pipeline.stages.models._trials_model import Alone, with_values
 from pipeline.stages.models._trials_space import Axis, Range, drawn, grid, space_of
 from pipeline.stages.models.cross_validate import CrossValidate
 from pipeline.stages.models.search import Search
@@ -59,7 +59,7 @@ EXAMPLES = [
             parameters={"max_depth": [1, 4]},
         ),
         {"rows": examples.modelled_rows()},
-        modelled=("prediction", *examples.IMPORTANCE),
+        modelled=("prediction", *examples.IMPORTANCE, "value", "best"),
         needs="xgboost",
     )
 ]
@@ -326,6 +326,14 @@ def test_bayesian__without_optuna_says_what_to_install(monkeypatch: pytest.Monke
 def test_search__refuses_what_cannot_be_tried_before_a_run(more: dict[str, Any], said: str) -> None:
     with pytest.raises(StageError, match=said):
         plan_stage(search(**more), {"rows": PEOPLE})
+
+
+@pytest.mark.parametrize(("at_once", "threads"), [(1, 4), (2, 4), (3, 2), (8, 1), (100, 1), (0, 4)])
+def test_trials_at_once__share_the_threads_of_all_workers(at_once: int, threads: int) -> None:
+    session = Session()
+    session.workers, session.threads = 2, 4
+    rows = Table.of(session, "rows", [Part(PEOPLE)], schema=Schema(PEOPLE.schema))
+    assert Alone.of(rows, Context("tested", SEED, session), at_once).threads == threads
 
 
 def test_a_fingerprint__has_the_models_name_version_and_parameters() -> None:
