@@ -25,10 +25,9 @@ def forest(effects: Sequence[Effect], label: str, about: str) -> str:
     left = 16 + round(LETTER * max(len(name) for name in names))
     height = 52 + ROW * len(effects)
     span = span_of([0.0, *(end for each in effects for end in (each.low, each.high))])
-    places = [float(len(effects) - at) for at in range(len(effects))]
-    rows = list(zip(places, names, strict=True))
-    panel = Panel(left + 420, height, span, (0.4, len(effects) + 0.6), left=left, y_ticks=rows)
+    panel = Panel(left + 420, height, span, (0.4, len(effects) + 0.6), left=left)
     panel.line((0, 0), panel.y_range, "reference")
+    places = [float(len(effects) - at) for at in range(len(effects))]
     for each, place in zip(effects, places, strict=True):
         if each.low == each.high:
             panel.area((min(0.0, each.value), max(0.0, each.value)), [place - 0.3] * 2, [place + 0.3] * 2, "s0")
@@ -36,4 +35,4 @@ def forest(effects: Sequence[Effect], label: str, about: str) -> str:
         clear = each.low > 0 or each.high < 0
         panel.line((each.low, each.high), (place, place), "s0" if clear else "s6")
         panel.dots([each.value], [place], "huge s0" if clear else "huge s6")
-    return panel.svg(about, (label, ""))
+    return panel.svg(about, (label, ""), y_ticks=list(zip(places, names, strict=True)))

@@ -34,7 +34,6 @@ class Panel:
     right: int = 12
     top: int = 12
     bottom: int = 40
-    y_ticks: Sequence[Tick] | None = None
     marks: list[str] = field(default_factory=list)
 
     def across(self, value: Any) -> Any:
@@ -98,11 +97,19 @@ class Panel:
         at, up = int(self.x([x])[0]) / 2, int(self.y([y])[0]) / 2
         self.marks.append(f'<circle class="lead" cx="{at:g}" cy="{up:g}" r="3.2"><title>{escape(about)}</title></circle>')
 
-    def svg(self, about: str, labels: tuple[str, str], x_ticks: Sequence[Tick] | None = None, *, grid: bool = True) -> str:
+    def svg(
+        self,
+        about: str,
+        labels: tuple[str, str],
+        x_ticks: Sequence[Tick] | None = None,
+        *,
+        y_ticks: Sequence[Tick] | None = None,
+        grid: bool = True,
+    ) -> str:
         """The whole figure; `about` is read out where it cannot be seen. Ticks are chosen where they are not given; `grid` draws lines."""
         down, floor, centre = self.height - self.bottom, self.height - 6, (self.left + self.width - self.right) / 2
         parts = [f'<svg viewBox="0 0 {self.width} {self.height}" width="{self.width}" role="img" aria-label="{escape(about)}">']
-        for value, text in ticks(self.y_range) if self.y_ticks is None else self.y_ticks:
+        for value, text in ticks(self.y_range) if y_ticks is None else y_ticks:
             at = int(self.y([value])[0]) / 2
             if grid:
                 parts.append(f'<path class="grid" d="M{self.left} {at:g}H{self.width - self.right}"/>')

@@ -10,7 +10,7 @@ from tests.report.pages import Page, dots_of, page_of
 
 def ratios_of(coefficients: list[float], error: float = 0.1) -> pl.DataFrame:
     beta = np.array(coefficients)
-    numbers = {"coefficient": beta, "standard_error": error, "z": beta / error, "p_value": np.exp(-np.abs(beta))}
+    numbers = {"coefficient": beta, "standard_error": error, "scale": 2.0, "z": beta / error, "p_value": np.exp(-np.abs(beta))}
     ends = {"hazard_ratio": beta, "hazard_ratio_lower": beta - 2 * error, "hazard_ratio_upper": beta + 2 * error}
     return pl.DataFrame({"feature": [f"<x{n}>" for n in range(len(beta))], **numbers, **{name: np.exp(end) for name, end in ends.items()}})
 
@@ -19,7 +19,7 @@ def test_hazards__are_drawn_with_their_intervals_and_listed_by_p_value(tmp_path:
     html = page_of(tmp_path, {"effects": ratios_of([0.2, -0.9, 0.0])})
     page = Page(html)
     assert "Hazard ratios: effects" in page.headings
-    assert dots_of(html, "huge s0") == 3
+    assert (dots_of(html, "huge s0"), dots_of(html, "huge s6")) == (2, 1)
     assert "0.4066" in page.text
     assert "0.3329 to 0.4966" in page.text
     assert page.text.rindex("<x1>") < page.text.rindex("<x0>")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Set
 
 import numpy as np
 import polars as pl
 
 from pipeline.report.finding import Evidence, Finding
-from pipeline.report.pieces import Figure, Grid, Note, Section, headline, number_text
+from pipeline.report.pieces import Figure, Grid, Note, Section, headline, number_text, p_text
+from pipeline.report.plots_forest import Effect, forest
 from pipeline.report.svg import Panel
 
-RATIOS = ("feature", "coefficient", "hazard_ratio", "hazard_ratio_lower", "hazard_ratio_upper", "p_value")
+RATIOS = ("feature", "coefficient", "standard_error", "scale", "hazard_ratio", "hazard_ratio_lower", "hazard_ratio_upper", "p_value")
 SURVIVAL = ("time", "cumulative_hazard", "survival")
 MOST_FEATURES, MOST_STRATA = 30, 7
-WIDE, ROW, LEFT = 500, 22, 150
-FARTHEST = 1e6  # a hazard ratio beyond which the axis does not go
+WITHIN = 1.959964  # standard errors of a 95 % interval
 
 
 class Hazards(Finding, name="hazards"):
@@ -36,46 +37,31 @@ class Hazards(Finding, name="hazards"):
 def _ratios(output: str, rows: pl.LazyFrame) -> Section:
     section, numbers = Section(headline("Hazard ratios", output)), [pl.col(name).cast(pl.Float64) for name in RATIOS[1:]]
     every = rows.select(pl.col("feature").cast(pl.String), *numbers).collect()
+    every = every.drop_nulls(["coefficient", "standard_error", "scale"])
     top = every.sort("p_value", "feature", nulls_last=True).head(MOST_FEATURES)
     if top.height == 0:
         section.blocks.append(Note("There is no feature."))
         return section
-    caption = f"What a step of 1 of a feature multiplies the hazard by, with its 95 % interval: {top.height} of {every.height:,} features."
-    section.blocks.append(Figure(_forest(top, caption), caption, size="medium"))
-    cells = [
-        (feature, number_text(value), number_text(ratio), f"{number_text(low)} to {number_text(high)}", number_text(p))
-        for feature, value, ratio, low, high, p in top.iter_rows()
-    ]
-    head = ("feature", "coefficient", "hazard ratio", "95 % interval", "p-value")
-    section.blocks.append(Grid(head, "lrrrr", cells, "The features of the smallest p-values (Wald)."))
+    caption = (
+        f"Logarithms of what one standard deviation of a feature multiplies the hazard by: {top.height} of {every.height:,} features, the "
+        "smallest p-values first; lines are 95 % intervals, grey where they reach 0."
+    )
+    half = WITHIN * pl.col("standard_error") * pl.col("scale")
+    value = pl.col("coefficient") * pl.col("scale")
+    effects = [Effect(*row) for row in top.select("feature", value, low=value - half, high=value + half).iter_rows()]
+    section.blocks.append(
+        Figure(forest(effects, "Logarithm of the hazard ratio", f"{caption} Ratios are in the table."), caption, size="medium")
+    )
+    cells = [_cells(**row) for row in top.iter_rows(named=True)]
+    head = ("feature", "hazard ratio", "95 % interval", "p", "standard deviation")
+    section.blocks.append(Grid(head, "lrrrr", cells, "Hazard ratios are of one unit of a feature."))
     return section
 
 
-def _forest(top: pl.DataFrame, about: str) -> str:
-    """A line a feature on a logarithmic axis, 1 in its middle."""
-    ends = np.log(top.select("hazard_ratio_lower", "hazard_ratio", "hazard_ratio_upper").to_numpy().clip(1 / FARTHEST, FARTHEST))
-    most = 1.1 * max(float(np.abs(ends[np.isfinite(ends)]).max(initial=0.0)), 0.05)
-    names = [(top.height - 1.0 - number, _short(name)) for number, name in enumerate(top["feature"])]
-    panel = Panel(WIDE, 52 + ROW * top.height, (-most, most), (-0.5, top.height - 0.5), left=LEFT, y_ticks=names)
-    panel.line((0, 0), panel.y_range, "reference")
-    for (at, _), (low, middle, high) in zip(names, ends, strict=True):
-        if np.isfinite([low, middle, high]).all():
-            panel.line((low, high), (at, at), "s0")
-            panel.dots(np.array([middle]), np.array([at]), "huge s0")
-    steps = [value for value in (0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100) if abs(np.log(value)) <= most]
-    ticks = [(float(np.log(value)), f"{value:g}") for value in steps] if len(steps) > 1 else _near_one(most)
-    return panel.svg(about, ("Hazard ratio", ""), ticks)
-
-
-def _short(name: str) -> str:
-    """A name as long as there is room for."""
-    return name if len(name) <= LEFT // 7 else f"{name[: LEFT // 7 - 1]}…"
-
-
-def _near_one(most: float) -> list[tuple[float, str]]:
-    """Ticks of a narrow axis: 1, and a place on each side."""
-    far = float(f"{np.expm1(most / 2):.1g}")
-    return [(float(np.log1p(-far)), f"{1 - far:.6g}"), (0.0, "1"), (float(np.log1p(far)), f"{1 + far:.6g}")]
+def _cells(feature: str, scale: float, hazard_ratio: float, p_value: float | None, **ends: float) -> list[str]:
+    reach = f"{number_text(ends['hazard_ratio_lower'])} to {number_text(ends['hazard_ratio_upper'])}"
+    strength = None if p_value is None else -math.log10(p_value) if p_value > 0 else math.inf
+    return [feature, number_text(hazard_ratio), reach, p_text(strength), number_text(scale)]
 
 
 def _survival(output: str, rows: pl.LazyFrame) -> Section:
@@ -87,7 +73,7 @@ def _survival(output: str, rows: pl.LazyFrame) -> Section:
         section.blocks.append(Note("There is no time of an event."))
         return section
     names = sorted(frame["__stratum__"].unique())
-    panel = Panel(WIDE, 300, (0.0, max(float(np.max(frame["time"].to_numpy())), 1e-12)), (0.0, 1.03), left=56)
+    panel = Panel(500, 300, (0.0, max(float(np.max(frame["time"].to_numpy())), 1e-12)), (0.0, 1.03), left=56)
     legend = []
     for number, name in enumerate(names[:MOST_STRATA]):
         times, shares = frame.filter(pl.col("__stratum__") == name).select("time", "survival").to_numpy().T

@@ -51,10 +51,10 @@ class Cox(Unsupervised, name="cox", version=1):
     missing duration, event, entry or stratum are predicted only.
 
     A row each: key, split, the columns above, `linear_predictor` (0 for a row of mean features) and `partial_hazard`, its exponential.
-    NAME.coefficients has a line per feature: coefficient, standard error, z, p-value, hazard ratio with its 95 % interval. NAME.baseline
-    has the cumulative hazard and the survival of a row of mean features at every time of an event, by stratum, as R's basehaz. The model
-    is models/NAME.npz; `score` gives new rows their linear predictor and partial hazard. Metrics are Harrell's concordance, split by
-    split, and the log likelihoods. Needs the extra `classical`.
+    NAME.coefficients has a line per feature: coefficient, standard error, z, p-value, hazard ratio with its 95 % interval, and the
+    feature's standard deviation (`scale`). NAME.baseline has the cumulative hazard and the survival of a row of mean features at every
+    time of an event, by stratum, as R's basehaz. The model is models/NAME.npz; `score` gives new rows their linear predictor and partial
+    hazard. Metrics are Harrell's concordance, split by split, and the log likelihoods. Needs the extra `classical`.
 
     Example:
         {use: cox, from: patients, as: hazards, key: patient, duration: days, event: died, features: [age, treated], split: split}

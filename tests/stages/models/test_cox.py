@@ -187,6 +187,7 @@ def test_cox__predicts_against_a_row_of_mean_features() -> None:
     assert found.rows["linear_predictor"].mean() == pytest.approx(0, abs=1e-12)
     beta = found.tables["coefficients"]["coefficient"].to_numpy()
     features = PATIENTS.select(FEATURES).to_numpy()
+    np.testing.assert_allclose(found.tables["coefficients"]["scale"], features.std(axis=0), rtol=1e-12)
     np.testing.assert_allclose(found.rows["linear_predictor"], (features - features.mean(axis=0)) @ beta, atol=1e-12)
     np.testing.assert_allclose(found.rows["partial_hazard"], np.exp(found.rows["linear_predictor"]), rtol=1e-12)
 

@@ -35,11 +35,12 @@ class Lives(NamedTuple):
 
 @dataclass(frozen=True)
 class Hazards:
-    """Coefficients `float64[d]` of features and their covariance, their means, and the log likelihoods with and without them."""
+    """Coefficients `float64[d]` of features and their covariance, means and standard deviations, and log likelihoods with and without."""
 
     coefficients: Array
     covariance: Array
     means: Array
+    deviations: Array
     log_likelihood: float
     null_log_likelihood: float
     rounds: int
@@ -68,7 +69,7 @@ def fitted(points: Array, lives: Lives, names: list[str], ties: Ties, rounds: tu
             break
         if float(np.sqrt(max(slope @ step, 0.0))) <= ENOUGH:
             by = np.outer(spread, spread)
-            return Hazards(at / spread, np.linalg.inv(curve) / by, means, height, null, number)
+            return Hazards(at / spread, np.linalg.inv(curve) / by, means, points.std(axis=0), height, null, number)
         for _ in range(HALVINGS):
             after = float(model.loglike(at + step))
             if np.isfinite(after) and after >= height - 1e-12 * abs(height):

@@ -21,7 +21,7 @@ from pipeline.stages.models._unsupervised.scaled import new_points
 from pipeline.tables.part import Part
 
 PREDICTS: dict[str, pl.DataType] = {"linear_predictor": pl.Float64(), "partial_hazard": pl.Float64()}
-NUMBERS = ("coefficient", "standard_error", "z", "p_value", "hazard_ratio", "hazard_ratio_lower", "hazard_ratio_upper")
+NUMBERS = ("coefficient", "standard_error", "z", "p_value", "hazard_ratio", "hazard_ratio_lower", "hazard_ratio_upper", "scale")
 BASELINE = ("time", "cumulative_hazard", "survival")
 LARGEST = 700.0
 """The linear predictor whose exponential is still a double, with room to spare."""
@@ -58,5 +58,5 @@ def coefficients(names: Sequence[str], hazards: Hazards) -> pl.DataFrame:
     z = hazards.coefficients / errors
     ends = (hazards.coefficients + sign * half * errors for sign in (0, -1, 1))
     ratios = (np.exp(np.clip(end, -LARGEST, LARGEST)) for end in ends)
-    columns = (hazards.coefficients, errors, z, erfc(np.abs(z) / np.sqrt(2)), *ratios)
+    columns = (hazards.coefficients, errors, z, erfc(np.abs(z) / np.sqrt(2)), *ratios, hazards.deviations)
     return pl.DataFrame({"feature": list(names), **dict(zip(NUMBERS, columns, strict=True))})
