@@ -150,7 +150,9 @@ def test_more_coefficients_than_a_hessian_holds__are_refused_or_taken_by_gradien
 @pytest.mark.parametrize("target", ["normal", "binary"])
 def test_a_penalty_that_leaves_no_minimum__is_refused_with_the_remedy(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinate_descent, "MOST_SWEEPS", 0)
-    with pytest.raises(DataError, match=r"did not converge in 0 sweeps: with l1 = 0.1 the coefficients of 7 columns .* Raise l1, or set l2"):
+    with pytest.raises(
+        DataError, match=r"did not converge in 0 sweeps: with l1 = 0.1 the coefficients of 7 columns .* Raise l1, or set l2"
+    ):
         fit(stage_for(target, l1=0.1), PEOPLE)
 
 
