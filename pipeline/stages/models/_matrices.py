@@ -74,7 +74,7 @@ def _made(learning: Learning[BoostedTrees], rows: TrainingRows, names: list[str]
             watched.append((kind(streamed(split), **ref, **options), split))
             if codes is not None:
                 watched[-1][0].set_group(group_sizes(codes[of]))
-    return Matrices(watched[0][0], watched, folder is not None)
+    return Matrices(watched[0][0], watched if stage.watch == "both" else watched[1:], folder is not None)
 
 
 def is_external(learning: Learning[BoostedTrees], rows: int, features: int) -> bool:

@@ -106,7 +106,7 @@ def _matrices(
     _await([block for blocks in pinned.values() for block, _ in blocks])
     train = _matrix(learning, client, pinned["train"], names)
     watched = [(_matrix(learning, client, pinned[split], names, ref=train), split) for split in filled if split != "train"]
-    return train, [(train, "train"), *watched]
+    return train, [(train, "train"), *watched] if learning.stage.watch == "both" else watched
 
 
 def _await(blocks: Sequence[Any]) -> None:
