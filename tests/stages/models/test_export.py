@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 import xgboost as xgb
+from polars.testing import assert_frame_equal
 
 import pipeline
 from pipeline.errors import DataError, InputError, PlaceError, RefusedError, StageError
@@ -21,6 +22,7 @@ from pipeline.stages.models._onnx import OnnxPredictor, onnx_file
 from pipeline.stages.models._onnx_trees import graph_of_trees
 from pipeline.stages.models.export import Export
 from pipeline.stages.models.score import Score
+from pipeline.tables.session import ClusterSession
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import counts_of, plan_stage, run_stage
 from tests.small import inside
@@ -177,6 +179,11 @@ def test_onnx__travels_to_another_worker() -> None:
     content, matrix, _ = booster("reg:squarederror")
     predictor = OnnxPredictor(onnx_file(graph_of_trees(content), described(1)))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(predictor)).predict(matrix), predictor.predict(matrix))
+
+
+def test_export__over_two_workers_is_that_of_one(workers: ClusterSession) -> None:
+    stage = EXAMPLES[0].stage
+    assert_frame_equal(run_stage(stage, {"rows": ROWS}, 3, workers)[""], run_stage(stage, {"rows": ROWS})[""])
 
 
 def test_export__publishes_nothing_where_predictions_differ(monkeypatch: pytest.MonkeyPatch) -> None:
