@@ -202,8 +202,9 @@ def test_distill__has_the_student_learn_the_predictions(objective: str, tmp_path
     model = found.saved(tmp_path)
     scored = run_stage(Score(model=model).opened(stage_class), {"rows": PEOPLE})[""]
     assert_frame_equal(scored, found.predictions.select(scored.columns), check_exact=True)
-    exported = run_stage(Export(model=model).opened(stage_class), {"rows": PEOPLE}, 2)[""]
-    assert exported["rows"].to_list() == [600]
+    for form in ("onnx", "treelite"):
+        exported = run_stage(Export.model_validate({"model": model, "format": form}).opened(stage_class), {"rows": PEOPLE}, 2)[""]
+        assert exported["rows"].to_list() == [600]
     again = compress(model, method="prune_trees", tolerance=0.2)
     assert again.booster.num_boosted_rounds() < 15
 
