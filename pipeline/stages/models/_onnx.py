@@ -90,7 +90,7 @@ def onnx_file(graph: Graph, description: Mapping[str, Any]) -> bytes:
     )
     imports = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", TREES_OPSET)]
     model = helper.make_model(made, opset_imports=imports, ir_version=IR_VERSION, producer_name="gpu-table-pipeline")
-    helper.set_model_props(model, {"features": "\n".join(description["features"]), "target": str(description["target"])})
+    helper.set_model_props(model, {"features": "\n".join(description["features"]), "target": str(description.get("target", ""))})
     checker.check_model(model)
     content: bytes = model.SerializeToString(deterministic=True)
     return content
