@@ -15,9 +15,9 @@ OPSET, TREES_OPSET, IR_VERSION = 21, 5, 10  # of 2024: what runtimes since then 
 FEATURES, RESULT = "features", "result"
 
 
-def need_onnx() -> None:
-    """Raise PlaceError, with what to install, where onnx or onnxruntime is not installed."""
-    for library in ("onnx", "onnxruntime"):
+def need_exchange() -> None:
+    """Raise PlaceError, with what to install, where a library of the formats that models are exported to is not installed."""
+    for library in ("onnx", "onnxruntime", "treelite"):
         if find_spec(library) is None:
             raise PlaceError(f"{library} is not installed. Install it with: pip install '.[export]'")
 

@@ -48,7 +48,7 @@ class Linear(LinearTerms, name="linear", version=1):
         {use: linear, from: features, as: risk, target: disease, key: sample_id, objective: binary, categorical: [centre], l2: 0.01}
     """
 
-    exports = True
+    exports = ("onnx",)
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "coefficients": Count("coefficients"),

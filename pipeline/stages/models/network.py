@@ -43,7 +43,7 @@ class Network(DeepLearning, name="network", version=1):
     """
 
     suffix = "safetensors"
-    exports = True
+    exports = ("onnx",)
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "rounds_used": Count("rounds used"),

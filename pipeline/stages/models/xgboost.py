@@ -22,6 +22,7 @@ from pipeline.stages.models._smaller import Ladder
 from pipeline.stages.models._training import train_here
 from pipeline.stages.models._training_dask import train_over_workers
 from pipeline.stages.models._tree_pruning import fewer_leaves, fewer_rounds
+from pipeline.stages.models._treelite import forest_of
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
@@ -44,7 +45,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     """
 
     suffix = "ubj"
-    exports = True
+    exports = ("onnx", "treelite")
     smaller = ("prune_trees", "prune_leaves")
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
@@ -93,6 +94,11 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     def graph(cls, _description: Mapping[str, Any], content: bytes) -> Graph:
         """The trees, and the link of their objective."""
         return graph_of_trees(content)
+
+    @classmethod
+    def forest(cls, content: bytes, *, logistic: bool) -> bytes:
+        """The trees, and the link of their objective."""
+        return forest_of(content, logistic=logistic)
 
     @classmethod
     def ladder(cls, description: Mapping[str, Any], content: bytes, method: str) -> Ladder:
