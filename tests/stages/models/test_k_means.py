@@ -19,7 +19,6 @@ from pipeline.tables.session import Session
 from pipeline.tables.table import Table
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import SEED, plan_stage, run_stage, shuffled
-from tests.harness import two_workers
 from tests.stages.models.points import BLOBS, FEATURES, blobs, learn, matrix
 
 
@@ -98,16 +97,6 @@ def test_k_means__does_not_depend_on_parts_nor_on_the_order_of_rows(more: dict[s
     assert isinstance(mixed, pl.DataFrame)
     assert_frame_equal(learn(stage, mixed).rows, whole.rows, rel_tol=1e-10)
     assert learn(stage, BLOBS).model == whole.model
-
-
-@pytest.mark.process
-def test_k_means__is_the_same_on_two_workers() -> None:
-    stage = stage_for(split="split", starts=2)
-    with two_workers() as session:
-        found = learn(stage, BLOBS, 4, session)
-    whole = learn(stage, BLOBS)
-    assert_frame_equal(found.rows, whole.rows, rel_tol=1e-10)
-    assert found.counts == whole.counts
 
 
 @pytest.mark.parametrize("more", [{}, {"standardize": True, "missing": "mean"}], ids=["plain", "filled"])

@@ -15,7 +15,6 @@ from pipeline.stages.models import truncated_svd
 from pipeline.stages.models.truncated_svd import TruncatedSvd
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import plan_stage, shuffled
-from tests.harness import two_workers
 from tests.stages.models.points import BLOBS, FEATURES, Result, learn, matrix
 
 
@@ -111,14 +110,6 @@ def test_truncated_svd__does_not_depend_on_parts_nor_on_the_order_of_rows(method
             order = ["id"] if name == "" else ["component"]
             assert_frame_equal(found.tables[name].sort(order), table.sort(order), rel_tol=1e-7, abs_tol=1e-7)
     assert learn(stage, WIDE).model == whole.model
-
-
-@pytest.mark.process
-def test_truncated_svd__is_the_same_on_two_workers() -> None:
-    whole = learn(stage_for(standardize=True), BLOBS)
-    with two_workers() as session:
-        found = learn(stage_for(standardize=True), BLOBS, 4, session)
-    assert_frame_equal(found.rows, whole.rows, rel_tol=1e-9, abs_tol=1e-10)
 
 
 @pytest.mark.parametrize("more", [{}, {"whiten": True, "missing": "mean", "standardize": True}, {"center": False}])
