@@ -253,6 +253,8 @@ def test_bayesian__has_the_metric_of_the_stage_itself_and_is_the_same_again_and_
     assert_frame_equal(run_stage(stage, {"rows": PEOPLE}, 3)["trials"], trials, check_exact=True)
     there = run_stage(stage, {"rows": PEOPLE}, 4, workers)["trials"]
     assert_frame_equal(there, trials)
+    more = run_stage(search(parameters=RANGES, method="bayesian", trials=14, batch=4), {"rows": PEOPLE})["trials"]
+    assert_frame_equal(more.head(8), trials.head(8), check_exact=True)
     other = run_stage(search(parameters=RANGES, method="bayesian", trials=10, seed=3), {"rows": PEOPLE})["trials"]
     assert not other.equals(trials)
 
