@@ -165,3 +165,10 @@ def test_truncated_svd__refuses_more_axes_than_there_can_be(monkeypatch: pytest.
         monkeypatch.setattr(truncated_svd, "EXACT", limit)
         with pytest.raises(DataError, match="3 axes of 3 features and 2 rows to learn from"):
             learn(stage_for(components=3), BLOBS.head(2))
+
+
+def test_truncated_svd__refuses_an_exact_answer_of_too_many_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.models._unsupervised.axes.MOST", 39)
+    stage = stage_for(features=COLUMNS, method="exact")
+    with pytest.raises(DataError, match=r"40 x 40 numbers a task, 0\.0 GiB; at most 39 features\. Use method: randomized"):
+        learn(stage, WIDE)
