@@ -100,8 +100,9 @@ class GaussianMixture(Unsupervised, name="gaussian_mixture", version=1):
         points = Points.of(name, self, rows.schema, context.session.backend)
         taken = points.table(rows, seed)
         found = measured(taken, self.split, context, centre=True, own="each")
-        ready, most = scaled_points(taken, found), max(self.sample, A_CENTER * self.clusters)
-        sample = ready.reduce(sampled, partial(joined_samples, most), self.split, most)
+        ready, least = scaled_points(taken, found), A_CENTER * self.clusters
+        most = max(self.sample, least)
+        sample = ready.reduce(sampled, partial(joined_samples, most, least=least), self.split, most, least)
         centers = submit(on_sample, sample, found, self.clusters, self.starts, seed, stage=name)
         method = MixtureRounds(self.split, self.covariance, self.floor, self.tolerance)
         state = passed(method, ready, submit(_begun, centers, stage=name), self.rounds + 1, context)
