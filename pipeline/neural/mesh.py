@@ -10,9 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from pipeline.backend.neural import run_program
+from pipeline.neural.compressed import Compression
 from pipeline.neural.objectives import losses
 from pipeline.neural.perceptron import Parameters, Perceptron, Shape, variables
 from pipeline.neural.rules import Rule, clipped
@@ -27,13 +29,15 @@ and `keys` for what is dropped."""
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained, and how: the network, its objective, its rule, the longest gradient, and in how many pieces a batch is computed."""
+    """What is trained, and how: the network, its objective, its rule, the longest gradient, in how many pieces a batch is computed, and how
+    devices send gradients."""
 
     network: Perceptron
     objective: str
     rule: Rule
     clip: float | None
     accumulate: int = 1
+    compression: Compression | None = None
 
 
 class MeshSteps:
@@ -42,7 +46,7 @@ class MeshSteps:
     def __init__(self, task: Task, devices: list[Any], model: int = 1, *, exchange: bool = True) -> None:
         """`exchange`: whether devices hear of one another; without, a step shows what computing alone costs."""
         self._mesh = Mesh(np.array(devices).reshape(-1, model), ("data", "model"))
-        self._shape = task.network.shape
+        self._given, self._shape = (task, devices, model), task.network.shape
         self._begin, self._step = _programs(task, self._mesh, exchange)
 
     def begun(self, parameters: Parameters) -> Tree:
@@ -58,6 +62,13 @@ class MeshSteps:
         """Bytes that all devices together send in a step, by the compiled program."""
         return bytes_sent(self._step.lower(state, self._shared(batch)).compile().as_text() or "", self._mesh.size)
 
+    def cost(self, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
+        """What a step costs: devices, bytes sent, and milliseconds in all, of computing, and of the rest."""
+        alone = MeshSteps(*self._given, exchange=False)
+        state, other = self.begun(parameters), alone.begun(parameters)
+        times = step_times(lambda: self.step(state, batch), lambda: alone.step(other, batch))
+        return {"devices": float(self._mesh.size), "bytes_sent": float(self.bytes_sent(state, batch)), **times}
+
     def parameters(self, state: Tree) -> Parameters:
         """The parameters, in the host's memory."""
         return {name: np.asarray(value) for name, value in state[0].items()}
@@ -65,14 +76,6 @@ class MeshSteps:
     def _shared(self, batch: Batch) -> Batch:
         shared: Batch = jax.device_put(batch, NamedSharding(self._mesh, PartitionSpec("data")))
         return shared
-
-
-def cost(task: Task, devices: list[Any], model: int, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
-    """What a step costs over these devices: how many they are, bytes sent, and milliseconds in all, of computing and of exchanging."""
-    whole, alone = MeshSteps(task, devices, model), MeshSteps(task, devices, model, exchange=False)
-    state, other = whole.begun(parameters), alone.begun(parameters)
-    times = step_times(lambda: whole.step(state, batch), lambda: alone.step(other, batch))
-    return {"devices": float(len(devices)), "bytes_sent": float(whole.bytes_sent(state, batch)), **times}
 
 
 @lru_cache(maxsize=16)
@@ -85,40 +88,49 @@ def _programs(task: Task, mesh: Mesh, exchange: bool) -> tuple[Any, Any]:
         return jax.lax.with_sharding_constraint(state, _places(mesh, task.network.shape, state))
 
     def begin(parameters: Tree) -> Tree:
-        """Parameters and the optimizer's state."""
-        return placed((parameters, transform.init(parameters)))
+        """Parameters, the optimizer's state, and what each device has not sent yet."""
+        size = sum(array.size for array in parameters.values()) if task.compression else 0
+        left = jax.lax.with_sharding_constraint(jnp.zeros((mesh.shape["data"], size)), NamedSharding(mesh, PartitionSpec("data")))
+        return *placed((parameters, transform.init(parameters))), left
 
     def step(state: Tree, batch: Batch) -> tuple[Tree, Array]:
         """The state after a batch, and its summed loss."""
-        parameters, inner = state
-        loss, gradients, squares = _gradients(task, mesh, exchange, parameters, batch)
+        parameters, inner, left = state
+        loss, gradients, squares, left = _gradients(task, mesh, exchange, (parameters, left), batch)
         changes, inner = transform.update(clipped(gradients, task.clip, squares), inner, parameters)
-        return placed((optax.apply_updates(parameters, changes), inner)), loss
+        return (*placed((optax.apply_updates(parameters, changes), inner)), left), loss
 
     return jax.jit(begin), jax.jit(step)
 
 
-def _gradients(task: Task, mesh: Mesh, exchange: bool, parameters: Tree, rows: Batch) -> tuple[Array, Tree, Array]:
-    """The summed loss and gradients of all devices, and the gradients' squared length."""
+def _gradients(task: Task, mesh: Mesh, exchange: bool, given: tuple[Tree, Array], rows: Batch) -> tuple[Array, Tree, Array, Array]:
+    """The summed loss and gradients of all devices, the gradients' squared length, and what each device has not sent yet.
+
+    `given` are the parameters, and what was not sent before.
+    """
     model = mesh.shape["model"]
     share = replace(task, network=task.network.clone(shards=model, exchange=exchange))
 
-    def of_device(parameters: Tree, rows: Batch) -> tuple[Array, Tree, Array]:
+    def of_device(parameters: Tree, left: Array, rows: Batch) -> tuple[Array, Tree, Array, Array]:
         """What one device adds, summed over all. Each of those that share layers has the whole loss, and counts a share of it."""
         loss, gradients = jax.tree.map(lambda array: array / model, summed(share, parameters, rows))
         mine = {name: gradients.pop(name) for name in list(gradients) if model > 1 and _is_hidden(name, task.network.shape)}
-        if exchange:
+        if exchange and task.compression:
+            vector, as_tree = ravel_pytree(gradients)
+            vector, left = task.compression.summed(vector, left[0], mesh.shape["data"])
+            loss, gradients, left = jax.lax.psum(loss, "data"), as_tree(vector), left[None]
+        elif exchange:
             loss, gradients = jax.lax.psum((loss, gradients), ("data", "model") if model > 1 else "data")
             mine = jax.lax.psum(mine, "data")
         squares = sum((jnp.square(array).sum() for array in mine.values()), jnp.float32(0))
         if exchange and model > 1:
             squares = jax.lax.psum(squares, "model")
-        return loss, {**gradients, **mine}, squares + sum(jnp.square(array).sum() for array in gradients.values())
+        return loss, {**gradients, **mine}, squares + sum(jnp.square(array).sum() for array in gradients.values()), left
 
-    specs = {name: _spec(name, task.network.shape, model) for name in parameters}
-    whole = PartitionSpec()
-    over = jax.shard_map(of_device, mesh=mesh, in_specs=(specs, PartitionSpec("data")), out_specs=(whole, specs, whole), check_vma=False)
-    found: tuple[Array, Tree, Array] = over(parameters, rows)
+    specs = {name: _spec(name, task.network.shape, model) for name in given[0]}
+    whole, cut = PartitionSpec(), PartitionSpec("data")
+    over = jax.shard_map(of_device, mesh=mesh, in_specs=(specs, cut, cut), out_specs=(whole, specs, whole, cut), check_vma=False)
+    found: tuple[Array, Tree, Array, Array] = over(*given, rows)
     return found
 
 

@@ -32,6 +32,10 @@ class Steps(Protocol):
         """The parameters, in the host's memory."""
         ...
 
+    def cost(self, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
+        """What a step costs: devices, bytes sent, and milliseconds in all, of computing, and of the rest."""
+        ...
+
 
 @dataclass(frozen=True)
 class Rows:

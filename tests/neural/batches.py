@@ -21,11 +21,11 @@ def rule(**more: Any) -> Rule:
 
 
 def task(layers: tuple[int, ...] = (8, 5), objective: str = "binary", **more: Any) -> Task:
-    """Three numbers and a category; `more` are of the network (dropout, dtype), the rule, clip and accumulate."""
+    """Three numbers and a category; `more` are of the network (dropout, dtype), the rule, clip, accumulate and compression."""
     shape = Shape(3, ((CODES + 1, 2),), layers, 3 if objective == "multiclass" else 1, more.pop("activation", "relu"))
     network = Perceptron(shape, more.pop("dropout", 0.0), more.pop("dtype", "float32"))
-    clip, accumulate = more.pop("clip", None), more.pop("accumulate", 1)
-    return Task(network, objective, rule(**more), clip, accumulate)
+    clip, accumulate, compression = more.pop("clip", None), more.pop("accumulate", 1), more.pop("compression", None)
+    return Task(network, objective, rule(**more), clip, accumulate, compression)
 
 
 def batch(rows: int, number: int = 0, *, padding: int = 0) -> dict[str, Any]:

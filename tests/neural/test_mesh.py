@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.backend.neural import neural_devices
 from pipeline.errors import PlaceError
-from pipeline.neural.mesh import MeshSteps, cost
+from pipeline.neural.mesh import MeshSteps
 from pipeline.neural.perceptron import initial
 from tests.neural.batches import CODES, assert_close, batch, on_one_device, task, trained
 
@@ -39,13 +39,13 @@ def test_model__has_a_share_of_each_hidden_layer_and_of_its_optimizer_on_every_d
 def test_data__sends_each_gradient_twice_around_the_ring() -> None:
     told = task()
     start = initial(told.network.shape, 3, [np.arange(CODES + 1)])
-    found = cost(told, neural_devices("cpu", 4), 1, start, BATCHES[0])
+    found = MeshSteps(told, neural_devices("cpu", 4)).cost(start, BATCHES[0])
     numbers = sum(array.size for array in start.values()) + 1  # and the loss
     assert found["bytes_sent"] == 4 * numbers * 2 * 3
     assert found["devices"] == 4
     times = [found[name] or 0.0 for name in ("step_ms", "compute_ms", "communication_ms")]
     assert times[0] == pytest.approx(times[1] + times[2])
-    assert cost(told, neural_devices("cpu"), 1, start, BATCHES[0])["bytes_sent"] == 0
+    assert MeshSteps(told, neural_devices("cpu")).cost(start, BATCHES[0])["bytes_sent"] == 0
 
 
 def test_neural_devices__are_eight_of_a_cpu_and_more_are_refused() -> None:

@@ -21,11 +21,31 @@ class Parallel(BaseModel):
     model: int = Field(
         1, ge=1, le=1_024, description="Devices that each have an equal share of every hidden layer, of all rows of their share."
     )
+    pipeline: int = Field(
+        1, ge=1, le=1_024, description="Devices that each have some layers; a batch goes from one to the next in `accumulate` pieces."
+    )
+    compress: Literal["none", "int8", "top_k"] = Field(
+        "none", description="data: send gradients in 8 bits, or the greatest `share` of them; what is left out goes into the next step."
+    )
+    share: float = Field(0.01, gt=0, le=1, description="top_k: share of the gradients that a device sends.")
 
     @property
     def devices(self) -> int:
         """How many devices it takes."""
-        return self.data * self.model
+        return self.data * self.model * self.pipeline
+
+    def check(self, layers: tuple[int, ...]) -> None:
+        """Raise StageError where hidden layers of these widths cannot be shared out."""
+        odd = [width for width in layers if width % self.model]
+        if self.model > 1 and (odd or not layers):
+            what = f"a layer of {odd[0]}" if odd else "layers: there are none"
+            raise StageError(f"{self.model} devices cannot have equal shares of {what}", key="parallel.model")
+        if self.pipeline > len(layers) + 1:
+            raise StageError(f"{self.pipeline} devices, and {len(layers) + 1} layers, the last one too", key="parallel.pipeline")
+        if self.pipeline > 1 and self.pipeline < self.devices:
+            raise StageError("pipeline goes with neither data nor model: leave them out, or it", key="parallel.pipeline")
+        if self.compress != "none" and (self.data == 1 or self.devices > self.data):
+            raise StageError("gradients are compressed between devices of data, and of nothing else", key="parallel.compress")
 
 
 class DeepLearning(Supervised):
@@ -66,11 +86,5 @@ class DeepLearning(Supervised):
                 f"a batch of {self.batch_size} rows cannot be cut into {shares} equal pieces (accumulate, for each device of parallel.data)"
             )
             raise StageError(text, key="batch_size")
-        if self.parallel is None or self.parallel.model == 1:
-            return
-        odd = [width for width in self.layers if width % self.parallel.model]
-        if odd or not self.layers:
-            text = f"{self.parallel.model} devices cannot have equal shares of " + (
-                f"a layer of {odd[0]}" if odd else "layers: there are none"
-            )
-            raise StageError(text, key="parallel.model")
+        if self.parallel:
+            self.parallel.check(self.layers)

@@ -33,7 +33,6 @@ def fit(learning: Learning[DeepLearning], material: Material) -> tuple[Shape, tr
 
     Raises DataError where training does not hold together; PlaceError where there are fewer devices.
     """
-    from pipeline.neural.mesh import MeshSteps, cost
     from pipeline.neural.perceptron import initial
     from pipeline.neural.training import Course, Rows, fitted
 
@@ -41,15 +40,23 @@ def fit(learning: Learning[DeepLearning], material: Material) -> tuple[Shape, tr
     rows = Rows(material.batches(stage), stage.batch_size)
     seed = int(np.random.default_rng(learning.seed).integers(2**31))
     task, devices = _task(stage, shape, rows), neural_devices(learning.backend, stage.devices)
-    model = stage.parallel.model if stage.parallel else 1
+    steps = _steps(stage, task, devices)
     course, start = Course(stage.rounds, stage.early_stopping_rounds, seed), initial(shape, seed, material.seen)
     try:
-        found = fitted(
-            MeshSteps(task, devices, model), start, rows, course, _watch(learning, shape, material), _telling(learning, material)
-        )
+        found = fitted(steps, start, rows, course, _watch(learning, shape, material), _telling(learning, material))
     except ArithmeticError as error:
         raise DataError(f"{error}: training does not hold together. Lower learning_rate, or give clip.") from error
-    return shape, found, cost(task, devices, model, start, next(rows.batches(seed, 0))) if stage.parallel else {}
+    return shape, found, steps.cost(start, next(rows.batches(seed, 0))) if stage.parallel else {}
+
+
+def _steps(stage: DeepLearning, task: Task, devices: list[Any]) -> training.Steps:
+    """How it steps over these devices."""
+    from pipeline.neural.mesh import MeshSteps
+    from pipeline.neural.pipelined import PipelinedSteps
+
+    if stage.parallel and stage.parallel.pipeline > 1:
+        return PipelinedSteps(task, devices)
+    return MeshSteps(task, devices, stage.parallel.model if stage.parallel else 1)
 
 
 def _shape(stage: DeepLearning, material: Material) -> Shape:
@@ -61,6 +68,7 @@ def _shape(stage: DeepLearning, material: Material) -> Shape:
 
 def _task(stage: DeepLearning, shape: Shape, rows: training.Rows) -> Task:
     """What is trained, and by which rule."""
+    from pipeline.neural.compressed import Compression
     from pipeline.neural.mesh import Task
     from pipeline.neural.perceptron import Perceptron
     from pipeline.neural.rules import Rule
@@ -68,7 +76,9 @@ def _task(stage: DeepLearning, shape: Shape, rows: training.Rows) -> Task:
     lengths = {"steps": stage.rounds * rows.steps, "warmup": stage.warmup_rounds * rows.steps}
     rule = Rule(stage.optimizer, stage.learning_rate, stage.momentum, stage.weight_decay, stage.schedule, **lengths)
     network = Perceptron(shape, stage.dropout, stage.arithmetic)
-    return Task(network, stage.objective, rule, stage.clip, stage.accumulate)
+    over = stage.parallel
+    compression = Compression(over.compress, over.share) if over and over.compress != "none" else None
+    return Task(network, stage.objective, rule, stage.clip, stage.accumulate, compression)
 
 
 def _watch(learning: Learning[DeepLearning], shape: Shape, material: Material) -> Callable[[Any], float] | None:

@@ -19,8 +19,10 @@ from pipeline.kernels.k_means import ordered
 from pipeline.kernels.moments import Scaling, unscaled
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import Given
+from pipeline.stages.models._onnx import Graph
 from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._unsupervised.clustering import A_CENTER, LloydRounds, Starts, begun
+from pipeline.stages.models._unsupervised.graphs import graph_of_centers
 from pipeline.stages.models._unsupervised.passes import passed
 from pipeline.stages.models._unsupervised.published import Found, answers, published, table_of, unpacked
 from pipeline.stages.models._unsupervised.rows import POINTS, Points, joined_samples, learned, sampled
@@ -77,6 +79,12 @@ class KMeans(Unsupervised, name="k_means", version=1):
         scaling, arrays = unpacked(content, ("centers", "unit_distance"))
         centers = Centers(arrays["centers"], float(arrays["unit_distance"]))
         return _Assigning(scaling, centers, str(description["missing"]), tuple(description["types"]), backend)
+
+    @classmethod
+    def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
+        """The same in ONNX."""
+        scaling, arrays = unpacked(content, ("centers", "unit_distance"))
+        return graph_of_centers(scaling, arrays, description["missing"])
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernel."""

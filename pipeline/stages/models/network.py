@@ -35,8 +35,8 @@ class Network(DeepLearning, name="network", version=1):
     Numbers are standardized by the training rows inside; a missing one counts as their mean. A category (`categorical`) is an
     embedding, that of a missing one its own; one that no training row has adds nothing. With early stopping the model is that of the best
     round, else of the last. The same rows give the same model however they are divided: one task takes them in the order of the key.
-    `parallel` trains over several devices: the same way down as one device goes, but for rounding. The metrics then say what a step takes,
-    in milliseconds: of computing, and of exchanging; and the bytes that all devices together send in it.
+    `parallel` trains over several devices: the same way down as one device goes, but for rounding and `compress`. The metrics then say
+    what a step takes, in milliseconds: of computing, and of exchanging; and the bytes that all devices together send in it.
 
     Example:
         {use: network, from: features, as: risk, target: disease, key: sample_id, objective: binary, rounds: 100, early_stopping_rounds: 10}

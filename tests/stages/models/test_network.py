@@ -194,6 +194,9 @@ def test_balanced_classes__move_the_prediction_of_the_rarer_one() -> None:
         ({"parallel": {"data": 3}}, ROWS, StageError, "a batch of 256 rows cannot be cut into 3 equal pieces"),
         ({"parallel": {"model": 5}}, ROWS, StageError, "5 devices cannot have equal shares of a layer of 12"),
         ({"parallel": {"model": 2}, "layers": []}, ROWS, StageError, "2 devices cannot have equal shares of layers: there are none"),
+        ({"parallel": {"pipeline": 3}}, ROWS, StageError, "3 devices, and 2 layers, the last one too"),
+        ({"parallel": {"pipeline": 2, "data": 2}}, ROWS, StageError, "pipeline goes with neither data nor model"),
+        ({"parallel": {"compress": "int8"}}, ROWS, StageError, "gradients are compressed between devices of data, and of nothing else"),
         ({"batch_size": 10, "accumulate": 4}, ROWS, StageError, "a batch of 10 rows cannot be cut into 4 equal pieces"),
         (
             {"learning_rate": 10.0, "optimizer": "sgd", "clip": None},
@@ -225,14 +228,25 @@ def test_score__of_a_network_file_that_is_torn_is_refused(tmp_path: Path) -> Non
         run_stage(score, {"rows": ROWS})
 
 
-@pytest.mark.parametrize("parallel", [{"data": 8}, {"data": 2, "model": 4}], ids=["data", "data and model"])
-def test_parallel__over_eight_devices_has_the_loss_curve_of_one_and_says_what_it_costs(parallel: dict[str, int]) -> None:
-    given = {"dropout": 0.2, "batch_size": 64, "rounds": 5}
-    one, eight = train(stage_for("binary", **given)), train(stage_for("binary", parallel=parallel, **given))
-    assert_frame_equal(eight.tables["history"], one.tables["history"], rel_tol=1e-4)
-    assert_frame_equal(eight.tables[""], one.tables[""], rel_tol=1e-3, abs_tol=1e-4)
-    cost = eight.metrics.pop("parallel")
-    assert eight.metrics["test"] == pytest.approx(one.metrics["test"], rel=1e-2)
+WAYS = [{"data": 8}, {"data": 2, "model": 4}, {"pipeline": 3}]
+
+
+@pytest.mark.parametrize("parallel", WAYS, ids=[" and ".join(way) for way in WAYS])
+def test_parallel__over_devices_has_the_loss_curve_of_one_and_says_what_it_costs(parallel: dict[str, int]) -> None:
+    given = {"dropout": 0.2, "batch_size": 64, "rounds": 4, "layers": [16, 8], "accumulate": 2}
+    one, several = train(stage_for("binary", **given)), train(stage_for("binary", parallel=parallel, **given))
+    assert_frame_equal(several.tables["history"], one.tables["history"], rel_tol=1e-4)
+    assert_frame_equal(several.tables[""], one.tables[""], rel_tol=1e-3, abs_tol=1e-4)
+    cost = several.metrics.pop("parallel")
+    assert several.metrics["test"] == pytest.approx(one.metrics["test"], rel=1e-2)
     assert set(cost) == {"devices", "bytes_sent", "step_ms", "compute_ms", "communication_ms"}
-    assert cost["devices"] == 8
+    assert cost["devices"] == np.prod([*parallel.values()])
     assert cost["bytes_sent"] > 0
+
+
+def test_parallel__with_compressed_gradients_comes_as_far() -> None:
+    given = {"dropout": 0.0, "batch_size": 64, "rounds": 12}
+    one = train(stage_for("binary", **given))
+    for more in ({"compress": "int8"}, {"compress": "top_k", "share": 0.2}):
+        found = train(stage_for("binary", parallel={"data": 4, **more}, **given))
+        assert found.metrics["test"]["log_loss"] == pytest.approx(one.metrics["test"]["log_loss"], rel=0.15)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from pipeline.errors import StageError
+from pipeline.registry import stage_class
 from pipeline.stages.models._unsupervised.stage import Unsupervised
+from pipeline.stages.models.export import Export
 from pipeline.stages.models.gaussian_mixture import GaussianMixture
 from pipeline.stages.models.k_means import KMeans
 from pipeline.stages.models.nearest_neighbors import NearestNeighbors
@@ -87,3 +90,24 @@ def test_neighbors__may_have_no_key() -> None:
     stage = NearestNeighbors(key="id", neighbors=2, exclude_self=True)
     found = run_stage(stage, {"rows": rows, "queries": rows}, 2)[""]
     assert found["neighbor"].to_list() == [2, 3, None, 3, 2, None]
+
+
+FORMS = [
+    ("k_means", {"standardize": True, "missing": "mean"}),
+    ("k_means", {"clusters": 5}),
+    ("truncated_svd", {"whiten": True}),
+    ("gaussian_mixture", {}),
+    ("gaussian_mixture", {"covariance": "tied", "missing": "mean"}),
+    ("gaussian_mixture", {"covariance": "diagonal", "clusters": 4}),
+]
+
+
+@pytest.mark.parametrize(("name", "more"), FORMS)
+def test_export__writes_a_model_that_answers_alike(name: str, more: dict[str, Any], tmp_path: Path) -> None:
+    rows = BLOBS.with_columns(b=pl.when(pl.col("a") > 480).then("b")) if "missing" in more else BLOBS
+    found = learn(stage_of(name, features=["a", "b", "c"], **more), rows)
+    stage = Export(model=found.save(tmp_path)).opened(stage_class)
+    compared = run_stage(stage, {"rows": rows}, 3)[""]
+    assert compared["column"].to_list() == list(found.description["predicts"])
+    assert compared["rows"].to_list() == [300] * compared.height
+    assert compared["largest_difference"].to_numpy().max() < 1e-10

@@ -12,6 +12,7 @@ from sklearn.metrics import ndcg_score
 
 from pipeline.errors import DataError, StageError
 from pipeline.stages.models import _training_rows
+from pipeline.stages.models._booster import BoosterPredictor
 from pipeline.testing.stages import even_sizes, plan_stage, shuffled
 from tests.stages.models.training import FEATURES, NATIVE, numbers, people, stage_for, train
 
@@ -56,6 +57,7 @@ def test_ranking__is_native_xgboosts(batch: int, memory: str, monkeypatch: pytes
     assert found.predictions.drop("prediction_score").equals(ORDERED.select("id", "split", "query", "relevance"))
     assert np.array_equal(found.predicted, by_hand())
     assert found.description["features"] == FEATURES
+    assert np.array_equal(BoosterPredictor.of(found.model, "cpu").predict(numbers(ORDERED)), found.predicted)
 
 
 def test_ranking__takes_xgboosts_metric_and_its_own_parameters() -> None:

@@ -1,0 +1,160 @@
+"""Steps of training over stages of layers: pieces of a batch go on, and their gradients back (GPipe, Huang et al. 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from pipeline.backend.neural import run_program
+from pipeline.neural.mesh import Batch, Task
+from pipeline.neural.objectives import losses
+from pipeline.neural.perceptron import Parameters, Perceptron, variables
+from pipeline.neural.rules import clipped
+from pipeline.neural.traffic import step_times
+
+Array = Any
+Tree = Any
+Inputs = list[list[tuple[Any, Batch]]]
+"""By stage and piece: what a stage takes, and the rows' keys, targets and weights."""
+
+
+class PipelinedSteps:
+    """Training steps over devices that each have some layers. A batch goes through in `accumulate` pieces, so that all are at work."""
+
+    def __init__(self, task: Task, devices: list[Any]) -> None:
+        """Two devices at least, with about as many layers each."""
+        count = len(task.network.shape.layers) + 1
+        self._task, self._devices = task, devices
+        self._ends = [count * place // len(devices) for place in range(len(devices) + 1)]
+        self._programs = [_programs(task, first, end) for first, end in pairwise(self._ends)]
+
+    def begun(self, parameters: Parameters) -> Tree:
+        """Of each stage its parameters and the optimizer's state, on its device."""
+        state = []
+        for device, (first, end), programs in zip(self._devices, pairwise(self._ends), self._programs, strict=True):
+            own = {name: value for name, value in parameters.items() if _layer(name) in range(first, end)}
+            placed = jax.device_put(own, device)
+            state.append((placed, run_program(programs.begin, placed)))
+        return state
+
+    def step(self, state: Tree, batch: Batch) -> tuple[Tree, float]:
+        """The state after a batch, and the sum of its rows' losses, unweighted."""
+        state, loss = run_program(self._stepped, state, batch)
+        return state, float(loss)
+
+    def parameters(self, state: Tree) -> Parameters:
+        """The parameters of all stages, in the host's memory."""
+        return {name: np.asarray(value) for own, _ in state for name, value in own.items()}
+
+    def cost(self, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
+        """What a step costs: devices, bytes sent, and milliseconds in all, of computing, and of the rest: sending and waiting."""
+        state = self.begun(parameters)
+        inputs = self._forward(state, batch)
+        times = step_times(lambda: self.step(state, batch), lambda: run_program(self._alone, state, inputs))
+        sent = sum(values.nbytes for stage in inputs[1:] for values, _ in stage)
+        return {"devices": float(len(self._devices)), "bytes_sent": float(2 * sent), **times}
+
+    def _stepped(self, state: Tree, batch: Batch) -> tuple[Tree, Array]:
+        sums, losses = self._backward(state, self._forward(state, batch))
+        squares = sum(float(optax.tree.norm(stage, squared=True)) for stage in sums) if self._task.clip else 0.0
+        stepped = [programs.update(own, stage, squares) for programs, own, stage in zip(self._programs, state, sums, strict=True)]
+        return stepped, sum(np.asarray(loss) for loss in losses)
+
+    def _forward(self, state: Tree, batch: Batch) -> Inputs:
+        """What each stage takes of each piece, on its device: nothing is waited for, so that a stage works while the next one does."""
+        inputs: Inputs = [[] for _ in self._devices]
+        for number in range(self._task.accumulate):
+            piece = {name: np.split(array, self._task.accumulate)[number] for name, array in batch.items()}
+            values: Any = (piece.pop("numbers"), piece.pop("codes"))
+            for place, device in enumerate(self._devices):
+                inputs[place].append(jax.device_put((values, piece), device))
+                if place < len(self._devices) - 1:
+                    values = self._programs[place].forward(state[place][0], *inputs[place][-1])
+        return inputs
+
+    def _backward(self, state: Tree, inputs: Inputs) -> tuple[list[Tree], list[Array]]:
+        """The summed gradients of each stage, and the loss of each piece; the last piece comes back first."""
+        sums, losses = [jax.tree.map(jnp.zeros_like, own) for own, _ in state], []
+        for number in reversed(range(self._task.accumulate)):
+            loss, sums[-1], down = self._programs[-1].last(state[-1][0], *inputs[-1][number], sums[-1])
+            losses.append(loss)
+            for place in reversed(range(len(self._devices) - 1)):
+                down = jax.device_put(down, self._devices[place])
+                sums[place], down = self._programs[place].backward(state[place][0], *inputs[place][number], down, sums[place])
+        return sums, losses
+
+    def _alone(self, state: Tree, inputs: Inputs) -> Tree:
+        """What all stages compute in a step, each by itself."""
+        found = []
+        for place, (own, inner) in enumerate(state):
+            programs, sums = self._programs[place], jax.tree.map(jnp.zeros_like, own)
+            for values, piece in inputs[place]:
+                if place == len(state) - 1:
+                    _, sums, _ = programs.last(own, values, piece, sums)
+                else:
+                    sums, _ = programs.backward(own, values, piece, programs.forward(own, values, piece), sums)
+            found.append(programs.update((own, inner), sums, 0.0))
+        return found
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A stage's: what begins its state, sends values on, sends gradients back, and steps. The last stage has the loss."""
+
+    begin: Any
+    forward: Any
+    backward: Any
+    last: Any
+    update: Any
+
+
+@lru_cache(maxsize=64)
+def _programs(task: Task, first: int, end: int) -> Programs:
+    """Compiled once for all trainings of a process that are alike."""
+    transform = task.rule.made()
+
+    def forward(own: Tree, values: Any, piece: Batch) -> Array:
+        """What the stage's layers make of values."""
+        return task.network.apply(variables(own), values, piece["keys"], method=partial(_through, first=first, end=end))
+
+    def backward(own: Tree, values: Any, piece: Batch, down: Array, sums: Tree) -> tuple[Tree, Array]:
+        """The gradients with a piece's own, and what goes back to the stage before."""
+        _, pull = jax.vjp(lambda own, values: forward(own, values, piece), own, values)
+        gradients, back = pull(down)
+        return jax.tree.map(jnp.add, sums, gradients), back if first else jnp.float32(0)
+
+    def last(own: Tree, values: Any, piece: Batch, sums: Tree) -> tuple[Array, Tree, Array]:
+        """The loss, the gradients with a piece's own, and what goes back."""
+
+        def weighted(own: Tree, values: Any) -> tuple[Array, Array]:
+            """The loss to step by, and the plain one."""
+            each = losses(task.objective, forward(own, values, piece), piece["targets"])
+            return (each * piece["weighs"]).sum(), (each * piece["real"]).sum()
+
+        (_, loss), (gradients, back) = jax.value_and_grad(weighted, argnums=(0, 1), has_aux=True)(own, values)
+        return loss, jax.tree.map(jnp.add, sums, gradients), back
+
+    def update(state: Tree, gradients: Tree, squares: float) -> Tree:
+        """The state after a step by these gradients, of a whole whose squared length is known."""
+        own, inner = state
+        changes, inner = transform.update(clipped(gradients, task.clip, jnp.asarray(squares)), inner, own)
+        return optax.apply_updates(own, changes), inner
+
+    return Programs(*map(jax.jit, (transform.init, forward, backward, last, update)))
+
+
+def _through(network: Perceptron, values: Any, keys: Array, *, first: int, end: int) -> Array:
+    """A stage's layers; the first stage takes numbers and codes."""
+    return network.passed(values if first else network.entered(*values), keys, first, end)
+
+
+def _layer(name: str) -> int:
+    """Which layer a parameter belongs to; embeddings to the first."""
+    return int(name.removeprefix("layers_").partition("/")[0]) if name.startswith("layers_") else 0
