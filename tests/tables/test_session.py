@@ -74,3 +74,9 @@ def test_values__of_which_one_failed_raise_its_error_and_give_up_the_others(work
     with pytest.raises(DataError, match="stage tested: a value below 0"):
         list(workers.values(waiting))
     assert waiting[-1].status == "cancelled"
+
+
+def test_a_value__is_waited_for_and_its_error_raised(workers: ClusterSession) -> None:
+    assert workers.value(workers.submit(after, 0.1, 5, stage="tested")) == Session().value(5) == 5
+    with pytest.raises(DataError, match="stage tested: a value below 0"):
+        workers.value(workers.submit(after, 0.0, -1, stage="tested"))

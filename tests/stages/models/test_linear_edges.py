@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from pipeline.errors import DataError, InputError, StageError
+from pipeline.kernels import coordinate_descent
 from pipeline.stages.models import _linear_setting
 from pipeline.stages.models._linear_model import LinearModel
 from pipeline.stages.models.linear import Linear
@@ -144,6 +145,15 @@ def test_more_coefficients_than_a_hessian_holds__are_refused_or_taken_by_gradien
     with pytest.raises(DataError, match=r"8 coefficients, and with l1, or without a penalty, at most 5 are fitted. Set l2 alone"):
         fit(stage_for("normal"), PEOPLE)
     np.testing.assert_allclose(fit(stage_for("normal", l2=0.1), PEOPLE, [300, 400]).predicted, expected.predicted, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("target", ["normal", "binary"])
+def test_a_penalty_that_leaves_no_minimum__is_refused_with_the_remedy(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinate_descent, "MOST_SWEEPS", 0)
+    with pytest.raises(
+        DataError, match=r"did not converge in 0 sweeps: with l1 = 0.1 the coefficients of 7 columns .* Raise l1, or set l2"
+    ):
+        fit(stage_for(target, l1=0.1), PEOPLE)
 
 
 SEPARATED = {
