@@ -192,6 +192,14 @@ def test_forecast__refuses_times_that_are_no_steps(t: list[Any], more: dict[str,
         run_stage(Forecast(**SHORT, **more), {"rows": frame})
 
 
+def test_forecast__refuses_times_ahead_that_their_type_does_not_hold() -> None:
+    frame = pl.DataFrame({"t": pl.Series([253, 254], dtype=pl.UInt8), "y": [1.0, 2]})
+    stage: dict[str, Any] = {"time": "t", "value": "y", "method": "seasonal_naive"}
+    assert run_stage(Forecast(**stage, horizon=1), {"rows": frame})[""]["t"].to_list() == [255]
+    with pytest.raises(DataError, match="'t' would be 256, which UInt8 does not hold"):
+        run_stage(Forecast(**stage, horizon=2), {"rows": frame})
+
+
 def test_forecast__says_how_short_constant_and_empty_series_were_forecast() -> None:
     rows = {"long": [1.0, 3, 2, 5, 4, 6, 8, 7, 9, 12, 11], "flat": [2.0] * 12, "two": [1.0, 4], "one": [5.0], "season": [1.0, 5, 2]}
     frame = pl.concat([pl.DataFrame({"s": name, "t": range(len(y)), "y": y}) for name, y in rows.items()])
