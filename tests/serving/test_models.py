@@ -32,15 +32,16 @@ stages:
   - {{use: xgboost, from: coded, as: thirds, target: third, objective: multiclass, classes: [low, middle, high], rounds: 5, {LEARNED}}}
   - {{use: xgboost, from: coded, as: levels, target: level, objective: quantile, quantiles: [0.1, 0.9], rounds: 5, {LEARNED}}}
   - {{use: network, from: coded, as: net, target: high, objective: binary, rounds: 2, {LEARNED}}}
+  - {{use: linear, from: coded, as: line, target: level, objective: regression, {LEARNED}}}
   - {{use: k_means, from: coded, as: groups, key: id, clusters: 3, features: [income, age]}}
   - {{use: truncated_svd, from: coded, as: axes, key: id, components: 2, features: [income, age]}}
   - {{use: isolation_forest, from: coded, as: unusual, key: id, features: [income, age]}}
   - {{use: matrix_factorization, from: rows, as: liked, user: town, item: age, factors: 3}}
-outputs: {{thirds: {{from: thirds}}, levels: {{from: levels}}, net: {{from: net}}, groups: {{from: groups}}, axes: {{from: axes}},
-           unusual: {{from: unusual}}, liked: {{from: liked}}}}
+outputs: {{thirds: {{from: thirds}}, levels: {{from: levels}}, net: {{from: net}}, line: {{from: line}}, groups: {{from: groups}},
+           axes: {{from: axes}}, unusual: {{from: unusual}}, liked: {{from: liked}}}}
 """
-NAMES = ("axes", "groups", "levels", "liked", "net", "thirds", "unusual")
-ROUNDED = ("axes", "net")
+NAMES = ("axes", "groups", "levels", "liked", "line", "net", "thirds", "unusual")
+ROUNDED = ("axes", "line", "net")
 """Products of matrices, whose last bits depend on how many rows there are."""
 
 

@@ -118,6 +118,13 @@ def test_ranking__rows_that_cannot_be_ranked_are_named(change: dict[str, pl.Expr
     assert raised.value.key == key
 
 
+def test_a_metric__that_does_not_take_the_target_fails_with_what_xgboost_says() -> None:
+    with pytest.raises(DataError, match=r"stage tested: XGBoost cannot train on these rows: .*binary") as raised:
+        train(stage_of(metric="map@5"), ROWS)
+    assert "Stack trace" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("more", "said", "key"),
     [
