@@ -53,10 +53,10 @@ def on_autosome(column: str = "chromosome", autosomes: int = HUMAN) -> pl.Expr:
 def chromosome_kind(column: str = "chromosome", autosomes: int = HUMAN) -> pl.Expr:
     """How a chromosome is inherited (String): autosome, x, y, mt, par (pseudoautosomal, as X and Y share it); null for every other name.
 
-    Names are read with or without a leading 'chr', in any case, and as PLINK's codes, which follow the autosomes: 23 to 26 for 22 of them.
+    Names are read with or without a leading 'chr' or 0, in any case, and as PLINK's codes after the autosomes: 23 to 26 for 22 of them.
     In a haploid genome all but MT, scaffolds too, are `haploid`, as PLINK has it.
     """
-    name = pl.col(column).str.to_lowercase().str.strip_prefix("chr")
+    name = pl.col(column).str.to_lowercase().str.strip_prefix("chr").str.replace("^0+(.)", "$1")
     if is_haploid(autosomes):
         return pl.when(name.is_in(_LETTERS["mt"])).then(pl.lit("mt")).otherwise(pl.lit("haploid"))
     kinds = {code: kind for kind, codes in _LETTERS.items() for code in codes} | dict.fromkeys(_numbers(autosomes), "autosome")

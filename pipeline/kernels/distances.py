@@ -20,6 +20,8 @@ BLOCK_BYTES = 4 << 20
 """What a temporary of a block takes on a CPU."""
 TIED = 1e-12
 """Points whose squared distances differ by less than that share of the squares they are made of are equally near: the first is taken."""
+COMPILED = 4_096
+"""Numbers of all points up to which their distances are added up by the compiled kernel."""
 
 
 def row_blocks(rows: Array, width: int) -> Iterator[slice]:
@@ -82,9 +84,14 @@ def several_near(found: Array, low: Array, slack: Array) -> Array:
 
 
 def assigned(rows: Array, points: Array) -> tuple[Array, Array]:
-    """What `nearest` gives of `squares`; these are only added up for the nearest point, and for all of a row that several are near to."""
+    """What `nearest` gives of `squares`; where no compiled kernel adds them up, those of points that cannot be the nearest are left out."""
     xp = array_module(rows)
     chosen, apart = xp.zeros(len(rows), np.int64), xp.zeros(len(rows))
+    if is_compiled(rows, points):
+        from pipeline.kernels.compiled.nearest import find_nearest
+
+        find_nearest(np.ascontiguousarray(rows), np.ascontiguousarray(points.T), TIED, chosen, apart)
+        return chosen, apart
     for at in row_blocks(rows, len(points)):
         block = rows[at]
         found = products(block, points)
@@ -98,3 +105,8 @@ def assigned(rows: Array, points: Array) -> tuple[Array, Array]:
             step = block[:, feature] - points[first, feature]
             apart[at] += step * step
     return chosen, apart
+
+
+def is_compiled(rows: Array, points: Array) -> bool:
+    """Whether the compiled kernel finds the nearest: on a CPU, of points that its first-level cache holds; of more a product is quicker."""
+    return array_module(rows) is np and points.size <= COMPILED

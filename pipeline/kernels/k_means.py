@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.backend.arrays import array_module, to_host
-from pipeline.kernels.distances import TIED, nearest, products, row_blocks
+from pipeline.kernels.distances import TIED, assigned, is_compiled, nearest, products, row_blocks
 
 Array = Any
 
@@ -80,6 +80,8 @@ def lloyd_sums(rows: Array, order: Array, centers: Array) -> LloydSums:
     xp = array_module(rows)
     centers = xp.asarray(centers)
     k = len(centers)
+    if is_compiled(rows, centers):
+        return _compiled_sums(rows, order, centers)
     sums, counts, inertia, far = xp.zeros(centers.shape), xp.zeros(k), 0.0, _no_far(rows.shape[1])
     for at in row_blocks(rows, k):
         block = rows[at]
@@ -90,6 +92,15 @@ def lloyd_sums(rows: Array, order: Array, centers: Array) -> LloydSums:
         inertia += float(found.sum())
         far = _farther([far, _farthest(block, order[at], first, found, k)], k)
     return LloydSums(to_host(sums), to_host(counts), inertia, far)
+
+
+def _compiled_sums(rows: Array, order: Array, centers: Array) -> LloydSums:
+    from pipeline.kernels.compiled.nearest import add_rows
+
+    sums, counts = np.zeros(centers.shape), np.zeros(len(centers))
+    first, found = assigned(rows, centers)
+    add_rows(np.ascontiguousarray(rows), first, sums, counts)
+    return LloydSums(sums, counts, float(found.sum()), _farthest(rows, order, first, found, len(centers)))
 
 
 def added(found: Sequence[LloydSums]) -> LloydSums:

@@ -39,8 +39,7 @@ def triangle(columns: Array) -> Host:
 
 def stacked(factors: list[Host]) -> Host:
     """The factor of rows whose factors these are."""
-    factor: Host = np.linalg.qr(np.concatenate(factors), mode="r")
-    return factor
+    return triangle(np.concatenate(factors))
 
 
 def factored(gram: Host) -> Host | None:
@@ -68,7 +67,7 @@ def independent(factor: Host, lengths: Host) -> Host:
         factor, kept = np.delete(factor, low[0], axis=1), np.delete(kept, low[0])
         if not len(kept):
             return kept
-        factor = np.linalg.qr(factor, mode="r")
+        factor = stacked([factor])
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ class Keyed:
     def _set_aside(self, key: str) -> None:
         """Take a torn folder out of the way; one that another run has just put there goes back."""
         name, aside = f"{self.folder}/{key}", self._beside(key)
-        if self.store.rename(name, aside):
+        if self._read(name, key) is None and self.store.rename(name, aside):
             if self._read(aside, key):
                 self.store.rename(aside, name)
             self.store.remove(aside)

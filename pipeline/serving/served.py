@@ -17,6 +17,8 @@ from pipeline.tables.part import Schema
 
 KNOWN_SCHEMAS = 256
 Answer = pl.DataFrame | Exception
+Columns = tuple[tuple[str, pl.DataType], ...]
+"""A frame's columns with their types, in order."""
 
 
 class Served:
@@ -34,7 +36,8 @@ class Served:
             raise InputError(f"{path}: the model takes {arrays[0]} beside its columns, which no request brings. Score files by a job.")
         self.published.learner.need()
         self._predictor = self.published.predictor(backend)
-        self._checked: set[tuple[tuple[str, pl.DataType], ...]] = set()
+        self._checked: set[Columns] = set()
+        self._casts: dict[Columns, dict[str, pl.DataType]] = {}
 
     def description(self) -> dict[str, Any]:
         """What a client may want to know of the model."""
@@ -49,7 +52,7 @@ class Served:
     def answers(self, requests: Sequence[pl.DataFrame]) -> list[Answer]:
         """The predictions of every request, or why there are none; requests of the same columns are predicted together."""
         found: dict[int, Answer] = {}
-        alike: dict[tuple[tuple[str, pl.DataType], ...], list[int]] = {}
+        alike: dict[Columns, list[int]] = {}
         for at, rows in enumerate(requests):
             alike.setdefault(tuple(rows.schema.items()), []).append(at)
         for places in alike.values():
@@ -79,26 +82,29 @@ class Served:
     def typed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows whose columns have no types of their own (JSON's), with the types of training where that loses nothing.
 
-        Raises DataError for a value that has none of that type.
+        Raises DataError for a number that has no place in that type.
         """
+        schema = tuple(rows.schema.items())
+        if (casts := self._casts.get(schema)) is None:
+            casts = self._found_casts(rows.clear())
+            self._casts = {schema: casts, **(self._casts if len(self._casts) < KNOWN_SCHEMAS else {})}
+        return rows.with_columns(_cast(rows[name], dtype) for name, dtype in casts.items())
+
+    def _found_casts(self, rows: pl.DataFrame) -> dict[str, pl.DataType]:
+        """The columns that are of another type than in training, though of its kind, and the types that they had there."""
         types = self.published.types
-        empty = [name for name, dtype in rows.schema.items() if dtype == pl.Null]
-        rows = rows.with_columns(pl.lit(None, types.get(name, pl.String())).alias(name) for name in empty)
+        casts = {name: types.get(name, pl.String()) for name, dtype in rows.schema.items() if dtype == pl.Null}
+        empty = rows.with_columns(_cast(rows[name], dtype) for name, dtype in casts.items())
         try:
-            learned: Mapping[str, pl.DataType] = self._keyless.as_learned(rows.clear().lazy()).collect_schema()
+            learned: Mapping[str, pl.DataType] = self._keyless.as_learned(empty.lazy()).collect_schema()
         except (StageError, pl.exceptions.PolarsError):
-            learned = rows.schema  # what is wrong with them the check says
-        for name, dtype in types.items():
-            if name in rows.columns and learned.get(name) not in (None, dtype):
-                rows = rows.with_columns(_cast(rows[name], dtype))
-        return rows
+            return casts  # what is wrong with them the check says
+        numbers = [name for name, dtype in rows.schema.items() if dtype.is_numeric() and name in types and types[name].is_numeric()]
+        return casts | {name: types[name] for name in numbers if learned.get(name) not in (None, types[name])}
 
 
 def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
-    """A column in another type where every value has one there; as it is where its kind has none."""
-    numbers = column.dtype.is_numeric() and dtype.is_numeric()
-    if not numbers and not (column.dtype == pl.String and dtype.is_temporal()):
-        return column
+    """A column in another type, where every value has one there."""
     made = column.cast(dtype, strict=False)
     lost = column.is_not_null() & (made.is_null() | (made.cast(column.dtype) != column if dtype.is_integer() else made.is_null()))
     if lost.any():

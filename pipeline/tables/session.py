@@ -134,18 +134,21 @@ class ClusterSession(Session):
         self.accounts.append((name, self.submit(Measured.of, *parts, stage=stage, on_host=True)))
 
     def values(self, results: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """The values of futures as they come. Raises RunError for a task that was lost with its worker."""
+        """The values of futures as they come. Raises RunError for a task that was lost with its worker; the others are then given up."""
         from distributed import wait as wait_for
 
         left = dict(enumerate(results))
-        while left:
-            there = [number for number, future in left.items() if future.status != "pending"]
-            for number in there:
-                yield number, _value(left.pop(number))
-            self.look()
-            if not there:
-                with suppress(TimeoutError):
-                    wait_for(list(left.values()), timeout=LOOK_S, return_when="FIRST_COMPLETED")
+        try:
+            while left:
+                there = [number for number, future in left.items() if future.status != "pending"]
+                for number in there:
+                    yield number, _value(left.pop(number))
+                self.look()
+                if not there:
+                    with suppress(TimeoutError):
+                        wait_for(list(left.values()), timeout=LOOK_S, return_when="FIRST_COMPLETED")
+        finally:
+            self.client.cancel(list(left.values()), force=True)
 
     def is_future(self, value: Any) -> bool:
         """Whether a value is a Dask future."""

@@ -9,12 +9,12 @@ from pipeline.genome.chromosomes import chromosome_kind, natural_order, on_autos
 
 def test_chromosome_kind__reads_every_way_to_write_a_chromosome() -> None:
     names: dict[str | None, list[str | None]] = {
-        "autosome": ["1", "22", "chr2", "CHR10"],
-        "x": ["X", "chrX", "x", "23"],
+        "autosome": ["1", "22", "chr2", "CHR10", "01", "chr02"],  # the last two are 1 and 2 to plink2 as well
+        "x": ["X", "chrX", "x", "23", "0X"],
         "y": ["Y", "chrY", "24"],
         "par": ["XY", "25", "PAR1", "chrPAR2"],
         "mt": ["MT", "M", "chrM", "26"],
-        None: ["0", "27", "chr", "GL000192.1", "chr1_random", "01", None],
+        None: ["0", "27", "chr", "GL000192.1", "chr1_random", "00", None],
     }
     frame = pl.DataFrame({"chromosome": [name for written in names.values() for name in written]}, schema={"chromosome": pl.String})
     found = frame.select(kind=chromosome_kind(), on=on_autosome())

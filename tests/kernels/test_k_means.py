@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeline.kernels import distances
 from pipeline.kernels.distances import assigned, products, squares
 from pipeline.kernels.k_means import Lloyd, added, lloyd_sums, plus_plus, started, stepped
 
@@ -51,3 +52,18 @@ def test_squares__are_the_same_for_a_row_alone_and_those_of_a_product_to_roundin
     assert all(np.array_equal(squares(rows[at : at + 1], centers)[0], whole[at]) for at in range(500))
     np.testing.assert_allclose(products(rows, centers), whole, rtol=1e-10, atol=1e-13)
     assert assigned(rows[:0], centers)[0].shape == (0,)
+
+
+@pytest.mark.parametrize("shape", [(500, 9, 7), (3, 1, 1), (40, 2, 40), (0, 4, 3)])
+@pytest.mark.parametrize("whole", [False, True])
+def test_compiled__finds_what_products_find(shape: tuple[int, int, int], whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, centers = points(shape[0], shape[1]), np.random.default_rng(8).normal(size=(shape[2], shape[1]))
+    if whole:  # so that points are equally near
+        rows, centers = np.rint(rows * 2), np.rint(centers * 2)
+    found, sums = assigned(rows, centers), lloyd_sums(rows, np.arange(len(rows)), centers)
+    monkeypatch.setattr(distances, "COMPILED", 0)
+    for one, other in zip(found, assigned(rows, centers), strict=True):
+        assert np.array_equal(one, other)
+    plain = lloyd_sums(rows, np.arange(len(rows)), centers)
+    for one, other in zip((*sums[:3], *sums.far), (*plain[:3], *plain.far), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)

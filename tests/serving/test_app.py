@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import threading
 import time
 from collections.abc import Sequence
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -84,6 +86,20 @@ def test_predict__of_json_takes_whole_numbers_for_floats_and_gaps(client: httpx.
     assert found["prediction"].to_list() == as_floats["prediction"].to_list()
     alone = read_predictions(ask_json(client, [{"income": None, "age": None, "town": None}]))
     assert alone["prediction"].to_list() == as_floats["prediction"].to_list()[1:]
+
+
+def test_predict__of_json_refuses_a_fraction_where_training_had_whole_numbers(model: Model, tmp_path: Path) -> None:
+    told = json.loads(Path(model.path).read_text())
+    told["fitted"] = [step for step in told["fitted"] if step["use"] == "categorify"]
+    told["types"]["age"] = "Int8"
+    (tmp_path / "m.json").write_text(json.dumps(told))
+    shutil.copy(Path(model.path).with_name(told["model"]), tmp_path / told["model"])
+    with serving(Served(str(tmp_path / "m.json"))) as client:
+        assert ask_json(client, [{"income": 1, "age": 40, "town": "Bonn"}]).status_code == 200
+        for age in (40.5, 300):
+            answer = ask_json(client, [{"income": 1, "age": age, "town": "Bonn"}])
+            assert answer.status_code == 422
+            assert answer.json() == {"error": f"column 'age' has {age}, and was Int8 in training, which has no such value"}
 
 
 @pytest.mark.parametrize(

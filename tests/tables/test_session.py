@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import polars as pl
 import pytest
 
 import pipeline.tables.spread
+from pipeline.errors import DataError
 from pipeline.formats.parquet import ParquetInput
 from pipeline.tables.lanes import open_lane
 from pipeline.tables.part import Part
-from pipeline.tables.session import ClusterSession
+from pipeline.tables.session import ClusterSession, Session
 from pipeline.tables.table import Table
 
 
@@ -52,3 +54,29 @@ def test_a_query_over_all_gpus__takes_what_earlier_tasks_fitted(
     assert len(table.blocks) == 1
     frame = table.map(lambda rows: rows.group_by("k").agg(pl.col("v").sum())).futures()[0].result().frame
     assert dict(frame.rows()) == {1: 30, 2: 30}
+
+
+def after(seconds: float, value: int) -> int:
+    time.sleep(seconds)
+    if value < 0:
+        raise DataError("a value below 0")
+    return value
+
+
+def test_values__come_as_they_are_done_each_with_its_number(workers: ClusterSession) -> None:
+    slow, quick = (workers.submit(after, seconds, value, stage="tested") for seconds, value in ((1.0, 5), (0.0, 7)))
+    assert list(workers.values([slow, quick])) == [(1, 7), (0, 5)]
+    assert list(Session().values([5, 7])) == [(0, 5), (1, 7)]
+
+
+def test_values__of_which_one_failed_raise_its_error_and_give_up_the_others(workers: ClusterSession) -> None:
+    waiting = [workers.submit(after, 0.2, value, stage="tested") for value in (-1, 1, 2, 3, 4, 5, 6, 7)]
+    with pytest.raises(DataError, match="stage tested: a value below 0"):
+        list(workers.values(waiting))
+    assert waiting[-1].status == "cancelled"
+
+
+def test_a_value__is_waited_for_and_its_error_raised(workers: ClusterSession) -> None:
+    assert workers.value(workers.submit(after, 0.1, 5, stage="tested")) == Session().value(5) == 5
+    with pytest.raises(DataError, match="stage tested: a value below 0"):
+        workers.value(workers.submit(after, 0.0, -1, stage="tested"))

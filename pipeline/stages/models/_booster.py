@@ -12,9 +12,11 @@ import polars as pl
 from pipeline.backend.arrays import to_device, to_host
 from pipeline.backend.boosting import import_xgboost, make_room, xgboost_device
 from pipeline.backend.devices import Backend
+from pipeline.errors import DataError
 from pipeline.stages.models._boosted_trees import BoostedTrees
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._matrices import Matrices, on_matrices
+from pipeline.stages.models._parameters import said
 from pipeline.stages.models._training_rows import TrainingRows
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
@@ -43,7 +45,11 @@ def grown(learning: Trees, rows: TrainingRows, names: list[str]) -> Grown:
         """The booster, with no hold on the matrices."""
         curves: dict[str, Any] = {}
         more = {"evals": on.watched, "evals_result": curves, "callbacks": [*stopping(learning), telling(learning)], "verbose_eval": False}
-        return Grown(xgb.train(native(learning), on.train, stage.rounds, **more).reset(), curves, on.external)
+        try:
+            booster = xgb.train(native(learning), on.train, stage.rounds, **more)
+        except xgb.core.XGBoostError as error:
+            raise DataError(f"XGBoost cannot train on these rows: {said(error)}") from error
+        return Grown(booster.reset(), curves, on.external)
 
     return on_matrices(learning, rows, names, train)
 

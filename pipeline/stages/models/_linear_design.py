@@ -13,7 +13,7 @@ from pipeline.stages.models._linear_summary import Summary
 
 Array = Any
 
-AT_A_TIME = 1 << 22  # numbers of a block
+IN_CACHE, ON_DEVICE = 1 << 17, 1 << 24  # numbers of a block: what a core has beside it, and what a GPU takes at once
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Design:
 
     def blocks(self, features: Array, rows: slice) -> Iterator[tuple[slice, Array]]:
         """Blocks `[n, c]` of the columns, of these rows of `features [rows, features]`, NaN where missing; one at least."""
-        size = max(256, AT_A_TIME // max(self.columns, 1))
+        size = max(256, (IN_CACHE if array_module(features) is np else ON_DEVICE) // max(self.columns, 1))
         for start in range(rows.start, max(rows.stop, rows.start + 1), size):
             at = slice(start, min(start + size, rows.stop))
             yield at, self._block(features[at])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,7 +67,9 @@ class Course:
 
     def advanced(self, sums: Sums) -> Course:
         """After these sums. Raises DataError where nothing holds the coefficients."""
-        before, solver = self.solver, self.solver.advanced(sums.train)
+        before = self.solver
+        with _no_minimum(self.setting):
+            solver = before.advanced(sums.train)
         if solver.done == "diverged":
             raise _diverged(self.setting, solver)
         if solver.at is before.at:
@@ -112,6 +115,20 @@ def _covariance(setting: Setting, solver: Solver, gram: Array) -> Array:
     return found
 
 
+@contextmanager
+def _no_minimum(setting: Setting) -> Iterator[None]:
+    """Raise DataError with the remedy where the kernel finds no minimum."""
+    try:
+        yield
+    except ValueError as error:
+        stage = setting.stage
+        raise DataError(
+            f"{error}: with l1 = {stage.l1:g} the coefficients of {setting.design.columns:,} columns hardly differ in what they cost. "
+            "Raise l1, or set l2 beside it.",
+            key="l1",
+        ) from error
+
+
 def _diverged(setting: Setting, solver: Solver) -> DataError:
     assert solver.direction is not None
     steps = np.abs(matrix(solver.direction, solver.problem.shape))[1:].max(axis=1)
@@ -142,7 +159,8 @@ def solved(setting: Setting, gram: Array, factor: Array | None, kept: Array) -> 
     gram = gram[np.ix_(last, last)]
     if stage.l1 > 0:
         curved = gram[:-1, :-1] / rows + stage.l2 * np.eye(columns)
-        found = lasso_minimum(curved, gram[:-1, -1] / rows, np.full(columns, stage.l1), np.zeros(columns))
+        with _no_minimum(setting):
+            found = lasso_minimum(curved, gram[:-1, -1] / rows, np.full(columns, stage.l1), np.zeros(columns))
         return _of_least_squares(setting, found, _residual(gram, found), None)
     upper = factored(_penalized(setting, gram)) if factor is None else None
     if upper is None:

@@ -37,6 +37,40 @@ class Graph:
         return Graph([*self.nodes, helper.make_node("Sigmoid", [self.result], ["_probability"])], self.constants, "_probability")
 
 
+class Nodes:
+    """The nodes of a graph while they are put together, and the constants that they name."""
+
+    def __init__(self) -> None:
+        self.nodes, self.constants = list[Any](), dict[str, np.ndarray[Any, Any]]()
+
+    def node(self, kind: str, *inputs: str, name: str = "", **attributes: Any) -> str:
+        """One more node; the name of what it gives."""
+        from onnx import helper
+
+        name = name or f"_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def constant(self, name: str, value: Any) -> str:
+        """A constant, by its name."""
+        self.constants[name] = np.asarray(value)
+        return name
+
+    def cast(self, values: str, kind: type[np.generic]) -> str:
+        """The same in another type."""
+        from onnx import helper
+
+        return self.node("Cast", values, to=helper.np_dtype_to_tensor_dtype(np.dtype(kind)))
+
+    def there(self, values: str, otherwise: str) -> str:
+        """Values where they are there, and a constant where they are missing."""
+        return self.node("Where", self.node("IsNaN", values), otherwise, values)
+
+    def graph(self) -> Graph:
+        """The graph of them all."""
+        return Graph(self.nodes, self.constants)
+
+
 def onnx_file(graph: Graph, description: Mapping[str, Any]) -> bytes:
     """The ONNX file of a model: one input, `features`, and an output `[rows]` for every column of predictions, named like it.
 
@@ -56,7 +90,7 @@ def onnx_file(graph: Graph, description: Mapping[str, Any]) -> bytes:
     )
     imports = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", TREES_OPSET)]
     model = helper.make_model(made, opset_imports=imports, ir_version=IR_VERSION, producer_name="gpu-table-pipeline")
-    helper.set_model_props(model, {"features": "\n".join(description["features"]), "target": str(description["target"])})
+    helper.set_model_props(model, {"features": "\n".join(description["features"]), "target": str(description.get("target", ""))})
     checker.check_model(model)
     content: bytes = model.SerializeToString(deterministic=True)
     return content

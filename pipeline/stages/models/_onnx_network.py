@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.backend.neural import arrays_of
-from pipeline.stages.models._onnx import FEATURES, RESULT, Graph
+from pipeline.stages.models._onnx import FEATURES, RESULT, Graph, Nodes
 
 Array = np.ndarray[Any, Any]
 
@@ -27,50 +27,29 @@ def graph_of_network(description: Mapping[str, Any], content: bytes) -> Graph:
     for place in range(hidden):
         values = made.active(made.dense(place, values))
     made.answer(made.dense(hidden, values), description["objective"])
-    return Graph(made.nodes, made.constants)
+    return made.graph()
 
 
-class Layers:
-    """The nodes of a network while they are put together, and the constants that they name."""
+class Layers(Nodes):
+    """The nodes of a network while they are put together."""
 
     def __init__(self, arrays: Mapping[str, Array], activation: str) -> None:
+        super().__init__()
         self.arrays, self.activation = arrays, activation
-        self.nodes, self.constants = list[Any](), dict[str, Array]()
-
-    def node(self, kind: str, *inputs: str, name: str = "", **attributes: Any) -> str:
-        """One more node; the name of what it gives."""
-        from onnx import helper
-
-        name = name or f"_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
-        return name
-
-    def constant(self, name: str, value: Any) -> str:
-        """A constant, by its name."""
-        self.constants[name] = np.asarray(value)
-        return name
-
-    def cast(self, values: str, kind: type[np.generic]) -> str:
-        """The same in another type."""
-        from onnx import helper
-
-        return self.node("Cast", values, to=helper.np_dtype_to_tensor_dtype(np.dtype(kind)))
 
     def numbers(self, columns: list[int]) -> str:
         """The numbers, standardized in 64 bits, 0 (the mean) where missing."""
         wide = self.cast(self.node("Gather", FEATURES, self.constant("_numbers", columns), axis=1), np.float64)
         apart = self.node("Sub", wide, self.constant("_mean", self.arrays["mean"]))
         ours = self.node("Div", apart, self.constant("_scale", self.arrays["scale"]))
-        there = self.node("Where", self.node("IsNaN", ours), self.constant("_nothing", 0.0), ours)
-        return self.cast(there, np.float32)
+        return self.cast(self.there(ours, self.constant("_nothing", 0.0)), np.float32)
 
     def embedded(self, place: int, column: int) -> str:
         """The embeddings of a column of codes: row 0 for a missing one, else one more than the code."""
         code = self.node("Gather", FEATURES, self.constant(f"_codes_{place}", column), axis=1)
-        next_one = self.node("Add", code, self.constant("_one", np.float32(1)))
-        there = self.node("Where", self.node("IsNaN", code), self.constant("_none", np.float32(0)), next_one)
+        row = self.there(self.node("Add", code, self.constant("_one", np.float32(1))), self.constant("_none", np.float32(0)))
         table = self.constant(f"_embedding_{place}", self.arrays[f"embeddings_{place}/embedding"])
-        return self.node("Gather", table, self.cast(there, np.int64), axis=0)
+        return self.node("Gather", table, self.cast(row, np.int64), axis=0)
 
     def dense(self, place: int, values: str) -> str:
         """A layer's products and its biases."""

@@ -85,9 +85,14 @@ def _tried(native: Mapping[str, Any], types: Sequence[str]) -> Mapping[str, Any]
         booster = xgb.train({**native, "device": "cpu", "nthread": 1}, matrix, 1, evals=[(matrix, "tried")], verbose_eval=False)
         found: Mapping[str, Any] = json.loads(booster.save_config())["learner"]
     except (xgb.core.XGBoostError, ValueError) as error:
-        said = " ".join(str(error).partition("Stack trace")[0].split())
-        raise StageError(f"XGBoost refuses them: {said.partition('] ')[2] or said}", key="parameters") from error
+        raise StageError(f"XGBoost refuses them: {said(error)}", key="parameters") from error
     return found
+
+
+def said(error: Exception) -> str:
+    """What XGBoost says in an error, without its time, its place in the source and its stack."""
+    text = " ".join(str(error).partition("Stack trace")[0].split())
+    return text.partition("] ")[2] or text
 
 
 def _names(config: Any) -> Iterator[str]:

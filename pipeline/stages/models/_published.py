@@ -18,10 +18,13 @@ from pipeline.files import beside, exists, is_url, local_path, open_file, parent
 from pipeline.stage import FittedRows, Stage
 from pipeline.stages.models._predictor import Answerer, Learns, Predictor
 from pipeline.stages.models._quantized import restored
+from pipeline.stages.models._thinned import filled
 from pipeline.tables.dtypes import dtype_of_text
 
 LOGISTIC = "logistic"
 """A description's `link` where what the model itself predicts are log-odds."""
+PACKED = ("quantized", "thinned")
+"""What a description says of a file whose weights are not as the stage that learned them reads them."""
 NEEDED = ("model", "key", "features", "types", "arrays", "codes", "fitted")
 
 
@@ -88,8 +91,12 @@ class Published:
 
     def restored(self, content: bytes | None = None) -> bytes:
         """The bytes of the model, or those given for it, as the stage that learned it reads them."""
-        content, packed = self.content() if content is None else content, self.description.get("quantized")
-        return restored(content, self.learner.suffix, packed) if packed else content
+        content = self.content() if content is None else content
+        if types := self.description.get("quantized"):
+            content = restored(content, self.learner.suffix, types)
+        if shapes := self.description.get("thinned"):
+            content = filled(content, shapes)
+        return content
 
     def asked(self, columns: Sequence[str]) -> Published:
         """The model as a table with these columns asks it."""

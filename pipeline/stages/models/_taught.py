@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from pipeline.errors import StageError
 from pipeline.stage import Context, Stage
-from pipeline.stages.models._published import LOGISTIC, Published
+from pipeline.stages.models._published import LOGISTIC, PACKED, Published
 from pipeline.stages.models._smaller import Form
 from pipeline.stages.models._supervised import Supervised
 from pipeline.tables.part import Part, Schema
@@ -72,7 +72,7 @@ def _form(student: Supervised, teacher: Mapping[str, Any], content: bytes, descr
     """The student's model, which says of itself what the larger one does, but for how it predicts."""
     own = json.loads(description)
     kept = {name: teacher[name] for name in ("target", "objective", "classes", "predicts", "fitted") if name in teacher}
-    of_the_teacher: dict[str, Any] = {"link": LOGISTIC if teacher["objective"] == "binary" else None, "quantized": {}}
+    of_the_teacher: dict[str, Any] = {"link": LOGISTIC if teacher["objective"] == "binary" else None, **dict.fromkeys(PACKED)}
     return Form(content, f"{student.name} that learned its predictions", {**own, **kept, **of_the_teacher}, type(student))
 
 

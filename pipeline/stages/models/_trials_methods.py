@@ -17,7 +17,7 @@ from pipeline.errors import PlaceError
 from pipeline.stages.models._trials import Goal, Trial
 from pipeline.stages.models._trials_space import Axis, Space, Values
 
-STARTING = 10  # trials at random, at most, before a sampler goes by what it has seen
+STARTING = 10  # trials at random before a sampler goes by what it has seen; fixed, so that more trials begin with the same ones
 
 Measure = Callable[[Sequence[Trial]], list[Trial]]
 
@@ -90,7 +90,7 @@ class Bayesian:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        sampler = optuna.samplers.TPESampler(seed=self.seed % 2**32, n_startup_trials=max(1, min(STARTING, self.trials // 3)))
+        sampler = optuna.samplers.TPESampler(seed=self.seed % 2**32, n_startup_trials=STARTING)
         return optuna.create_study(direction="maximize" if goal.better == "greater" else "minimize", sampler=sampler)
 
     def _tell(self, study: Any, drawn: Sequence[Any], ended: dict[int, Trial]) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic_core import core_schema
 
 from pipeline.backend.devices import Backend
 from pipeline.errors import StageError
-from pipeline.stage import Context, Outcome
+from pipeline.stage import Context, Outcome, Stage, Whole
 from pipeline.stages.models._learning import Given
 from pipeline.stages.models._supervised import Supervised
 from pipeline.tables.part import Part, Schema
@@ -39,6 +39,26 @@ class Spelled:
 
 Model = Annotated[Supervised, Spelled()]
 """A stage that learns a target, given as `{use: NAME, target: ..., ...}`: its parameters are checked like those of any stage of the job."""
+
+
+class AroundModel(Whole):
+    """A stage that runs another one, which learns a target: `model`, whose files and preparations are its own."""
+
+    roles = ("rows",)
+
+    model: Model = Field(description="The stage that learns, with its parameters: {use: NAME, target: ..., ...}.")
+
+    def opened(self, stage_class: Callable[[str], type[Stage]]) -> Self:
+        """The stage with its model opened."""
+        return self.model_copy(update={"model": self.model.opened(stage_class)})
+
+    def files(self) -> Sequence[str]:
+        """The model's."""
+        return self.model.files()
+
+    def prepare(self, *, lean: bool = False) -> None:
+        """What the model prepares."""
+        self.model.prepare(lean=lean)
 
 
 def with_values(model: Supervised, values: Mapping[str, Any]) -> Supervised:

@@ -18,11 +18,12 @@ from pipeline.stages.models._boosted_trees import BoostedTrees
 from pipeline.stages.models._measures import Metrics
 from pipeline.stages.models._of_model import OfModel
 from pipeline.stages.models._predictor import Predictor
-from pipeline.stages.models._published import Published
+from pipeline.stages.models._published import PACKED, Published
 from pipeline.stages.models._quantized import FILES, quantized
-from pipeline.stages.models._smaller import Form
+from pipeline.stages.models._smaller import Form, Ladder
 from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._taught import learned, make_student, of_one_column, renamed, taught_part, taught_schema
+from pipeline.stages.models._thinned import thinned
 from pipeline.stages.models._tradeoff import GIVEN, TRADEOFF, Judge, Judged, predictions, tradeoff
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
@@ -48,9 +49,10 @@ class Compress(OfModel, name="compress", version=1):
     The rows are those of its training, with its target and split, as they were before the stages that it was learned behind. What is
     published is the smallest form found whose loss on the rows of split `validation` (the log loss; of a regression the rmse, of
     quantiles the pinball loss) is greater by `tolerance` of it at most. `prune_trees` keeps the first rounds of an xgboost model;
-    `prune_leaves` cuts splits that gained little off its trees, by XGBoost's own updater; `quantize` writes matrices of weights in eight
-    bits and a scale a row (models in npz and safetensors; they predict in the precision that they had); `distill` has another stage,
-    `student`, learn the model's predictions (of a probability the log-odds) on the rows of split `train`.
+    `prune_leaves` cuts splits that gained little off its trees, by XGBoost's own updater; `prune_weights` leaves the smallest weights of
+    each of a network's matrices out; `quantize` writes matrices of weights in eight bits and a scale a row (models in npz and
+    safetensors; they predict in the precision that they had); `distill` has another stage, `student`, learn the model's predictions
+    (of a probability the log-odds) on the rows of split `train`.
     Gives predictions as training does, and NAME.tradeoff: bytes and metrics per split of the model as given and of every form that was
     tried. How long a thousand rows take is counted, before and after.
 
@@ -65,7 +67,9 @@ class Compress(OfModel, name="compress", version=1):
         "nanoseconds_published": Count("nanoseconds a thousand rows by the model as published", aside=True),
     }
 
-    method: Literal["prune_trees", "prune_leaves", "quantize", "distill"] = Field(description="How the model is made smaller.")
+    method: Literal["prune_trees", "prune_leaves", "prune_weights", "quantize", "distill"] = Field(
+        description="How the model is made smaller."
+    )
     split: ColumnName = Field("split", description="Column of train, validation and test.")
     tolerance: float = Field(0.01, ge=0, le=10, description="How much greater the loss on validation rows may be, as a share of it.")
     weight: ColumnName | None = Field(None, description="Column of row weights for the metrics, of a model that was trained with one.")
@@ -152,8 +156,7 @@ class Compress(OfModel, name="compress", version=1):
         if self.method == "quantize":
             form = quantized(given.form.content, published.learner.suffix)
         if form is None:
-            ladder = published.learner.ladder(published.description, given.form.content, self.method)
-            chosen, tried = judge.lowest(ladder, given, self.tolerance)
+            chosen, tried = judge.lowest(self._ladder(given.form.content), given, self.tolerance)
         else:
             chosen = judge.of(form)
             tried = [chosen]
@@ -172,6 +175,12 @@ class Compress(OfModel, name="compress", version=1):
             },
             no_smaller,
         )  # fmt: skip
+
+    def _ladder(self, content: bytes) -> Ladder:
+        """Smaller forms of the model."""
+        if self.method == "prune_weights":
+            return thinned(content)
+        return self._published.learner.ladder(self._published.description, content, self.method)
 
     def _need_within(self, judge: Judge, given: Judged, chosen: Judged) -> None:
         """Raise DataError where the one form that there is loses too much."""
@@ -194,7 +203,8 @@ class Compress(OfModel, name="compress", version=1):
 def _methods(published: Published) -> list[str]:
     """What makes a model smaller."""
     learner = published.learner
-    weights = ["quantize"] if learner.suffix in FILES and not published.description.get("quantized") else []
+    packed = any(published.description.get(name) for name in PACKED)
+    weights = [] if packed else ["prune_weights"] * (learner.suffix == "safetensors") + ["quantize"] * (learner.suffix in FILES)
     return [*learner.smaller, *weights, "distill"]
 
 

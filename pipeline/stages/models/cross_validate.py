@@ -11,18 +11,18 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError, under
-from pipeline.stage import ColumnName, Context, Outcome, Whole, need_columns, need_keys
+from pipeline.stage import ColumnName, Context, Outcome, need_columns, need_keys
 from pipeline.stages._keys import need_hashable
 from pipeline.stages.models._folds import FOLD, by_group, by_key, by_time, with_fold
 from pipeline.stages.models._folds_task import FOLDS, SPLIT, FoldTask, together
 from pipeline.stages.models._supervised import Supervised
-from pipeline.stages.models._trials_model import Alone, Model, shared
+from pipeline.stages.models._trials_model import Alone, AroundModel, shared
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
 
-class CrossValidate(Whole, name="cross_validate", version=1):
+class CrossValidate(AroundModel, name="cross_validate", version=1):
     """Train a model once a fold on the other folds' rows, and predict the fold: every row is predicted by a model that has not seen it.
 
     Folds are by a hash of the model's key; by `by`, whose equal rows stay together (a person, a site), in folds of rows as equal as
@@ -37,10 +37,8 @@ class CrossValidate(Whole, name="cross_validate", version=1):
     model: {use: xgboost, key: loan_id, target: label, objective: binary, rounds: 100}}
     """
 
-    roles = ("rows",)
     counts: ClassVar[Mapping[str, Count]] = {"rows_predicted": Count("rows predicted")}
 
-    model: Model = Field(description="The stage that learns, with its parameters: {use: NAME, target: ..., ...}.")
     folds: int = Field(5, ge=2, le=1_000, description="How many times the model is trained.")
     by: ColumnName | None = Field(None, description="Column whose equal rows share a fold; the model's key where it is not given.")
     time: ColumnName | None = Field(None, description="Column of the time, for folds of later rows than those learned from.")
@@ -72,9 +70,10 @@ class CrossValidate(Whole, name="cross_validate", version=1):
         if self.model.early_stopping_rounds and self.folds < 3 and not self.time:
             raise StageError("the model stops early: besides a fold to predict and one to stop by, there is one to learn from", key="folds")
 
-    def prepare(self, *, lean: bool = False) -> None:
-        """What the model prepares."""
-        self.model.prepare(lean=lean)
+    def explained(self, schemas: Mapping[str, Schema]) -> str:
+        """How many folds, and of what."""
+        divided = f"in the order of {self.time}" if self.time else f"by {self.by or self.model.key}"
+        return f"{self.folds} folds {divided}, each predicted by {self.model.name}"
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """The folds of all rows, one task a fold, and one that puts their predictions together."""

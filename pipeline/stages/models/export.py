@@ -17,7 +17,7 @@ from pipeline.stage import Context, Outcome, Stage
 from pipeline.stages.models._of_model import OfModel
 from pipeline.stages.models._onnx import OnnxPredictor, need_onnx, onnx_file
 from pipeline.stages.models._predictor import Learns, Predictor
-from pipeline.stages.models._published import LOGISTIC
+from pipeline.stages.models._published import LOGISTIC, PACKED
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.table import Table
@@ -89,7 +89,7 @@ class Export(OfModel, Learns, name="export", version=1):
 
     def _description(self, name: str) -> dict[str, Any]:
         """What NAME.json says: all that the model's own does, and that it is ONNX."""
-        in_the_graph = ("link", "quantized")
+        in_the_graph = ("link", *PACKED)
         told = {name: value for name, value in self._published.description.items() if name not in in_the_graph}
         return {**told, "use": self.name, "model": f"{name}.{self.suffix}", "exported": {"use": told["use"], "model": told["model"]}}
 
@@ -113,7 +113,7 @@ class Export(OfModel, Learns, name="export", version=1):
 
     def _judged(self, *parts: Part) -> Part:
         """The differences over all parts. Raises DataError where one is too large, and where there was no row."""
-        sums = (pl.col("rows").sum(), pl.col("largest_difference").max(), pl.col("mean_difference").sum() / pl.col("rows").sum())
+        sums = (pl.col("rows").sum(), pl.col("largest_difference").nan_max(), pl.col("mean_difference").sum() / pl.col("rows").sum())
         whole = concat_parts(parts)
         frame = whole.frame.group_by("column", maintain_order=True).agg(sums).select(COMPARED.names())
         if not frame["rows"][0]:

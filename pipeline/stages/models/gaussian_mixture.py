@@ -17,8 +17,10 @@ from pipeline.kernels.gaussian_mixture import Kind, Mixture, log_densities, para
 from pipeline.kernels.moments import Scaling, unscaled
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import Given
+from pipeline.stages.models._onnx import Graph
 from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._unsupervised.clustering import A_CENTER, on_sample
+from pipeline.stages.models._unsupervised.graphs import graph_of_mixture
 from pipeline.stages.models._unsupervised.mixing import Mixing, MixtureRounds
 from pipeline.stages.models._unsupervised.passes import passed
 from pipeline.stages.models._unsupervised.published import Found, answers, published, table_of, unpacked
@@ -83,6 +85,12 @@ class GaussianMixture(Unsupervised, name="gaussian_mixture", version=1):
         mixture = Mixture(*(arrays[name] for name in Mixture._fields))
         density = Density(mixture, description["covariance"], float(arrays["log_unit"]))
         return _Mixing(scaling, density, str(description["missing"]), tuple(description["types"]), backend)
+
+    @classmethod
+    def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
+        """The same in ONNX."""
+        scaling, arrays = unpacked(content, (*Mixture._fields, "log_unit"))
+        return graph_of_mixture(scaling, arrays, description["covariance"], description["missing"], _EQUAL)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Passes over the parts: two to measure, one for the sample, one a round, and one that says what a row is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,8 +19,10 @@ from pipeline.kernels.k_means import ordered
 from pipeline.kernels.moments import Scaling, unscaled
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import Given
+from pipeline.stages.models._onnx import Graph
 from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._unsupervised.clustering import A_CENTER, LloydRounds, Starts, begun
+from pipeline.stages.models._unsupervised.graphs import graph_of_centers
 from pipeline.stages.models._unsupervised.passes import passed
 from pipeline.stages.models._unsupervised.published import Found, answers, published, table_of, unpacked
 from pipeline.stages.models._unsupervised.rows import POINTS, Points, joined_samples, learned, sampled
@@ -76,6 +79,16 @@ class KMeans(Unsupervised, name="k_means", version=1):
         scaling, arrays = unpacked(content, ("centers", "unit_distance"))
         centers = Centers(arrays["centers"], float(arrays["unit_distance"]))
         return _Assigning(scaling, centers, str(description["missing"]), tuple(description["types"]), backend)
+
+    @classmethod
+    def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
+        """The same in ONNX."""
+        scaling, arrays = unpacked(content, ("centers", "unit_distance"))
+        return graph_of_centers(scaling, arrays, description["missing"])
+
+    def prepare(self, *, lean: bool = False) -> None:
+        """Load the compiled kernel."""
+        import_module("pipeline.kernels.compiled.nearest")
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Passes over the parts: two to measure, one for the sample, one a round, and one that says which cluster a row is of."""

@@ -15,6 +15,8 @@ from pipeline.stages.models._linear_learning import learn
 from pipeline.stages.models._linear_model import LinearModel, LinearPredictor
 from pipeline.stages.models._linear_tables import HISTORY, coefficient_schema
 from pipeline.stages.models._linear_terms import LinearTerms
+from pipeline.stages.models._onnx import Graph
+from pipeline.stages.models._onnx_linear import graph_of_linear
 from pipeline.stages.models._predictor import Predictor
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
@@ -46,6 +48,7 @@ class Linear(LinearTerms, name="linear", version=1):
         {use: linear, from: features, as: risk, target: disease, key: sample_id, objective: binary, categorical: [centre], l2: 0.01}
     """
 
+    exports = True
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "coefficients": Count("coefficients"),
@@ -79,6 +82,11 @@ class Linear(LinearTerms, name="linear", version=1):
     def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
         """The coefficients."""
         return LinearPredictor(LinearModel.read(content), description["family"], backend)
+
+    @classmethod
+    def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
+        """The coefficients and their family's link."""
+        return graph_of_linear(LinearModel.read(content), description["family"])
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load SciPy's solvers and functions."""

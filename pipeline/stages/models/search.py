@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from pipeline.errors import StageError, under
-from pipeline.stage import Context, Outcome, Whole
+from pipeline.stage import Context, Outcome
 from pipeline.stages.models._trials import Better, Goal, Trial, Trials, best_of, trials_schema, trials_table
 from pipeline.stages.models._trials_methods import Bayesian, all_at_once, halving, need_optuna, rungs_of
-from pipeline.stages.models._trials_model import Model, with_values
+from pipeline.stages.models._trials_model import AroundModel, with_values
 from pipeline.stages.models._trials_space import MOST, Range, Space, Values, drawn, grid, space_of
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
@@ -22,7 +22,7 @@ TRIALS = 30  # where a search does not say how many
 ALL = {"grid", "random", "halving", "bayesian"}
 
 
-class Search(Whole, name="search", version=1):
+class Search(AroundModel, name="search", version=1):
     """Try parameters of a model, take those with the best metric, and train it with them: what comes out is that stage's own.
 
     `model` is any stage that learns a target, with its parameters; `parameters` are those to try, each a list of values or a range
@@ -45,9 +45,14 @@ class Search(Whole, name="search", version=1):
     counts: ClassVar[Mapping[str, Count]] = {
         "trials": Count("trials"),
         "trials_found": Count("trials measured by an earlier run", aside=True),
+        "features": Count("features"),
+        "trees_used": Count("trees used"),
+        "rounds_used": Count("rounds used"),
+        "rows_*": Count("rows, *"),
+        "external_rows": Count("rows trained from external memory", aside=True),
+        "missing_values": Count("missing values taken as the mean", aside=True),
     }
 
-    model: Model = Field(description="The stage that learns, with its parameters: {use: NAME, target: ..., ...}.")
     parameters: dict[str, Range | tuple[Any, ...]] = Field(
         min_length=1, description="Parameters of the model to try: a list of values, or {from, to, scale, steps}."
     )
@@ -119,10 +124,6 @@ class Search(Whole, name="search", version=1):
     def _has_rungs(self) -> bool:
         """Whether a trial may be measured more than once, with more and more rounds."""
         return self.method == "halving" or self.prune
-
-    def prepare(self, *, lean: bool = False) -> None:
-        """What the model prepares."""
-        self.model.prepare(lean=lean)
 
     def explained(self, schemas: Mapping[str, Schema]) -> str:
         """How many trials there will be."""

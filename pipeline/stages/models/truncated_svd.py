@@ -18,8 +18,10 @@ from pipeline.kernels.moments import Scaling
 from pipeline.kernels.principal_axes import joined
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import Given
+from pipeline.stages.models._onnx import Graph
 from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._unsupervised.axes import ProductPasses, Solved, begun, exactly, nearly, triangle_of
+from pipeline.stages.models._unsupervised.graphs import graph_of_axes
 from pipeline.stages.models._unsupervised.passes import passed
 from pipeline.stages.models._unsupervised.published import Found, answers, published, table_of, unpacked
 from pipeline.stages.models._unsupervised.rows import POINTS, Points
@@ -87,6 +89,12 @@ class TruncatedSvd(Unsupervised, name="truncated_svd", version=1):
         """The places on the axes."""
         scaling, arrays = unpacked(content, ("axes",))
         return _Placing(scaling, arrays["axes"], str(description["missing"]), tuple(description["types"]), backend)
+
+    @classmethod
+    def graph(cls, description: Mapping[str, Any], content: bytes) -> Graph:
+        """The same in ONNX."""
+        scaling, arrays = unpacked(content, ("axes",))
+        return graph_of_axes(scaling, arrays, description["missing"])
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Passes over the parts: two to measure, one or some for the axes, and one that places every row."""

@@ -44,7 +44,7 @@ EXAMPLES = [
             {"model": Xgboost(key="id", target="label", objective="binary", features=("x", "y"), rounds=5), **more}
         ),
         {"rows": examples.modelled_rows()},
-        modelled=("prediction",),
+        modelled=("prediction", "value"),
         needs="xgboost",
     )
     for more in ({"folds": 3}, {"folds": 2, "by": "code"}, {"folds": 2, "time": "id"})

@@ -89,7 +89,7 @@ def test_k_means__in_small_batches_comes_near_all_rows() -> None:
 def test_k_means__does_not_depend_on_parts_nor_on_the_order_of_rows(more: dict[str, Any]) -> None:
     stage = stage_for(**more)
     whole = learn(stage, BLOBS)
-    for parts in (2, 7, [0, 100, 0, 200]):
+    for parts in (2, 7, 70, [0, 100, 0, 200]):
         found = learn(stage, BLOBS, parts)
         assert_frame_equal(found.rows, whole.rows, rel_tol=1e-10)
         assert_frame_equal(found.tables["centers"], whole.tables["centers"], rel_tol=1e-10)
@@ -119,9 +119,9 @@ def test_score__puts_the_rows_of_training_where_training_did(more: dict[str, Any
     if not more:
         with pytest.raises(DataError, match=r"feature 'b' is missing in 1 rows\. Fill it"):
             found.scored(BLOBS.with_columns(b=pl.when(pl.col("id") > "r0000").then("b")), tmp_path)
-        (tmp_path / "tested.npz").write_bytes(b"no")
-        with pytest.raises(InputError, match="these bytes are no model"):
-            KMeans.predictor(found.description, b"no", "cpu")
+        for content in (b"no", found.model[:200], b""):
+            with pytest.raises(InputError, match="these bytes are no model"):
+                KMeans.predictor(found.description, content, "cpu")
 
 
 def test_k_means__learns_from_the_training_rows_and_measures_every_split() -> None:

@@ -8,9 +8,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+from pipeline.stage import Context
+from pipeline.stages.features.categorify import Categorify
 from pipeline.stages.models.linear import Linear
+from pipeline.tables.part import Part
+from pipeline.tables.session import Session
+from pipeline.tables.table import Table
 from pipeline.testing.examples import StageExample
-from pipeline.testing.stages import even_sizes
+from pipeline.testing.stages import SEED, even_sizes
 from tests import example_tables as examples
 from tests.stages.models.fitting import PEOPLE, fit, stage_for, standardized
 
@@ -187,3 +192,29 @@ def test_importance__is_the_standard_deviation_of_what_a_feature_adds() -> None:
     expected = {"a": effects[:, 0].std(), "b": effects[:, 1].std(), "far": effects[:, 2].std(), "group": effects[:, 3:].sum(axis=1).std()}
     assert dict(found.importance.iter_rows()) == pytest.approx(expected, rel=1e-9)
     assert found.importance["influence"].is_sorted(descending=True)
+
+
+@pytest.mark.parametrize(
+    ("target", "metric"), [("normal", "rmse"), ("binary", "log_loss"), ("multiclass", "log_loss"), ("gamma", "deviance")]
+)
+def test_history__ends_with_the_metric_of_the_model(target: str, metric: str) -> None:
+    from sklearn.metrics import mean_gamma_deviance
+
+    found = fit(stage_for(target), PEOPLE)
+    _, train, known, _ = standardized(PEOPLE, target)
+    expected = mean_gamma_deviance(known, found.predicted[train]) if target == "gamma" else found.metrics["train"][metric]
+    last = found.history.row(-1, named=True)
+    assert (last["split"], last["metric"], last["round"]) == ("train", metric, found.counts["rounds_used"])
+    assert last["value"] == pytest.approx(expected, rel=1e-6)
+    assert found.history["value"].is_sorted(descending=True)
+
+
+def test_codes__have_the_values_that_categorify_says() -> None:
+    towns = {0: "Aa", 1: "Bb", 2: "Cc", 3: "Dd", 4: "Ee"}
+    raw = PEOPLE.with_columns(group=pl.col("group").replace_strict(towns, default=None, return_dtype=pl.String))
+    table = Table.of(Session(), "raw", [Part(raw)])
+    coded = Categorify(columns=["group"]).run({"rows": table}, Context("coded", SEED, Session())).tables[""]
+    found = fit(stage_for("normal"), coded.futures()[0].frame, fitted=coded.fitted)
+    assert dict(found.coefficients.filter(pl.col("feature") == "group").select("code", "value").iter_rows()) == towns
+    assert found.coefficients.filter(pl.col("feature") != "group")["value"].null_count() == 4
+    assert [step["use"] for step in found.description["fitted"]] == ["categorify"]

@@ -113,10 +113,16 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("use", ["xgboost", "linear"])
+COMMON = [("high", "binary", ""), ("level", "regression", ""), ("third", "multiclass", CLASSES)]
+
+
 @pytest.mark.parametrize(
-    ("target", "objective", "more"),
-    [("high", "binary", ""), ("level", "regression", ""), ("third", "multiclass", CLASSES), ("level", "quantile", "quantiles: [0.1, 0.9]")],
+    ("target", "objective", "more", "use"),
+    [
+        *((*each, "xgboost") for each in COMMON),
+        ("level", "quantile", "quantiles: [0.1, 0.9]", "xgboost"),
+        *((*each, "linear") for each in COMMON),
+    ],
 )
 def test_score__of_the_rows_of_training_is_what_was_published(target: str, objective: str, more: str, use: str, tmp_path: Path) -> None:
     raw_rows().write_parquet(tmp_path / "rows.parquet", row_group_size=90)

@@ -27,7 +27,7 @@ from pipeline.stages.models import _trials_methods
 from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._trials import Goal, Trial, best_of
 from pipeline.stages.models._trials_methods import Bayesian, all_at_once, halving, rungs_of
-from pipeline.stages.models._trials_model import with_values
+from pipeline.stages.models._trials_model import Alone, with_values
 from pipeline.stages.models._trials_space import Axis, Range, drawn, grid, space_of
 from pipeline.stages.models.cross_validate import CrossValidate
 from pipeline.stages.models.search import Search
@@ -36,7 +36,7 @@ from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.session import ClusterSession, Session
 from pipeline.tables.table import Table
 from pipeline.testing.examples import StageExample
-from pipeline.testing.stages import SEED, plan_stage, run_stage
+from pipeline.testing.stages import SEED, cut, even_sizes, plan_stage, run_stage
 from tests import example_tables as examples
 from tests.small import inside, replace_in, start
 from tests.stages.models.training import PEOPLE, stage_for, train
@@ -59,7 +59,7 @@ EXAMPLES = [
             parameters={"max_depth": [1, 4]},
         ),
         {"rows": examples.modelled_rows()},
-        modelled=("prediction", *examples.IMPORTANCE),
+        modelled=("prediction", *examples.IMPORTANCE, "value", "best"),
         needs="xgboost",
     )
 ]
@@ -165,9 +165,14 @@ def test_a_trial_that_fails__fails_the_search() -> None:
 
 
 def learners() -> list[str]:
-    """The stages that learn a target of two classes."""
+    """The stages that learn a target of two classes, and need no more parameters for it."""
     kinds = [stage_class(name) for name, module in STAGES.modules.items() if ".models." in module]
-    return sorted(kind.name for kind in kinds if issubclass(kind, Supervised))
+    needed = {name for name, field in Supervised.model_fields.items() if field.is_required()}
+    return sorted(kind.name for kind in kinds if issubclass(kind, Supervised) and needed == required(kind))
+
+
+def required(kind: type[Supervised]) -> set[str]:
+    return {name for name, field in kind.model_fields.items() if field.is_required()}
 
 
 @pytest.mark.parametrize("use", learners())
@@ -176,7 +181,7 @@ def test_search_and_cross_validate__take_any_stage_that_learns_a_target(use: str
     assert isinstance(model, Supervised)
     found = run_stage(search(model, parameters={"rounds": [2, 5]}, method="grid", metric="log_loss"), {"rows": PEOPLE}, 2)
     best = found["trials"].sort("value", "trial")["rounds"][0]
-    table = Table.of(Session(), "rows", [Part(PEOPLE)], schema=Schema(PEOPLE.schema))
+    table = Table.of(Session(), "rows", cut(PEOPLE, even_sizes(PEOPLE.height, 2)), schema=Schema(PEOPLE.schema))
     alone = with_values(model, {"rounds": best}).run({"rows": table}, Context("tested", SEED, Session()))
     assert_frame_equal(found[""], concat_parts(alone.tables[""].futures()).frame, check_exact=True)
     assert alone.metrics["validation"]["log_loss"] == min(found["trials"]["value"].to_list())
@@ -248,6 +253,8 @@ def test_bayesian__has_the_metric_of_the_stage_itself_and_is_the_same_again_and_
     assert_frame_equal(run_stage(stage, {"rows": PEOPLE}, 3)["trials"], trials, check_exact=True)
     there = run_stage(stage, {"rows": PEOPLE}, 4, workers)["trials"]
     assert_frame_equal(there, trials)
+    more = run_stage(search(parameters=RANGES, method="bayesian", trials=14, batch=4), {"rows": PEOPLE})["trials"]
+    assert_frame_equal(more.head(8), trials.head(8), check_exact=True)
     other = run_stage(search(parameters=RANGES, method="bayesian", trials=10, seed=3), {"rows": PEOPLE})["trials"]
     assert not other.equals(trials)
 
@@ -326,6 +333,14 @@ def test_bayesian__without_optuna_says_what_to_install(monkeypatch: pytest.Monke
 def test_search__refuses_what_cannot_be_tried_before_a_run(more: dict[str, Any], said: str) -> None:
     with pytest.raises(StageError, match=said):
         plan_stage(search(**more), {"rows": PEOPLE})
+
+
+@pytest.mark.parametrize(("at_once", "threads"), [(1, 4), (2, 4), (3, 2), (8, 1), (100, 1), (0, 4)])
+def test_trials_at_once__share_the_threads_of_all_workers(at_once: int, threads: int) -> None:
+    session = Session()
+    session.workers, session.threads = 2, 4
+    rows = Table.of(session, "rows", [Part(PEOPLE)], schema=Schema(PEOPLE.schema))
+    assert Alone.of(rows, Context("tested", SEED, session), at_once).threads == threads
 
 
 def test_a_fingerprint__has_the_models_name_version_and_parameters() -> None:

@@ -9,6 +9,7 @@ import pytest
 import xgboost as xgb
 
 from pipeline.errors import StageError
+from pipeline.stages.models._boosted_trees import OBJECTIVES as NATIVE_OF
 from pipeline.stages.models._parameters import METRICS as KNOWN
 from pipeline.testing.stages import even_sizes, plan_stage
 from tests.stages.models.training import FEATURES, PEOPLE, native, numbers, stage_for, train
@@ -91,10 +92,13 @@ def test_metrics_and_constraints__that_do_not_fit_are_refused_by_the_plan(more: 
 
 
 def test_metrics__of_every_objective_are_xgboosts() -> None:
+    assert set(KNOWN) == set(NATIVE_OF)
     for objective, names in KNOWN.items():
+        labels = [1, 2, 1, 0, 1, 2] if objective in {"multiclass", "regression"} else [0, 1, 0, 1, 1, 0]
+        matrix = xgb.DMatrix(np.zeros((6, 1)), labels, qid=[0] * 6 if objective == "ranking" else None)
+        quantiles = [0.1, 0.9] if objective == "quantile" else []
         for name in names:
-            matrix = xgb.DMatrix(np.zeros((6, 1)), [1, 2, 1, 0, 1, 2] if objective in {"multiclass", "regression"} else [0, 1, 0, 1, 1, 0])
-            given = {**stage_for(objective).native(1, "cpu", 1), "eval_metric": name}
+            given = {**stage_for(objective, quantiles=quantiles).native(1, "cpu", 1), "eval_metric": name}
             history: dict[str, Any] = {}
             xgb.train(given, matrix, 1, evals=[(matrix, "seen")], evals_result=history, verbose_eval=False)
             assert list(history["seen"]) == [name]

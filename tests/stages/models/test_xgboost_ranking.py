@@ -12,6 +12,7 @@ from sklearn.metrics import ndcg_score
 
 from pipeline.errors import DataError, StageError
 from pipeline.stages.models import _training_rows
+from pipeline.stages.models._booster import BoosterPredictor
 from pipeline.testing.stages import even_sizes, plan_stage, shuffled
 from tests.stages.models.training import FEATURES, NATIVE, numbers, people, stage_for, train
 
@@ -56,6 +57,7 @@ def test_ranking__is_native_xgboosts(batch: int, memory: str, monkeypatch: pytes
     assert found.predictions.drop("prediction_score").equals(ORDERED.select("id", "split", "query", "relevance"))
     assert np.array_equal(found.predicted, by_hand())
     assert found.description["features"] == FEATURES
+    assert np.array_equal(BoosterPredictor.of(found.model, "cpu").predict(numbers(ORDERED)), found.predicted)
 
 
 def test_ranking__takes_xgboosts_metric_and_its_own_parameters() -> None:
@@ -114,6 +116,13 @@ def test_ranking__rows_that_cannot_be_ranked_are_named(change: dict[str, pl.Expr
     with pytest.raises(DataError, match=said) as raised:
         train(stage_of(early_stopping_rounds=None), ROWS.with_columns(**change), even_sizes(900, 2))
     assert raised.value.key == key
+
+
+def test_a_metric__that_does_not_take_the_target_fails_with_what_xgboost_says() -> None:
+    with pytest.raises(DataError, match=r"stage tested: XGBoost cannot train on these rows: .*binary") as raised:
+        train(stage_of(metric="map@5"), ROWS)
+    assert "Stack trace" not in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from pipeline.stage import Context
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
 from pipeline.tables.table import Table
+
+TOGETHER = 8
+"""Parts of one task, and sums."""
 
 State = TypeVar("State")
 Sums = TypeVar("Sums")
@@ -42,15 +44,23 @@ class Method(Protocol[State, Sums]):
 def passed(method: Method[Any, Any], table: Table, state: Any, most: int, context: Context) -> Any:
     """A future of the state after so many rounds at most, over the parts of a table that is held.
 
-    All rounds are submitted at once and nothing is waited for: those after the last that is needed do nothing. One part takes one task.
+    All rounds are submitted at once and nothing is waited for: those after the last that is needed do nothing. One part takes one task for
+    all rounds. In one process a task takes several parts where there are more than threads: a task costs a millisecond.
     """
-    parts, submit, name = table.futures(), context.session.submit, context.name
+    parts, session, name = table.futures(), context.session, context.name
     if len(parts) == 1:
-        return submit(_alone, method, parts[0], state, most, name, stage=name)
+        return session.submit(_alone, method, parts[0], state, most, name, stage=name)
+    several = min(TOGETHER, max(1, len(parts) // session.threads)) if session.workers == 1 else 1
     for _ in range(most):
-        total = table.reduce(partial(_sums, method), partial(_added, method), state)
-        state = submit(_next, method, state, total, stage=name)
+        sums = [session.submit(_sums, method, state, *group, stage=name) for group in _groups(parts, several)]
+        while len(sums) > TOGETHER:
+            sums = [session.submit(_added, method, *group, stage=name) for group in _groups(sums, TOGETHER)]
+        state = session.submit(_next, method, state, *sums, stage=name)
     return state
+
+
+def _groups(values: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    return [values[at : at + size] for at in range(0, len(values), size)]
 
 
 def _alone(method: Method[Any, Any], part: Part, state: Any, most: int, stage: str) -> Any:
@@ -63,13 +73,13 @@ def _alone(method: Method[Any, Any], part: Part, state: Any, most: int, stage: s
     return state
 
 
-def _sums(method: Method[Any, Any], part: Part, state: Any) -> Any:
-    return None if method.is_done(state) else method.sums(part, state)
+def _sums(method: Method[Any, Any], state: Any, *parts: Part) -> Any:
+    return None if method.is_done(state) else method.added([method.sums(part, state) for part in parts])
 
 
-def _added(method: Method[Any, Any], found: list[Any]) -> Any:
+def _added(method: Method[Any, Any], *found: Any) -> Any:
     return None if found[0] is None else method.added(found)
 
 
-def _next(method: Method[Any, Any], state: Any, total: Any) -> Any:
-    return state if total is None else method.next(state, total)
+def _next(method: Method[Any, Any], state: Any, *found: Any) -> Any:
+    return state if found[0] is None else method.next(state, method.added(found))

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import polars as pl
@@ -45,7 +46,7 @@ def unpacked(content: bytes, names: Sequence[str]) -> tuple[Scaling, dict[str, A
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return Scaling(*(file[name] for name in Scaling._fields)), {name: file[name] for name in names}
-    except (ValueError, KeyError, OSError, EOFError) as error:
+    except (ValueError, KeyError, OSError, EOFError, BadZipFile) as error:
         raise InputError(f"these bytes are no model ({type(error).__name__}: {error}). Train it again.") from error
 
 

@@ -52,7 +52,7 @@ class Points:
         if self.stage.missing == "refuse":
             need_known(points, self.columns)
         kept = part.frame.select(*self.stage.row_columns, FRACTION)
-        return Part(kept, {POINTS: to_device(points, self.backend)})
+        return Part(kept, {POINTS: to_device(np.ascontiguousarray(points), self.backend)})
 
     def feature_names(self, axes: Sequence[Part]) -> list[str]:
         """Names of all features in order: the frame's, then the arrays' columns by their axis."""

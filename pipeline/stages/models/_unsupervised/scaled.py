@@ -54,7 +54,7 @@ def new_points(features: Array, by: Scaling, missing: str, names: Sequence[str],
     """Rows that a published model is given, scaled as those of training. Raises DataError for a missing value that was refused then."""
     if missing == "refuse":
         need_known(features, names)
-    return scaled(to_device(np.asarray(features, np.float64), backend), by)
+    return scaled(to_device(np.ascontiguousarray(features, np.float64), backend), by)
 
 
 def _span(part: Part, split: str | None) -> Span:
