@@ -1,19 +1,21 @@
 """Which way of training over several devices wins when: python benchmarks/parallel_training.py [--devices N].
 
-Steps of networks of three widths, on batches of two sizes, over devices of one process, in every way that `network` has; of each way it fits
-T = D/n + C/v: a step's seconds from those of one device, shared by the cores, and from the bytes that are sent. The devices of a CPU share
-its cores, so what it shows here is what exchanging costs, and not how fast more devices are.
+Steps of networks of three widths, on batches of two sizes, over devices of one process, in every way of `network`. For each it fits
+T = D/n + C/v: a step's time from that of one device, shared by the cores, and from the bytes that are sent. The devices of a CPU share its
+cores, so what it shows here is what exchanging costs, and not how fast more devices are.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -27,7 +29,7 @@ from pipeline.neural.pipelined import PipelinedSteps
 from pipeline.neural.rules import Rule
 
 FEATURES, LAYERS, PIECES = 64, 4, 8
-WIDTHS, BATCHES = (64, 256, 1_024), (256, 4_096)
+WIDTHS, BATCHES = (64, 256, 1_024), (256, 2_048)
 WAYS = ("one", "data", "data int8", "data top_k", "model", "pipeline")
 
 
@@ -57,9 +59,10 @@ def measured(way: str, width: int, rows: int, devices: int) -> dict[str, Any]:
 
 
 def fitted(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """By way, D/n and C/v of each step: what one device's step is multiplied by where the cores share it, and bytes a second.
+    """By way, D/n and C/v of each step: what one device's step is multiplied by where the cores share it, and bytes a millisecond.
 
-    n is the number of devices, or of cores where those are fewer.
+    n is the number of devices, or of cores where those are fewer; neither term is negative. The machine's load stands beside the result:
+    times of a busy one say little.
     """
     alone = {(row["width"], row["batch"]): row["step_ms"] for row in rows if row["way"] == "one"}
     found = {}
@@ -68,12 +71,12 @@ def fitted(rows: list[dict[str, Any]]) -> dict[str, Any]:
         shared = np.array([alone[row["width"], row["batch"]] / min(row["devices"], cores()) for row in mine])
         sent, times = np.array([row["bytes_sent"] for row in mine]), np.array([row["step_ms"] for row in mine])
         scale = np.column_stack([shared, sent]) / times[:, None]
-        (factor, each), *_ = np.linalg.lstsq(scale, np.ones(len(mine)), rcond=None)
+        (factor, each), _ = nnls(scale, np.ones(len(mine)))
         error = np.abs(scale @ [factor, each] - 1)
-        speed = round(1e-6 / each) if each > 0 else None
+        speed = round(1 / each) if each > 0 else None
         found[way] = {
             "of_one_devices_step": round(float(factor), 3),
-            "gb_a_second": speed,
+            "bytes_a_ms": speed,
             "median_error": round(float(np.median(error)), 3),
         }
     return found
@@ -96,7 +99,8 @@ def main() -> None:
     options.add_argument("--devices", type=int, default=HOST_DEVICES)
     chosen = options.parse_args()
     rows = [measured(way, width, size, chosen.devices) for width in WIDTHS for size in BATCHES for way in WAYS]
-    about = {"libraries": {name: version(name) for name in ("jax", "flax", "optax")}, "fit": fitted(rows), "winners": winners(rows)}
+    libraries = {name: version(name) for name in ("jax", "flax", "optax")}
+    about = {"load": round(os.getloadavg()[0], 1), "libraries": libraries, "fit": fitted(rows), "winners": winners(rows)}
     write_result("parallel_training", rows, about)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 Tree = Any
 
-REPEATS = 15
+REPEATS, FEWEST, ENOUGH_S = 15, 3, 3.0
 COLLECTIVE = re.compile(r"= (?P<types>.+?) (?P<kind>all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(-start)?\(")
 GROUPS = re.compile(r"replica_groups=(?:\[(?P<groups>\d+),(?P<size>\d+)\]|\{\{(?P<first>[\d,]+)\})")
 PAIRS = re.compile(r"source_target_pairs=\{(?P<pairs>[\d{},]+)\}")
@@ -45,7 +45,9 @@ def _bytes(array: re.Match[str]) -> int:
 def step_times(whole: Callable[[], Any], alone: Callable[[], Any]) -> dict[str, float]:
     """Milliseconds of a step, of its computing alone and of the rest; medians of runs in turn, after one that does not count."""
     runs: tuple[list[float], list[float]] = [], []
-    for _ in range(REPEATS + 1):
+    for run in range(REPEATS + 1):
+        if run > FEWEST and sum(map(sum, runs)) > ENOUGH_S:
+            break
         for step, seconds in zip((whole, alone), runs, strict=True):
             started = time.perf_counter()
             step()
