@@ -12,8 +12,8 @@ from pipeline.backend.arrays import to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.stage import Whole
-from pipeline.stages.models._onnx import Graph
-from pipeline.stages.models._smaller import Ladder
+from pipeline.stages.models._exported.graph import Graph
+from pipeline.stages.models._smaller.forms import Ladder
 from pipeline.tables.part import Part
 
 Array = Any

@@ -14,11 +14,11 @@ from pydantic import Field
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError, StageError
 from pipeline.stage import Context, Outcome, Stage
+from pipeline.stages.models._exported.graph import OnnxPredictor, need_exchange, onnx_file
+from pipeline.stages.models._exported.treelite import TreelitePredictor
 from pipeline.stages.models._of_model import OfModel
-from pipeline.stages.models._onnx import OnnxPredictor, need_exchange, onnx_file
 from pipeline.stages.models._predictor import Learns, Predictor
 from pipeline.stages.models._published import LOGISTIC, PACKED
-from pipeline.stages.models._treelite import TreelitePredictor
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.table import Table

@@ -16,8 +16,8 @@ from pipeline.backend.devices import Backend
 from pipeline.kernels.gaussian_mixture import Kind, Mixture, log_densities, parameters, posteriors
 from pipeline.kernels.moments import Scaling, unscaled
 from pipeline.stage import Context, Outcome
+from pipeline.stages.models._exported.graph import Graph
 from pipeline.stages.models._learning import Given
-from pipeline.stages.models._onnx import Graph
 from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._unsupervised.clustering import A_CENTER, on_sample
 from pipeline.stages.models._unsupervised.graphs import graph_of_mixture

@@ -18,8 +18,8 @@ from pipeline.kernels.distances import assigned
 from pipeline.kernels.k_means import ordered
 from pipeline.kernels.moments import Scaling, unscaled
 from pipeline.stage import Context, Outcome
+from pipeline.stages.models._exported.graph import Graph
 from pipeline.stages.models._learning import Given
-from pipeline.stages.models._onnx import Graph
 from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._unsupervised.clustering import A_CENTER, LloydRounds, Starts, begun
 from pipeline.stages.models._unsupervised.graphs import graph_of_centers

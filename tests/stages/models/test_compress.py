@@ -24,10 +24,10 @@ from pipeline.kernels.metrics import log_loss, rmse
 from pipeline.registry import stage_class
 from pipeline.stage import Context, Stage
 from pipeline.stages.models._predictor import Predictor
-from pipeline.stages.models._quantized import quantized
-from pipeline.stages.models._smaller import lowest
+from pipeline.stages.models._smaller.forms import lowest
+from pipeline.stages.models._smaller.quantized import quantized
+from pipeline.stages.models._smaller.tree_pruning import fewer_leaves, fewer_rounds
 from pipeline.stages.models._supervised import Supervised
-from pipeline.stages.models._tree_pruning import fewer_leaves, fewer_rounds
 from pipeline.stages.models.compress import Compress
 from pipeline.stages.models.export import Export
 from pipeline.stages.models.score import Score

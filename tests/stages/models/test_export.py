@@ -17,10 +17,10 @@ from polars.testing import assert_frame_equal
 import pipeline
 from pipeline.errors import DataError, InputError, PlaceError, RefusedError, StageError
 from pipeline.registry import stage_class
-from pipeline.stages.models import _onnx
-from pipeline.stages.models._onnx import OnnxPredictor, onnx_file
-from pipeline.stages.models._onnx_trees import graph_of_trees
-from pipeline.stages.models._treelite import TreelitePredictor, forest_of
+from pipeline.stages.models._exported import graph as _onnx
+from pipeline.stages.models._exported.graph import OnnxPredictor, onnx_file
+from pipeline.stages.models._exported.of_trees import graph_of_trees
+from pipeline.stages.models._exported.treelite import TreelitePredictor, forest_of
 from pipeline.stages.models.export import Export
 from pipeline.stages.models.score import Score
 from pipeline.tables.session import ClusterSession
