@@ -18,13 +18,16 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels import (
     column_moments,
+    distances,
     factorials,
     factorization,
+    gaussian_mixture,
     generalized_linear,
     genotypes,
     hardy_weinberg,
     hardy_weinberg_x,
     isolation,
+    k_means,
     kinship,
     least_squares,
     linear_products,
@@ -37,6 +40,8 @@ from pipeline.kernels import (
     logistic_score,
     logistic_terms,
     logistic_wald,
+    moments,
+    neighbors,
     p_values,
     pairwise_ranking,
     randomized_pca,
@@ -84,6 +89,32 @@ P = np.concatenate([RNG.uniform(1e-12, 1, 500), [np.nan]])
 BIG = RNG.multinomial(20_000, [0.3, 0.5, 0.2], 40)
 ODD = np.array([[0, 0, 0], [5, 0, 0], [0, 7, 0], [1, 0, 1], [50, 3, 47], [0, 1, 999]])
 HOST_ONLY = {
+    "added",
+    "axes_of",
+    "binned",
+    "coverage",
+    "determined",
+    "is_compiled",
+    "jensen_shannon",
+    "joined",
+    "joined_spans",
+    "kolmogorov_smirnov",
+    "maximized",
+    "moments",
+    "ndcg",
+    "ordered",
+    "parameters",
+    "pinball_loss",
+    "plus_plus",
+    "population_stability_index",
+    "quantile_edges",
+    "refit_each",
+    "scaling",
+    "settled",
+    "started",
+    "stepped",
+    "stepped_by_share",
+    "unscaled",
     "concordant_pairs",
     "auc",
     "log_loss",
@@ -108,7 +139,7 @@ HOST_ONLY = {
     "solved",
     "stacked",
 }  # of predictions, of keys, of pairs by number and of sums over rows, which lie on the host
-PLAIN = {"first_place", "krylov_start", "packed_width", "variant_blocks"}  # numbers to numbers
+PLAIN = {"first_place", "no_pairs", "row_blocks", "krylov_start", "packed_width", "variant_blocks"}  # numbers to numbers
 
 
 class Case(NamedTuple):
@@ -217,7 +248,7 @@ def tabled(like: Any) -> Any:
     return factorials.log_factorials(40, like)
 
 
-def moments(values: Any) -> Any:
+def column_sums(values: Any) -> Any:
     return there(values, column_moments.column_moments(values))
 
 
@@ -315,15 +346,52 @@ FOREST = isolation.Forest(
 LINEAR = np.column_stack([np.ones(SAMPLES), COVARIATES]), np.arange(SAMPLES) % 3.0
 WITH_GAPS = np.where(RNG.random((SAMPLES, 3)) < 0.2, np.nan, COVARIATES)
 
+POINTS = RNG.normal(size=(5, 4))
+MIXTURE = gaussian_mixture.maximized(POINTS, gaussian_mixture.nearest_sums(SIDE, POINTS, "full"), "full", 0.1)
+
+
+def beside(rows: Any, value: Any) -> list[Any]:
+    """What a kernel brings to the host, back beside its rows."""
+    found = [piece for one in arrays_of(value) for piece in arrays_of(one)]
+    return [array_module(rows).asarray(piece) if isinstance(piece, np.ndarray) else piece for piece in found]
+
+
+def scaling_of(rows: Any) -> moments.Scaling:
+    found = moments.span(rows)
+    return moments.scaling(moments.moments(found, moments.moment_sums(rows, found)), centre=True, own="each")
+
+
 CASES = {
+    "products": Case(distances.products, (SIDE, POINTS), 1e-9),
+    "lengths": Case(distances.lengths, (SIDE,)),
+    "squares": Case(distances.squares, (SIDE, POINTS)),
+    "projected": Case(distances.projected, (SIDE, POINTS.T.copy())),
+    "nearest": Case(lambda rows, points: distances.nearest(distances.squares(rows, points), rows, points), (SIDE, POINTS)),
+    "several_near": Case(distances.several_near, (np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([1.0, 0.0]), np.array([1e-9, 1e-9]))),
+    "assigned": Case(distances.assigned, (SIDE, POINTS), 1e-10),
+    "span": Case(lambda rows: beside(rows, moments.span(rows)), (WITH_GAPS,)),
+    "moment_sums": Case(lambda rows: beside(rows, moments.moment_sums(rows, moments.span(rows))), (WITH_GAPS,), 1e-10),
+    "scaled": Case(lambda rows: moments.scaled(rows, scaling_of(rows)), (WITH_GAPS,), 1e-10),
+    "lloyd_sums": Case(lambda rows, points: beside(rows, k_means.lloyd_sums(rows, np.arange(40.0), points)), (SIDE, POINTS), 1e-9),
+    "log_densities": Case(lambda rows: gaussian_mixture.log_densities(rows, MIXTURE, "full"), (SIDE,), 1e-10),
+    "log_densities of rows alone": Case(lambda rows: gaussian_mixture.log_densities(rows, MIXTURE, "full", alone=True), (SIDE,), 1e-10),
+    "posteriors": Case(lambda rows: gaussian_mixture.posteriors(gaussian_mixture.log_densities(rows, MIXTURE, "full")), (SIDE,), 1e-9),
+    "mixture_sums": Case(lambda rows: beside(rows, gaussian_mixture.mixture_sums(rows, MIXTURE, "full")), (SIDE,), 1e-9),
+    "nearest_sums": Case(lambda rows, points: beside(rows, gaussian_mixture.nearest_sums(rows, points, "tied")), (SIDE, POINTS), 1e-9),
+    "nearest_pairs": Case(lambda rows, points: neighbors.nearest_pairs(rows, points, 2), (SIDE, POINTS), 1e-10),
+    "first_pairs": Case(lambda rows, points: neighbors.first_pairs(neighbors.nearest_pairs(rows, points, 5), 3), (SIDE, POINTS), 1e-10),
+    "joined_pairs": Case(
+        lambda rows, points: neighbors.joined_pairs([neighbors.nearest_pairs(rows, points, 2)] * 2), (SIDE, POINTS), 1e-10
+    ),
+    "unit_rows": Case(neighbors.unit_rows, (SIDE,)),
     "gather": Case(lambda blocks, places: factorization.gather([blocks[:9], blocks[9:]], places), (SIDE, TAKEN)),
     "solve_rows": Case(solved_rows, (TAKEN, SIDE), 1e-9),
     "cholesky_solve": Case(factorization.cholesky_solve, (SQUARES @ SQUARES.transpose(0, 2, 1) + np.eye(7), SQUARES[:, 0]), 1e-9),
     "ranking_step": Case(ranked, (SIDE, np.repeat(np.arange(12), 5), TAKEN), 1e-10),
     "pair_scores": Case(top_items.pair_scores, (SIDE, SIDE[::-1].copy())),
     "top_items": Case(listed, (SIDE, TAKEN), 1e-10),
-    "column_moments": Case(moments, (WITH_GAPS,)),
-    "column_moments of nothing": Case(moments, (WITH_GAPS[:0],)),
+    "column_moments": Case(column_sums, (WITH_GAPS,)),
+    "column_moments of nothing": Case(column_sums, (WITH_GAPS[:0],)),
     "loss_sums": Case(summed_losses, (*LINEAR, RNG.normal(size=(4, 1)), "normal")),
     "loss_sums of a binomial": Case(summed_losses, (LINEAR[0], LINEAR[1] % 2, RNG.normal(size=(4, 1)), "binomial"), 1e-10),
     "loss_sums of a poisson": Case(summed_losses, (*LINEAR, RNG.normal(size=(4, 1)), "poisson"), 1e-10),

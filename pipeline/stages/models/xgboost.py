@@ -35,9 +35,9 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     column prediction_CLASS, of quantiles prediction_0.1 and so on, of a ranking prediction_score, by which rows of a group are ordered),
     NAME.importance, NAME.history (round, split, metric, value: how validation went, and training with `watch: both`), the model as
     models/NAME.ubj with models/NAME.json beside it (features in order, classes, and the fitted state of the stages before, which scoring
-    needs), and metrics per split. With early stopping the model ends with its best round. Null is missing; rows with no target are predicted only. `explain` gives
-    NAME.shap: a column a feature and `bias`, which sum to a row's margin (a binary target's log odds); of several classes or quantiles the
-    rows of one stand below those of another.
+    needs), and metrics per split. With early stopping the model ends with its best round. Null is missing; rows with no target are
+    predicted only. `explain` gives NAME.shap: a column a feature and `bias`, which sum to a row's margin (a binary target's log odds); of
+    several classes or quantiles the rows of one stand below those of another.
     Training does not depend on how the rows are divided: one task takes them in the order of the key.
 
     Example:
