@@ -86,10 +86,10 @@ def test_training__says_every_round_and_ends_where_it_is_given_up(monkeypatch: p
             if last.at == 5 and last.of == 80:
                 raise RunError("its run was interrupted", stage=self.stage)
 
-    monkeypatch.setattr("pipeline.stages.models._booster.Rounds", Told)
+    monkeypatch.setattr("pipeline.stages.models._trees.booster.Rounds", Told)
     found = train(stage_for("regression", rounds=6, early_stopping_rounds=None), PEOPLE)
     assert [(last.at, last.of) for last in said] == [(number, 6) for number in range(1, 7)]
-    assert {tuple(last.figures) for last in said} == {("train rmse", "validation rmse")}
+    assert {tuple(last.figures) for last in said} == {("validation rmse",)}
     assert found.counts["trees_used"] == 6
     said.clear()
     with pytest.raises(RunError, match="its run was interrupted"):

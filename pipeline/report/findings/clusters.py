@@ -31,7 +31,8 @@ def clusters(output: str, rows: pl.LazyFrame) -> Section:
     names = rows.collect_schema().names()
     fit = next(name for name in WORDS if name in names)
     value = pl.col(fit).cast(pl.Float64, strict=False)
-    splits = list(SPLITS) if "split" in names else []
+    seen = rows.select(pl.col("split").cast(pl.String).unique()).collect().to_series().to_list() if "split" in names else []
+    splits = [name for name in SPLITS if name in seen]
     counts = [(pl.col("split") == name).sum().alias(f"split:{name}") for name in splits]
     spread = [value.quantile(share, "linear").alias(f"quantile:{share}") for share in (0.25, 0.5, 0.75)]
     found = (

@@ -12,8 +12,8 @@ from pipeline.backend.arrays import to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.stage import Whole
-from pipeline.stages.models._onnx import Graph
-from pipeline.stages.models._smaller import Ladder
+from pipeline.stages.models._exported.graph import Graph
+from pipeline.stages.models._smaller.forms import Ladder
 from pipeline.tables.part import Part
 
 Array = Any
@@ -44,8 +44,8 @@ class Learns(Whole):
 
     suffix: ClassVar[str]
     """Of the model's own file."""
-    exports: ClassVar[bool] = False
-    """Whether `graph` is there: the model can be written as ONNX."""
+    exports: ClassVar[tuple[str, ...]] = ()
+    """The formats that its model can be written in: onnx, where `graph` is there; treelite, where `forest` is."""
     smaller: ClassVar[tuple[str, ...]] = ()
     """The methods of compress that `ladder` has."""
 
@@ -63,6 +63,11 @@ class Learns(Whole):
     def asked(cls, description: Mapping[str, Any], _columns: Sequence[str]) -> Mapping[str, Any]:
         """The description for a table with these columns, of a model that can be asked in several ways: what it takes and gives there."""
         return description
+
+    @classmethod
+    def forest(cls, content: bytes, *, logistic: bool) -> bytes:
+        """The published trees as Treelite has them; `logistic`: with the probabilities of what are log-odds."""
+        raise NotImplementedError(f"{cls.__name__} has no forest")
 
     @classmethod
     def ladder(cls, description: Mapping[str, Any], content: bytes, method: str) -> Ladder:

@@ -17,8 +17,8 @@ from pipeline.errors import InputError, JobError
 from pipeline.files import beside, exists, is_url, local_path, open_file, parent
 from pipeline.stage import FittedRows, Stage
 from pipeline.stages.models._predictor import Answerer, Learns, Predictor
-from pipeline.stages.models._quantized import restored
-from pipeline.stages.models._thinned import filled
+from pipeline.stages.models._smaller.quantized import restored
+from pipeline.stages.models._smaller.thinned import filled
 from pipeline.tables.dtypes import dtype_of_text
 
 LOGISTIC = "logistic"

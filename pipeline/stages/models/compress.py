@@ -14,17 +14,17 @@ from pydantic import Field, PrivateAttr, ValidationError
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError, StageError, under
 from pipeline.stage import ColumnName, Context, Outcome, Stage
-from pipeline.stages.models._boosted_trees import BoostedTrees
 from pipeline.stages.models._measures import Metrics
 from pipeline.stages.models._of_model import OfModel
 from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._published import PACKED, Published
-from pipeline.stages.models._quantized import FILES, quantized
-from pipeline.stages.models._smaller import Form, Ladder
+from pipeline.stages.models._smaller.forms import Form, Ladder
+from pipeline.stages.models._smaller.quantized import FILES, quantized
+from pipeline.stages.models._smaller.taught import learned, make_student, of_one_column, renamed, taught_part, taught_schema
+from pipeline.stages.models._smaller.thinned import thinned
+from pipeline.stages.models._smaller.tradeoff import GIVEN, TRADEOFF, Judge, Judged, predictions, tradeoff
 from pipeline.stages.models._supervised import Supervised
-from pipeline.stages.models._taught import learned, make_student, of_one_column, renamed, taught_part, taught_schema
-from pipeline.stages.models._thinned import thinned
-from pipeline.stages.models._tradeoff import GIVEN, TRADEOFF, Judge, Judged, predictions, tradeoff
+from pipeline.stages.models._trees.boosted_trees import BoostedTrees
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.table import Table

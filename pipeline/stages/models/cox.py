@@ -74,7 +74,12 @@ class Cox(Unsupervised, name="cox", version=1):
     strata: ColumnName | None = Field(None, description="Column whose values have hazards of their own.")
     ties: Ties = Field("efron", description="How events at one time are counted.")
     rounds: int = Field(50, ge=1, le=10_000, description="Most rounds of Newton's method.")
-    max_rows: int = Field(50_000, ge=2, le=10_000_000, description="Most rows to learn from; 100,000 take some minutes.")
+    max_rows: int = Field(
+        50_000,
+        ge=2,
+        le=10_000_000,
+        description="Most rows to learn from, which one task gathers; 20,000 of 5 features take some 5 seconds.",
+    )
 
     @property
     def lives(self) -> LifeColumns:

@@ -13,10 +13,10 @@ from pydantic import Field
 from pipeline.errors import StageError, under
 from pipeline.stage import ColumnName, Context, Outcome, need_columns, need_keys
 from pipeline.stages._keys import need_hashable
-from pipeline.stages.models._folds import FOLD, by_group, by_key, by_time, with_fold
-from pipeline.stages.models._folds_task import FOLDS, SPLIT, FoldTask, together
+from pipeline.stages.models._search.folds import FOLD, by_group, by_key, by_time, with_fold
+from pipeline.stages.models._search.folds_task import FOLDS, SPLIT, FoldTask, together
+from pipeline.stages.models._search.model import Alone, AroundModel, shared
 from pipeline.stages.models._supervised import Supervised
-from pipeline.stages.models._trials_model import Alone, AroundModel, shared
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table

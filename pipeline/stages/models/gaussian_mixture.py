@@ -16,8 +16,8 @@ from pipeline.backend.devices import Backend
 from pipeline.kernels.gaussian_mixture import Kind, Mixture, log_densities, parameters, posteriors
 from pipeline.kernels.moments import Scaling, unscaled
 from pipeline.stage import Context, Outcome
+from pipeline.stages.models._exported.graph import Graph
 from pipeline.stages.models._learning import Given
-from pipeline.stages.models._onnx import Graph
 from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._unsupervised.clustering import A_CENTER, on_sample
 from pipeline.stages.models._unsupervised.graphs import graph_of_mixture
@@ -100,8 +100,9 @@ class GaussianMixture(Unsupervised, name="gaussian_mixture", version=1):
         points = Points.of(name, self, rows.schema, context.session.backend)
         taken = points.table(rows, seed)
         found = measured(taken, self.split, context, centre=True, own="each")
-        ready, most = scaled_points(taken, found), max(self.sample, A_CENTER * self.clusters)
-        sample = ready.reduce(sampled, partial(joined_samples, most), self.split, most)
+        ready, least = scaled_points(taken, found), A_CENTER * self.clusters
+        most = max(self.sample, least)
+        sample = ready.reduce(sampled, partial(joined_samples, most, least=least), self.split, most, least)
         centers = submit(on_sample, sample, found, self.clusters, self.starts, seed, stage=name)
         method = MixtureRounds(self.split, self.covariance, self.floor, self.tolerance)
         state = passed(method, ready, submit(_begun, centers, stage=name), self.rounds + 1, context)

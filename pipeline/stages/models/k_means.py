@@ -18,8 +18,8 @@ from pipeline.kernels.distances import assigned
 from pipeline.kernels.k_means import ordered
 from pipeline.kernels.moments import Scaling, unscaled
 from pipeline.stage import Context, Outcome
+from pipeline.stages.models._exported.graph import Graph
 from pipeline.stages.models._learning import Given
-from pipeline.stages.models._onnx import Graph
 from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._unsupervised.clustering import A_CENTER, LloydRounds, Starts, begun
 from pipeline.stages.models._unsupervised.graphs import graph_of_centers
@@ -98,8 +98,9 @@ class KMeans(Unsupervised, name="k_means", version=1):
         points = Points.of(name, self, rows.schema, context.session.backend)
         taken = points.table(rows, seed)
         found = measured(taken, self.split, context, centre=True, own="each" if self.standardize else "one")
-        ready, most = scaled_points(taken, found), max(self.sample, A_CENTER * self.clusters)
-        sample = ready.reduce(sampled, partial(joined_samples, most), self.split, most)
+        ready, least = scaled_points(taken, found), A_CENTER * self.clusters
+        most = max(self.sample, least)
+        sample = ready.reduce(sampled, partial(joined_samples, most, least=least), self.split, most, least)
         rule = self.tolerance, self.mini_batch
         state = submit(begun, sample, found, self.clusters, self.starts, seed, rule, stage=name)
         state = passed(LloydRounds(self.split), ready, state, self.rounds, context)

@@ -10,13 +10,13 @@ import polars as pl
 
 from pipeline.backend.devices import Backend
 from pipeline.stage import Context, Outcome
+from pipeline.stages.models._exported.graph import Graph
+from pipeline.stages.models._exported.of_linear import graph_of_linear
 from pipeline.stages.models._learning import Learning
-from pipeline.stages.models._linear_learning import learn
-from pipeline.stages.models._linear_model import LinearModel, LinearPredictor
-from pipeline.stages.models._linear_tables import HISTORY, coefficient_schema
-from pipeline.stages.models._linear_terms import LinearTerms
-from pipeline.stages.models._onnx import Graph
-from pipeline.stages.models._onnx_linear import graph_of_linear
+from pipeline.stages.models._linear.learning import learn
+from pipeline.stages.models._linear.model import LinearModel, LinearPredictor
+from pipeline.stages.models._linear.tables import HISTORY, coefficient_schema
+from pipeline.stages.models._linear.terms import LinearTerms
 from pipeline.stages.models._predictor import Predictor
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
@@ -48,7 +48,7 @@ class Linear(LinearTerms, name="linear", version=1):
         {use: linear, from: features, as: risk, target: disease, key: sample_id, objective: binary, categorical: [centre], l2: 0.01}
     """
 
-    exports = True
+    exports = ("onnx",)
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "coefficients": Count("coefficients"),

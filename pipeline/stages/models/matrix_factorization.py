@@ -12,8 +12,8 @@ from pydantic import Field
 from pipeline.backend.devices import Backend
 from pipeline.errors import StageError
 from pipeline.stage import ColumnName, Context, Outcome, need_columns, need_keys, need_numeric
-from pipeline.stages.models._factorization_blocks import blocks_of
-from pipeline.stages.models._factorization_lists import (
+from pipeline.stages.models._factorization.blocks import blocks_of
+from pipeline.stages.models._factorization.lists import (
     OF_ROUND,
     Wanted,
     counts_of_items,
@@ -25,9 +25,9 @@ from pipeline.stages.models._factorization_lists import (
     metrics,
     tally,
 )
-from pipeline.stages.models._factorization_model import Recommender, description_bytes, model_bytes
-from pipeline.stages.models._factorization_rounds import Settings, learn
-from pipeline.stages.models._factorization_rows import Columns, checked
+from pipeline.stages.models._factorization.model import Recommender, description_bytes, model_bytes
+from pipeline.stages.models._factorization.rounds import Settings, learn
+from pipeline.stages.models._factorization.rows import Columns, checked
 from pipeline.stages.models._learning import described, with_states
 from pipeline.stages.models._predictor import Learns
 from pipeline.tables.counts import Count

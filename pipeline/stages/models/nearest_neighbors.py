@@ -88,8 +88,9 @@ class NearestNeighbors(NumberRows, name="nearest_neighbors", version=1):
         ready, cells = scaled_points(taken, found).map_parts(self.placed), None
         if self.method == "ivf":
             ready = ready.hold()
-            most = max(SAMPLE, A_CENTER * (self.cells or 1))
-            sample = ready.reduce(sampled, partial(joined_samples, most), None, most)
+            least = A_CENTER * (self.cells or 1)
+            most = max(SAMPLE, least)
+            sample = ready.reduce(sampled, partial(joined_samples, most, least=least), None, most, least)
             cells = submit(self.cell_centers, sample, found, stage=name)
             ready = ready.map_parts(_in_cells, cells)
         ready = ready.hold()

@@ -12,12 +12,12 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.backend.neural import need_neural
 from pipeline.stage import Context, Outcome
+from pipeline.stages.models._exported.graph import Graph
+from pipeline.stages.models._exported.of_network import graph_of_network
 from pipeline.stages.models._learning import Given, Learning, outcome
-from pipeline.stages.models._network import DeepLearning
-from pipeline.stages.models._network_fitting import HISTORY
-from pipeline.stages.models._network_training import read, train
-from pipeline.stages.models._onnx import Graph
-from pipeline.stages.models._onnx_network import graph_of_network
+from pipeline.stages.models._network.deep_learning import DeepLearning
+from pipeline.stages.models._network.fitting import HISTORY
+from pipeline.stages.models._network.training import read, train
 from pipeline.stages.models._predictor import Predictor
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
@@ -43,7 +43,7 @@ class Network(DeepLearning, name="network", version=1):
     """
 
     suffix = "safetensors"
-    exports = True
+    exports = ("onnx",)
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
         "rounds_used": Count("rounds used"),

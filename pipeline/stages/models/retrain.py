@@ -14,9 +14,9 @@ from pipeline.sql.expression import check_filter
 from pipeline.stage import Context, Outcome, Stage, Whole, need_columns
 from pipeline.stages.models._measures import Metrics, measured
 from pipeline.stages.models._published import Published, read_published
+from pipeline.stages.models._search.model import Model
+from pipeline.stages.models._search.trials import Better, Goal
 from pipeline.stages.models._training_rows import Labels
-from pipeline.stages.models._trials import Better, Goal
-from pipeline.stages.models._trials_model import Model
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from pipeline.errors import StageError, under
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._trials import Better, Goal, Trial, Trials, best_of, trials_schema, trials_table
-from pipeline.stages.models._trials_methods import Bayesian, all_at_once, halving, need_optuna, rungs_of
-from pipeline.stages.models._trials_model import AroundModel, with_values
-from pipeline.stages.models._trials_space import MOST, Range, Space, Values, drawn, grid, space_of
+from pipeline.stages.models._search.methods import Bayesian, all_at_once, halving, need_optuna, rungs_of
+from pipeline.stages.models._search.model import AroundModel, with_values
+from pipeline.stages.models._search.space import MOST, Range, Space, Values, drawn, grid, space_of
+from pipeline.stages.models._search.trials import Better, Goal, Trial, Trials, best_of, trials_schema, trials_table
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table

@@ -17,8 +17,8 @@ from pipeline.kernels.distances import projected
 from pipeline.kernels.moments import Scaling
 from pipeline.kernels.principal_axes import joined
 from pipeline.stage import Context, Outcome
+from pipeline.stages.models._exported.graph import Graph
 from pipeline.stages.models._learning import Given
-from pipeline.stages.models._onnx import Graph
 from pipeline.stages.models._predictor import Predictor
 from pipeline.stages.models._unsupervised.axes import ProductPasses, Solved, begun, exactly, nearly, triangle_of
 from pipeline.stages.models._unsupervised.graphs import graph_of_axes

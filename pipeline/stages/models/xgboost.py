@@ -12,16 +12,17 @@ from pipeline.backend.boosting import import_xgboost, need_xgboost
 from pipeline.backend.devices import Backend
 from pipeline.errors import StageError
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._boosted_trees import BoostedTrees
-from pipeline.stages.models._booster import HISTORY, BoosterPredictor, Trees
-from pipeline.stages.models._explained import MEAN, shap_schema
-from pipeline.stages.models._onnx import Graph
-from pipeline.stages.models._onnx_trees import graph_of_trees
+from pipeline.stages.models._exported.graph import Graph
+from pipeline.stages.models._exported.of_trees import graph_of_trees
+from pipeline.stages.models._exported.treelite import forest_of
 from pipeline.stages.models._predictor import Predictor
-from pipeline.stages.models._smaller import Ladder
-from pipeline.stages.models._training import train_here
-from pipeline.stages.models._training_dask import train_over_workers
-from pipeline.stages.models._tree_pruning import fewer_leaves, fewer_rounds
+from pipeline.stages.models._smaller.forms import Ladder
+from pipeline.stages.models._smaller.tree_pruning import fewer_leaves, fewer_rounds
+from pipeline.stages.models._trees.boosted_trees import BoostedTrees
+from pipeline.stages.models._trees.booster import HISTORY, BoosterPredictor, Trees
+from pipeline.stages.models._trees.explained import MEAN, shap_schema
+from pipeline.stages.models._trees.training import train_here
+from pipeline.stages.models._trees.training_dask import train_over_workers
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
@@ -32,9 +33,9 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
 
     Gives predictions (key, split, group, target and `prediction`: a value, or the probability of a binary target; of several classes one
     column prediction_CLASS, of quantiles prediction_0.1 and so on, of a ranking prediction_score, by which rows of a group are ordered),
-    NAME.importance, NAME.history (round, split, metric, value: how training and validation went), the model as models/NAME.ubj with
-    models/NAME.json beside it (features in order, classes, and the fitted state of the stages before, which scoring needs), and metrics per
-    split. With early stopping the model ends with its best round. Null is missing; rows with no target are predicted only. `explain` gives
+    NAME.importance, NAME.history (round, split, metric, value: how validation went, and training with `watch: both`), the model as
+    models/NAME.ubj with models/NAME.json beside it (features in order, classes, and the fitted state of the stages before, which scoring
+    needs), and metrics per split. With early stopping the model ends with its best round. Null is missing; rows with no target are predicted only. `explain` gives
     NAME.shap: a column a feature and `bias`, which sum to a row's margin (a binary target's log odds); of several classes or quantiles the
     rows of one stand below those of another.
     Training does not depend on how the rows are divided: one task takes them in the order of the key.
@@ -44,7 +45,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     """
 
     suffix = "ubj"
-    exports = True
+    exports = ("onnx", "treelite")
     smaller = ("prune_trees", "prune_leaves")
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"),
@@ -93,6 +94,11 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
     def graph(cls, _description: Mapping[str, Any], content: bytes) -> Graph:
         """The trees, and the link of their objective."""
         return graph_of_trees(content)
+
+    @classmethod
+    def forest(cls, content: bytes, *, logistic: bool) -> bytes:
+        """The trees, and the link of their objective."""
+        return forest_of(content, logistic=logistic)
 
     @classmethod
     def ladder(cls, description: Mapping[str, Any], content: bytes, method: str) -> Ladder:

@@ -24,15 +24,15 @@ from pipeline.kernels.metrics import log_loss, rmse
 from pipeline.registry import stage_class
 from pipeline.stage import Context, Stage
 from pipeline.stages.models._predictor import Predictor
-from pipeline.stages.models._quantized import quantized
-from pipeline.stages.models._smaller import lowest
+from pipeline.stages.models._smaller.forms import lowest
+from pipeline.stages.models._smaller.quantized import quantized
+from pipeline.stages.models._smaller.tree_pruning import fewer_leaves, fewer_rounds
 from pipeline.stages.models._supervised import Supervised
-from pipeline.stages.models._tree_pruning import fewer_leaves, fewer_rounds
 from pipeline.stages.models.compress import Compress
 from pipeline.stages.models.export import Export
 from pipeline.stages.models.score import Score
 from pipeline.tables.part import concat_parts
-from pipeline.tables.session import Session
+from pipeline.tables.session import ClusterSession, Session
 from pipeline.tables.table import Table
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import SEED, cut, even_sizes, plan_stage, run_stage, table_schemas
@@ -99,14 +99,19 @@ def published(result: Result, folder: Path) -> str:
     return str(folder / "tested.json")
 
 
-def compress(model: str, rows: pl.DataFrame = PEOPLE, parts: int = 1, **told: Any) -> Found:
+def compress(model: str, rows: pl.DataFrame = PEOPLE, parts: int = 1, session: Session | None = None, **told: Any) -> Found:
     stages: Callable[[str], type[Stage]] = told.pop("stages", stage_class)
     stage = Compress.model_validate({"model": model, **told}).opened(stages)
-    session, pieces = Session(), cut(rows, even_sizes(rows.height, parts))
+    session, pieces = session or Session(), cut(rows, even_sizes(rows.height, parts))
     schema = table_schemas({"rows": rows})["rows"]
     outcome = stage.run({"rows": Table.of(session, "rows", pieces, schema=schema)}, Context("small", SEED, session))
-    frames = {name: concat_parts(table.futures()).frame for name, table in outcome.tables.items()}
-    return Found(frames[""], frames["tradeoff"], dict(outcome.files), outcome.metrics, outcome.counts, outcome.warnings)
+
+    def had(value: Any) -> Any:
+        return value.result(60) if session.is_future(value) else value
+
+    frames = {name: concat_parts([had(part) for part in table.futures()]).frame for name, table in outcome.tables.items()}
+    files = {name: had(content) for name, content in outcome.files.items()}
+    return Found(frames[""], frames["tradeoff"], files, had(outcome.metrics), had(outcome.counts), had(outcome.warnings))
 
 
 def judged(objective: str, predicted: Any) -> float:
@@ -197,8 +202,9 @@ def test_distill__has_the_student_learn_the_predictions(objective: str, tmp_path
     model = found.saved(tmp_path)
     scored = run_stage(Score(model=model).opened(stage_class), {"rows": PEOPLE})[""]
     assert_frame_equal(scored, found.predictions.select(scored.columns), check_exact=True)
-    exported = run_stage(Export(model=model).opened(stage_class), {"rows": PEOPLE}, 2)[""]
-    assert exported["rows"].to_list() == [600]
+    for form in ("onnx", "treelite"):
+        exported = run_stage(Export.model_validate({"model": model, "format": form}).opened(stage_class), {"rows": PEOPLE}, 2)[""]
+        assert exported["rows"].to_list() == [600]
     again = compress(model, method="prune_trees", tolerance=0.2)
     assert again.booster.num_boosted_rounds() < 15
 
@@ -261,6 +267,14 @@ def test_compress__does_not_depend_on_the_parts_nor_on_the_order_of_rows(tmp_pat
         assert found.files == whole.files
         assert_frame_equal(found.tradeoff, whole.tradeoff, check_exact=True)
         assert_frame_equal(found.predictions, whole.predictions, check_exact=True)
+
+
+def test_compress__over_two_workers_is_that_of_one(workers: ClusterSession, tmp_path: Path) -> None:
+    model = published(train(stage_for("binary", **LONG), PEOPLE), tmp_path)
+    for told in ({"method": "prune_trees"}, {"method": "distill", "tolerance": 2, "student": {"use": "xgboost", "rounds": 5}}):
+        expected, found = compress(model, **told), compress(model, PEOPLE, 3, workers, **told)
+        assert found.files == expected.files
+        assert_frame_equal(found.tradeoff, expected.tradeoff, check_exact=True)
 
 
 def test_a_model_that_cannot_be_smaller__is_published_as_it_is_with_a_warning(tmp_path: Path) -> None:

@@ -12,13 +12,16 @@ import pytest
 from polars.testing import assert_frame_equal
 from scipy.optimize import minimize
 
+import pipeline
 from pipeline.errors import DataError, PlaceError, StageError
 from pipeline.stages.models import _classical
 from pipeline.stages.models.cox import Cox
+from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.session import ClusterSession
 from pipeline.testing.examples import StageExample
-from pipeline.testing.stages import plan_stage, shuffled
+from pipeline.testing.stages import cut, even_sizes, plan_stage, run_parts, run_stage, shuffled
 from tests.kernels.test_concordance import by_definition
+from tests.small import inside
 from tests.stages.models.points import Result, learn
 
 FEATURES = ["x", "y"]
@@ -216,6 +219,58 @@ def test_score__says_of_the_rows_of_training_what_training_did(missing: str, tmp
     for parts in (1, 7):
         scored = found.scored(rows.select("id", *FEATURES), tmp_path, parts)
         assert_frame_equal(scored, found.rows.select(scored.columns), check_exact=True)
+
+
+TRAINING = """\
+job: train
+results: trained
+inputs: {rows: {format: parquet, path: rows.parquet, parts: 3}}
+stages:
+  - {use: fill_missing, from: rows, as: filled, columns: [x], method: mean, fit_where: "split = 'train'"}
+  - {use: standardize, from: filled, as: scaled, columns: [x, y], fit_where: "split = 'train'"}
+  - {use: cox, from: scaled, as: model, key: id, duration: days, event: died, features: [x, y], split: split, strata: site}
+outputs: {risks: {from: model, sort_by: id}, effects: {from: model.coefficients}, baseline: {from: model.baseline}}
+"""
+SCORING = """\
+job: score
+results: scored
+inputs: {rows: {format: parquet, path: new.parquet, parts: 2}}
+stages:
+  - {use: score, from: rows, as: scores, model: trained/current/models/model.json}
+outputs: {scores: {from: scores, sort_by: id}}
+"""
+
+
+def test_a_job_of_hazards__is_published_shown_and_scored_behind_what_it_was_learned_behind(tmp_path: Path) -> None:
+    rows = PATIENTS.with_columns(x=pl.when(pl.col("y") < 2).then("x"))
+    rows.write_parquet(tmp_path / "rows.parquet", row_group_size=50)
+    rows.select("id", *FEATURES).write_parquet(tmp_path / "new.parquet", row_group_size=70)
+    (tmp_path / "train.yaml").write_text(TRAINING)
+    (tmp_path / "score.yaml").write_text(SCORING)
+    with inside(tmp_path):
+        run = pipeline.load("train.yaml").run()
+        trained = run.table("risks").to_polars()
+        found = pipeline.load("score.yaml").run().table("scores").to_polars()
+    assert_frame_equal(found, trained.select(found.columns), check_exact=True)
+    assert found.columns == ["id", "linear_predictor", "partial_hazard"]
+    assert set(run.metrics["model"]) == {"train", "validation", "test"}
+    assert run.record["stages"]["model"]["counts"]["strata"] == 3
+    page = (tmp_path / "trained" / "current" / "report.html").read_text()
+    assert "Hazard ratios" in page
+    assert "Baseline survival" in page
+
+
+def test_cox__takes_features_that_ride_along_as_arrays() -> None:
+    dosages = np.random.default_rng(1).binomial(2, 0.3, (PATIENTS.height, 4)).astype(np.float32)
+    names = [f"rs{number}" for number in range(4)]
+    stage = stage_for(features=(), exclude=("x", "y", "site", "from", "split"))
+    beside = PATIENTS.hstack([pl.Series(name, dosages[:, at]) for at, name in enumerate(names)])
+    expected = run_stage(stage, {"rows": beside})
+    for parts in (1, 3):
+        pieces = cut(Part(PATIENTS, {"dosages": dosages}), even_sizes(PATIENTS.height, parts))
+        found = run_parts(stage, {"rows": pieces}, axes={"dosages": pl.DataFrame({"variant_id": names})})
+        for name, table in expected.items():
+            assert_frame_equal(concat_parts(found[name]).frame, table, rel_tol=1e-9, abs_tol=1e-9)
 
 
 def test_cox__predicts_rows_whose_end_is_not_known_and_learns_from_the_others() -> None:

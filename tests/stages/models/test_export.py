@@ -12,15 +12,18 @@ import numpy as np
 import polars as pl
 import pytest
 import xgboost as xgb
+from polars.testing import assert_frame_equal
 
 import pipeline
 from pipeline.errors import DataError, InputError, PlaceError, RefusedError, StageError
 from pipeline.registry import stage_class
-from pipeline.stages.models import _onnx
-from pipeline.stages.models._onnx import OnnxPredictor, onnx_file
-from pipeline.stages.models._onnx_trees import graph_of_trees
+from pipeline.stages.models._exported import graph as _onnx
+from pipeline.stages.models._exported.graph import OnnxPredictor, onnx_file
+from pipeline.stages.models._exported.of_trees import graph_of_trees
+from pipeline.stages.models._exported.treelite import TreelitePredictor, forest_of
 from pipeline.stages.models.export import Export
 from pipeline.stages.models.score import Score
+from pipeline.tables.session import ClusterSession
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import counts_of, plan_stage, run_stage
 from tests.small import inside
@@ -118,6 +121,38 @@ def test_graph_of_trees__predicts_as_xgboost_with_each_objective(objective: str)
     assert np.ptp(expected) > 0.01
 
 
+@pytest.mark.parametrize("objective", ALL)
+def test_forest_of__predicts_as_xgboost_with_each_objective(objective: str) -> None:
+    content, matrix, expected = booster(objective, **SEVERAL.get(objective, {}))
+    found = TreelitePredictor(forest_of(content, logistic=False))
+    np.testing.assert_allclose(found.predict(matrix), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(found)).predict(matrix), found.predict(matrix))
+
+
+def test_treelite__is_published_and_scored_as_onnx_is(tmp_path: Path) -> None:
+    raw_rows().write_parquet(tmp_path / "rows.parquet", row_group_size=90)
+    exporting = EXPORTING.replace("as: small,", "as: small, format: treelite,")
+    for name, text in {"train": training_job("third", "multiclass", CLASSES), "export": exporting, "score": SCORING}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    with inside(tmp_path):
+        trained = pipeline.load("train.yaml").run().table("predictions").to_polars().sort("id")
+        first, again = (pipeline.load("export.yaml").run() for _ in range(2))
+        scored = pipeline.load("score.yaml").run().table("scores").to_polars()
+    np.testing.assert_allclose(scored.drop("id"), trained.select(scored.columns[1:]), rtol=1e-5, atol=1e-5)
+    assert first.metrics["small"]["largest_difference"] <= 1e-5
+    files = [Path(run.path) / "models" / "small.treelite" for run in (first, again)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_forest_of__refuses_what_treelite_does_not_take() -> None:
+    matrix = np.nan_to_num(numbers(PEOPLE))
+    linear = xgb.train({"booster": "gblinear", "nthread": 1}, xgb.DMatrix(matrix, matrix[:, 0]), 2)
+    with pytest.raises(DataError, match="Treelite does not take the booster"):
+        forest_of(bytes(linear.save_raw("ubj")), logistic=False)
+    with pytest.raises(InputError, match="no file of trees that this version of Treelite reads"):
+        TreelitePredictor(b"none" * 9)
+
+
 @pytest.mark.parametrize(
     "more", [{"num_parallel_tree": 3, "subsample": 0.5}, {"max_depth": 0, "max_leaves": 9, "grow_policy": "lossguide"}, {"gamma": 1e9}]
 )
@@ -179,15 +214,20 @@ def test_onnx__travels_to_another_worker() -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(predictor)).predict(matrix), predictor.predict(matrix))
 
 
+def test_export__over_two_workers_is_that_of_one(workers: ClusterSession) -> None:
+    stage = EXAMPLES[0].stage
+    assert_frame_equal(run_stage(stage, {"rows": ROWS}, 3, workers)[""], run_stage(stage, {"rows": ROWS})[""])
+
+
 def test_export__publishes_nothing_where_predictions_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     predict, oldest = OnnxPredictor.predict, float(ROWS["age"].to_numpy().max())
     monkeypatch.setattr(OnnxPredictor, "predict", lambda self, features: predict(self, features) + np.float32(1e-3))
-    with pytest.raises(DataError, match=r"'prediction' of the ONNX file differs from ours by up to 0\.001, more than 1e-05"):
+    with pytest.raises(DataError, match=r"'prediction' of the onnx file differs from ours by up to 0\.001, more than 1e-05"):
         run_stage(EXAMPLES[0].stage, {"rows": ROWS})
     monkeypatch.setattr(
         OnnxPredictor, "predict", lambda self, features: np.where(features[:, 1] == oldest, np.nan, predict(self, features))
     )
-    with pytest.raises(DataError, match="'prediction' of the ONNX file differs from ours by up to nan"):
+    with pytest.raises(DataError, match="'prediction' of the onnx file differs from ours by up to nan"):
         run_stage(EXAMPLES[0].stage, {"rows": ROWS}, 7)
 
 
@@ -202,7 +242,7 @@ def test_export__counts_its_rows_over_all_parts() -> None:
 
 def published(folder: Path, **more: Any) -> str:
     """The model that is kept, exported by hand into a folder."""
-    told = {**json.loads(KEPT.read_text()), "use": "export", "model": "small.onnx", "precision": "Float32", **more}
+    told = {**json.loads(KEPT.read_text()), "use": "export", "model": "small.onnx", "format": "onnx", "precision": "Float32", **more}
     content = graph_of_trees(KEPT.with_suffix(".ubj").read_bytes())
     told.setdefault("predicts", {"prediction": "Float32"})
     (folder / "small.onnx").write_bytes(onnx_file(content, told))
@@ -211,10 +251,10 @@ def published(folder: Path, **more: Any) -> str:
 
 
 def test_export__of_onnx_and_of_a_model_without_a_form_in_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(StageError, match="the model is ONNX already"):
+    with pytest.raises(StageError, match="the model was exported already"):
         Export(model=published(tmp_path)).opened(stage_class)
-    monkeypatch.setattr(stage_class("xgboost"), "exports", False)
-    with pytest.raises(StageError, match="was learned by xgboost, which has no form in ONNX here"):
+    monkeypatch.setattr(stage_class("xgboost"), "exports", ())
+    with pytest.raises(StageError, match="was learned by xgboost, which has no form in onnx here"):
         Export(model=str(KEPT)).opened(stage_class)
 
 
@@ -241,5 +281,5 @@ def test_a_job__names_the_line_of_a_model_that_cannot_be_exported(tmp_path: Path
     published(tmp_path / "trained" / "current" / "models")
     ROWS.write_parquet(tmp_path / "rows.parquet")
     (tmp_path / "export.yaml").write_text(EXPORTING.replace("model.json", "small.json"))
-    with inside(tmp_path), pytest.raises(RefusedError, match=r"export\.yaml:5:.*stages\.small\.model: the model is ONNX already"):
+    with inside(tmp_path), pytest.raises(RefusedError, match=r"export\.yaml:5:.*stages\.small\.model: the model was exported already"):
         pipeline.load("export.yaml").plan()

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from pipeline.errors import StageError
 from pipeline.registry import stage_class
-from pipeline.stages.models._thinned import filled
+from pipeline.stages.models._smaller.thinned import filled
 from pipeline.stages.models.export import Export
 from pipeline.stages.models.score import Score
 from pipeline.testing.stages import run_stage

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import pipeline
 from pipeline.errors import DataError, PlaceError, StageError
 from pipeline.stages.models import _classical
 from pipeline.stages.models.forecast import Forecast
+from pipeline.tables.session import ClusterSession
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import SEED, assert_same_for_any_parts, plan_stage, run_stage
 from tests.small import inside
@@ -190,6 +192,14 @@ def test_forecast__refuses_times_that_are_no_steps(t: list[Any], more: dict[str,
         run_stage(Forecast(**SHORT, **more), {"rows": frame})
 
 
+def test_forecast__refuses_times_ahead_that_their_type_does_not_hold() -> None:
+    frame = pl.DataFrame({"t": pl.Series([253, 254], dtype=pl.UInt8), "y": [1.0, 2]})
+    stage: dict[str, Any] = {"time": "t", "value": "y", "method": "seasonal_naive"}
+    assert run_stage(Forecast(**stage, horizon=1), {"rows": frame})[""]["t"].to_list() == [255]
+    with pytest.raises(DataError, match="'t' would be 256, which UInt8 does not hold"):
+        run_stage(Forecast(**stage, horizon=2), {"rows": frame})
+
+
 def test_forecast__says_how_short_constant_and_empty_series_were_forecast() -> None:
     rows = {"long": [1.0, 3, 2, 5, 4, 6, 8, 7, 9, 12, 11], "flat": [2.0] * 12, "two": [1.0, 4], "one": [5.0], "season": [1.0, 5, 2]}
     frame = pl.concat([pl.DataFrame({"s": name, "t": range(len(y)), "y": y}) for name, y in rows.items()])
@@ -209,6 +219,25 @@ def test_forecast__says_how_short_constant_and_empty_series_were_forecast() -> N
     assert ahead["flat"].select("mean", "lower", "upper").row(1) == (2.0, 2.0, 2.0)
     assert ahead["season"]["mean"].to_list() == [5, 2]
     assert "none" not in found[""]["s"].to_list()
+
+
+@pytest.mark.parametrize("scale", [2.0**-900, 2.0**900])
+@pytest.mark.parametrize("method", ["seasonal_naive", "drift", "ets"])
+def test_forecast__does_not_mind_huge_and_tiny_numbers(method: str, scale: float) -> None:
+    values = np.array([3.0, 6, 4, 8, 5, 7, 9, 2, 4, 8, 5, 9])
+    (plain_rows, plain_fit), (found, fit) = (plain(values * by, method=method, season=2, holdout=2) for by in (1.0, scale))
+    for name in ("mean", "lower", "upper"):
+        np.testing.assert_allclose(found[name] / scale, plain_rows[name], rtol=1e-4)
+    assert fit["mase"] == pytest.approx(plain_fit["mase"], rel=1e-4)
+    if method == "ets":
+        assert fit["aicc"] == pytest.approx(plain_fit["aicc"] + 24 * np.log(scale), rel=1e-6)
+
+
+def test_forecast__over_two_workers_is_that_of_one(workers: ClusterSession) -> None:
+    stage = Forecast(**{**STAGE, "method": "drift"}, holdout=5, history=3)
+    whole, found = run_stage(stage, {"rows": SALES}), run_stage(stage, {"rows": SALES}, 5, workers)
+    for name, by in (("", ["store", "month"]), ("fit", ["store"])):
+        assert_frame_equal(found[name].sort(by), whole[name].sort(by), check_exact=True)
 
 
 def test_forecast__does_not_depend_on_parts_nor_on_the_order_of_rows() -> None:

@@ -15,7 +15,6 @@ from pipeline.stages.models.gaussian_mixture import GaussianMixture
 from pipeline.stages.models.k_means import KMeans
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import plan_stage, shuffled
-from tests.harness import two_workers
 from tests.stages.models.points import BLOBS, FEATURES, Result, blobs, learn, matrix
 
 KINDS = ["full", "diagonal", "tied"]
@@ -89,14 +88,6 @@ def test_gaussian_mixture__does_not_depend_on_parts_nor_on_the_order_of_rows(kin
         assert_frame_equal(found.tables["centers"], whole.tables["centers"], rel_tol=ROUNDED)
         assert found.counts == whole.counts
     assert learn(stage, BLOBS).model == whole.model
-
-
-@pytest.mark.process
-def test_gaussian_mixture__is_the_same_on_two_workers() -> None:
-    whole = learn(stage_for(), BLOBS)
-    with two_workers() as session:
-        found = learn(stage_for(), BLOBS, 4, session)
-    assert_frame_equal(found.rows, whole.rows, rel_tol=ROUNDED, abs_tol=ROUNDED)
 
 
 @pytest.mark.parametrize("kind", KINDS)

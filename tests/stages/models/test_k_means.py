@@ -13,13 +13,13 @@ from polars.testing import assert_frame_equal
 from pipeline.errors import DataError, InputError, StageError
 from pipeline.kernels.k_means import plus_plus
 from pipeline.stages._keys import FRACTION, STEP, with_fraction
+from pipeline.stages.models._unsupervised.rows import POINTS, joined_samples, sampled
 from pipeline.stages.models.k_means import KMeans
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
 from pipeline.testing.examples import StageExample
-from pipeline.testing.stages import SEED, plan_stage, run_stage, shuffled
-from tests.harness import two_workers
+from pipeline.testing.stages import SEED, cut, even_sizes, plan_stage, run_stage, shuffled
 from tests.stages.models.points import BLOBS, FEATURES, blobs, learn, matrix
 
 
@@ -98,16 +98,6 @@ def test_k_means__does_not_depend_on_parts_nor_on_the_order_of_rows(more: dict[s
     assert isinstance(mixed, pl.DataFrame)
     assert_frame_equal(learn(stage, mixed).rows, whole.rows, rel_tol=1e-10)
     assert learn(stage, BLOBS).model == whole.model
-
-
-@pytest.mark.process
-def test_k_means__is_the_same_on_two_workers() -> None:
-    stage = stage_for(split="split", starts=2)
-    with two_workers() as session:
-        found = learn(stage, BLOBS, 4, session)
-    whole = learn(stage, BLOBS)
-    assert_frame_equal(found.rows, whole.rows, rel_tol=1e-10)
-    assert found.counts == whole.counts
 
 
 @pytest.mark.parametrize("more", [{}, {"standardize": True, "missing": "mean"}], ids=["plain", "filled"])
@@ -189,3 +179,14 @@ def test_k_means__refuses_what_it_cannot_use() -> None:
         run_stage(stage_for(split="split"), {"rows": BLOBS.with_columns(split=pl.lit("test"))})
     with pytest.raises(DataError, match="feature 'a' has infinite values"):
         run_stage(stage_for(), {"rows": BLOBS.with_columns(a=pl.lit(float("inf")))})
+
+
+def test_a_sample__of_many_features_has_fewer_rows_whatever_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.models._unsupervised.rows.NUMBERS", 3 * 110)
+    frame = pl.DataFrame({"id": range(300), FRACTION: np.random.default_rng(1).uniform(size=300)})
+    whole = Part(frame, {POINTS: matrix(BLOBS)})
+    for parts in (1, 2, 7):
+        found = joined_samples(200, [sampled(part, None, 200, 50) for part in cut(whole, even_sizes(300, parts))], least=50)
+        assert found[1].tolist() == np.sort(frame[FRACTION])[:110].tolist()
+    assert len(sampled(whole, None, 200, 150)[1]) == 150
+    assert len(sampled(whole, None, 200)[1]) == 200

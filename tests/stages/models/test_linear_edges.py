@@ -10,8 +10,8 @@ import pytest
 
 from pipeline.errors import DataError, InputError, StageError
 from pipeline.kernels import coordinate_descent
-from pipeline.stages.models import _linear_setting
-from pipeline.stages.models._linear_model import LinearModel
+from pipeline.stages.models._linear import setting as _linear_setting
+from pipeline.stages.models._linear.model import LinearModel
 from pipeline.stages.models.linear import Linear
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession, Session

@@ -14,10 +14,12 @@ import pytest
 from pipeline.backend import boosting
 from pipeline.errors import StageError
 from pipeline.plan.explain import Explained
-from pipeline.stages.models import _booster, _matrices, _training_rows
-from pipeline.stages.models._booster import Trees
-from pipeline.stages.models._matrices import is_external, on_matrices
+from pipeline.stages.models import _training_rows
 from pipeline.stages.models._training_rows import TrainingRows
+from pipeline.stages.models._trees import booster as _booster
+from pipeline.stages.models._trees import matrices as _matrices
+from pipeline.stages.models._trees.booster import Trees
+from pipeline.stages.models._trees.matrices import is_external, on_matrices
 from pipeline.tables.part import Part, Schema
 from pipeline.testing.stages import plan_stage
 from tests.stages.models.training import PEOPLE, people, stage_for, train

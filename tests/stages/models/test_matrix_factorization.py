@@ -10,8 +10,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from pipeline.errors import DataError, StageError
-from pipeline.stages.models import _factorization_blocks as blocks
-from pipeline.stages.models._factorization_rounds import Settings, started
+from pipeline.stages.models._factorization import blocks
+from pipeline.stages.models._factorization.rounds import Settings, started
 from pipeline.stages.models.matrix_factorization import MatrixFactorization
 from pipeline.tables.rounds import Round, Rounds
 from pipeline.tables.session import ClusterSession

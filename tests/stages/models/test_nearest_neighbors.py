@@ -15,8 +15,7 @@ from pipeline.kernels.neighbors import first_pairs, nearest_pairs
 from pipeline.stages.models.nearest_neighbors import NearestNeighbors
 from pipeline.tables.part import concat_parts
 from pipeline.testing.examples import StageExample
-from pipeline.testing.stages import cut, even_sizes, plan_stage, run_parts, run_stage, shuffled
-from tests.harness import two_workers
+from pipeline.testing.stages import cut, even_sizes, plan_stage, run_parts, shuffled
 from tests.stages.models.points import BLOBS, FEATURES, blobs, matrix
 
 ROWS = BLOBS.drop("split")
@@ -73,15 +72,6 @@ def test_nearest_neighbors__do_not_depend_on_parts_nor_on_the_order_of_rows(meth
     assert_frame_equal(concat_parts(run_parts(stage, pieces)[""]).frame.sort("id", "rank"), whole, rel_tol=1e-12)
     monkeypatch.setattr(neighbors, "_ROWS", 13)
     assert_frame_equal(found_of(stage, ROWS, QUERIES).sort("id", "rank"), whole, rel_tol=1e-12)
-
-
-@pytest.mark.process
-def test_nearest_neighbors__are_the_same_on_two_workers() -> None:
-    stage = stage_for(method="ivf", probe=3)
-    whole = run_stage(stage, {"rows": ROWS, "queries": QUERIES})[""]
-    with two_workers() as session:
-        found = run_stage(stage, {"rows": ROWS, "queries": QUERIES}, 3, session)[""]
-    assert_frame_equal(found, whole, rel_tol=1e-12)
 
 
 def test_ivf__finds_nearly_all_neighbors_in_a_few_cells_and_all_in_all() -> None:

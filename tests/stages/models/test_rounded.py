@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import pipeline
-from pipeline.stages.models._rounded import rounded_features
+from pipeline.stages.models._trees.rounded import rounded_features
 from pipeline.tables.part import Part
 from tests.small import inside, run_main
 

@@ -23,12 +23,12 @@ from pipeline.job.load import load_text
 from pipeline.plan.fingerprints import digest, fields_of
 from pipeline.registry import STAGES, stage_class
 from pipeline.stage import Context
-from pipeline.stages.models import _trials_methods
+from pipeline.stages.models._search import methods as _trials_methods
+from pipeline.stages.models._search.methods import Bayesian, all_at_once, halving, rungs_of
+from pipeline.stages.models._search.model import Alone, with_values
+from pipeline.stages.models._search.space import Axis, Range, drawn, grid, space_of
+from pipeline.stages.models._search.trials import Goal, Trial, best_of
 from pipeline.stages.models._supervised import Supervised
-from pipeline.stages.models._trials import Goal, Trial, best_of
-from pipeline.stages.models._trials_methods import Bayesian, all_at_once, halving, rungs_of
-from pipeline.stages.models._trials_model import Alone, with_values
-from pipeline.stages.models._trials_space import Axis, Range, drawn, grid, space_of
 from pipeline.stages.models.cross_validate import CrossValidate
 from pipeline.stages.models.search import Search
 from pipeline.stages.models.xgboost import Xgboost

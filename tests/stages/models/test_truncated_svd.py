@@ -15,7 +15,6 @@ from pipeline.stages.models import truncated_svd
 from pipeline.stages.models.truncated_svd import TruncatedSvd
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import plan_stage, shuffled
-from tests.harness import two_workers
 from tests.stages.models.points import BLOBS, FEATURES, Result, learn, matrix
 
 
@@ -113,14 +112,6 @@ def test_truncated_svd__does_not_depend_on_parts_nor_on_the_order_of_rows(method
     assert learn(stage, WIDE).model == whole.model
 
 
-@pytest.mark.process
-def test_truncated_svd__is_the_same_on_two_workers() -> None:
-    whole = learn(stage_for(standardize=True), BLOBS)
-    with two_workers() as session:
-        found = learn(stage_for(standardize=True), BLOBS, 4, session)
-    assert_frame_equal(found.rows, whole.rows, rel_tol=1e-9, abs_tol=1e-10)
-
-
 @pytest.mark.parametrize("more", [{}, {"whiten": True, "missing": "mean", "standardize": True}, {"center": False}])
 def test_score__places_the_rows_of_training_where_training_did(more: dict[str, Any], tmp_path: Path) -> None:
     rows = BLOBS.with_columns(b=pl.when(pl.col("a") > 480).then("b")) if "missing" in more else BLOBS
@@ -174,3 +165,10 @@ def test_truncated_svd__refuses_more_axes_than_there_can_be(monkeypatch: pytest.
         monkeypatch.setattr(truncated_svd, "EXACT", limit)
         with pytest.raises(DataError, match="3 axes of 3 features and 2 rows to learn from"):
             learn(stage_for(components=3), BLOBS.head(2))
+
+
+def test_truncated_svd__refuses_an_exact_answer_of_too_many_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.models._unsupervised.axes.MOST", 39)
+    stage = stage_for(features=COLUMNS, method="exact")
+    with pytest.raises(DataError, match=r"40 x 40 numbers a task, 0\.0 GiB; at most 39 features\. Use method: randomized"):
+        learn(stage, WIDE)

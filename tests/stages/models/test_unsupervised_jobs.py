@@ -12,6 +12,7 @@ from polars.testing import assert_frame_equal
 import pipeline
 from pipeline.stages.models._unsupervised.stage import Unsupervised
 from pipeline.stages.models.gaussian_mixture import GaussianMixture
+from pipeline.stages.models.isolation_forest import IsolationForest
 from pipeline.stages.models.k_means import KMeans
 from pipeline.stages.models.nearest_neighbors import NearestNeighbors
 from pipeline.stages.models.truncated_svd import TruncatedSvd
@@ -46,7 +47,7 @@ stages:
   - {use: nearest_neighbors, from: {rows: rows, queries: rows}, as: near, key: id, features: [a, b, c], neighbors: 3, exclude_self: true}
 outputs: {near: {from: near}}
 """
-SIZES = {"k_means": "clusters", "truncated_svd": "components", "gaussian_mixture": "clusters"}
+SIZES = {"k_means": "clusters", "truncated_svd": "components", "gaussian_mixture": "clusters", "isolation_forest": "trees"}
 
 
 @pytest.mark.parametrize("use", SIZES)
@@ -81,6 +82,7 @@ def test_neighbors__in_a_job_are_those_of_a_table_itself(tmp_path: Path) -> None
 
 
 STAGES: dict[str, Unsupervised] = {
+    "isolation_forest": IsolationForest(key="id", trees=9, exclude=("split",)),
     "gaussian_mixture": GaussianMixture(key="id", clusters=3, exclude=("split",), covariance="diagonal"),
     "k_means": KMeans(key="id", clusters=3, exclude=("split",), standardize=True),
     "truncated_svd": TruncatedSvd(key="id", components=3, exclude=("split",), method="exact"),

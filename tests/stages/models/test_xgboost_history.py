@@ -27,7 +27,7 @@ def evaluated(objective: str, rounds: int, **more: Any) -> dict[str, dict[str, l
 
 @pytest.mark.parametrize(("objective", "metric"), [("regression", "mae"), ("binary", "auc"), ("multiclass", None)])
 def test_history__is_what_xgboost_says_of_every_round(objective: str, metric: str | None) -> None:
-    found = train(stage_for(objective, metric=metric), PEOPLE)
+    found = train(stage_for(objective, metric=metric, watch="both"), PEOPLE)
     table, best = found.tables["history"], found.counts["trees_used"]
     assert table["round"].max() == best + 4  # early stopping looked at so many more
     expected = evaluated(objective, best + 4, **({"eval_metric": metric} if metric else {}))
@@ -46,8 +46,11 @@ def test_history__does_not_depend_on_the_parts_nor_on_where_the_rows_lie() -> No
     assert train(stage_for("binary", memory="external"), PEOPLE, [300, 300]).tables["history"].equals(expected)
 
 
-def test_history__without_early_stopping_watches_validation_where_there_is_some() -> None:
-    stage = stage_for("binary", early_stopping_rounds=None, rounds=5)
+def test_history__without_early_stopping_has_the_rows_that_are_watched_where_there_are_some() -> None:
+    plain = stage_for("binary", early_stopping_rounds=None, rounds=5)
+    assert train(plain, PEOPLE).tables["history"].select("round", "split").rows() == [(number, "validation") for number in range(1, 6)]
+    assert train(plain, PEOPLE.filter(pl.col("split") == "train")).tables["history"].is_empty()
+    stage = stage_for("binary", early_stopping_rounds=None, rounds=5, watch="both")
     assert train(stage, PEOPLE).tables["history"]["split"].unique().sort().to_list() == ["train", "validation"]
     alone = train(stage, PEOPLE.filter(pl.col("split") == "train")).tables["history"]
     assert alone.select("round", "split").rows() == [(number, "train") for number in range(1, 6)]
@@ -55,8 +58,8 @@ def test_history__without_early_stopping_watches_validation_where_there_is_some(
 
 def test_history__over_workers_says_the_same_rounds(workers: ClusterSession) -> None:
     many = people(4000)
-    one = train(stage_for("binary", early_stopping_rounds=None, rounds=6), many).tables["history"]
-    stage = stage_for("binary", workers="all", early_stopping_rounds=None, rounds=6)
+    one = train(stage_for("binary", early_stopping_rounds=None, rounds=6, watch="both"), many).tables["history"]
+    stage = stage_for("binary", workers="all", early_stopping_rounds=None, rounds=6, watch="both")
     found = train(stage, many, even_sizes(4000, 5), workers).tables["history"]
     assert found.drop("value").equals(one.drop("value"))
     assert found["value"].to_list() == pytest.approx(one["value"].to_list(), rel=0.03)

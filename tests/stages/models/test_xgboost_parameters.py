@@ -9,8 +9,8 @@ import pytest
 import xgboost as xgb
 
 from pipeline.errors import StageError
-from pipeline.stages.models._boosted_trees import OBJECTIVES as NATIVE_OF
-from pipeline.stages.models._parameters import METRICS as KNOWN
+from pipeline.stages.models._trees.boosted_trees import OBJECTIVES as NATIVE_OF
+from pipeline.stages.models._trees.parameters import METRICS as KNOWN
 from pipeline.testing.stages import even_sizes, plan_stage
 from tests.stages.models.training import FEATURES, PEOPLE, native, numbers, stage_for, train
 

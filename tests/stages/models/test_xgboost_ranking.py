@@ -12,7 +12,7 @@ from sklearn.metrics import ndcg_score
 
 from pipeline.errors import DataError, StageError
 from pipeline.stages.models import _training_rows
-from pipeline.stages.models._booster import BoosterPredictor
+from pipeline.stages.models._trees.booster import BoosterPredictor
 from pipeline.testing.stages import even_sizes, plan_stage, shuffled
 from tests.stages.models.training import FEATURES, NATIVE, numbers, people, stage_for, train
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.linalg import eigvalsh
 
 from pipeline.errors import DataError
 
@@ -94,6 +93,8 @@ def _solved(curve: Array, slope: Array) -> Array | None:
 
 def _is_flat(curve: Array, first: Array) -> bool:
     """Whether in some direction next to nothing is left of the curve that there was before the first round."""
+    from scipy.linalg import eigvalsh
+
     return bool(eigvalsh(curve, first)[0] < FLAT)
 
 

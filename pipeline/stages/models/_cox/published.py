@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import erfc, sqrt
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import erfc, ndtri
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.backend.devices import Backend
@@ -54,9 +55,9 @@ def predicted(part: Part, points: Points, found: Found) -> Part:
 
 def coefficients(names: Sequence[str], hazards: Hazards) -> pl.DataFrame:
     """A line per feature."""
-    errors, half = np.sqrt(np.diagonal(hazards.covariance)), float(ndtri(0.975))
+    errors, half = np.sqrt(np.diagonal(hazards.covariance)), NormalDist().inv_cdf(0.975)
     z = hazards.coefficients / errors
     ends = (hazards.coefficients + sign * half * errors for sign in (0, -1, 1))
     ratios = (np.exp(np.clip(end, -LARGEST, LARGEST)) for end in ends)
-    columns = (hazards.coefficients, errors, z, erfc(np.abs(z) / np.sqrt(2)), *ratios, hazards.deviations)
+    columns = (hazards.coefficients, errors, z, [erfc(abs(value) / sqrt(2)) for value in z], *ratios, hazards.deviations)
     return pl.DataFrame({"feature": list(names), **dict(zip(NUMBERS, columns, strict=True))})

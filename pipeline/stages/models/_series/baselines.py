@@ -42,7 +42,10 @@ def drift(values: Array, horizon: int, z: float) -> Forecasts:
 def _spread(residuals: Array, estimated: int) -> float:
     """The standard deviation of residuals after so many parameters were estimated; NaN where none is left (5.5)."""
     free = len(residuals) - estimated
-    return float(np.sqrt((residuals**2).sum() / free)) if free > 0 else float("nan")
+    if free <= 0:
+        return float("nan")
+    power = int(np.frexp(np.abs(residuals).max())[1])  # so that squares are doubles
+    return float(np.ldexp(np.sqrt((np.ldexp(residuals, -power) ** 2).sum() / free), power))
 
 
 def measured(truth: Array, found: Forecasts, before: Array, season: int) -> tuple[float, float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from pipeline.stages.models._series.baselines import Forecasts
 
 LEAST_VALUES = 10  # statsmodels' first guess of level and trend takes so many values, and two seasons
+SQUARED = 400  # a power of two whose square is a double, with room for sums
 SIMULATED = 1_000  # paths from which intervals are taken that have no formula
 
 
@@ -47,7 +49,10 @@ def kinds(values: Any, season: int, *, multiplicative: bool) -> Iterator[Kind]:
 
 def smoothed(values: Any, horizon: int, season: int, level: float, *, multiplicative: bool, seed: int) -> Smoothed | None:
     """The best model of a series and its forecasts; None where no model has a finite AICc. Values must vary, LEAST_VALUES at least."""
+    power = int(np.frexp(np.abs(values).max())[1])
+    power = power if abs(power) > SQUARED else 0
     best: tuple[float, Kind, Any] | None = None
+    values = np.ldexp(values, -power)
     for kind in kinds(values, season, multiplicative=multiplicative):
         aicc, fitted = _fitted(values, kind, season)
         if np.isfinite(aicc) and (best is None or aicc < best[0]):
@@ -57,7 +62,9 @@ def smoothed(values: Any, horizon: int, season: int, level: float, *, multiplica
     aicc, kind, fitted = best
     names = {"smoothing_level": "alpha", "smoothing_trend": "beta", "smoothing_seasonal": "gamma", "damping_trend": "phi"}
     told = zip(fitted.model.param_names, fitted.params, strict=True)
-    return Smoothed(kind, aicc, {names[name]: float(value) for name, value in told if name in names}, _ahead(fitted, horizon, level, seed))
+    found, ahead = {names[name]: float(value) for name, value in told if name in names}, _ahead(fitted, horizon, level, seed)
+    ahead = Forecasts(*(np.ldexp(part, power) for part in (ahead.mean, ahead.lower, ahead.upper)))
+    return Smoothed(kind, aicc + 2 * len(values) * power * log(2), found, ahead)
 
 
 def _fitted(values: Any, kind: Kind, season: int) -> tuple[float, Any]:
@@ -71,7 +78,7 @@ def _fitted(values: Any, kind: Kind, season: int) -> tuple[float, Any]:
     if len(values) <= model.k_params + 2:
         return np.inf, None
     with np.errstate(all="ignore"):
-        fitted = model.fit(disp=False)
+        fitted = model.fit(disp=False, warn_convergence=False)
     return float(fitted.aicc), fitted
 
 

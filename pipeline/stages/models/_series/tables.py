@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from pipeline.errors import DataError
 from pipeline.stages.models._series.methods import MEASURES, NAIVE, Found, HeldOut, Way, found, held_out
 from pipeline.stages.models._series.series import Regular
 
@@ -70,9 +71,16 @@ def forecast_rows(keys: pl.DataFrame, made: Sequence[Forecasted], time: tuple[st
     name, dtype = time
     columns = [pl.Series(column, np.ascontiguousarray(values[:, at])).fill_nan(None) for at, column in enumerate(VALUES)]
     named = keys[np.repeat(np.arange(len(made)), lengths)] if keys.width else keys
-    return pl.DataFrame(
-        [*named.get_columns(), pl.Series(name, times).cast(pl.Int32 if dtype == pl.Date else pl.Int64).cast(dtype), *columns]
-    )
+    return pl.DataFrame([*named.get_columns(), _of_type(pl.Series(name, times), dtype), *columns])
+
+
+def _of_type(times: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """Times in the type of their column. Raises DataError for those beyond it."""
+    found = times.cast(pl.Int32 if dtype == pl.Date else dtype if dtype.is_integer() else pl.Int64, strict=False)
+    if found.has_nulls():
+        beyond = times.filter(found.is_null())[0]
+        raise DataError(f"{times.name!r} would be {beyond}, which {dtype} does not hold. Cast it before, or take a smaller horizon.")
+    return found.cast(dtype)
 
 
 def fit_rows(keys: pl.DataFrame, made: Sequence[Forecasted]) -> pl.DataFrame:

@@ -17,6 +17,8 @@ from pipeline.stages.models._unsupervised.scaled import Measured
 from pipeline.tables.part import Part
 
 Array = Any
+MOST = 10_000
+"""Features of the exact method: a triangle of so many takes 800 MB."""
 _HALF = 1e-7
 """A singular value below that share of the first is lost in a product of the rows with themselves, which has its square."""
 
@@ -68,8 +70,14 @@ class ProductPasses:
 
 
 def triangle_of(part: Part, split: str | None) -> Array:
-    """R of the rows to learn from, in the host's memory."""
-    return to_host(triangle(training(part, split)[0]))
+    """R of the rows to learn from, in the host's memory. Raises DataError for more features than it has room for."""
+    points = training(part, split)[0]
+    features = points.shape[1]
+    if features > MOST:
+        size = 8 * features**2 / 2**30
+        text = f"the exact method would hold {features:,} x {features:,} numbers a task, {size:.1f} GiB; at most {MOST:,} features. "
+        raise DataError(text + "Use method: randomized.", key="method")
+    return to_host(triangle(points))
 
 
 def exactly(found: Array, about: Measured, components: int) -> Solved:

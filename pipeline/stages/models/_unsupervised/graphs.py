@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.kernels.distances import TIED
 from pipeline.kernels.moments import Scaling
-from pipeline.stages.models._onnx import FEATURES, RESULT, Graph
+from pipeline.stages.models._exported.graph import FEATURES, RESULT, Graph
 
 Array = Any
 

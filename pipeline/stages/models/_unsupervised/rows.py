@@ -89,24 +89,32 @@ def training(part: Part, split: str | None) -> tuple[Array, Array]:
     return points[array_module(points).asarray(rows)], fractions[rows]
 
 
+NUMBERS = 16 << 20
+"""Numbers of a sample, 128 MiB: of very many features fewer rows are taken."""
 Sample = tuple[Array, Array]
 """Points `float64[m, d]` and their fractions, lowest first, in the host's memory."""
 
 
-def sampled(part: Part, split: str | None, most: int) -> Sample:
-    """The points to learn from with the lowest hashes of their keys."""
+def sampled(part: Part, split: str | None, most: int, least: int | None = None) -> Sample:
+    """The points to learn from with the lowest hashes of their keys: `most`, or `least` where so many hold more numbers than NUMBERS."""
     points, fractions = training(part, split)
-    order = np.argsort(fractions, kind="stable")[:most]
-    return _ordered(to_host(points[array_module(points).asarray(order)]), fractions[order], most)
+    order = np.argsort(fractions, kind="stable")[: _limit(points, most, least)]
+    return _ordered(to_host(points[array_module(points).asarray(order)]), fractions[order])
 
 
-def joined_samples(most: int, found: Sequence[Sample]) -> Sample:
+def joined_samples(most: int, found: Sequence[Sample], least: int | None = None) -> Sample:
     """Those of several parts."""
-    return _ordered(np.concatenate([points for points, _ in found]), np.concatenate([fractions for _, fractions in found]), most)
+    points, fractions = _ordered(np.concatenate([points for points, _ in found]), np.concatenate([fractions for _, fractions in found]))
+    limit = _limit(points, most, least)
+    return points[:limit], fractions[:limit]
 
 
-def _ordered(points: Array, fractions: Array, most: int) -> Sample:
+def _limit(points: Array, most: int, least: int | None) -> int:
+    return most if least is None else min(most, max(least, NUMBERS // max(points.shape[1], 1)))
+
+
+def _ordered(points: Array, fractions: Array) -> Sample:
     order = np.argsort(fractions, kind="stable")
     if len(order) > 1 and (np.diff(fractions[order]) == 0).any():  # a key that is there twice
         order = np.lexsort((*points.T[::-1], fractions))
-    return points[order[:most]], fractions[order[:most]]
+    return points[order], fractions[order]

@@ -18,8 +18,8 @@ def split_sums(part: Part, split: str | None, column: str, power: int = 2) -> Su
     label = pl.col(split) if split else pl.lit("")
     total = pl.col(column) ** power
     found = part.frame.group_by(label.alias("split")).agg(pl.len().alias("rows"), total.sum().alias("total"))
-    known = ["", *SPLITS] if not split else SPLITS
-    return {name: (rows, value) for name, rows, value in found.sort("split").iter_rows() if name in known}
+    sums = {name: (rows, value) for name, rows, value in found.iter_rows()}
+    return {name: sums[name] for name in (SPLITS if split else ("",)) if name in sums}
 
 
 def by_split(found: Sequence[Sums]) -> Sums:

@@ -69,7 +69,7 @@ class Unsupervised(NumberRows, Learns):
 
     roles = ("rows",)
     suffix = "npz"
-    exports = True
+    exports = ("onnx",)
 
     split: ColumnName | None = Field(
         None, description="Column of train, validation and test: train alone is learned from; all rows without."

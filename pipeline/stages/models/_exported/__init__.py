@@ -1,0 +1,1 @@
+"""Published models for other programs: graphs of ONNX, trees of Treelite."""

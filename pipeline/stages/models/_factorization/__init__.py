@@ -1,0 +1,1 @@
+"""What matrix_factorization is made of."""

@@ -1,0 +1,1 @@
+"""What linear is made of."""

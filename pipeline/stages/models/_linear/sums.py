@@ -1,0 +1,108 @@
+"""One pass over the rows of a linear model: what every part adds to the sums by which its solver goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from pipeline.backend.arrays import array_module, to_device
+from pipeline.kernels.generalized_linear import LossSums, loss_sums
+from pipeline.kernels.least_squares import gram_sums, stacked, triangle
+from pipeline.stages.models._learning import Learning
+from pipeline.stages.models._linear.setting import Setting
+from pipeline.stages.models._training_rows import Labels
+from pipeline.tables.part import Part
+from pipeline.tables.rounds import Round, Rounds
+
+Array = Any
+
+TARGET, TRAINS = "target", "trains"  # columns of rows that are used
+FEATURES = "features"  # the array beside them, float64 [rows, features]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Where the next sums are wanted, `[1 + c, m]`, and what is said of the round meanwhile; `done`: none are."""
+
+    coefficients: np.ndarray[Any, Any]
+    hessian: bool
+    at: int
+    figures: dict[str, float] = field(default_factory=dict)
+    done: bool = False
+
+
+class Sums(NamedTuple):
+    """Over the training rows, and over those of validation where they are watched."""
+
+    train: LossSums
+    validation: LossSums | None
+
+
+def used_rows(part: Part, learning: Learning[Any]) -> Part:
+    """The rows that are learned from, then those that are watched, with their target; features lie where the backend computes."""
+    stage = learning.stage
+    labels = Labels.of(stage, part.frame)
+    train = np.flatnonzero(labels.of_split("train"))
+    watched = np.flatnonzero(labels.of_split("validation")) if stage.early_stopping_rounds else train[:0]
+    rows = np.concatenate([train, watched])
+    features = np.ascontiguousarray(learning.matrix(part)[rows])
+    frame = pl.DataFrame({TARGET: labels.values[rows], TRAINS: np.arange(len(rows)) < len(train)})
+    return Part(frame, {FEATURES: to_device(features, learning.backend)})
+
+
+def losses(part: Part, setting: Setting, wanted: Wanted, name: str) -> Sums:
+    """One part's sums of losses; says the round to those who wait."""
+    Rounds(name).done(Round(wanted.at, setting.stage.rounds, wanted.figures))
+    trains = int(part.frame[TRAINS].sum())
+    watched = None
+    if setting.stage.early_stopping_rounds:
+        watched = _losses(part, setting, wanted, slice(trains, part.frame.height), learns=False)
+    return Sums(_losses(part, setting, wanted, slice(0, trains), learns=True), watched)
+
+
+def _losses(part: Part, setting: Setting, wanted: Wanted, rows: slice, *, learns: bool) -> LossSums:
+    """Sums over some rows; those that are not learned from weigh the same, and want no Hessian."""
+    features, target = part.arrays[FEATURES], part.frame[TARGET].to_numpy()
+    xp = array_module(features)
+    coefficients, found = xp.asarray(wanted.coefficients), []
+    with np.errstate(all="ignore"):  # a step that went too far is taken back by its infinite loss
+        for at, block in setting.design.blocks(features, rows):
+            labels = target[at]
+            weights = np.ones(len(labels)) if setting.weights is None or not learns else setting.weights[labels.astype(int)]
+            design = xp.concatenate([xp.ones((len(block), 1)), block], axis=1)
+            hessian = wanted.hessian and learns
+            found.append(loss_sums(design, xp.asarray(labels), xp.asarray(weights), coefficients, setting.family, hessian=hessian))
+    return reduce(LossSums.plus, found)
+
+
+def products(part: Part, setting: Setting) -> np.ndarray[Any, Any]:
+    """The Gram matrix of a part's columns and, last, its target less the mean, `float64[c + 1, c + 1]`."""
+    return reduce(np.add, _of_blocks(part, setting, gram_sums))
+
+
+def factors(part: Part, setting: Setting) -> np.ndarray[Any, Any]:
+    """The triangular factor of the same."""
+    return stacked(_of_blocks(part, setting, triangle))
+
+
+def _of_blocks(part: Part, setting: Setting, function: Callable[[Array], np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    features, target = part.arrays[FEATURES], part.frame[TARGET].to_numpy() - setting.mean
+    xp, rows = array_module(features), slice(0, int(part.frame[TRAINS].sum()))
+    blocks = setting.design.blocks(features, rows)
+    return [function(xp.concatenate([block, xp.asarray(target[at])[:, None]], axis=1)) for at, block in blocks]
+
+
+def added(values: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """The sum of arrays."""
+    return reduce(np.add, values)
+
+
+def added_losses(values: Sequence[Sums]) -> Sums:
+    """Over all their rows."""
+    watched = [sums.validation for sums in values if sums.validation is not None]
+    return Sums(reduce(LossSums.plus, [sums.train for sums in values]), reduce(LossSums.plus, watched) if watched else None)

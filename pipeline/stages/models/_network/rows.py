@@ -1,0 +1,81 @@
+"""The rows of a table as a network takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeline.errors import DataError
+from pipeline.stages.models._learning import Learning
+from pipeline.stages.models._measures import class_weights
+from pipeline.stages.models._network.deep_learning import DeepLearning
+from pipeline.stages.models._training_rows import Labels, TrainingRows
+
+if TYPE_CHECKING:
+    from pipeline.neural.inputs import Inputs
+
+Array = Any
+MOST_CATEGORIES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Material:
+    """All rows: `inputs` say how features became `numbers` and `codes`; `target` are the mean and scale of a regression's, 0 and 1 else."""
+
+    inputs: Inputs
+    numbers: Array
+    codes: Array
+    labels: Labels
+    target: tuple[float, float]
+    missing: int
+
+    @staticmethod
+    def of(learning: Learning[DeepLearning], rows: TrainingRows, names: list[str]) -> Material:
+        """Of the rows in the order of their key. Raises DataError for codes that cannot be embedded."""
+        from pipeline.neural.inputs import Inputs
+
+        features = np.concatenate([learning.matrix(piece) for piece in rows.pieces()])
+        places = [names.index(name) for name in learning.stage.categorical]
+        for place in places:
+            _check_codes(names[place], features[:, place])
+        train = rows.labels.of_split("train")
+        inputs = Inputs.learned(features[train], places)
+        missing = int(np.isnan(features[:, inputs.numbers]).sum())
+        target = (0.0, 1.0)
+        if learning.stage.objective == "regression":
+            values = rows.labels.values[train]
+            target = (float(values.mean()), float(values.std()))
+        return Material(inputs, *inputs.taken(features), rows.labels, target, missing)
+
+    @property
+    def categories(self) -> list[int]:
+        """Rows of each category's embedding: a code each, and one before them for a missing one."""
+        return [int(codes.max(initial=0)) + 1 for codes in self.codes.T]
+
+    @property
+    def seen(self) -> list[Array]:
+        """Rows of each category's embedding that training rows have."""
+        train = self.labels.of_split("train")
+        return [np.unique(codes[train]) for codes in self.codes.T]
+
+    def batches(self, stage: DeepLearning) -> dict[str, Array]:
+        """The training rows: numbers, codes, standardized targets, and what each weighs."""
+        train = self.labels.of_split("train")
+        values, (mean, scale) = self.labels.values[train], self.target
+        weights = class_weights(stage, self.labels)(values)
+        return {
+            "numbers": self.numbers[train],
+            "codes": self.codes[train],
+            "targets": ((values - mean) / scale).astype(np.float32),
+            "weighs": np.ones(len(values), np.float32) if weights is None else weights.astype(np.float32),
+        }
+
+
+def _check_codes(name: str, codes: Array) -> None:
+    """Raise DataError for a code below 0 or beyond what an embedding has rows for."""
+    odd = codes[(codes < 0) | (codes >= MOST_CATEGORIES)]
+    if len(odd):
+        text = f"{name!r} has the code {odd[0]:.0f}: a category's codes are 0 to {MOST_CATEGORIES - 1:,}. Make them by categorify."
+        raise DataError(text)

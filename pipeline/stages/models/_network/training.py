@@ -1,0 +1,78 @@
+"""A network trained in one task: the rows in the order of the key, standardized, learned from batch by batch, and all predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from pipeline.backend.devices import Backend
+from pipeline.stages.models._learning import Learning, Trained, predictions, split_counts, with_states
+from pipeline.stages.models._measures import measured
+from pipeline.stages.models._network.deep_learning import DeepLearning
+from pipeline.stages.models._network.fitting import fit, history
+from pipeline.stages.models._network.rows import Material
+from pipeline.stages.models._predictor import Predictor, check_finite
+from pipeline.stages.models._training_rows import TrainingRows, in_key_order
+from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.table import Fitted
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class TrainedNetwork(Trained):
+    """What learning gives, and what it was like: round, split, metric, value."""
+
+    history: Part
+
+
+def read(description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
+    """The published network. Raises InputError for bytes that are none."""
+    from pipeline.neural.perceptron import Shape
+    from pipeline.neural.predicting import NetworkPredictor
+    from pipeline.neural.saved import Trained
+
+    codes = tuple(description["features"].index(name) for name in description["categorical"])
+    numbers = tuple(place for place in range(len(description["features"])) if place not in {*codes})
+    shape = Shape.of(description["network"])
+    return NetworkPredictor(Trained.read(content, shape, description["objective"], (numbers, codes)), backend)
+
+
+def train(
+    learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]
+) -> TrainedNetwork:
+    """Train on all parts."""
+    from pipeline.neural.influence import influences
+    from pipeline.neural.predicting import NetworkPredictor
+    from pipeline.neural.saved import Trained as Saved
+
+    stage, whole = learning.stage, in_key_order(learning.stage, concat_parts(parts))
+    check_finite(learning.columns, whole.frame, pl.Float32())
+    rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
+    rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
+    material = Material.of(learning, rows, names)
+    shape, fitted, cost = fit(learning, material)
+    network = Saved(shape, stage.objective, material.inputs, material.target, fitted.parameters)
+    predictor = NetworkPredictor(network, learning.backend)
+    predicted = predictor.of_inputs(material.numbers, material.codes)
+    at = rows.labels.of_split("train")
+    influence = influences(network, (material.numbers[at], material.codes[at]), learning.backend)
+    own = {"network": shape.told(), "rounds_used": fitted.epoch}
+    return TrainedNetwork(
+        predictions(stage, rows, predicted),
+        _importance(names, influence),
+        network.saved(),
+        learning.description(names, whole.frame, with_states(steps, states), own),
+        {**measured(stage, rows.labels, predicted), **({"parallel": cost} if cost else {})},
+        {"features": len(names), "rounds_used": fitted.epoch, "missing_values": material.missing, **split_counts(rows)},
+        history(stage, fitted, material.target[1]),
+    )
+
+
+def _importance(names: list[str], influence: Array) -> Part:
+    """Features by their influence, the greatest first."""
+    table = pl.DataFrame({"feature": names, "influence": influence}, schema={"feature": pl.String, "influence": pl.Float64})
+    return Part(table.sort("influence", "feature", descending=[True, False]))

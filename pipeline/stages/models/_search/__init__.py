@@ -1,0 +1,1 @@
+"""Models within a stage: trials of search, folds of cross_validate."""

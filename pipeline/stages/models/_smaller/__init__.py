@@ -1,0 +1,1 @@
+"""What compress is made of."""

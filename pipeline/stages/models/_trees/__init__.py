@@ -1,0 +1,1 @@
+"""What xgboost is made of."""

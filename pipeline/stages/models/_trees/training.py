@@ -1,0 +1,100 @@
+"""Boosted trees in one task: the parts stream into one quantile matrix in the order of the key, and every row is predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from pipeline.backend.boosting import import_xgboost
+from pipeline.stage import Context, Outcome
+from pipeline.stages.models._learning import Given, Trained, outcome, predictions, split_counts, with_states
+from pipeline.stages.models._predictor import check_finite
+from pipeline.stages.models._training_rows import TrainingRows, in_key_order
+from pipeline.stages.models._trees.booster import Grown, Trees, grown, history, importance, native, predict
+from pipeline.stages.models._trees.explained import MEAN, contributions, mean_contributions, shap_table
+from pipeline.stages.models._trees.groups import by_group, check_groups
+from pipeline.stages.models._trees.measures import trees_measured
+from pipeline.stages.models._trees.rounded import warn_of_rounding
+from pipeline.stages.models._trees.weights import check_some_weight, check_weights, row_weights
+from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.table import Fitted, Table
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a model says of rows: predictions [rows] or [rows, outputs], and the SHAP values where they are asked for."""
+
+    predicted: Any
+    shap: Any = None
+
+
+@dataclass(frozen=True)
+class TrainedTrees(Trained):
+    """What trees give beside what every model does: more tables, by the names behind NAME."""
+
+    tables: Mapping[str, Part]
+
+
+def trees_outcome(learning: Trees, trained: Any, context: Context) -> Outcome:
+    """The tables, files, metrics and counts of a `TrainedTrees` that is still to come."""
+    made, session = outcome(learning, trained, context), context.session
+    pieces = {name: session.submit(partial(_table, name), trained, stage=learning.name) for name in learning.stage.more_tables}
+    tables = {name: Table.of(session, learning.name, [piece]) for name, piece in pieces.items()}
+    return replace(made, tables={**made.tables, **tables})
+
+
+def _table(name: str, trained: TrainedTrees) -> Part:
+    return trained.tables[name]
+
+
+def train_here(learning: Trees, rows: Table, context: Context) -> Outcome:
+    """Train in one task and give its results as tables, files, metrics and counts."""
+    given = Given.of(rows, learning.arrays, rows.futures())
+    trained = context.session.submit(_train, learning, given.parts, given.axes, given.steps, given.states, stage=learning.name)
+    warnings = warn_of_rounding(learning.columns, given.parts, context)
+    return replace(trees_outcome(learning, trained, context), warnings=warnings)
+
+
+def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
+    """Train on all parts."""
+    stage = learning.stage
+    whole = by_group(stage, in_key_order(stage, concat_parts(parts)))
+    check_finite(learning.columns, whole.frame, pl.Float32())
+    rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
+    rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
+    check_groups(stage, whole.frame, rows.labels)
+    check_weights(stage, whole.frame, rows.labels)
+    check_some_weight(stage, row_weights(stage, whole.frame), rows.labels)
+    model = grown(learning, rows, names)
+    trained = finished(learning, model, rows, answers(learning, model.booster, rows, names), (names, with_states(steps, states)))
+    return replace(trained, counts={**trained.counts, "external_rows": whole.frame.height}) if model.external else trained
+
+
+def answers(learning: Trees, booster: Any, rows: TrainingRows, names: list[str]) -> Answers:
+    """What a model says of all rows."""
+    shap = contributions(learning, booster, rows, names) if learning.stage.explain else None
+    return Answers(predict(learning, booster, rows), shap)
+
+
+def finished(learning: Trees, model: Grown, rows: TrainingRows, said: Answers, about: tuple[list[str], Sequence[Fitted]]) -> TrainedTrees:
+    """Everything that is published of a trained model; `about` are the features' names and the stages before."""
+    (names, fitted), stage, booster = about, learning.stage, model.booster
+    trees = booster.num_boosted_rounds()
+    own = {"trees_used": trees, "xgboost": import_xgboost(lean=learning.lean).__version__, "parameters": native(learning)}
+    tables, more = {"history": history(model.curves)}, {}
+    if said.shap is not None:
+        tables["shap"] = shap_table(stage, rows.part.frame[stage.key], said.shap, names)
+        more[MEAN] = mean_contributions(said.shap, len(names))
+    return TrainedTrees(
+        predictions(stage, rows, said.predicted),
+        importance(booster, names, more),
+        bytes(booster.save_raw(stage.suffix)),
+        learning.description(names, rows.part.frame, fitted, own),
+        trees_measured(stage, rows, said.predicted),
+        {"features": len(names), "trees_used": trees, **split_counts(rows)},
+        tables,
+    )
