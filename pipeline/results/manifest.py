@@ -50,19 +50,16 @@ def read_current(place: str) -> RunView | None:
     store = open_store(place)
     try:
         name = current_id(store)
-        if name is None:
-            return None
-        run = open_store(store.path(f"runs/{name}"))
-        view = _view(run)
-        problems = list(_misfits(run, view).values())
-    except (OSError, ValueError) as error:
-        problems = [str(error)]
+    except OSError as error:
+        raise _damaged(place, str(error)) from error
+    view, problems = (None, []) if name is None else _looked_at(store, name)
     if problems:
-        shown = "; ".join(problems[:5])
-        raise PlaceError(
-            f"{place}: the current result is damaged: {shown}. Run the job again, or let `current` point to a run that is whole."
-        )
+        raise _damaged(place, "; ".join(problems[:5]))
     return view
+
+
+def _damaged(place: str, shown: str) -> PlaceError:
+    return PlaceError(f"{place}: the current result is damaged: {shown}. Run the job again, or let `current` point to a run that is whole.")
 
 
 def run_path(place: str) -> str:
@@ -115,15 +112,20 @@ def current_id(store: Store) -> str | None:
 def whole_run(place: str, name: str) -> RunView:
     """A complete run of a results folder or URL, by its id; looks at names and sizes. Raises PlaceError where there is none."""
     store = open_store(place)
+    view, problems = _looked_at(store, name)
+    if view is None or problems:
+        raise PlaceError(f"{place}: there is no whole run {name!r}: {'; '.join(problems[:5])}.{near(name, store.folders('runs'))}")
+    return view
+
+
+def _looked_at(store: Store, name: str) -> tuple[RunView | None, list[str]]:
+    """A run by its id, and what is wrong with it."""
     try:
         run = open_store(store.path(f"runs/{name}"))
         view = _view(run)
-        problems = list(_misfits(run, view).values())
+        return view, list(_misfits(run, view).values())
     except (OSError, ValueError) as error:
-        problems = [str(error)]
-    if problems:
-        raise PlaceError(f"{place}: there is no whole run {name!r}: {'; '.join(problems[:5])}.{near(name, store.folders('runs'))}")
-    return view
+        return None, [str(error)]
 
 
 def current_run(place: str) -> str | None:
