@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import polars as pl
+from pydantic import Field
 
 from pipeline.errors import StageError
-from pipeline.stage import Context, Outcome, Whole, need_columns
+from pipeline.stage import ColumnName, Context, Outcome, Whole, need_columns
 from pipeline.stages.models._pooled.pooling import TABLE, pooled
+from pipeline.stages.models._pooled.published import content, description
 from pipeline.stages.models._pooled.solve import Solution, solved
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
@@ -26,10 +28,13 @@ class PooledLinear(Whole, name="pooled_linear", version=1):
     r_squared, residual_variance, rows and degrees_of_freedom. Every site of the study must be there once, with the same study, sites,
     columns and digits; masks that do not cancel are refused, and so are a column that does not vary and collinear features.
 
+    With `key` the model is published as models/NAME.npz with models/NAME.json beside it, as one of `linear`: `score` takes it, with
+    features as Float64, a missing one as the pooled mean.
+
     The pooled sums and this answer are not hidden from whoever runs it, and two studies that differ by a few rows tell about these.
 
     Example:
-        {use: pooled_linear, from: sums_of_all, as: effects}
+        {use: pooled_linear, from: sums_of_all, as: effects, key: patient_id}
     """
 
     counts: ClassVar[Mapping[str, Count]] = {
@@ -37,6 +42,8 @@ class PooledLinear(Whole, name="pooled_linear", version=1):
         "rows_used": Count("rows of all sites"),
         "features": Count("features"),
     }
+
+    key: ColumnName | None = Field(None, description="Column that names a row where the model will score; without it none is published.")
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row a coefficient. Raises StageError for a table that is none of `site_sums`."""
@@ -53,7 +60,11 @@ class PooledLinear(Whole, name="pooled_linear", version=1):
         sums = submit(pooled, tables["rows"].named(name).value(), stage=name)
         found = submit(solved, sums, stage=name)
         table = Table.of(context.session, name, [submit(_table, found, stage=name)])
-        return Outcome({"": table}, metrics=submit(_metrics, found, stage=name), counts=submit(_counts, sums, found, stage=name))
+        files: dict[str, Any] = {}
+        if self.key:
+            files[f"{name}.npz"] = submit(content, found, stage=name)
+            files[f"{name}.json"] = submit(description, found, name, self.key, stage=name)
+        return Outcome({"": table}, files, submit(_metrics, found, stage=name), submit(_counts, sums, found, stage=name))
 
 
 def _table(found: Solution) -> Part:

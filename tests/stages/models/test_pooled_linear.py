@@ -184,12 +184,19 @@ inputs:
   rome: {format: parquet, path: ../rome/results/current/sums/*.parquet}
 stages:
   - {use: union, from: [berlin, oslo, rome], as: all_sums}
-  - {use: pooled_linear, from: all_sums, as: effects}
+  - {use: pooled_linear, from: all_sums, as: effects, key: id}
 outputs: {effects: {from: effects}}
+"""
+SCORE = """\
+job: score
+results: scored
+inputs: {rows: {format: parquet, path: new.parquet}}
+stages: [{use: score, from: rows, as: scores, model: results/current/models/effects.json}]
+outputs: {scores: {from: scores, sort_by: id}}
 """
 
 
-def test_pooled_linear__pools_what_three_sites_published_in_their_own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pooled_linear__pools_what_three_sites_published_and_its_model_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for site in SITES:
         (tmp_path / site).mkdir()
         site_rows(site).write_parquet(tmp_path / site / "rows.parquet")
@@ -204,8 +211,14 @@ def test_pooled_linear__pools_what_three_sites_published_in_their_own_folders(tm
     (tmp_path / "pool").mkdir()
     types = ", ".join(f"{name}: {'int64' if name == 'digits' else 'string'}" for name in ALL.columns)
     (tmp_path / "pool" / "job.yaml").write_text(POOL.replace("COLUMNS", f"{{{types}}}"))
+    new = complete().select(pl.col(FEATURES).cast(pl.Float64)).with_row_index("id")
+    new.write_parquet(tmp_path / "pool" / "new.parquet")
+    (tmp_path / "pool" / "score.yaml").write_text(SCORE)
     with inside(tmp_path / "pool"):
         run = pipeline.load("job.yaml").run()
+        pipeline.load("score.yaml").run()
     found = pl.read_parquet(tmp_path / "pool" / "results" / "current" / "effects" / "*.parquet")
     np.testing.assert_allclose(found["coefficient"].to_numpy()[1:], oracle(complete(), FEATURES).params[1:], rtol=1e-9)
+    scores = pl.read_parquet(tmp_path / "pool" / "scored" / "current" / "scores" / "*.parquet").sort("id")
+    np.testing.assert_allclose(scores["prediction"].to_numpy(), oracle(complete(), FEATURES).fittedvalues, rtol=1e-9)
     assert run.record["stages"]["effects"]["counts"]["sites"] == 3

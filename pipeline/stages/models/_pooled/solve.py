@@ -28,9 +28,14 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Solution:
-    """Least squares of `n` rows: the intercept and p coefficients, errors, t and p-values `float64[1 + p]`, NaN where the fit is exact."""
+    """Least squares of `n` rows: the intercept and p coefficients, errors, t and p-values `float64[1 + p]`, NaN where the fit is exact.
+
+    `names` are the intercept's and the features', `means` those of features and target, `float64[p + 1]`.
+    """
 
     names: tuple[str, ...]
+    target: str
+    means: Array
     coefficients: Array
     errors: Array
     statistics: Array
@@ -69,10 +74,11 @@ def solved(sums: Pooled) -> Solution:
         spread = [Decimal(1) / rows + means[:-1] @ inverse @ means[:-1], *inverse.diagonal()]
         coefficients = np.array([float(value) for value in (at_zero, *slopes)])
         errors = np.array([float((variance * value).sqrt()) for value in spread])
+        middle = means.astype(np.float64)
         shown = float(1 - residual), float(variance)
     statistics = np.divide(coefficients, errors, out=np.full_like(errors, np.nan), where=errors > 0)
     p_values = t_test_p_values(statistics, np.array(freedom))[0]
-    return Solution((intercept, *features), coefficients, errors, statistics, p_values, rows, *shown)
+    return Solution((intercept, *features), columns[-1], middle, coefficients, errors, statistics, p_values, rows, *shown)
 
 
 def _centred(sums: Pooled, columns: Sequence[str], totals: Sequence[int]) -> list[list[int]]:
