@@ -43,9 +43,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / path).write_text(text, encoding="utf-8")
     ((path, imported, case),) = CASE.findall(page)
     kernels = (folder / path).read_text(encoding="utf-8")
-    for start, line in (("from pipeline.kernels import (\n", imported), ("\nCASES = {\n", case)):
-        assert start in kernels
-        kernels = kernels.replace(start, start + line, 1)
+    before, start, rest = kernels.partition("from pipeline.kernels import (\n")
+    names, end, rest = rest.partition(")\n")
+    kernels = before + start + "".join(sorted([*names.splitlines(keepends=True), imported])) + end + rest
+    assert "\nCASES = {\n" in kernels
+    kernels = kernels.replace("\nCASES = {\n", "\nCASES = {\n" + case, 1)
     (folder / path).write_text(kernels, encoding="utf-8")
     for path, code in (("jobs/schema.json", SCHEMA), ("docs/stages.md", STAGES)):
         (folder / path).parent.mkdir()
