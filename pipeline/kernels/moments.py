@@ -18,6 +18,10 @@ _MOST_POWER = 1_000
 """Of two: a unit beyond that would not be a double."""
 
 
+Centre = bool | Literal["near"]
+NEAR = 1024.0
+
+
 class Span(NamedTuple):
     """Of a block of rows `float64[n, d]`, NaN where missing: how many rows, known values, and each column's least and greatest."""
 
@@ -92,8 +96,10 @@ def moments(found: Span, sums: Array) -> Moments:
     return Moments(found.rows, found.known, mean, deviation, found.least, found.most)
 
 
-def scaling(found: Moments, *, centre: bool, own: Literal["one", "each"]) -> Scaling:
+def scaling(found: Moments, *, centre: Centre, own: Literal["one", "each"]) -> Scaling:
     """The scaling by what was found: with the mean taken off (`centre`), and in each column's deviation or in one unit for all.
+
+    A centre that is `near` the mean, to a thousandth of the unit, takes no digit off values of up to 43 bits: what is equally far stays so.
 
     A column that does not vary has the scale 1. One unit is the power of two above the largest size (of what varies, where means are taken
     off), so that scaled rows differ from the given ones by a factor that rounds nothing.
@@ -109,7 +115,10 @@ def scaling(found: Moments, *, centre: bool, own: Literal["one", "each"]) -> Sca
         reach = np.where(found.least < found.most, found.most / 2 - found.least / 2, 0.0) if centre else size
         unit = np.repeat(_power_above(np.array([reach.max(initial=0.0)])), len(size))
         scale = np.ones(len(size))
-    return Scaling(found.mean, unit, found.mean * unit if centre else np.zeros(len(size)), scale)
+    center = found.mean * unit if centre else np.zeros(len(size))
+    if centre == "near":
+        center = np.round(center * NEAR) / NEAR
+    return Scaling(found.mean, unit, center, scale)
 
 
 def scaled(rows: Array, by: Scaling) -> Array:

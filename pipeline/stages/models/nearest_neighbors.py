@@ -84,7 +84,9 @@ class NearestNeighbors(NumberRows, name="nearest_neighbors", version=1):
         assert queries.schema is not None
         points = replace(Points.of(name, self, rows.schema, context.session.backend), arrays=())
         taken = points.table(rows, context.seed)
-        found = measured(taken, None, context, centre=self.metric == "euclidean", own="each" if self.standardize else "one")
+        found = measured(
+            taken, None, context, centre="near" if self.metric == "euclidean" else False, own="each" if self.standardize else "one"
+        )
         ready, cells = scaled_points(taken, found).map_parts(self.placed), None
         if self.method == "ivf":
             ready = ready.hold()

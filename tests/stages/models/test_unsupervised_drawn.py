@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.stages.models.k_means import KMeans
@@ -28,11 +28,16 @@ def tables(draw: st.DrawFn, values: st.SearchStrategy[float] = GRID, least: int 
     return pl.DataFrame({"id": keys, "x": [x for x, _ in rows], "y": [y for _, y in rows]}, schema={"id": pl.Int64, "x": float, "y": float})
 
 
+TIED = pl.DataFrame({"id": range(5), "x": [0.0] * 5, "y": [0.0, 1, 1, 1, -1]})
+"""Rows whose mean is no whole number, four of them equally far from the first."""
+
+
 def points(frame: pl.DataFrame) -> Any:
     return frame.select("x", "y").to_numpy()
 
 
 @FEW
+@example(TIED, TIED[:1].with_columns(y=0.0), 2, (1, 1), False)
 @given(tables(), tables(), st.integers(1, 6), st.tuples(st.integers(1, 5), st.integers(1, 3)), st.booleans())
 def test_nearest_neighbors__are_the_first_by_distance_and_key(
     rows: pl.DataFrame, queries: pl.DataFrame, wanted: int, parts: tuple[int, int], alone: bool

@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.backend.arrays import to_device
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
-from pipeline.kernels.moments import Moments, Scaling, Span, joined_spans, moment_sums, moments, scaled, scaling, span
+from pipeline.kernels.moments import Centre, Moments, Scaling, Span, joined_spans, moment_sums, moments, scaled, scaling, span
 from pipeline.stage import Context
 from pipeline.stages.models._unsupervised.rows import POINTS, need_known, training
 from pipeline.tables.part import Part
@@ -38,7 +38,7 @@ class Measured:
         return (self.moments.mean * self.scaling.unit - self.scaling.center) / self.scaling.scale
 
 
-def measured(points: Table, split: str | None, context: Context, *, centre: bool, own: Literal["one", "each"]) -> Any:
+def measured(points: Table, split: str | None, context: Context, *, centre: Centre, own: Literal["one", "each"]) -> Any:
     """A future of what is `Measured` of the rows to learn from."""
     spans = points.reduce(_span, joined_spans, split)
     sums = points.reduce(_sums, _added, split, spans)
@@ -69,7 +69,7 @@ def _added(sums: list[Array]) -> Array:
     return sum(sums[1:], start=sums[0])
 
 
-def _measured(found: Span, sums: Array, centre: bool, own: Literal["one", "each"]) -> Measured:
+def _measured(found: Span, sums: Array, centre: Centre, own: Literal["one", "each"]) -> Measured:
     if not found.rows:
         raise DataError("there is no row to learn from: the table is empty, or no row is of split 'train'")
     if (found.known == 0).any():
