@@ -15,6 +15,8 @@ from pipeline.neural.mesh import MeshSteps
 from pipeline.neural.perceptron import initial
 from tests.neural.batches import CODES, batch, on_one_device, task, trained
 
+pytestmark = pytest.mark.long  # JAX compiles its programs
+
 WAYS = [Compression("int8"), Compression("top_k", 0.1)]
 
 

@@ -12,6 +12,8 @@ from pipeline.neural.perceptron import initial
 from pipeline.neural.pipelined import PipelinedSteps
 from tests.neural.batches import CODES, assert_close, batch, on_one_device, task, trained
 
+pytestmark = pytest.mark.long  # JAX compiles its programs
+
 BATCHES = [batch(64, number, padding=5 * number) for number in range(4)]
 HARD: dict[str, Any] = {"dropout": 0.2, "optimizer": "adamw", "clip": 0.3, "schedule": "cosine", "warmup": 2}
 

@@ -14,6 +14,8 @@ from pipeline.neural.perceptron import Shape, initial
 from pipeline.neural.rules import Rule
 from tests.neural.batches import CODES, assert_close, batch, on_one_device, rule, task
 
+pytestmark = pytest.mark.long  # JAX compiles its programs
+
 
 def by_hand(told: Task, rows: dict[str, Any]) -> tuple[dict[str, Any], float]:
     """Parameters after one step of gradient descent, and the loss: forward and backward in NumPy, float64."""

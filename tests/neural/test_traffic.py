@@ -8,6 +8,8 @@ import pytest
 
 from pipeline.neural.traffic import bytes_sent, step_times
 
+pytestmark = pytest.mark.long  # JAX compiles its programs
+
 LINES = {
     "%a = (f32[], f32[40,64]{1,0}) all-reduce(%x, %y), channel_id=1, replica_groups={{0,2,4,6},{1,3,5,7}}, to_apply=%add": 8
     * 6

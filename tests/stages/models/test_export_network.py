@@ -20,6 +20,8 @@ from pipeline.testing.stages import run_stage
 from tests.stages.models.test_compress import compress
 from tests.stages.models.test_network import ROWS, stage_for, train
 
+pytestmark = pytest.mark.long  # JAX compiles its programs
+
 SHAPES: list[tuple[str, dict[str, Any]]] = [
     ("regression", {"layers": [12, 7], "activation": "relu"}),
     ("binary", {"activation": "gelu"}),

@@ -26,6 +26,8 @@ from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import SEED, cut, even_sizes, plan_stage, run_parts, run_stage
 from tests import example_tables as examples
 
+pytestmark = pytest.mark.long  # JAX compiles its programs
+
 CLASSES = ["low", "middle", "high"]
 ROWS = examples.modelled_rows()
 LEARNED: dict[str, Any] = {"key": "id", "features": ["x", "y", "code"], "categorical": ["code"], "layers": [12], "rounds": 6}
