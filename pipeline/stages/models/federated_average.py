@@ -28,7 +28,8 @@ class FederatedAverage(Whole, name="federated_average", version=1):
     The rows are the union of the tables that `site_update` made at every site from `model`. The model comes out as models/NAME.safetensors
     with models/NAME.json beside it, as one of `network`: it is the next round's `model`, and `score` takes it. NAME has, for every round so
     far, how well its model fitted the rows of all sites as the round began (round, split, metric, value: rmse or log_loss), but for rounds
-    with privacy. Every site of the study must be there, with this model, the same study and sites; masks that do not cancel are refused.
+    with privacy: there the metrics have what each site has spent of it. Every site of the study must be there, with this model, the same
+    study and sites; masks that do not cancel are refused.
 
     Example:
         {use: federated_average, from: updates_of_all, as: risk, model: rounds/current/models/risk.json, study: risk-2026}
@@ -115,8 +116,10 @@ def _table(model: SharedModel) -> Part:
 
 
 def _metrics(model: SharedModel) -> dict[str, Any]:
+    """The model before the round, and what each site says of privacy."""
     last = model.history[-1]
-    return {"round": model.round, **({f"{last['metric']}_before": last["value"]} if last["value"] is not None else {})}
+    before = {"round": model.round, **({f"{last['metric']}_before": last["value"]} if last["value"] is not None else {})}
+    return {"all sites": before, **last["privacy"]}
 
 
 def _counts(model: SharedModel, found: Pooled) -> dict[str, int]:

@@ -14,6 +14,7 @@ from pipeline.errors import DataError, StageError
 from pipeline.stage import ColumnName, Context, Outcome, need_columns
 from pipeline.stages.models._federated.local import Steps, Update, arrays_of, rows_of, targets_of, updated
 from pipeline.stages.models._federated.messages import BITS, TABLE, message
+from pipeline.stages.models._federated.privacy import Privacy
 from pipeline.stages.models._federated.shared_model import SharedModel, columns_of, sizes_of
 from pipeline.stages.models._of_model import OfModel
 from pipeline.stages.models._pooled.masks import Agreed
@@ -36,6 +37,11 @@ class SiteUpdate(OfSite, OfModel, name="site_update", version=1):
     With one epoch of one batch (sgd, no momentum) a round is a step of gradient descent on the rows of all sites. More epochs save
     rounds; where sites differ they end beside the pooled optimum, the further the longer a site goes alone.
 
+    `privacy` hides each row: of every step's rows, drawn each for itself, the gradients are shortened to `clip` and noise is added to their
+    sum (DP-SGD). What the rounds so far and all planned ones cost (epsilon, by the accountant of dp-accounting, for rows added or removed)
+    stands in the metrics and goes with the table. The noise is the system's entropy, of no seed: such a run cannot be repeated. All rounds
+    must have the same parameters; the number of rows and the sums of `site_sums` are not hidden by noise.
+
     Example:
         {use: site_update, from: patients, as: update, model: rounds/current/models/risk.json, site: berlin, sites: [berlin, oslo],
          study: risk-2026, epochs: 2, batch_size: 64, learning_rate: 0.05, secrets: {oslo: "${OSLO_SECRET:-}"}}
@@ -43,6 +49,7 @@ class SiteUpdate(OfSite, OfModel, name="site_update", version=1):
 
     counts: ClassVar[Mapping[str, Count]] = {"rows_used": Count("rows learned from"), "round": Count("round")}
 
+    study: str = Field(min_length=1, description="Name of the study, the same in all its rounds.")
     split: ColumnName | None = Field("split", description="Column whose rows of train are learned from; null to learn from all.")
     epochs: int = Field(1, ge=1, le=10_000, description="Passes over the rows in a round.")
     batch_size: int | None = Field(None, ge=1, le=1_000_000, description="Rows of a step; all rows of the site where it is null.")
@@ -52,6 +59,7 @@ class SiteUpdate(OfSite, OfModel, name="site_update", version=1):
     weight_decay: float = Field(0.0, ge=0, description="How fast weights shrink; biases do not.")
     clip: float | None = Field(None, gt=0, description="The longest gradient of a step, over all parameters; a longer one is shortened.")
     dropout: float = Field(0.0, ge=0, lt=1, description="Share of a hidden layer's values that a step leaves out.")
+    privacy: Privacy | None = Field(None, description="Hide each row behind noise, and say what the rounds cost (extra federated).")
     least: int = Field(20, ge=1, description="Fewest rows that this site trains on: a step of a few tells about each.")
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
@@ -64,7 +72,7 @@ class SiteUpdate(OfSite, OfModel, name="site_update", version=1):
         told = self.published.description
         self.check_rows(schema)
         self.check_sites()
-        SharedModel.of(self.published)
+        self.check_privacy(SharedModel.of(self.published).round)
         target = str(told["target"])
         need_columns(schema, [target, str(told["key"])], key="from")
         need_columns(schema, [self.split] if self.split else [], key="split")
@@ -75,6 +83,19 @@ class SiteUpdate(OfSite, OfModel, name="site_update", version=1):
                 f"{self.split!r} is {schema.columns[self.split]}: it must say train, validation or test (see split)", key="split"
             )
         return {"": Schema(pl.Schema(TABLE))}
+
+    def check_privacy(self, rounds: int) -> None:
+        """Raise StageError for privacy that is not whole, or spent after so many rounds; PlaceError where its library is not installed."""
+        if not self.privacy:
+            return
+        self.privacy.check()
+        if self.clip is not None:
+            raise StageError("with privacy every row's gradient is shortened, by privacy.clip. Leave clip out.", key="clip")
+        if rounds >= self.privacy.rounds:
+            text = (
+                f"the model has {rounds} rounds behind it, and privacy is planned for {self.privacy.rounds}: what was to be spent is spent"
+            )
+            raise StageError(text, key="privacy.rounds")
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One task that trains, and one that masks."""
@@ -107,17 +128,26 @@ class SiteUpdate(OfSite, OfModel, name="site_update", version=1):
     def steps(self) -> Steps:
         """How it steps."""
         return Steps(
-            self.epochs, self.batch_size, self.optimizer, self.learning_rate, self.momentum, self.weight_decay, self.clip, self.dropout
+            self.epochs,
+            self.batch_size,
+            self.optimizer,
+            self.learning_rate,
+            self.momentum,
+            self.weight_decay,
+            self.clip,
+            self.dropout,
+            self.privacy,
         )
 
 
 def _message(agreed: Agreed, site: str, pads: Any, update: Update) -> Part:
-    return message(agreed, site, pads, update.sent, update.rows, None)
+    return message(agreed, site, pads, update.sent, update.rows, update.privacy)
 
 
 def _metrics(model: SharedModel, update: Update) -> dict[str, Any]:
-    """What stays at the site: the mean loss of each epoch, while it was learned from."""
-    return {"round": model.round + 1, "loss_first_epoch": update.losses[0], "loss_last_epoch": update.losses[-1]}
+    """What stays at the site: the mean loss of the first epoch and the last, while it was learned from; and the privacy that is spent."""
+    losses = {"round": model.round + 1, "loss_first_epoch": update.losses[0], "loss_last_epoch": update.losses[-1]}
+    return {"training": losses, **({"privacy": update.privacy} if update.privacy else {})}
 
 
 def _counts(model: SharedModel, update: Update) -> dict[str, int]:

@@ -53,7 +53,7 @@ def test_federated_average__publishes_a_model_that_score_takes_and_that_knows_it
     assert [past["rows"] for past in told["federated"]["history"]] == [training_rows().height] * 2
     assert study.outcome is not None
     assert study.outcome.counts == {"sites": 3, "rows_used": training_rows().height, "round": 2}
-    assert study.outcome.metrics["round"] == 2
+    assert study.outcome.metrics["all sites"]["round"] == 2
     rows = rows_of("oslo").cast({"region": pl.Int64})
     scored = run_stage(Score(model=study.model).opened(stage_class), {"rows": rows})[""]
     rmse = np.sqrt(np.mean((scored["prediction"].to_numpy() - rows["days"].to_numpy()) ** 2))

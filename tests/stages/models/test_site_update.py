@@ -93,8 +93,8 @@ def test_site_update__looks_like_random_digits_and_has_other_masks_in_another_ro
 
 def test_site_update__keeps_its_losses_at_the_site(tmp_path: Path) -> None:
     outcome = Study(tmp_path).update("oslo", epochs=3, batch_size=20)
-    assert outcome.metrics["round"] == 1
-    assert outcome.metrics["loss_last_epoch"] < outcome.metrics["loss_first_epoch"]
+    assert outcome.metrics["training"]["round"] == 1
+    assert outcome.metrics["training"]["loss_last_epoch"] < outcome.metrics["training"]["loss_first_epoch"]
     assert outcome.counts == {"rows_used": rows_of("oslo").filter(split="train").height, "round": 1}
 
 

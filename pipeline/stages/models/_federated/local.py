@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -12,9 +13,14 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.backend.neural import neural_devices, run_program
 from pipeline.errors import DataError
+from pipeline.stages.models._federated.privacy import Course, Privacy, check_delta, noise_of, spent
 from pipeline.stages.models._federated.shared_model import LOSS, ROWS, SharedModel
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
+
+if TYPE_CHECKING:
+    from pipeline.neural.training import Fitted
+    from pipeline.neural.training import Steps as TrainingSteps
 
 Array = Any
 
@@ -31,15 +37,20 @@ class Steps:
     weight_decay: float
     clip: float | None
     dropout: float
+    privacy: Privacy | None = None
 
 
 @dataclass(frozen=True)
 class Update:
-    """What came out: by name the row's number 1, the loss and how far each array of parameters moved; of so many rows."""
+    """What came out: by name the row's number 1, the loss and how far each array of parameters moved; of so many rows.
+
+    `privacy` is what the site says of it, where it adds noise: the loss, which has none, is then 0.
+    """
 
     sent: dict[str, Array]
     rows: int
     losses: list[float]
+    privacy: dict[str, Any] | None = None
 
 
 def targets_of(frame: pl.DataFrame, model: SharedModel) -> Array:
@@ -74,25 +85,41 @@ def updated(name: str, model: SharedModel, arrays: dict[str, Array], steps: Step
     """Train. Raises DataError where training does not hold together."""
     from pipeline.neural.mesh import MeshSteps, Task
     from pipeline.neural.perceptron import Perceptron
+    from pipeline.neural.private import DrawnRows, Noise, PrivateSteps
     from pipeline.neural.rules import Rule
-    from pipeline.neural.training import Course, Fitted, Rows, fitted
+    from pipeline.neural.training import Course as Epochs
+    from pipeline.neural.training import Rows, fitted
 
     network, count = model.network(), len(arrays["targets"])
-    rows = Rows(arrays, min(steps.batch_size or count, count))
+    batch, devices = min(steps.batch_size or count, count), neural_devices(backend)
+    rows, privacy, said = Rows(arrays, batch), steps.privacy, None
     rule = Rule(steps.optimizer, steps.learning_rate, steps.momentum, steps.weight_decay, "constant", steps.epochs * rows.steps, 0)
     task = Task(Perceptron(network.shape, steps.dropout), network.objective, rule, steps.clip)
+    stepping: TrainingSteps = MeshSteps(task, devices)
+    if privacy:
+        check_delta(privacy, count)
+        course = Course(steps.epochs * rows.steps, batch / count)
+        multiplier = noise_of(privacy, course)
+        said = spent(privacy, multiplier, course, model.round + 1)
+        rows, stepping = DrawnRows(arrays, batch), PrivateSteps(task, devices[0], Noise(privacy.clip, multiplier), batch)
+    try:
+        found = fitted(stepping, network.parameters, rows, Epochs(steps.epochs, None, seed), None, _telling(name, steps.epochs))
+    except ArithmeticError as error:
+        raise DataError(f"{error}: training does not hold together. Lower learning_rate, or give clip.") from error
+    loss = 0.0 if privacy else loss_of(network, arrays, backend)
+    sent = {ROWS: np.ones(1), LOSS: np.array([loss]), **moved(found.parameters, network.parameters)}
+    return Update(sent, count, found.losses, said)
+
+
+def _telling(name: str, epochs: int) -> Callable[[Fitted], None]:
+    """Says every epoch, and ends training where the run is given up."""
     progress = Rounds(name)
 
     def told(found: Fitted) -> None:
         """Say the last epoch."""
-        progress.done(Round(len(found.losses), steps.epochs, {LOSS: found.losses[-1]}))
+        progress.done(Round(len(found.losses), epochs, {LOSS: found.losses[-1]}))
 
-    try:
-        found = fitted(MeshSteps(task, neural_devices(backend)), network.parameters, rows, Course(steps.epochs, None, seed), None, told)
-    except ArithmeticError as error:
-        raise DataError(f"{error}: training does not hold together. Lower learning_rate, or give clip.") from error
-    sent = {ROWS: np.ones(1), LOSS: np.array([loss_of(network, arrays, backend)]), **moved(found.parameters, network.parameters)}
-    return Update(sent, count, found.losses)
+    return told
 
 
 def moved(now: dict[str, Array], before: dict[str, Array]) -> dict[str, Array]:
