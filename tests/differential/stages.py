@@ -24,6 +24,7 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "sort": keyed_stages.sort,
     "drop_duplicates": keyed_stages.drop_duplicates,
     "window": window_stages.window,
+    "top_n": window_stages.top_n,
     "fill_missing numbers": feature_stages.fill_numbers,
     "fill_missing most frequent": feature_stages.fill_most_frequent,
     "fill_missing constant": feature_stages.fill_constant,

@@ -1,4 +1,4 @@
-"""Stages that look at other rows, as SQL: window."""
+"""Stages that look at other rows, as SQL: window and top_n."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pipeline.stages.relational.top_n import TopN
 from pipeline.stages.relational.window import Window
 from tests.differential.cases import Case
 from tests.differential.keyed_stages import KEYS, ordering
@@ -216,3 +217,16 @@ def window(draw: st.DrawFn) -> Case:
         {"by": keys, "order": by, "compute": {f"c{number}": function for number, (function, _, _) in enumerate(made)}}
     )
     return Case(stage, {"rows": rows}, sql, ordered=True, fails=fails, apart=1e-5)
+
+
+@st.composite
+def top_n(draw: st.DrawFn) -> Case:
+    """The first rows of each group, those that tie with the last one too or not."""
+    keys, rows, n = draw(st.just([]) | some(KEYS, most=2)), draw(tables()), draw(st.sampled_from([1, 2, 5]))
+    by = [draw(st.sampled_from(["", "-"])) + name for name in draw(some([n for n in ANY if n not in keys], most=2))]
+    named = {*keys, *(name.removeprefix("-") for name in by)}
+    whole, ties = ordering([*by, *(name for name in rows.columns if name not in named)]), draw(st.booleans())
+    partition = f"partition by {', '.join(map(quoted, keys))}" if keys else ""
+    taken = f"rank() over ({partition} order by {ordering(by)})" if ties else f"row_number() over ({partition} order by {whole})"
+    sql = f"select * from rows qualify {taken} <= {n} order by {f'{ordering(keys)}, ' if keys else ''}{whole}"
+    return Case(TopN.model_validate({"by": keys, "n": n, "order": by, "with_ties": ties}), {"rows": rows}, sql, ordered=True)
