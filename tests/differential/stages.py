@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from tests.differential import feature_stages, keyed_stages, row_stages
+from tests.differential import feature_stages, keyed_stages, row_stages, time_stages, window_stages
 from tests.differential.cases import Case
 
 STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
@@ -23,6 +23,9 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "aggregate": keyed_stages.aggregate,
     "sort": keyed_stages.sort,
     "drop_duplicates": keyed_stages.drop_duplicates,
+    "window": window_stages.window,
+    "top_n": window_stages.top_n,
+    "resample": time_stages.resample,
     "fill_missing numbers": feature_stages.fill_numbers,
     "fill_missing most frequent": feature_stages.fill_most_frequent,
     "fill_missing constant": feature_stages.fill_constant,
