@@ -15,7 +15,7 @@ from pipeline.errors import StageError, under
 from pipeline.stage import Context, Outcome, Stage, Whole, need_columns
 from pipeline.stages.models._federated.messages import TABLE, Pooled, pooled
 from pipeline.stages.models._federated.shared_model import FEDERATED, LOSS, SharedModel, columns_of, described, sizes_of
-from pipeline.stages.models._network.fitting import HISTORY
+from pipeline.stages.models._network.attending import HISTORY
 from pipeline.stages.models._published import Published, read_published
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
 
 if TYPE_CHECKING:
+    from pipeline.neural.perceptron import Parameters
     from pipeline.neural.training import Fitted
     from pipeline.neural.training import Steps as TrainingSteps
 
@@ -103,7 +103,7 @@ def updated(name: str, model: SharedModel, arrays: dict[str, Array], steps: Step
         said = spent(privacy, multiplier, course, model.round + 1)
         rows, stepping = DrawnRows(arrays, batch), PrivateSteps(task, devices[0], Noise(privacy.clip, multiplier), batch)
     try:
-        found = fitted(stepping, network.parameters, rows, Epochs(steps.epochs, None, seed), None, _telling(name, steps.epochs))
+        found = fitted(stepping, network.parameters, rows, Epochs(steps.epochs, None, seed), Telling(name, steps.epochs))
     except ArithmeticError as error:
         raise DataError(f"{error}: training does not hold together. Lower learning_rate, or give clip.") from error
     loss = 0.0 if privacy else loss_of(network, arrays, backend)
@@ -111,15 +111,22 @@ def updated(name: str, model: SharedModel, arrays: dict[str, Array], steps: Step
     return Update(sent, count, found.losses, said)
 
 
-def _telling(name: str, epochs: int) -> Callable[[Fitted], None]:
-    """Says every epoch, and ends training where the run is given up."""
-    progress = Rounds(name)
+class Telling:
+    """Around a site's training: says every epoch, and ends it where the run is given up."""
 
-    def told(found: Fitted) -> None:
+    def __init__(self, name: str, epochs: int) -> None:
+        self._rounds, self._epochs = Rounds(name), epochs
+
+    def resumed(self, state: Any, found: Fitted) -> tuple[Any, Fitted]:
+        """From the start: a round is short."""
+        return state, found
+
+    def watch(self, parameters: Parameters) -> None:
+        """A site has no other rows to look at."""
+
+    def done(self, state: Any, found: Fitted) -> None:
         """Say the last epoch."""
-        progress.done(Round(len(found.losses), epochs, {LOSS: found.losses[-1]}))
-
-    return told
+        self._rounds.done(Round(len(found.losses), self._epochs, {LOSS: found.losses[-1]}))
 
 
 def moved(now: dict[str, Array], before: dict[str, Array]) -> dict[str, Array]:
