@@ -89,9 +89,10 @@ class SiteGwasSums(OfSite, name="site_gwas_sums", version=1):
         """The people once, then a task a part."""
         genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
         genotypes = genotypes if genotypes.cheap else genotypes.hold()
-        samples, variants = tables["samples"].named(name).map(self.needed).value(), genotypes.map_parts(_keys).value()
-        people = submit(self.people, genotypes.axes["calls"].value(), samples, variants, stage=name)
-        sums = genotypes.map_parts(self.sums, people, self.pads(self.agreed))
+        bare = self.bare()
+        samples, variants = tables["samples"].named(name).map(bare.needed).value(), genotypes.map_parts(_keys).value()
+        people = submit(bare.people, genotypes.axes["calls"].value(), samples, variants, stage=name)
+        sums = genotypes.map_parts(bare.sums, people, self.pads(self.agreed))
         return Outcome({"": sums}, counts=submit(_counts, people, stage=name))
 
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
@@ -124,8 +125,7 @@ class SiteGwasSums(OfSite, name="site_gwas_sums", version=1):
 
     def sums(self, part: Part, people: People, pads: Pads) -> Part:
         """The masked sums of one part's variants."""
-        autosomal = chromosome_kind().eq("autosome").fill_null(value=False)
-        frame = part.frame.with_columns(autosomal.alias("autosomal"), chromosome_key().alias("chromosome"))
+        frame = part.frame.with_columns(_autosomal().alias("autosomal"), chromosome_key().alias("chromosome"))
         calls = np.ascontiguousarray(to_host(part.arrays["calls"]))
         counts = call_counts(calls & people.mask, len(people.used))
         counts[:, 0] -= len(people.used) - int(people.used.sum())
@@ -150,8 +150,12 @@ class SiteGwasSums(OfSite, name="site_gwas_sums", version=1):
         return Part(rows.select(pl.col(name).cast(dtype) for name, dtype in TABLE.items()), counts={"variants_out": len(places), **left})
 
 
+def _autosomal() -> pl.Expr:
+    return chromosome_kind().eq("autosome").fill_null(value=False)
+
+
 def _keys(part: Part) -> Part:
-    return Part(part.frame.select(chromosome_key(), *KEY[1:]))
+    return Part(part.frame.filter(_autosomal()).select(chromosome_key(), *KEY[1:]))
 
 
 def _counts(people: People) -> dict[str, int]:

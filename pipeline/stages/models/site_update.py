@@ -100,10 +100,11 @@ class SiteUpdate(OfSite, OfModel, name="site_update", version=1):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One task that trains, and one that masks."""
         session, submit, name = context.session, context.session.submit, context.name
-        rows, axes = self.prepared(tables["rows"].named(name))
+        bare = self.bare()
+        rows, axes = bare.prepared(tables["rows"].named(name))
         model = SharedModel.of(self.published)
         seed = int(np.random.default_rng([context.seed, model.round]).integers(2**31))
-        update = submit(self.trained, model, rows.futures(), axes, (name, seed, session.backend), stage=name)
+        update = submit(bare.trained, model, rows.futures(), axes, (name, seed, session.backend), stage=name)
         columns = columns_of(sizes_of(model.network().parameters))
         agreed = Agreed(model.study(self.study), self.sites, tuple(columns), BITS)
         table = submit(_message, agreed, self.site, self.pads(agreed), update, stage=name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,7 @@ import polars as pl
 from pipeline.kernels.genotypes import take_samples
 from pipeline.stages.genomics.site_gwas_sums import SiteGwasSums
 from tests.stages.genomics.cohorts import Cohort, Data, run, small_cohort, small_sheet
-
-SITES = ("berlin", "oslo", "rome")
-SECRETS = {pair: f"{pair[0]} and {pair[1]} share this, or so they say" for pair in combinations(SITES, 2)}
-
-
-def shared(site: str) -> dict[str, str]:
-    """The secrets of a site, by the other."""
-    return {other: secret for pair, secret in SECRETS.items() for other in pair if site in pair and other != site}
+from tests.stages.models.federation import SITES, shared
 
 
 def people_of(cohort: Cohort, site: str) -> Cohort:

@@ -29,7 +29,8 @@ from tests.stages.genomics.cohorts import (
     small_sheet,
     with_calls,
 )
-from tests.stages.genomics.sites import SITES, leaving, people_of, shared, stage_of
+from tests.stages.genomics.sites import leaving, people_of, stage_of
+from tests.stages.models.federation import SITES, shared
 
 ALL = pl.concat([leaving(site) for site in SITES])
 EXAMPLES = [

@@ -14,9 +14,11 @@ from pipeline.stage import Context
 from pipeline.stages.genomics._pooled_scan import pooled_sums
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.table import Table
 from pipeline.testing.examples import StageExample
 from tests.stages.genomics.cohorts import Cohort, codes, run, same_for_any_parts, small_cohort, small_sheet
-from tests.stages.genomics.sites import SITES, leaving, people_of, shared, stage_of
+from tests.stages.genomics.sites import leaving, people_of, stage_of
+from tests.stages.models.federation import SITES, Watching, assert_keeps_secrets, shared
 
 OSLO = people_of(small_cohort(), "oslo")
 EXAMPLES = [
@@ -111,3 +113,12 @@ def test_site_gwas_sums__takes_no_other_species() -> None:
     beasts = Cohort(OSLO.rows, OSLO.people.with_columns(autosomes=pl.lit(29, pl.Int16)))
     with pytest.raises(StageError, match="human autosomes alone"):
         run(stage_of("oslo"), {"genotypes": beasts, "samples": small_sheet()})
+
+
+def test_site_gwas_sums__gives_no_task_a_secret() -> None:
+    session = Watching()
+    people = Table.of(session, "people", [Part(OSLO.people)], schema=Schema(OSLO.people.schema))
+    schema = Schema(OSLO.rows.frame.schema, {"calls": OSLO.people.schema})
+    genotypes = Table.of(session, "genotypes", [OSLO.rows], schema=schema, axes={"calls": people})
+    samples = Table.of(session, "samples", [Part(small_sheet())], schema=Schema(small_sheet().schema))
+    assert_keeps_secrets(stage_of("oslo"), {"genotypes": genotypes, "samples": samples}, session)

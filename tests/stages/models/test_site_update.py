@@ -13,7 +13,10 @@ import pytest
 from pipeline.backend.neural import arrays_of
 from pipeline.errors import DataError, StageError
 from pipeline.stages.models.network import Network
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.table import Table
 from pipeline.testing.examples import StageExample
+from tests.stages.models.federation import Watching, assert_keeps_secrets
 from tests.stages.models.rounds import FEATURES, TARGETS, Study, frame_of, kept_rows, kept_stage, ran, rows_of, training_rows
 
 pytestmark = pytest.mark.long  # JAX compiles its programs
@@ -128,3 +131,8 @@ def test_site_update__refuses_at_plan_time(tmp_path: Path) -> None:
     (tmp_path / "risk.json").write_text(json.dumps(told))
     with pytest.raises(StageError, match="was not made by federated_start"):
         study.update("oslo")
+
+
+def test_site_update__gives_no_task_a_secret() -> None:
+    session, rows = Watching(), kept_rows("oslo")
+    assert_keeps_secrets(kept_stage("oslo"), {"rows": Table.of(session, "rows", [Part(rows)], schema=Schema(rows.schema))}, session)

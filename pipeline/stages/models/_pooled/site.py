@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 from pydantic import Field, SecretStr
 
@@ -42,6 +43,10 @@ class OfSite(Whole):
             raise StageError(f"{odd[0]!r} is no other site of the study. The others: {', '.join(others)}.", key="secrets")
         if len({secret.get_secret_value() for secret in self.secrets.values()}) < len(self.secrets):
             raise StageError("two sites have the same secret, so that each could read what this site shares with the other", key="secrets")
+
+    def bare(self) -> Self:
+        """The stage without its secrets, as its tasks have it."""
+        return self.model_copy(update={"secrets": {}})
 
     def pads(self, agreed: Agreed) -> Pads:
         """What masks are derived from; the secrets stay here, tasks get this."""
