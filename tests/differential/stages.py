@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from tests.differential import feature_stages, keyed_stages, row_stages
+from tests.differential import aggregate_stages, feature_stages, keyed_stages, row_stages
 from tests.differential.cases import Case
 
 STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
@@ -21,6 +21,7 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "join": keyed_stages.join,
     "join validated": keyed_stages.validated_join,
     "aggregate": keyed_stages.aggregate,
+    "aggregate shapes": aggregate_stages.aggregate,
     "sort": keyed_stages.sort,
     "drop_duplicates": keyed_stages.drop_duplicates,
     "fill_missing numbers": feature_stages.fill_numbers,
