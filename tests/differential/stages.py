@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from tests.differential import aggregate_stages, feature_stages, keyed_stages, row_stages
+from tests.differential import aggregate_stages, feature_stages, keyed_stages, reshape_stages, row_stages
 from tests.differential.cases import Case
 
 STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
@@ -16,6 +16,11 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "filter": row_stages.filtered,
     "derive": row_stages.derive,
     "union": row_stages.union,
+    "union of some columns": reshape_stages.union_of_some,
+    "pivot": reshape_stages.pivot,
+    "unpivot": reshape_stages.unpivot,
+    "explode": reshape_stages.explode,
+    "unnest": reshape_stages.unnest,
     "sample": row_stages.sample,
     "split": row_stages.split,
     "join": keyed_stages.join,

@@ -85,8 +85,8 @@ def counts(value: pl.Expr) -> pl.Expr:
 
 
 PLAIN: dict[str, Function] = {
-    "min": Reduced(pl.Expr.min, pl.Expr.min),
-    "max": Reduced(pl.Expr.max, pl.Expr.max),
+    "min": Reduced(pl.Expr.min, pl.Expr.min, needs="an order"),
+    "max": Reduced(pl.Expr.max, pl.Expr.max, needs="an order"),
     "any": Reduced(pl.Expr.max, pl.Expr.max, needs="a condition"),
     "all": Reduced(pl.Expr.min, pl.Expr.min, needs="a condition"),
     "count": Reduced(counts, pl.Expr.sum),
