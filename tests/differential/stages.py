@@ -32,6 +32,7 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "window": window_stages.window,
     "top_n": window_stages.top_n,
     "resample": time_stages.resample,
+    "as_of": time_stages.as_of,
     "fill_missing numbers": feature_stages.fill_numbers,
     "fill_missing most frequent": feature_stages.fill_most_frequent,
     "fill_missing constant": feature_stages.fill_constant,

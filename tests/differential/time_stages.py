@@ -1,13 +1,14 @@
-"""Stages that go by time, as SQL: resample."""
+"""Stages that go by time, as SQL: resample and as_of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 
+from pipeline.stages.relational.as_of import AsOf
 from pipeline.stages.relational.resample import Resample
 from tests.differential.cases import Case
 from tests.differential.keyed_stages import ordering
@@ -110,3 +111,42 @@ def resample(draw: st.DrawFn) -> Case:
     stage = Resample.model_validate({"by": keys, "time": time, "every": every, "compute": compute, "gaps": gaps})
     columns = tuple({*keys, "clock", "day", "small", "word", "int16", "uint16", "ratio", "int32"})
     return Case(stage, {"rows": draw(tables(sorted(columns)))}, sql, ordered=True)
+
+
+DISTANCES = {"clock": "epoch_us({})", "day": "({} - date '1970-01-01')", "small": "{}", "key": "{}"}
+TOLERANCES: dict[str, Sequence[tuple[str, int]]] = {
+    "clock": [("1h", 3_600_000_000), ("1000d", 86_400_000_000_000)],
+    "day": [("1d", 1), ("1000w", 7000)],
+    "small": [("2", 2), ("50", 50)],
+    "key": [("1", 1), ("5", 5)],
+}
+
+
+ROWS_BY_TIME = """select l."row" as id, r.*, {0} - {1} as apart, row_number() over (partition by l."row" order by {2}) as n
+from "left" l join "right" r on {3}"""
+
+
+@st.composite
+def as_of(draw: st.DrawFn) -> Case:
+    """Two tables by no key, one or two, and the nearest time, which may be named otherwise on the right."""
+    time, keys = draw(st.sampled_from(sorted(DISTANCES))), draw(st.just([]) | some(GROUPS, most=2))
+    keys, other = [name for name in keys if name != time], draw(st.sampled_from([time, "at"]))
+    tolerance, limit = draw(st.sampled_from([(None, None), *TOLERANCES[time]]))
+    options: dict[str, Any] = {"direction": draw(st.sampled_from(["backward", "forward", "nearest"])), "exact": draw(st.booleans())}
+    options["how"] = how = draw(st.sampled_from(["left", "inner"]))
+    left, right = draw(tables((*keys, time), most=24)), draw(tables((*keys, time, "word" if "word" not in keys else "price"), most=24))
+    right = right.rename({time: other}).select(*keys, other, *(name for name in right.columns if name not in {*keys, time}))
+    stage = AsOf.model_validate({"by": keys, "on": {time: other}, "tolerance": tolerance, **options})
+    near, far = DISTANCES[time].format(f"l.{time}"), DISTANCES[time].format(f"r.{other}")
+    same = [f"l.{quoted(name)} = r.{quoted(name)}" for name in keys] + ([f"abs({near} - {far}) <= {limit}"] if limit else [])
+    added = [name for name in right.columns if name not in keys]
+    up, down = (", ".join(f"r.{quoted(name)} {way}" for name in added) for way in ("nulls last", "desc nulls first"))
+    sign = "=" if options["exact"] else ""
+    back = ROWS_BY_TIME.format(near, far, down, " and ".join([*same, f"{far} <{sign} {near}"]))
+    ahead = ROWS_BY_TIME.format(far, near, up, " and ".join([*same, f"{far} >{sign} {near}"]))
+    sides = {"backward": [back], "forward": [ahead], "nearest": [back, ahead]}[options["direction"]]
+    chosen = " union all ".join(f"select *, {place} as side from ({side}) where n = 1" for place, side in enumerate(sides))
+    best = f"select * from ({chosen}) qualify row_number() over (partition by id order by apart, side) = 1"
+    named = ", ".join(f"b.{quoted(name)} as {quoted(name + '_right' if name in left.columns else name)}" for name in added)
+    sql = f'select l.*, {named} from "left" l {how} join ({best}) b on l."row" = b.id order by l."row"'
+    return Case(stage, {"left": left, "right": right}, sql, ordered=True)
