@@ -33,6 +33,8 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "top_n": window_stages.top_n,
     "resample": time_stages.resample,
     "as_of": time_stages.as_of,
+    "interpolate": time_stages.interpolated,
+    "sessionize": time_stages.sessionized,
     "fill_missing numbers": feature_stages.fill_numbers,
     "fill_missing most frequent": feature_stages.fill_most_frequent,
     "fill_missing constant": feature_stages.fill_constant,
