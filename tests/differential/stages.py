@@ -24,6 +24,7 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "sample": row_stages.sample,
     "split": row_stages.split,
     "join": keyed_stages.join,
+    "join by a condition": keyed_stages.conditional_join,
     "join validated": keyed_stages.validated_join,
     "aggregate": keyed_stages.aggregate,
     "aggregate shapes": aggregate_stages.aggregate,
