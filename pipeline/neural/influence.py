@@ -20,31 +20,38 @@ Array = Any
 
 
 def influences(network: Trained, rows: tuple[Array, Array], backend: Backend) -> Array:
-    """Of each feature, float64 [features], in the order of the features' matrix: the mean over the rows of |gradient x distance|.
+    """Of each number, category and text, float64 [inputs], in this order: the mean over the rows of |gradient x distance|.
 
     `rows` are numbers and codes as the network takes them. What it gives is its last layer's value: of several classes that of the
     likeliest less the mean of all. An embedding's numbers are summed.
     """
-    numbers, codes = rows
-    means = [_mean_embedding(network, place, codes[:, place]) for place in range(codes.shape[1])]
-    centre = np.concatenate([numbers.mean(axis=0), *means]).astype(np.float32)
-    given = network.parameters, centre
+    given = network.parameters, centre_of(network, rows)
     sums = sum(piece.sum(axis=0, dtype=np.float64) for piece in batched(_moving(network.shape), given, rows, backend))
-    found = np.zeros(numbers.shape[1] + codes.shape[1])
-    found[[*network.inputs.numbers, *network.inputs.codes]] = sums / max(len(numbers), 1)
+    found: Array = sums / max(len(rows[0]), 1)
     return found
 
 
-def _mean_embedding(network: Trained, place: int, codes: Array) -> Array:
-    table = network.parameters[f"embeddings_{place}/embedding"]
-    return np.bincount(codes, minlength=len(table)) @ table / max(len(codes), 1)
+def centre_of(network: Trained, rows: tuple[Array, Array]) -> Array:
+    """The mean over rows of what the first layer takes, float32 [values]."""
+    numbers, codes = rows
+    columns = np.split(codes, np.cumsum(network.shape.codes), axis=1)
+    weights = [np.ones(of.shape) for of in columns[: len(network.shape.embeddings)]]
+    weights += [(of > 0).astype(np.float64) for of in columns[len(weights) : -1]]
+    means = [_mean(network.parameters[name], *given) for name, *given in zip(network.shape.tables, columns[:-1], weights, strict=True)]
+    return np.concatenate([numbers.mean(axis=0), *means]).astype(np.float32)
+
+
+def _mean(table: Array, codes: Array, weights: Array) -> Array:
+    """The mean over rows of the mean embedding of their codes, of those that weigh 1."""
+    shares = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1)
+    return np.bincount(codes.ravel(), shares.ravel(), len(table)) @ table / max(len(codes), 1)
 
 
 @cache
 def _moving(shape: Shape) -> Callable[..., Array]:
-    """A program that gives [rows, numbers + categories], from parameters and centre, numbers and codes."""
+    """A program that gives [rows, numbers + categories + texts], from parameters and centre, numbers and codes."""
     network = Perceptron(shape)
-    ends = np.cumsum([shape.numbers, *(width for _, width in shape.embeddings)])
+    ends = np.cumsum([shape.numbers, *shape.widths])
 
     def program(given: tuple[Any, Array], numbers: Array, codes: Array) -> Array:
         """What each input moves each row."""

@@ -21,19 +21,18 @@ class Inputs:
     scale: Array
 
     @staticmethod
-    def learned(features: Array, codes: Sequence[int]) -> Inputs:
-        """Of the features to learn from, float32 [rows, columns], NaN where missing; `codes` are the columns that are such.
+    def learned(features: Array, numbers: Sequence[int], codes: Sequence[int]) -> Inputs:
+        """Of the features to learn from, float32 [rows, columns], NaN where missing.
 
         The scale is the standard deviation of the values that are there, by n; 1 where they do not vary.
         """
-        numbers = tuple(column for column in range(features.shape[1]) if column not in {*codes})
         mean, scale = np.zeros(len(numbers)), np.ones(len(numbers))
         for place, column in enumerate(numbers):
             values = features[:, column]
             values = values[~np.isnan(values)].astype(np.float64)
             if len(values):
                 mean[place], scale[place] = values.mean(), values.std() or 1.0
-        return Inputs(numbers, tuple(codes), mean, scale)
+        return Inputs(tuple(numbers), tuple(codes), mean, scale)
 
     def taken(self, features: Array) -> tuple[Array, Array]:
         """Numbers float32 [rows, numbers], 0 (the mean) where missing, and codes int32 [rows, codes], each one more, 0 where missing.

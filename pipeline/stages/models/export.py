@@ -19,6 +19,7 @@ from pipeline.stages.models._exported.treelite import TreelitePredictor
 from pipeline.stages.models._of_model import OfModel
 from pipeline.stages.models._predictor import Learns, Predictor
 from pipeline.stages.models._published import LOGISTIC, PACKED
+from pipeline.stages.models._unfolded.text import Ngrams
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.table import Table
@@ -55,6 +56,9 @@ class Export(OfModel, Learns, name="export", version=1):
                 "was exported already" if learner is Export else f"was learned by {learner.name}, which has no form in {self.format} here"
             )
             raise StageError(f"the model {said}. Give one that another stage learned (xgboost, say).", key="model")
+        if texts := [name for name, one in made._published.unfolded.items() if isinstance(one, Ngrams)]:
+            text = f"the model hashes the words of {texts[0]!r} itself, for which ONNX has no words. Use score, or serve it"
+            raise StageError(f"{text}; or train one without texts.", key="model")
         return made
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:

@@ -41,7 +41,7 @@ def fit(learning: Learning[DeepLearning], material: Material) -> tuple[Shape, tr
     seed = int(np.random.default_rng(learning.seed).integers(2**31))
     task, devices = _task(stage, shape, rows), neural_devices(learning.backend, stage.devices)
     steps = _steps(stage, task, devices)
-    course, start = Course(stage.rounds, stage.early_stopping_rounds, seed), initial(shape, seed, material.seen)
+    course, start = Course(stage.rounds, stage.early_stopping_rounds, seed), initial(shape, seed, material.seen(shape.codes))
     try:
         found = fitted(steps, start, rows, course, _watch(learning, shape, material), _telling(learning, material))
     except ArithmeticError as error:
@@ -62,8 +62,10 @@ def _steps(stage: DeepLearning, task: Task, devices: list[Any]) -> training.Step
 def _shape(stage: DeepLearning, material: Material) -> Shape:
     from pipeline.neural.perceptron import Shape
 
-    sizes = [(rows, stage.embedding or min(MOST_EMBEDDED, (rows + 1) // 2)) for rows in material.categories]
-    return Shape(material.numbers.shape[1], tuple(sizes), stage.layers, len(stage.classes) or 1, stage.activation)
+    categories = [int(codes.max(initial=0)) + 1 for codes in material.codes.T[: len(stage.categorical)]]  # and a missing one
+    sizes = [(rows, stage.embedding or min(MOST_EMBEDDED, (rows + 1) // 2)) for rows in categories]
+    texts = [(stage.ngrams.buckets + 1, stage.ngrams.width, stage.ngrams.size)] * len(stage.text)
+    return Shape(material.numbers.shape[1], tuple(sizes), stage.layers, len(stage.classes) or 1, stage.activation, tuple(texts))
 
 
 def _task(stage: DeepLearning, shape: Shape, rows: training.Rows) -> Task:
