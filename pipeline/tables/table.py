@@ -146,6 +146,13 @@ class Table:
         blocks = tuple(block for table in (self, *others) for block in table.blocks)
         return replace(self, blocks=blocks, origins=(), schema=None, spread=(), name=None)
 
+    def query(self, others: Sequence[Table], function: Callable[..., pl.LazyFrame], *small: Any) -> Table:
+        """`function(LazyFrame, ..., *small) -> LazyFrame` on all rows of this table and others: one query in one task, or on all GPUs."""
+        tables = (self, *others)
+        inputs = tuple(block for table in tables for block in table._merged([range(len(table.blocks))]).blocks)
+        fitted = tuple(fitted for table in tables for fitted in table.fitted)
+        return Table(self.session, self.stage, (Step("frame", self.stage, inputs, function, small),), written=None, fitted=fitted)
+
     def in_parts(self, parts: int) -> Table:
         """The same rows in so many parts at most, neighbours together and about as many in each."""
         count = len(self.blocks)
