@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.backend.devices import Backend
 from pipeline.neural.perceptron import Perceptron, Shape, variables
-from pipeline.neural.predicting import batched
+from pipeline.neural.predicting import batched, rows_at_once
 from pipeline.neural.saved import Trained
 
 Array = Any
@@ -26,13 +26,14 @@ def influences(network: Trained, rows: tuple[Array, Array], backend: Backend) ->
     likeliest less the mean of all. An embedding's numbers are summed.
     """
     given = network.parameters, centre_of(network, rows)
-    sums = sum(piece.sum(axis=0, dtype=np.float64) for piece in batched(_moving(network.shape), given, rows, backend))
+    moved = batched(_moving(network.shape), given, rows, backend, rows_at_once(network.shape))
+    sums = sum(piece.sum(axis=0, dtype=np.float64) for piece in moved)
     found: Array = sums / max(len(rows[0]), 1)
     return found
 
 
 def centre_of(network: Trained, rows: tuple[Array, Array]) -> Array:
-    """The mean over rows of what the first layer takes, float32 [values]."""
+    """The mean over rows of what comes in, numbers and embeddings, float32 [values]."""
     numbers, codes = rows
     columns = np.split(codes, np.cumsum(network.shape.codes), axis=1)
     weights = [np.ones(of.shape) for of in columns[: len(network.shape.embeddings)]]
@@ -60,10 +61,10 @@ def _moving(shape: Shape) -> Callable[..., Array]:
 
         def score(values: Array) -> Array:
             """The sum over rows, each of which has its own gradient."""
-            out = bound.passed(values, None, 0, len(shape.layers) + 1)
+            out = bound.passed(bound.convolved(values), None, 0, len(shape.layers) + 1)
             return (out.max(axis=1) - (out.mean(axis=1) if shape.outputs > 1 else 0)).sum()
 
-        values = bound.entered(numbers, codes)
+        values = bound.embedded(numbers, codes)
         moved = jax.grad(score)(values) * (values - centre)
         embedded = [moved[:, low:high].sum(axis=1, keepdims=True) for low, high in pairwise(ends)]
         return jnp.abs(jnp.concatenate([moved[:, : shape.numbers], *embedded], axis=1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,20 +12,19 @@ from flax import linen as nn
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from pipeline.neural.chance import kept
-from pipeline.neural.front import Bag
+from pipeline.neural.front import ACTIVATIONS, Bag, Convolutions, Picture
 
 Array = Any
 Tree = Any
 Parameters = dict[str, Array]
 """Arrays by the path of their layer: `layers_0/kernel`."""
 
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"relu": nn.relu, "gelu": nn.gelu, "silu": nn.silu, "tanh": nn.tanh}
-
 
 @dataclass(frozen=True)
 class Shape:
     """What a network looks like: how many numbers it takes, rows and width of each category's embedding, width of each hidden layer, and
-    how many numbers it gives. `texts` are rows and width of the embedding of each text's n-grams, and how many of these a text has."""
+    how many numbers it gives. `texts` are rows and width of the embedding of each text's n-grams, and how many of these a text has.
+    The first numbers are the pixels of the `picture`, where there is one."""
 
     numbers: int
     embeddings: tuple[tuple[int, int], ...]
@@ -34,13 +32,15 @@ class Shape:
     outputs: int
     activation: str = "relu"
     texts: tuple[tuple[int, int, int], ...] = ()
+    picture: Picture | None = None
 
     @staticmethod
     def of(told: dict[str, Any]) -> Shape:
         """As `told` wrote it down."""
         embeddings = tuple((int(rows), int(width)) for rows, width in told["embeddings"])
         texts = tuple((int(rows), int(width), int(grams)) for rows, width, grams in told.get("texts", ()))
-        return Shape(told["numbers"], embeddings, tuple(told["layers"]), told["outputs"], told["activation"], texts)
+        picture = Picture.of(told["picture"]) if told.get("picture") else None
+        return Shape(told["numbers"], embeddings, tuple(told["layers"]), told["outputs"], told["activation"], texts, picture)
 
     def told(self) -> dict[str, Any]:
         """For a file of JSON."""
@@ -81,6 +81,7 @@ class Perceptron(nn.Module):
         """Its layers."""
         self.embeddings = [nn.Embed(rows, width, dtype=self.dtype) for rows, width in self.shape.embeddings]
         self.texts = [Bag(rows, width) for rows, width, _ in self.shape.texts]
+        self.picture = Convolutions(self.shape.picture, self.shape.activation, self.dtype) if self.shape.picture else None
         hidden = [width // self.shards for width in self.shape.layers]
         self.layers = [nn.Dense(width, dtype=self.dtype) for width in (*hidden, self.shape.outputs)]
 
@@ -89,7 +90,18 @@ class Perceptron(nn.Module):
         return self.passed(self.entered(numbers, codes), keys, 0, len(self.layers))
 
     def entered(self, numbers: Array, codes: Array) -> Array:
-        """What the first layer takes: the numbers, and the embeddings of categories and texts beside them."""
+        """What the first dense layer takes, of what comes in."""
+        return self.convolved(self.embedded(numbers, codes))
+
+    def convolved(self, values: Array) -> Array:
+        """Values with what convolutions make of the pixels in place of them."""
+        if self.picture is None or self.shape.picture is None:
+            return values
+        size = self.shape.picture.size
+        return jnp.concatenate([self.picture(values[:, :size]), values[:, size:]], axis=1)
+
+    def embedded(self, numbers: Array, codes: Array) -> Array:
+        """The numbers, and the embeddings of categories and texts beside them."""
         embedded = [embedding(codes[:, place]) for place, embedding in enumerate(self.embeddings)]
         ends = np.cumsum(self.shape.codes)[len(embedded) :]
         embedded += [
@@ -145,7 +157,7 @@ def _spread(name: str, shape: tuple[int, ...]) -> float:
     """The standard deviation of a parameter to begin with."""
     if name.startswith("texts"):
         return 1 / shape[-1]
-    return float(1 / np.sqrt(max(shape[-1 if name.endswith("embedding") else 0], 1)))
+    return float(1 / np.sqrt(max(shape[-1] if name.endswith("embedding") else np.prod(shape[:-1]), 1)))
 
 
 def variables(parameters: Parameters) -> Tree:

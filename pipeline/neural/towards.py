@@ -1,4 +1,4 @@
-"""Which way each number that enters a network's first layer moves each number that it gives."""
+"""Which way each number that comes into a network, embeddings too, moves each number that it gives."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def _pulling(shape: Shape) -> Callable[..., Array]:
 
         def outputs(values: Array) -> Array:
             """What the network gives for values that enter."""
-            out = bound.passed(values, None, 0, len(shape.layers) + 1)
+            out = bound.passed(bound.convolved(values), None, 0, len(shape.layers) + 1)
             return out - (out.mean(axis=1, keepdims=True) if shape.outputs > 1 else 0)
 
-        _, pull = jax.vjp(outputs, bound.entered(numbers, codes))
+        _, pull = jax.vjp(outputs, bound.embedded(numbers, codes))
         ones = jnp.ones((len(numbers), 1))
         return jax.lax.map(lambda chosen: pull(ones * chosen)[0].mean(axis=0), jnp.eye(shape.outputs))
 

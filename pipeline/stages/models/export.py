@@ -30,12 +30,12 @@ COMPARED = pl.Schema({"column": pl.String, "rows": pl.Int64, "largest_difference
 class Export(OfModel, Learns, name="export", version=1):
     """Write a published model for programs that are not ours: models/NAME.onnx or NAME.treelite, with models/NAME.json beside it.
 
-    `onnx` takes `features`, 32-bit numbers [rows, features] in the order that NAME.json says (64-bit where the model has such), NaN
-    where missing, and gives [rows] for every column of predictions, under its name. `treelite`, of xgboost models, is what Treelite's
-    library and the forests of RAPIDS on GPUs read. What stages before the model learned is in NAME.json, not in the file: it takes rows
-    behind them. The rows given are predicted by both, ours and the format's own library (onnxruntime, Treelite); where a prediction
-    differs by more than `tolerance` (of 1, or of our prediction where that is larger), nothing is published. Gives rows, largest and mean
-    difference of every column of predictions. `score` predicts by NAME.json, through that library.
+    `onnx` takes `features`, 32-bit numbers [rows, features] in the order that NAME.json says (64-bit where the model has such; an image's
+    pixels one by one), NaN where missing, and gives [rows] for every column of predictions, under its name. `treelite`, of xgboost models,
+    is what Treelite's library and the forests of RAPIDS on GPUs read. What stages before the model learned is in NAME.json, not in the
+    file: it takes rows behind them. The rows given are predicted by both, ours and the format's own library (onnxruntime, Treelite); where
+    a prediction differs by more than `tolerance` (of 1, or of our prediction where that is larger), nothing is published. Gives rows,
+    largest and mean difference of every column of predictions. `score` predicts by NAME.json, through that library.
 
     Example:
         {use: export, from: loans, as: lateness, model: results/loans/current/models/lateness.json, format: onnx}

@@ -17,7 +17,7 @@ from pipeline.stages.models._exported.of_network import graph_of_network
 from pipeline.stages.models._learning import Given, Learning, outcome
 from pipeline.stages.models._network.deep_learning import DeepLearning
 from pipeline.stages.models._network.fitting import HISTORY
-from pipeline.stages.models._network.telling import TELLING
+from pipeline.stages.models._network.shown import shown_columns
 from pipeline.stages.models._network.training import read, train
 from pipeline.stages.models._predictor import Predictor
 from pipeline.tables.counts import Count
@@ -39,6 +39,10 @@ class Network(DeepLearning, name="network", version=1):
     A feature named in `text` is the mean of what its n-grams become: runs of words (in small letters, of letters, digits and `_`), each
     hashed into one of `ngrams.buckets` rows of an embedding, by a hash that stays the same. A missing text is one without words: zeros; an
     n-gram that no training row has adds nothing. NAME.ngrams then has those that move the answer most, class by class.
+    The feature of `image` (a list or an array of numbers, or bytes, row by row) goes through `convolutions`, which keep its size, each
+    followed by the activation and the greatest of each pool. Its pixels are standardized channel by channel; NAME.importance has each of
+    them, as COLUMN[row,pixel], and NAME.mistakes the images of test and validation rows that were taken for another class, the surest
+    first. On GPUs give a list: cuDF reads neither arrays nor bytes.
     `parallel` trains over several devices: the same way down as one device goes, but for rounding and `compress`. The metrics then say
     what a step takes, in milliseconds: of computing, and of exchanging; and the bytes that all devices together send in it.
 
@@ -73,12 +77,8 @@ class Network(DeepLearning, name="network", version=1):
             "": self.predictions_schema(schema),
             "importance": Schema(pl.Schema(importance)),
             "history": Schema(pl.Schema(HISTORY)),
-            **{name: Schema(pl.Schema(columns)) for name, columns in self._shown(schema).items()},
+            **{name: Schema(pl.Schema(columns)) for name, columns in shown_columns(self).items()},
         }
-
-    def _shown(self, _schema: Schema) -> Mapping[str, Mapping[str, pl.DataType]]:
-        """The tables that texts bring, and their columns."""
-        return {"ngrams": TELLING} if self.text else {}
 
     @classmethod
     def predictor(cls, description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
@@ -109,5 +109,5 @@ class Network(DeepLearning, name="network", version=1):
         found = outcome(learning, trained, context)
         more = {"history": session.submit(attrgetter("history"), trained, stage=context.name)}
         shown = session.submit(attrgetter("shown"), trained, stage=context.name)
-        more |= {name: session.submit(itemgetter(name), shown, stage=context.name) for name in self._shown(rows.schema)}
+        more |= {name: session.submit(itemgetter(name), shown, stage=context.name) for name in shown_columns(self)}
         return replace(found, tables={**found.tables, **{name: Table.of(session, context.name, [part]) for name, part in more.items()}})

@@ -105,7 +105,7 @@ def test_ngrams__of_several_classes_are_told_class_by_class() -> None:
         ({"text": ["x"], "features": ["x"]}, "text names 'x', which is Float64, and takes texts"),
         ({"text": ["comment"], "features": ["x"]}, "'comment' is no feature"),
         ({"text": ["coment"]}, "no column 'coment'. Did you mean 'comment'"),
-        ({"text": []}, "feature 'comment' is String: .* name it in text where it is one"),
+        ({"text": []}, "feature 'comment' is String: .* name it in text or image where it is one"),
         ({"ngrams": {"words": 1}}, "there are no n-grams of 1 to 2 of a text's first 1 words"),
     ],
 )

@@ -19,6 +19,7 @@ from pipeline.tables.rounds import Round, Rounds
 
 if TYPE_CHECKING:
     from pipeline.neural import training
+    from pipeline.neural.front import Picture
     from pipeline.neural.mesh import Task
     from pipeline.neural.perceptron import Shape
 
@@ -65,7 +66,17 @@ def _shape(stage: DeepLearning, material: Material) -> Shape:
     categories = [int(codes.max(initial=0)) + 1 for codes in material.codes.T[: len(stage.categorical)]]  # and a missing one
     sizes = [(rows, stage.embedding or min(MOST_EMBEDDED, (rows + 1) // 2)) for rows in categories]
     texts = [(stage.ngrams.buckets + 1, stage.ngrams.width, stage.ngrams.size)] * len(stage.text)
-    return Shape(material.numbers.shape[1], tuple(sizes), stage.layers, len(stage.classes) or 1, stage.activation, tuple(texts))
+    outputs = len(stage.classes) or 1
+    return Shape(material.numbers.shape[1], tuple(sizes), stage.layers, outputs, stage.activation, tuple(texts), _picture(stage))
+
+
+def _picture(stage: DeepLearning) -> Picture | None:
+    from pipeline.neural.front import Picture
+
+    if stage.image is None:
+        return None
+    convolutions = tuple((one.filters, one.size, one.pool) for one in stage.convolutions)
+    return Picture(stage.image.height, stage.image.width, stage.image.channels, convolutions)
 
 
 def _task(stage: DeepLearning, shape: Shape, rows: training.Rows) -> Task:

@@ -47,7 +47,10 @@ class Material:
         for name, column in zip(stage.categorical, layout.codes, strict=False):
             _check_codes(name, features[:, column])
         train = rows.labels.of_split("train")
-        inputs = Inputs.learned(features[train], layout.numbers, layout.codes)
+        channels = (
+            [range(channel, stage.image.size, stage.image.channels) for channel in range(stage.image.channels)] if stage.image else []
+        )
+        inputs = Inputs.learned(features[train], layout.numbers, layout.codes, channels)
         missing = int(np.isnan(features[:, inputs.numbers]).sum())
         target = (0.0, 1.0)
         if stage.objective == "regression":

@@ -15,7 +15,7 @@ from pipeline.stages.models._network.deep_learning import DeepLearning
 from pipeline.stages.models._network.fitting import fit, history
 from pipeline.stages.models._network.layout import Layout
 from pipeline.stages.models._network.rows import Material
-from pipeline.stages.models._network.telling import telling_ngrams
+from pipeline.stages.models._network.shown import shown
 from pipeline.stages.models._predictor import Predictor, check_finite
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
 from pipeline.stages.models._unfolded.columns import told
@@ -71,7 +71,7 @@ def train(
         {**measured(stage, rows.labels, predicted), **({"parallel": cost} if cost else {})},
         {"features": len(names), "rounds_used": fitted.epoch, "missing_values": material.missing, **split_counts(rows)},
         history(stage, fitted, material.target[1]),
-        {"ngrams": telling_ngrams(learning, network, material, whole.frame)} if stage.text else {},
+        shown(learning, network, material, rows, predicted),
     )
 
 

@@ -24,6 +24,10 @@ class Unfolded(BaseModel):
         """Raise StageError where a column is not such a one."""
         raise NotImplementedError(f"{type(self).__name__} has no check")
 
+    def names(self, column: str) -> list[str]:
+        """What the columns of the matrix are called."""
+        return [f"{column}[{place}]" for place in range(self.size)]
+
     def numbers(self, column: pl.Series, dtype: Any) -> np.ndarray[Any, Any]:
         """Their values [rows, size], NaN where missing. Raises DataError for a value that does not fit."""
         raise NotImplementedError(f"{type(self).__name__} has no numbers")

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.stages.models._unfolded.column import Unfolded
+from pipeline.stages.models._unfolded.image import Image
 from pipeline.stages.models._unfolded.text import Ngrams
 
-KINDS: dict[str, type[Unfolded]] = {kind.kind: kind for kind in (Ngrams,)}
+KINDS: dict[str, type[Unfolded]] = {kind.kind: kind for kind in (Image, Ngrams)}
 
 
 def told(columns: Mapping[str, Unfolded]) -> dict[str, dict[str, Any]]:
@@ -30,3 +31,9 @@ def places(features: Sequence[str], columns: Mapping[str, Unfolded]) -> dict[str
         found[name] = range(start, start + size)
         start += size
     return found
+
+
+def matrix_names(description: Mapping[str, Any]) -> list[str]:
+    """What the columns of the matrix that a published model takes are called."""
+    unfolded = unfolded_of(description)
+    return [name for one in description["features"] for name in (unfolded[one].names(one) if one in unfolded else [one])]
