@@ -50,7 +50,9 @@ def rows_at_once(shape: Shape) -> int:
     return max(1, min(ROWS, NUMBERS // shape.picture.largest)) if shape.picture else ROWS
 
 
-def batched(program: Callable[..., Array], parameters: Any, rows: tuple[Array, Array], backend: Backend, at_once: int) -> Iterator[Array]:
+def batched(
+    program: Callable[..., Array], parameters: Any, rows: tuple[Array, Array], backend: Backend, at_once: int = ROWS
+) -> Iterator[Array]:
     """What a program gives for so many rows at a time, in the host's memory; one piece at least."""
     (device,) = neural_devices(backend)
     placed = jax.device_put(parameters, device)

@@ -168,7 +168,7 @@ class Table:
         return replace(self, blocks=blocks, origins=origins, spread=(), name=None)
 
     def exchange(self, by: Sequence[str]) -> Table:
-        """Rows with equal keys come together in one part.
+        """Rows with equal keys come together in one part; all rows where there is no key.
 
         Nothing moves where they are already together (one part, disjoint key ranges by the files' statistics, or an exchange before by some
         of the keys). In one process the next map is one query over all parts, which Polars' streaming engine does best, and on several GPUs
@@ -178,6 +178,8 @@ class Table:
             return self
         if self.session.is_one_query(self.blocks):
             return self._merged([range(len(self.blocks))])
+        if not by:
+            return self.gather()
         return self._shuffled(by, buckets(len(self.blocks), self.session.workers * self.session.threads))
 
     def _is_spread(self, by: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -104,11 +105,14 @@ def _name_outputs(query: exp.Query) -> None:
 
 def _explained(problem: str, schemas: Mapping[str, pl.Schema]) -> str:
     """What sqlglot says of a name, with the nearest that is there."""
-    words = problem.replace('"', "'").split("'")
     columns = sorted({column for schema in schemas.values() for column in schema})
-    if len(words) > 1 and words[1] in columns:
-        return f"column {words[1]!r} is in several tables, or not in that one: write of which it is, as in t.{words[1]}. {problem}"
-    return f"{problem.rstrip('.')}.{near(words[1], columns)}" if len(words) > 1 else problem
+    found = re.search(r"[Cc]olumn:? '?([^'.]+)'?", problem.replace('"', "'"))
+    if found is None:
+        return problem
+    name = found[1].strip()
+    if name in columns:
+        return f"column {name!r} is in several tables, or not in that one: write of which it is, as in t.{name}. {problem}"
+    return f"no column {name!r}.{near(name, columns)}"
 
 
 def type_of(dtype: pl.DataType) -> str:

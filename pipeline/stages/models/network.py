@@ -15,8 +15,8 @@ from pipeline.stage import Context, Outcome
 from pipeline.stages.models._exported.graph import Graph
 from pipeline.stages.models._exported.of_network import graph_of_network
 from pipeline.stages.models._learning import Given, Learning, outcome
+from pipeline.stages.models._network.attending import HISTORY
 from pipeline.stages.models._network.deep_learning import DeepLearning
-from pipeline.stages.models._network.fitting import HISTORY
 from pipeline.stages.models._network.shown import shown_columns
 from pipeline.stages.models._network.training import read, train
 from pipeline.stages.models._predictor import Predictor
@@ -56,6 +56,7 @@ class Network(DeepLearning, name="network", version=1):
         "features": Count("features"),
         "rounds_used": Count("rounds used"),
         "rows_*": Count("rows, *"),
+        "rounds_found": Count("rounds trained by an earlier run", aside=True),
         "missing_values": Count("missing values taken as the mean", aside=True),
     }
 
@@ -104,7 +105,7 @@ class Network(DeepLearning, name="network", version=1):
         learning: Learning[DeepLearning] = Learning(
             context.name, self, tuple(columns), types, arrays, context.seed, session.backend, session.threads, session.lean, self.unfolded
         )
-        given = Given.of(rows, arrays, rows.futures())
+        learning, given = learning.kept_in(context), Given.of(rows, arrays, rows.futures())
         trained = session.submit(train, learning, given.parts, given.axes, given.steps, given.states, stage=context.name)
         found = outcome(learning, trained, context)
         more = {"history": session.submit(attrgetter("history"), trained, stage=context.name)}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from pipeline.backend.devices import Backend
 from pipeline.stages.models._learning import Learning, Trained, predictions, split_counts, with_states
 from pipeline.stages.models._measures import measured
+from pipeline.stages.models._network.attending import history
 from pipeline.stages.models._network.deep_learning import DeepLearning
-from pipeline.stages.models._network.fitting import fit, history
+from pipeline.stages.models._network.fitting import fit
 from pipeline.stages.models._network.layout import Layout
 from pipeline.stages.models._network.rows import Material
 from pipeline.stages.models._network.shown import shown
@@ -21,6 +22,9 @@ from pipeline.stages.models._training_rows import TrainingRows, in_key_order
 from pipeline.stages.models._unfolded.columns import told
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted
+
+if TYPE_CHECKING:
+    from pipeline.neural.training import Fitted as Found
 
 Array = Any
 
@@ -56,23 +60,29 @@ def train(
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
     material = Material.of(learning, rows, names)
-    shape, fitted, cost = fit(learning, material)
-    network = Saved(shape, stage.objective, material.inputs, material.target, fitted.parameters)
+    made = fit(learning, material)
+    network, fitted = Saved(made.shape, stage.objective, material.inputs, material.target, made.found.parameters), made.found
     predictor = NetworkPredictor(network, learning.backend)
     predicted = predictor.of_inputs(material.numbers, material.codes)
     at = rows.labels.of_split("train")
     influence = influences(network, (material.numbers[at], material.codes[at]), learning.backend)
-    own = {"network": shape.told(), "unfolded": told(learning.unfolded), "rounds_used": fitted.epoch}
+    own = {"network": made.shape.told(), "unfolded": told(learning.unfolded), "rounds_used": fitted.epoch}
     return TrainedNetwork(
         predictions(stage, rows, predicted),
         _importance(material.layout.names, influence),
         network.saved(),
         learning.description(names, whole.frame, with_states(steps, states), own),
-        {**measured(stage, rows.labels, predicted), **({"parallel": cost} if cost else {})},
-        {"features": len(names), "rounds_used": fitted.epoch, "missing_values": material.missing, **split_counts(rows)},
+        {**measured(stage, rows.labels, predicted), **({"parallel": made.cost} if made.cost else {})},
+        {**_counts(fitted, names), "missing_values": material.missing, **split_counts(rows)},
         history(stage, fitted, material.target[1]),
         shown(learning, network, material, rows, predicted),
     )
+
+
+def _counts(fitted: Found, names: list[str]) -> dict[str, int]:
+    """Features and rounds; those found only where an earlier run left some."""
+    found = {"rounds_found": fitted.resumed} if fitted.resumed else {}
+    return {"features": len(names), "rounds_used": fitted.epoch, **found}
 
 
 def _importance(names: Sequence[str], influence: Array) -> Part:
