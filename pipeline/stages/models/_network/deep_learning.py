@@ -24,6 +24,12 @@ class Parallel(BaseModel):
     pipeline: int = Field(
         1, ge=1, le=1_024, description="Devices that each have some layers; a batch goes from one to the next in `accumulate` pieces."
     )
+    asynchronous: int = Field(
+        1, ge=1, le=1_024, description="Learners that each take an equal share of every batch, and do not wait for one another's gradients."
+    )
+    staleness: int = Field(
+        0, ge=0, le=10_000, description="asynchronous: steps that a learner may be ahead of the slowest; with 0 all go in step."
+    )
     compress: Literal["none", "int8", "top_k"] = Field(
         "none", description="data: send gradients in 8 bits, or the greatest `share` of them; what is left out goes into the next step."
     )
@@ -32,10 +38,25 @@ class Parallel(BaseModel):
     @property
     def devices(self) -> int:
         """How many devices it takes."""
-        return self.data * self.model * self.pipeline
+        return self.data * self.model * self.pipeline * self.asynchronous
+
+    @property
+    def shares(self) -> int:
+        """In how many shares a batch is cut."""
+        return self.data * self.asynchronous
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether the same rows give the same model: not where learners use what is there."""
+        return self.asynchronous == 1 or self.staleness == 0
 
     def check(self, layers: tuple[int, ...]) -> None:
-        """Raise StageError where hidden layers of these widths cannot be shared out."""
+        """Raise StageError where hidden layers of these widths cannot be shared out, or ways do not go together."""
+        if self.asynchronous > 1 and (self.devices > self.asynchronous or self.compress != "none"):
+            others = "data, model, pipeline or compress"
+            raise StageError(f"asynchronous learners go with none of {others}: leave those out, or it", key="parallel.asynchronous")
+        if self.staleness and self.asynchronous == 1:
+            raise StageError(f"staleness {self.staleness} is of asynchronous learners: say how many there are", key="parallel.staleness")
         odd = [width for width in layers if width % self.model]
         if self.model > 1 and (odd or not layers):
             what = f"a layer of {odd[0]}" if odd else "layers: there are none"
@@ -78,13 +99,16 @@ class DeepLearning(Supervised):
         """Devices that it is trained on."""
         return self.parallel.devices if self.parallel else 1
 
+    @property
+    def reproducible(self) -> bool:
+        """Whether the same rows give the same model again."""
+        return self.parallel is None or self.parallel.reproducible
+
     def check_shares(self) -> None:
         """Raise StageError where a batch, or a layer, cannot be shared out."""
-        shares = self.accumulate * (self.parallel.data if self.parallel else 1)
+        shares = self.accumulate * (self.parallel.shares if self.parallel else 1)
         if self.batch_size % shares:
-            text = (
-                f"a batch of {self.batch_size} rows cannot be cut into {shares} equal pieces (accumulate, for each device of parallel.data)"
-            )
+            text = f"a batch of {self.batch_size} rows cannot be cut into {shares} equal pieces (accumulate, for each device or learner)"
             raise StageError(text, key="batch_size")
         if self.parallel:
             self.parallel.check(self.layers)

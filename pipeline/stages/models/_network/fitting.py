@@ -8,77 +8,42 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from pipeline.backend.neural import neural_devices
 from pipeline.errors import DataError
 from pipeline.kernels.metrics import log_loss, rmse
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._network.deep_learning import DeepLearning
 from pipeline.stages.models._network.rows import Material
+from pipeline.stages.models._network.stepping import course_of, shape_of, stepping
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
 
 if TYPE_CHECKING:
     from pipeline.neural import training
-    from pipeline.neural.mesh import Task
+    from pipeline.neural.asynchronous import Server
     from pipeline.neural.perceptron import Shape
 
 Array = Any
-MOST_EMBEDDED = 50  # numbers that a category becomes where the job does not say
 Cost = dict[str, float | None]
 HISTORY = {"round": pl.Int64(), "split": pl.String(), "metric": pl.String(), "value": pl.Float64()}
 
 
-def fit(learning: Learning[DeepLearning], material: Material) -> tuple[Shape, training.Fitted, Cost]:
+def fit(learning: Learning[DeepLearning], material: Material, server: Server | None = None) -> tuple[Shape, training.Fitted, Cost]:
     """The network's shape, what training gave, and what a step cost over several devices, where there are some.
 
-    Raises DataError where training does not hold together; PlaceError where there are fewer devices.
+    `server` has learners elsewhere; without one they are threads of this process. Raises DataError where training does not hold together;
+    PlaceError where there are fewer devices; RunError where a learner failed.
     """
     from pipeline.neural.perceptron import initial
-    from pipeline.neural.training import Course, Rows, fitted
+    from pipeline.neural.training import fitted
 
-    stage, shape = learning.stage, _shape(learning.stage, material)
-    rows = Rows(material.batches(stage), stage.batch_size)
-    seed = int(np.random.default_rng(learning.seed).integers(2**31))
-    task, devices = _task(stage, shape, rows), neural_devices(learning.backend, stage.devices)
-    steps = _steps(stage, task, devices)
-    course, start = Course(stage.rounds, stage.early_stopping_rounds, seed), initial(shape, seed, material.seen)
-    try:
-        found = fitted(steps, start, rows, course, _watch(learning, shape, material), _telling(learning, material))
-    except ArithmeticError as error:
-        raise DataError(f"{error}: training does not hold together. Lower learning_rate, or give clip.") from error
-    return shape, found, steps.cost(start, next(rows.batches(seed, 0))) if stage.parallel else {}
-
-
-def _steps(stage: DeepLearning, task: Task, devices: list[Any]) -> training.Steps:
-    """How it steps over these devices."""
-    from pipeline.neural.mesh import MeshSteps
-    from pipeline.neural.pipelined import PipelinedSteps
-
-    if stage.parallel and stage.parallel.pipeline > 1:
-        return PipelinedSteps(task, devices)
-    return MeshSteps(task, devices, stage.parallel.model if stage.parallel else 1)
-
-
-def _shape(stage: DeepLearning, material: Material) -> Shape:
-    from pipeline.neural.perceptron import Shape
-
-    sizes = [(rows, stage.embedding or min(MOST_EMBEDDED, (rows + 1) // 2)) for rows in material.categories]
-    return Shape(material.numbers.shape[1], tuple(sizes), stage.layers, len(stage.classes) or 1, stage.activation)
-
-
-def _task(stage: DeepLearning, shape: Shape, rows: training.Rows) -> Task:
-    """What is trained, and by which rule."""
-    from pipeline.neural.compressed import Compression
-    from pipeline.neural.mesh import Task
-    from pipeline.neural.perceptron import Perceptron
-    from pipeline.neural.rules import Rule
-
-    lengths = {"steps": stage.rounds * rows.steps, "warmup": stage.warmup_rounds * rows.steps}
-    rule = Rule(stage.optimizer, stage.learning_rate, stage.momentum, stage.weight_decay, stage.schedule, **lengths)
-    network = Perceptron(shape, stage.dropout, stage.arithmetic)
-    over = stage.parallel
-    compression = Compression(over.compress, over.share) if over and over.compress != "none" else None
-    return Task(network, stage.objective, rule, stage.clip, stage.accumulate, compression)
+    stage, shape, course = learning.stage, shape_of(learning.stage, material), course_of(learning)
+    start, watch = initial(shape, course.seed, material.seen), _watch(learning, shape, material)
+    with stepping(learning, material, server) as (steps, batches):
+        try:
+            found = fitted(steps, start, batches, course, watch, _telling(learning, material))
+        except ArithmeticError as error:
+            raise DataError(f"{error}: training does not hold together. Lower learning_rate, or give clip.") from error
+        return shape, found, steps.cost(start, next(batches.batches(course.seed, 0))) if stage.parallel else {}
 
 
 def _watch(learning: Learning[DeepLearning], shape: Shape, material: Material) -> Callable[[Any], float] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -18,6 +18,9 @@ from pipeline.stages.models._predictor import Predictor, check_finite
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted
+
+if TYPE_CHECKING:
+    from pipeline.neural.asynchronous import Server
 
 Array = Any
 
@@ -41,31 +44,50 @@ def read(description: Mapping[str, Any], content: bytes, backend: Backend) -> Pr
     return NetworkPredictor(Trained.read(content, shape, description["objective"], (numbers, codes)), backend)
 
 
-def train(
-    learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]
-) -> TrainedNetwork:
-    """Train on all parts."""
-    from pipeline.neural.influence import influences
-    from pipeline.neural.predicting import NetworkPredictor
-    from pipeline.neural.saved import Trained as Saved
+@dataclass(frozen=True)
+class Gathered:
+    """All rows in the order of their key, as they are and as a network takes them, and the names of their features."""
 
+    rows: TrainingRows
+    names: list[str]
+    material: Material
+
+
+def gathered(learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequence[Part]) -> Gathered:
+    """Of all parts. Raises DataError for rows that cannot be learned from."""
     stage, whole = learning.stage, in_key_order(learning.stage, concat_parts(parts))
     check_finite(learning.columns, whole.frame, pl.Float32())
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
-    material = Material.of(learning, rows, names)
-    shape, fitted, cost = fit(learning, material)
+    return Gathered(rows, names, Material.of(learning, rows, names))
+
+
+def train(
+    learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]
+) -> TrainedNetwork:
+    """Train on all parts."""
+    return trained(learning, gathered(learning, parts, axes), with_states(steps, states))
+
+
+def trained(learning: Learning[DeepLearning], given: Gathered, steps: Sequence[Fitted], server: Server | None = None) -> TrainedNetwork:
+    """Train on rows that were gathered, by the learners of a server where there is one."""
+    from pipeline.neural.influence import influences
+    from pipeline.neural.predicting import NetworkPredictor
+    from pipeline.neural.saved import Trained as Saved
+
+    stage, rows, names, material = learning.stage, given.rows, given.names, given.material
+    shape, fitted, cost = fit(learning, material, server)
     network = Saved(shape, stage.objective, material.inputs, material.target, fitted.parameters)
     predictor = NetworkPredictor(network, learning.backend)
     predicted = predictor.of_inputs(material.numbers, material.codes)
     at = rows.labels.of_split("train")
     influence = influences(network, (material.numbers[at], material.codes[at]), learning.backend)
-    own = {"network": shape.told(), "rounds_used": fitted.epoch}
+    own = {"network": shape.told(), "rounds_used": fitted.epoch, "reproducible": stage.reproducible}
     return TrainedNetwork(
         predictions(stage, rows, predicted),
         _importance(names, influence),
         network.saved(),
-        learning.description(names, whole.frame, with_states(steps, states), own),
+        learning.description(names, rows.part.frame, steps, own),
         {**measured(stage, rows.labels, predicted), **({"parallel": cost} if cost else {})},
         {"features": len(names), "rounds_used": fitted.epoch, "missing_values": material.missing, **split_counts(rows)},
         history(stage, fitted, material.target[1]),
