@@ -22,7 +22,7 @@ from pipeline.neural.perceptron import Parameters
 from pipeline.neural.training import Batch, Rows, Steps
 
 Found = TypeVar("Found")
-State = tuple[int, Parameters]  # steps that were asked for, and the parameters after the last whole epoch
+State = tuple[int, Epoch]  # steps that were asked for, and what came of the last whole epoch
 Look = Callable[[], None]
 """Called while somebody waits; it raises where nobody waits for the training any more."""
 
@@ -83,7 +83,7 @@ class LearnersSteps:
         """The learners begin."""
         lesson = self._lesson
         self._server.begin(Beginning(lesson.task, parameters, lesson.rows.steps, self._epochs, lesson.backend))
-        return 0, parameters
+        return 0, Epoch(0.0, parameters, 0)
 
     def step(self, state: State, batch: Batch) -> tuple[State, float]:
         """One step more was asked for. After the last one of an epoch: the parameters after it, and its summed loss; else 0."""
@@ -91,11 +91,15 @@ class LearnersSteps:
         if asked % steps:
             return (asked, state[1]), 0.0
         found = _asked(lambda: self._server.epoch(asked // steps - 1), self._look)
-        return (asked, found.parameters), found.loss
+        return (asked, found), found.loss
 
     def parameters(self, state: State) -> Parameters:
         """Those after the last whole epoch."""
-        return state[1]
+        return state[1].parameters
+
+    def skipped(self, state: State) -> int:
+        """Steps that were skipped until then."""
+        return state[1].skipped
 
     def cost(self, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
         """What a step took while training went on."""
@@ -132,7 +136,7 @@ def _learn(server: Server, lesson: Lesson, learner: int, device: Any, look: Look
         at, batch = taken.step, next(batches)
         started = time.perf_counter()
         mine = {name: np.split(array, lesson.learners)[learner] for name, array in batch.items()}
-        loss, gradients = run_single(program, *jax.device_put((taken.parameters, mine), device))
+        loss, gradients = run_single(program, *jax.device_put((taken.parameters, mine, np.float32(taken.scale)), device))
         given = {name: np.asarray(value) for name, value in gradients.items()}
         server.give(learner, Share(at, taken.version, float(loss), given, time.perf_counter() - started))
 
@@ -159,9 +163,10 @@ def _asked(ask: Callable[[], Found | None], look: Look) -> Found:
 def _gradients(task: Task) -> Any:
     """What gives a share's summed loss and its gradients, compiled once a device."""
 
-    def program(parameters: Any, rows: Batch) -> Any:
-        """Loss and gradients."""
-        return summed(task, parameters, rows)
+    def program(parameters: Any, rows: Batch, scale: Any) -> Any:
+        """Loss and gradients, computed so many times as great."""
+        loss, gradients = summed(task, parameters, {**rows, "weighs": rows["weighs"] * scale})
+        return loss, jax.tree.map(lambda array: array / scale, gradients)
 
     return jax.jit(program)
 

@@ -19,7 +19,7 @@ from pipeline.backend.neural import neural_devices, run_single
 from pipeline.errors import RunError
 from pipeline.neural.mesh import Task
 from pipeline.neural.perceptron import Parameters
-from pipeline.neural.rules import clipped
+from pipeline.neural.scaling import scaling_of, skipped_steps, updated
 
 Tree = Any
 REMEMBERED = 10_000  # steps, of which the times are kept
@@ -27,11 +27,12 @@ REMEMBERED = 10_000  # steps, of which the times are kept
 
 @dataclass(frozen=True)
 class Taken:
-    """What a learner takes: the step that it is to compute, the parameters, and how many steps these have made."""
+    """What a learner takes: the step that it is to compute, the parameters, how many steps these have made, and the scale of gradients."""
 
     step: int
     version: int
     parameters: Parameters
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,11 @@ class Share:
 
 @dataclass(frozen=True)
 class Epoch:
-    """The summed loss of an epoch, and the parameters after it."""
+    """The summed loss of an epoch, the parameters after it, and how many steps were skipped so far."""
 
     loss: float
     parameters: Parameters
+    skipped: int
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class ParameterServer:
             begin, self._step = _programs(given.task)
             (device,) = neural_devices(given.backend)
             self._state = run_single(begin, jax.device_put(given.parameters, device))
-            self._parameters = _on_host(self._state[0])
+            self._show()
             self._given = given
 
     def take(self, learner: int) -> Taken | Ended | None:
@@ -112,7 +114,7 @@ class ParameterServer:
             if step == self._given.steps * self._given.epochs:
                 return Ended()
             early = step - self._version > self._staleness or step // self._given.steps > self._fetched + 1
-            return None if early else Taken(step, self._version, self._parameters)
+            return None if early else Taken(step, self._version, self._parameters, self._scale)
 
     def give(self, learner: int, share: Share) -> None:
         """A learner's share of its step. One that came before, of a task that Dask ran twice, changes nothing."""
@@ -127,15 +129,21 @@ class ParameterServer:
     def _make_step(self, shares: list[Share]) -> None:
         assert self._given is not None
         self._state = run_single(self._step, self._state, [share.gradients for share in shares])
-        self._parameters = _on_host(self._state[0])
+        self._show()
         self._loss += sum(share.loss for share in shares)
         self._lags += [share.step - share.version for share in shares]
         self._seconds.extend(share.seconds for share in shares)
         self._times.append(time.perf_counter())
         self._version += 1
         if self._version % self._given.steps == 0:
-            self._epochs[self._version // self._given.steps - 1] = Epoch(self._loss, self._parameters)
+            self._epochs[self._version // self._given.steps - 1] = Epoch(self._loss, self._parameters, skipped_steps(self._state[2]))
             self._loss = 0.0
+
+    def _show(self) -> None:
+        """Parameters and scale as learners take them, in the host's memory."""
+        parameters, _, scales = self._state
+        self._parameters: Parameters = {name: np.asarray(value) for name, value in parameters.items()}
+        self._scale = float(scales.scale) if scales else 1.0
 
     def epoch(self, number: int) -> Epoch | None:
         """What came of an epoch, once; None where it is not over. Raises RunError where a learner failed."""
@@ -184,18 +192,12 @@ def _programs(task: Task) -> tuple[Any, Any]:
     transform = task.rule.made()
 
     def begin(parameters: Tree) -> Tree:
-        """Parameters and the optimizer's state."""
-        return parameters, transform.init(parameters)
+        """Parameters, the optimizer's state, and the scale of gradients."""
+        return parameters, transform.init(parameters), scaling_of(task.network)
 
     def step(state: Tree, shares: list[Tree]) -> Tree:
         """The state after a step by the sum of all."""
-        parameters, inner = state
         gradients = jax.tree.map(lambda *each: sum(each[1:], each[0]), *shares)
-        changes, inner = transform.update(clipped(gradients, task.clip), inner, parameters)
-        return optax.apply_updates(parameters, changes), inner
+        return updated(transform, task.clip, state, gradients, optax.tree.norm(gradients, squared=True))
 
     return jax.jit(begin), jax.jit(step)
-
-
-def _on_host(parameters: Tree) -> Parameters:
-    return {name: np.asarray(value) for name, value in parameters.items()}

@@ -17,6 +17,7 @@ from pipeline.neural.mesh import Batch, Task
 from pipeline.neural.objectives import losses
 from pipeline.neural.perceptron import Parameters, Perceptron, variables
 from pipeline.neural.rules import clipped
+from pipeline.neural.scaling import raised, scaling_of, skipped_steps
 from pipeline.neural.traffic import step_times
 
 Array = Any
@@ -36,13 +37,13 @@ class PipelinedSteps:
         self._programs = [_programs(task, first, end) for first, end in pairwise(self._ends)]
 
     def begun(self, parameters: Parameters) -> Tree:
-        """Of each stage its parameters and the optimizer's state, on its device."""
-        state = []
+        """Of each stage its parameters and the optimizer's state, on its device; and the scale of gradients."""
+        stages = []
         for device, (first, end), programs in zip(self._devices, pairwise(self._ends), self._programs, strict=True):
             own = {name: value for name, value in parameters.items() if _layer(name) in range(first, end)}
             placed = jax.device_put(own, device)
-            state.append((placed, run_program(programs.begin, placed)))
-        return state
+            stages.append((placed, run_program(programs.begin, placed)))
+        return stages, scaling_of(self._task.network)
 
     def step(self, state: Tree, batch: Batch) -> tuple[Tree, float]:
         """The state after a batch, and the sum of its rows' losses, unweighted."""
@@ -51,21 +52,31 @@ class PipelinedSteps:
 
     def parameters(self, state: Tree) -> Parameters:
         """The parameters of all stages, in the host's memory."""
-        return {name: np.asarray(value) for own, _ in state for name, value in own.items()}
+        return {name: np.asarray(value) for own, _ in state[0] for name, value in own.items()}
 
     def cost(self, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
         """What a step costs: devices, bytes sent, and milliseconds in all, of computing, and of the rest: sending and waiting."""
         state = self.begun(parameters)
-        inputs = self._forward(state, batch)
-        times = step_times(lambda: self.step(state, batch), lambda: run_program(self._alone, state, inputs))
+        inputs = self._forward(state[0], batch)
+        times = step_times(lambda: self.step(state, batch), lambda: run_program(self._alone, state[0], inputs))
         sent = sum(values.nbytes for stage in inputs[1:] for values, _ in stage)
         return {"devices": float(len(self._devices)), "bytes_sent": float(2 * sent), **times}
 
+    def skipped(self, state: Tree) -> int:
+        """Steps that were skipped."""
+        return skipped_steps(state[1])
+
     def _stepped(self, state: Tree, batch: Batch) -> tuple[Tree, Array]:
-        sums, losses = self._backward(state, self._forward(state, batch))
-        squares = sum(float(optax.tree.norm(stage, squared=True)) for stage in sums) if self._task.clip else 0.0
-        stepped = [programs.update(own, stage, squares) for programs, own, stage in zip(self._programs, state, sums, strict=True)]
-        return stepped, sum(np.asarray(loss) for loss in losses)
+        stages, scales = state
+        sums, losses = self._backward(stages, self._forward(stages, raised(batch, scales)))
+        scale, squares = float(scales.scale) if scales else 1.0, 0.0
+        if self._task.clip or scales:
+            squares = sum(float(optax.tree.norm(stage, squared=True)) for stage in sums) / scale**2
+        if np.isfinite(squares) or not scales:
+            given = zip(self._programs, stages, sums, strict=True)
+            stages = [programs.update(own, stage, squares, scale) for programs, own, stage in given]
+        scales = scales.after(np.isfinite(squares)) if scales else scales
+        return (stages, scales), sum(np.asarray(loss) for loss in losses)
 
     def _forward(self, state: Tree, batch: Batch) -> Inputs:
         """What each stage takes of each piece, on its device: nothing is waited for, so that a stage works while the next one does."""
@@ -100,7 +111,7 @@ class PipelinedSteps:
                     _, sums, _ = programs.last(own, values, piece, sums)
                 else:
                     sums, _ = programs.backward(own, values, piece, programs.forward(own, values, piece), sums)
-            found.append(programs.update((own, inner), sums, 0.0))
+            found.append(programs.update((own, inner), sums, 0.0, 1.0))
         return found
 
 
@@ -141,9 +152,10 @@ def _programs(task: Task, first: int, end: int) -> Programs:
         (_, loss), (gradients, back) = jax.value_and_grad(weighted, argnums=(0, 1), has_aux=True)(own, values)
         return loss, jax.tree.map(jnp.add, sums, gradients), back
 
-    def update(state: Tree, gradients: Tree, squares: float) -> Tree:
-        """The state after a step by these gradients, of a whole whose squared length is known."""
+    def update(state: Tree, gradients: Tree, squares: float, scale: float) -> Tree:
+        """The state after a step by these gradients, which are so many times too great, of a whole whose squared length is known."""
         own, inner = state
+        gradients = jax.tree.map(lambda array: array / scale, gradients)
         changes, inner = transform.update(clipped(gradients, task.clip, jnp.asarray(squares)), inner, own)
         return optax.apply_updates(own, changes), inner
 

@@ -32,6 +32,10 @@ class Steps(Protocol):
         """The parameters, in the host's memory."""
         ...
 
+    def skipped(self, state: Tree) -> int:
+        """Steps that were skipped, for gradients that float16 does not hold."""
+        ...
+
     def cost(self, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
         """What a step costs: devices, bytes sent, and milliseconds in all, of computing, and of the rest."""
         ...
@@ -83,6 +87,7 @@ class Fitted:
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
     watched: list[float] = field(default_factory=list)
+    skipped: int = 0  # steps
 
 
 def fitted(
@@ -109,5 +114,5 @@ def fitted(
         told(found)
         if course.patience is not None and epoch + 1 - found.epoch >= course.patience:
             break
-    found.parameters = steps.parameters(kept)
+    found.parameters, found.skipped = steps.parameters(kept), steps.skipped(state)
     return found

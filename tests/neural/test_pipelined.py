@@ -31,7 +31,7 @@ def test_stages_of_layers__hold_their_own_parameters_and_send_values_forth_and_g
     told = task((8, 6, 4), accumulate=2)
     start, devices = initial(told.network.shape, 3, [np.arange(CODES + 1)]), neural_devices("cpu", 3)
     steps = PipelinedSteps(told, devices)
-    own = [sorted(parameters) for parameters, _ in steps.begun(start)]
+    own = [sorted(parameters) for parameters, _ in steps.begun(start)[0]]
     assert [{name.split("/")[0] for name in names} for names in own] == [
         {"embeddings_0", "layers_0"},
         {"layers_1"},

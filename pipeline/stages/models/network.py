@@ -54,6 +54,7 @@ class Network(DeepLearning, name="network", version=1):
         "features": Count("features"),
         "rounds_used": Count("rounds used"),
         "rows_*": Count("rows, *"),
+        "skipped_steps": Count("steps skipped, with gradients beyond float16", aside=True),
         "missing_values": Count("missing values taken as the mean", aside=True),
     }
 

@@ -50,6 +50,7 @@ class Search(AroundModel, name="search", version=1):
         "rounds_used": Count("rounds used"),
         "rows_*": Count("rows, *"),
         "external_rows": Count("rows trained from external memory", aside=True),
+        "skipped_steps": Count("steps skipped, with gradients beyond float16", aside=True),
         "missing_values": Count("missing values taken as the mean", aside=True),
     }
 

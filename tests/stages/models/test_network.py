@@ -199,6 +199,12 @@ def test_balanced_classes__move_the_prediction_of_the_rarer_one() -> None:
         ({"parallel": {"pipeline": 3}}, ROWS, StageError, "3 devices, and 2 layers, the last one too"),
         ({"parallel": {"pipeline": 2, "data": 2}}, ROWS, StageError, "pipeline goes with neither data nor model"),
         ({"parallel": {"compress": "int8"}}, ROWS, StageError, "gradients are compressed between devices of data, and of nothing else"),
+        (
+            {"arithmetic": "float16", "parallel": {"data": 2, "compress": "int8"}},
+            ROWS,
+            StageError,
+            "gradients of float16 are not compressed. Use bfloat16, or leave compress out",
+        ),
         ({"batch_size": 10, "accumulate": 4}, ROWS, StageError, "a batch of 10 rows cannot be cut into 4 equal pieces"),
         (
             {"learning_rate": 10.0, "optimizer": "sgd", "clip": None},
@@ -228,6 +234,14 @@ def test_score__of_a_network_file_that_is_torn_is_refused(tmp_path: Path) -> Non
     score = Score(model=str(path)).opened(stage_class)
     with pytest.raises(InputError, match=r"the network's file cannot be read .*Train the model again"):
         run_stage(score, {"rows": ROWS})
+
+
+@pytest.mark.parametrize("more", [{}, {"parallel": {"data": 4}}, {"parallel": {"asynchronous": 2}}], ids=["one", "data", "asynchronous"])
+def test_float16__ends_where_float32_does_and_counts_the_steps_that_it_skipped(more: dict[str, Any]) -> None:
+    given = {"dropout": 0.0, "batch_size": 64, "rounds": 12}
+    exact, found = train(stage_for("binary", **given)), train(stage_for("binary", arithmetic="float16", **given, **more))
+    assert found.metrics["validation"]["log_loss"] == pytest.approx(exact.metrics["validation"]["log_loss"], rel=0.01)
+    assert 0 <= found.counts["skipped_steps"] < 5
 
 
 WAYS = [{"data": 8}, {"data": 2, "model": 4}, {"pipeline": 3}]

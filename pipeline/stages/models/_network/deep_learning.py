@@ -86,8 +86,10 @@ class DeepLearning(Supervised):
     momentum: float = Field(0.9, ge=0, lt=1, description="sgd: share of the step before that goes on.")
     weight_decay: float = Field(0.0001, ge=0, description="How fast weights shrink; biases do not.")
     clip: float | None = Field(1.0, gt=0, description="The longest gradient, over all parameters; a longer one is shortened.")
-    arithmetic: Literal["float32", "bfloat16"] = Field(
-        "float32", description="What layers are computed in while training; parameters and predictions are float32 in any case."
+    arithmetic: Literal["float32", "bfloat16", "float16"] = Field(
+        "float32",
+        description="What layers are computed in while training; parameters and predictions are float32 in any case. Gradients in float16 "
+        "are scaled, and a step that it does not hold is skipped.",
     )
     accumulate: int = Field(1, ge=1, le=100_000, description="Pieces that a batch is computed in, one after another: less memory.")
     parallel: Parallel | None = Field(
@@ -112,3 +114,5 @@ class DeepLearning(Supervised):
             raise StageError(text, key="batch_size")
         if self.parallel:
             self.parallel.check(self.layers)
+        if self.parallel and self.parallel.compress != "none" and self.arithmetic == "float16":
+            raise StageError("gradients of float16 are not compressed. Use bfloat16, or leave compress out.", key="arithmetic")

@@ -82,6 +82,7 @@ def trained(learning: Learning[DeepLearning], given: Gathered, steps: Sequence[F
     predicted = predictor.of_inputs(material.numbers, material.codes)
     at = rows.labels.of_split("train")
     influence = influences(network, (material.numbers[at], material.codes[at]), learning.backend)
+    skipped = {"skipped_steps": fitted.skipped} if stage.arithmetic == "float16" else {}
     own = {"network": shape.told(), "rounds_used": fitted.epoch, "reproducible": stage.reproducible}
     return TrainedNetwork(
         predictions(stage, rows, predicted),
@@ -89,7 +90,7 @@ def trained(learning: Learning[DeepLearning], given: Gathered, steps: Sequence[F
         network.saved(),
         learning.description(names, rows.part.frame, steps, own),
         {**measured(stage, rows.labels, predicted), **({"parallel": cost} if cost else {})},
-        {"features": len(names), "rounds_used": fitted.epoch, "missing_values": material.missing, **split_counts(rows)},
+        {"features": len(names), "rounds_used": fitted.epoch, "missing_values": material.missing, **skipped, **split_counts(rows)},
         history(stage, fitted, material.target[1]),
     )
 
