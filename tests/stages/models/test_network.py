@@ -197,7 +197,12 @@ def test_balanced_classes__move_the_prediction_of_the_rarer_one() -> None:
         ({"parallel": {"model": 5}}, ROWS, StageError, "5 devices cannot have equal shares of a layer of 12"),
         ({"parallel": {"model": 2}, "layers": []}, ROWS, StageError, "2 devices cannot have equal shares of layers: there are none"),
         ({"parallel": {"pipeline": 3}}, ROWS, StageError, "3 devices, and 2 layers, the last one too"),
-        ({"parallel": {"pipeline": 2, "data": 2}}, ROWS, StageError, "pipeline goes with neither data nor model"),
+        (
+            {"parallel": {"pipeline": 2, "data": 2, "compress": "int8"}},
+            ROWS,
+            StageError,
+            "gradients are compressed between devices of data, and of nothing else",
+        ),
         ({"parallel": {"compress": "int8"}}, ROWS, StageError, "gradients are compressed between devices of data, and of nothing else"),
         (
             {"arithmetic": "float16", "parallel": {"data": 2, "compress": "int8"}},
@@ -244,7 +249,7 @@ def test_float16__ends_where_float32_does_and_counts_the_steps_that_it_skipped(m
     assert 0 <= found.counts["skipped_steps"] < 5
 
 
-WAYS = [{"data": 8}, {"data": 2, "model": 4}, {"pipeline": 3}]
+WAYS = [{"data": 8}, {"data": 2, "model": 4}, {"pipeline": 3}, {"data": 2, "pipeline": 3}]
 
 
 @pytest.mark.parametrize("parallel", WAYS, ids=[" and ".join(way) for way in WAYS])

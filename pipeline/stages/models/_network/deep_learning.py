@@ -22,7 +22,10 @@ class Parallel(BaseModel):
         1, ge=1, le=1_024, description="Devices that each have an equal share of every hidden layer, of all rows of their share."
     )
     pipeline: int = Field(
-        1, ge=1, le=1_024, description="Devices that each have some layers; a batch goes from one to the next in `accumulate` pieces."
+        1,
+        ge=1,
+        le=1_024,
+        description="Stages that each have some layers, and `data` x `model` devices; a batch goes through in `accumulate` pieces.",
     )
     asynchronous: int = Field(
         1, ge=1, le=1_024, description="Learners that each take an equal share of every batch, and do not wait for one another's gradients."
@@ -63,8 +66,6 @@ class Parallel(BaseModel):
             raise StageError(f"{self.model} devices cannot have equal shares of {what}", key="parallel.model")
         if self.pipeline > len(layers) + 1:
             raise StageError(f"{self.pipeline} devices, and {len(layers) + 1} layers, the last one too", key="parallel.pipeline")
-        if self.pipeline > 1 and self.pipeline < self.devices:
-            raise StageError("pipeline goes with neither data nor model: leave them out, or it", key="parallel.pipeline")
         if self.compress != "none" and (self.data == 1 or self.devices > self.data):
             raise StageError("gradients are compressed between devices of data, and of nothing else", key="parallel.compress")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipeline.backend.neural import neural_devices
 from pipeline.stages.models._learning import Learning
-from pipeline.stages.models._network.deep_learning import DeepLearning
+from pipeline.stages.models._network.deep_learning import DeepLearning, Parallel
 from pipeline.stages.models._network.rows import Material
 from pipeline.tables.rounds import go_on
 
@@ -27,21 +27,26 @@ MOST_EMBEDDED = 50  # numbers that a category becomes where the job does not say
 def stepping(learning: Learning[DeepLearning], material: Material, server: Server | None) -> Iterator[tuple[training.Steps, training.Rows]]:
     """Steps, and the rows to step over. Learners, here or at a `server` elsewhere, have ended with the block."""
     from pipeline.neural.asynchronous import driven, learners_here
-    from pipeline.neural.mesh import MeshSteps
     from pipeline.neural.parameter_server import ParameterServer
-    from pipeline.neural.pipelined import PipelinedSteps
 
     over, lesson = learning.stage.parallel, lesson_of(learning, material)
     if over is None or over.asynchronous == 1:
         devices = neural_devices(learning.backend, learning.stage.devices)
-        model = over.model if over else 1
-        yield PipelinedSteps(lesson.task, devices) if over and over.pipeline > 1 else MeshSteps(lesson.task, devices, model), lesson.rows
+        yield _over_devices(lesson.task, devices, over or Parallel()), lesson.rows
         return
     with ExitStack() as learners:
         if server is None:
             server = ParameterServer(over.asynchronous, over.staleness)
             learners.enter_context(learners_here(server, lesson))
         yield learners.enter_context(driven(server, lesson, learning.stage.rounds, lambda: go_on(learning.name)))
+
+
+def _over_devices(task: Task, devices: list[Any], over: Parallel) -> training.Steps:
+    """Steps over these devices."""
+    from pipeline.neural.mesh import MeshSteps
+    from pipeline.neural.pipelined import PipelinedSteps
+
+    return PipelinedSteps(task, devices, over.data, over.model) if over.pipeline > 1 else MeshSteps(task, devices, over.model)
 
 
 def lesson_of(learning: Learning[DeepLearning], material: Material) -> Lesson:
