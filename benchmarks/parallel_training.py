@@ -29,8 +29,7 @@ from pipeline.neural.parameter_server import ParameterServer
 from pipeline.neural.perceptron import Perceptron, Shape, initial
 from pipeline.neural.pipelined import PipelinedSteps
 from pipeline.neural.rules import Rule
-from pipeline.neural.training import Course, Rows
-from pipeline.neural.training import fitted as train
+from pipeline.neural.training import Rows
 
 FEATURES, LAYERS, PIECES = 64, 4, 8
 WIDTHS, BATCHES = (64, 256, 1_024), (256, 2_048)
@@ -72,7 +71,9 @@ def by_learners(told: Task, rows: int, learners: int) -> dict[str, Any]:
     arrays = {name: np.concatenate([array] * STEPS) for name, array in batch(rows).items() if name not in {"real", "keys"}}
     server, lesson = ParameterServer(learners, STALENESS), Lesson(told, Rows(arrays, rows), 1, learners)
     with learners_here(server, lesson), driven(server, lesson, 1, lambda: None) as (steps, ticks):
-        train(steps, initial(told.network.shape, 1, []), ticks, Course(1, None, 1), None, lambda _: None)
+        state = steps.begun(initial(told.network.shape, 1, []))
+        for tick in ticks.batches(1, 0):
+            state, _ = steps.step(state, tick)
         return steps.cost({}, {})
 
 

@@ -50,7 +50,8 @@ class Outcome:
 
 
 class Stage(BaseModel):
-    """Base of all stages. `roles` names the tables it reads; one role alone is given as `from: table`, '*' takes a list."""
+    """Base of all stages. `roles` names the tables it reads; one role alone is given as `from: table`, '*' takes a list,
+    '**' tables by names that the job gives them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 

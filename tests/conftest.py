@@ -38,6 +38,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-rapids", action="store_true", help="missing RAPIDS packages are a failure, not a skip")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """What JAX compiles for one test is there for the next, and for processes that tests start."""
+    if config.cache is not None:
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     no_gpu = gpu_count() == 0

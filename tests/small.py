@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -13,12 +14,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from pipeline.run import main
 
+ROOT = Path(__file__).parents[1]
 VARIANTS, PEOPLE = 60, 64
 JOB = """\
 job: small
@@ -138,3 +141,14 @@ def replace_in(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text, f"{path}: no {old!r}"
     path.write_text(text.replace(old, new, 1))
+
+
+def script(path: str) -> ModuleType:
+    """A program of this repository as a module."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module
+    spec.loader.exec_module(module)
+    return module

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import importlib.util
-import sys
 from collections import defaultdict
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,23 +14,13 @@ from polars.testing import assert_frame_equal
 
 from pipeline import api
 from pipeline.run import main
+from tests.small import script
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "data" / "loans"
 FIRST_YEAR = 12
 GAPS, CATEGORIES = ("credit_score", "dti"), ("state", "purpose", "channel")
 REFINANCE, PURCHASE = ("refinance", "refi"), ("purchase", "purch")
-
-
-def script(path: str) -> ModuleType:
-    """A program of this repository as a module."""
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 peer = script("benchmarks/peers/loans_polars.py")

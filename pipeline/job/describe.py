@@ -92,6 +92,8 @@ def split_example(text: str) -> tuple[str, str]:
 def _reads(kind: type[Stage]) -> str:
     if kind.roles == ("*",):
         return "reads: from: [TABLE, TABLE, ...]"
+    if kind.roles == ("**",):
+        return "reads: from: {NAME: TABLE, ...}"
     if len(kind.roles) == 1:
         return "reads: from: TABLE"
     return f"reads: from: {{{', '.join(f'{role}: TABLE' for role in kind.roles)}}}" if kind.roles else "reads: no table"

@@ -31,9 +31,13 @@ def read_roles(node: Node, key: str, kind: type[Stage], problems: Problems) -> d
     if roles == ("*",):
         listed = source.value if isinstance(source.value, list) else [source]
         given = {str(index): child for index, child in enumerate(listed)}
+    elif roles == ("**",) and not isinstance(source.value, dict):
+        listed = source.value if isinstance(source.value, list) else [source]
+        given = {str(child.value): child for child in listed}
     elif isinstance(source.value, dict):
         given = dict(source.children())
-        _check_roles(given, source, f"{key}.from", (kind, problems))
+        if roles != ("**",):
+            _check_roles(given, source, f"{key}.from", (kind, problems))
     elif len(roles) == 1:
         given = {roles[0]: source}
     else:
@@ -56,6 +60,8 @@ def _wanted(kind: type[Stage]) -> str:
     """What `from` looks like for a stage."""
     if kind.roles == ("*",):
         return f"{kind.name} reads a list of tables: from: [A, B]."
+    if kind.roles == ("**",):
+        return f"{kind.name} reads tables by names of its own: from: {{a: NAME, b: NAME}}, or from: [A, B] by theirs."
     if len(kind.roles) == 1:
         return f"{kind.name} reads one table: from: NAME."
     roles = ", ".join(f"{role}: NAME" for role in kind.roles)

@@ -107,6 +107,9 @@ def _stage(name: str, model: type[BaseModel], part: dict[str, Any]) -> dict[str,
 def _source(roles: tuple[str, ...]) -> dict[str, Any]:
     if roles == ("*",):
         return {"anyOf": [TABLE, {"type": "array", "items": TABLE, "minItems": 1}], "description": "The tables that the stage reads."}
+    if roles == ("**",):
+        named = {"type": "object", "additionalProperties": TABLE, "minProperties": 1}
+        return {"anyOf": [TABLE, {"type": "array", "items": TABLE, "minItems": 1}, named], "description": "The tables, by name."}
     mapping = {"type": "object", "properties": dict.fromkeys(roles, TABLE), "required": list(roles), "additionalProperties": False}
     return {"anyOf": [TABLE, mapping], "description": TABLE["description"]} if len(roles) == 1 else mapping
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -78,41 +78,59 @@ class Course:
     patience: int | None
     seed: int
 
+    def is_over(self, found: Fitted) -> bool:
+        """Whether training ends here."""
+        done = len(found.losses)
+        return done >= self.epochs or (self.patience is not None and done - found.epoch >= self.patience)
+
 
 @dataclass
 class Fitted:
-    """What came out: the parameters of the epoch that is kept, its number from 1, and each epoch's mean loss and validation value."""
+    """What came out: the parameters of the epoch that is kept, its number from 1, and each epoch's mean loss and validation value.
+
+    The first `resumed` epochs were those of a training that was killed; so many steps were `skipped`.
+    """
 
     parameters: Parameters
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
     watched: list[float] = field(default_factory=list)
-    skipped: int = 0  # steps
+    resumed: int = 0
+    skipped: int = 0
 
 
-def fitted(
-    steps: Steps, start: Parameters, rows: Rows, course: Course, watch: Callable[[Parameters], float] | None, told: Callable[[Fitted], None]
-) -> Fitted:
-    """Train. `watch` says how bad parameters are on other rows, `told` hears of every epoch and may raise.
+class Around(Protocol):
+    """What goes on around a training."""
 
-    Raises ArithmeticError where the loss is no finite number.
-    """
-    state = kept = steps.begun(start)
-    found = Fitted(start)
-    for epoch in range(course.epochs):
-        total = 0.0
+    def resumed(self, state: Tree, found: Fitted) -> tuple[Tree, Fitted]:
+        """Where an earlier training stood, its state placed as this one is; else what is given."""
+        ...
+
+    def watch(self, parameters: Parameters) -> float | None:
+        """How bad parameters are on other rows; None where there are none."""
+        ...
+
+    def done(self, state: Tree, found: Fitted) -> None:
+        """Hears of every epoch, may keep where training stands, and may raise."""
+        ...
+
+
+def fitted(steps: Steps, start: Parameters, rows: Rows, course: Course, around: Around) -> Fitted:
+    """Train, from where an earlier training stood if there is one. Raises ArithmeticError where the loss is no finite number."""
+    state, found = around.resumed(steps.begun(start), Fitted(start))
+    while not course.is_over(found):
+        epoch, total = len(found.losses), 0.0
         for batch in rows.batches(course.seed, epoch):
             state, loss = steps.step(state, batch)
             total += loss
         found.losses.append(total / rows.count)
-        if watch is not None:
-            found.watched.append(watch(steps.parameters(state)))
+        now = steps.parameters(state)
+        watched = around.watch(now)
+        found.watched += [] if watched is None else [watched]
         if not np.isfinite([total, *found.watched]).all():
             raise ArithmeticError(f"the loss of epoch {epoch + 1} is no finite number")
         if course.patience is None or found.watched[-1] < min(found.watched[:-1], default=float("inf")):
-            found.epoch, kept = epoch + 1, state
-        told(found)
-        if course.patience is not None and epoch + 1 - found.epoch >= course.patience:
-            break
-    found.parameters, found.skipped = steps.parameters(kept), steps.skipped(state)
+            found.epoch, found.parameters = epoch + 1, now
+        around.done(state, found)
+    found.skipped = steps.skipped(state)
     return found

@@ -3,7 +3,8 @@
     PLACE/current -> runs/ID     the current run: one atomic rename of a link
     PLACE/current.json           the same; alone where there are no links (URLs)
     PLACE/runs/ID/               a folder that no other run uses; its manifest.json, written last, makes it complete
-    PLACE/imports/, checkpoints/ inputs kept as Parquet, and room for tables of stages: nothing here touches them
+    PLACE/imports/               inputs kept as Parquet: nothing here touches them
+    PLACE/checkpoints/           where trainings stand that a run was killed in: removed once a run is published
     PLACE/lock                   one writer at a time; a dead writer's lock is free (on a URL there is no lock)
 
 A run that dies at any moment leaves the former result as it was.
@@ -22,6 +23,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pipeline.errors import PlaceError, RunError
+from pipeline.results.checkpoints import FOLDER
 from pipeline.results.manifest import MANIFEST, RECORD, Entry, RunView, checked_name, current_id
 from pipeline.results.retention import expired_runs
 from pipeline.results.store import LocalStore, Store, open_store
@@ -161,6 +163,8 @@ class RunFolder:
         except OSError as error:
             self.warnings.append(f"{self._store.place}: old runs not looked for: {error}")
             return
+        if self._lock is not None:  # else another run may be training
+            self._remove([FOLDER])
         # Without its manifest a half-removed run is no complete one, and without its record it is not kept as a failed one.
         self._remove([*unlisted, *(f"runs/{old}{part}" for old in expired for part in (f"/{MANIFEST}", f"/{RECORD}", ""))])
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.results.checkpoints import Checkpoint
 from pipeline.results.keyed import Keyed, Made
 from pipeline.results.store import LocalStore, Store
 
@@ -39,6 +40,11 @@ class Remembered:
     def keep(self, of: Any, value: Mapping[str, Any]) -> None:
         """Keep a value that JSON can hold. It is whole on the disk when this returns."""
         self.folders.get(self._key(of), lambda _folder: Made((), value))
+
+    def checkpoint(self, of: Any) -> Checkpoint:
+        """Where a training of this (plain values) keeps how far it has come."""
+        assert isinstance(self.folders.store, LocalStore)
+        return Checkpoint(self.folders.store, self._key(of))
 
     def _key(self, of: Any) -> str:
         return self.digest([VERSION, *self.about, of])

@@ -136,6 +136,13 @@ class LocalStore(Store):
         """Write beside the file, then rename it into its place."""
         _replace(self._beside(name, data), self._at(name))
 
+    def write_durably(self, name: str, data: bytes) -> None:
+        """Write beside the file and sync that, then rename it into its place: whole after a loss of power, too."""
+        beside = self._beside(name, data)
+        with _removed_on_error(beside), beside.open("rb") as file:
+            os.fsync(file.fileno())
+        _replace(beside, self._at(name))
+
     def seal(self, name: str, sha256: str) -> tuple[int, str]:
         """Sync the file, and hash it where its checksum is not known."""
         with Path(self._at(name)).open("rb") as file:

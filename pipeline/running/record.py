@@ -29,6 +29,9 @@ LIBRARIES = (
     "cudf-polars-cu13",
     "cupy-cuda13x",
     "dask-cuda",
+    "jax",
+    "flax",
+    "optax",
 )
 
 

@@ -9,11 +9,15 @@ import polars as pl
 from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+
+def one_or_more(value: Any) -> Any:
+    """One name alone as a list of it."""
+    return (value,) if isinstance(value, str) else value
+
+
 # A column's name; a list of names (one name alone may stand without brackets).
 ColumnName = Annotated[str, Field(min_length=1, title="column name")]
-ColumnNames = Annotated[
-    tuple[ColumnName, ...], Field(min_length=1), BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
-]
+ColumnNames = Annotated[tuple[ColumnName, ...], Field(min_length=1), BeforeValidator(one_or_more)]
 
 
 class Order(tuple[str, ...]):

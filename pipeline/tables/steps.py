@@ -153,7 +153,7 @@ def _failed_check(step: Step) -> DataError | None:
         """The step on some of its rows."""
         return collect(_call(step, rows, *given), "cpu")
 
-    for source in first.inputs if first.kind == "concat" else (first,):
+    for source in (*first.inputs, first) if first.kind == "concat" else (first,):  # a check of a group may need its rows of all parts
         rows = collect(lazy_of(source, "cpu").query, "cpu")
         if problem := problem_of(run, rows.lazy()):
             return at_row(problem, run, rows, step.stage)

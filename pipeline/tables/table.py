@@ -146,6 +146,13 @@ class Table:
         blocks = tuple(block for table in (self, *others) for block in table.blocks)
         return replace(self, blocks=blocks, origins=(), schema=None, spread=(), name=None)
 
+    def query(self, others: Sequence[Table], function: Callable[..., pl.LazyFrame], *small: Any) -> Table:
+        """`function(LazyFrame, ..., *small) -> LazyFrame` on all rows of this table and others: one query in one task, or on all GPUs."""
+        tables = (self, *others)
+        inputs = tuple(block for table in tables for block in table._merged([range(len(table.blocks))]).blocks)
+        fitted = tuple(fitted for table in tables for fitted in table.fitted)
+        return Table(self.session, self.stage, (Step("frame", self.stage, inputs, function, small),), written=None, fitted=fitted)
+
     def in_parts(self, parts: int) -> Table:
         """The same rows in so many parts at most, neighbours together and about as many in each."""
         count = len(self.blocks)
@@ -161,7 +168,7 @@ class Table:
         return replace(self, blocks=blocks, origins=origins, spread=(), name=None)
 
     def exchange(self, by: Sequence[str]) -> Table:
-        """Rows with equal keys come together in one part.
+        """Rows with equal keys come together in one part; all rows where there is no key.
 
         Nothing moves where they are already together (one part, disjoint key ranges by the files' statistics, or an exchange before by some
         of the keys). In one process the next map is one query over all parts, which Polars' streaming engine does best, and on several GPUs
@@ -171,6 +178,8 @@ class Table:
             return self
         if self.session.is_one_query(self.blocks):
             return self._merged([range(len(self.blocks))])
+        if not by:
+            return self.gather()
         return self._shuffled(by, buckets(len(self.blocks), self.session.workers * self.session.threads))
 
     def _is_spread(self, by: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from tests.differential import feature_stages, keyed_stages, row_stages
+from tests.differential import aggregate_stages, feature_stages, keyed_stages, reshape_stages, row_stages, time_stages, window_stages
 from tests.differential.cases import Case
 
 STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
@@ -16,13 +16,23 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "filter": row_stages.filtered,
     "derive": row_stages.derive,
     "union": row_stages.union,
+    "union of some columns": reshape_stages.union_of_some,
+    "pivot": reshape_stages.pivot,
+    "unpivot": reshape_stages.unpivot,
+    "explode": reshape_stages.explode,
+    "unnest": reshape_stages.unnest,
     "sample": row_stages.sample,
     "split": row_stages.split,
     "join": keyed_stages.join,
     "join validated": keyed_stages.validated_join,
     "aggregate": keyed_stages.aggregate,
+    "aggregate shapes": aggregate_stages.aggregate,
     "sort": keyed_stages.sort,
     "drop_duplicates": keyed_stages.drop_duplicates,
+    "window": window_stages.window,
+    "top_n": window_stages.top_n,
+    "resample": time_stages.resample,
+    "as_of": time_stages.as_of,
     "fill_missing numbers": feature_stages.fill_numbers,
     "fill_missing most frequent": feature_stages.fill_most_frequent,
     "fill_missing constant": feature_stages.fill_constant,

@@ -50,6 +50,7 @@ from pipeline.kernels import (
     standardized,
     top_items,
     variant_quality,
+    windows,
 )
 from pipeline.kernels.design import Design, missingness_groups
 from pipeline.kernels.genotype_block import GenotypeBlock
@@ -361,7 +362,16 @@ def scaling_of(rows: Any) -> moments.Scaling:
     return moments.scaling(moments.moments(found, moments.moment_sums(rows, found)), centre=True, own="each")
 
 
+LOW, HIGH = np.sort(np.arange(80).reshape(2, 40) * 7 % 41, axis=0)  # windows over SIDE's rows
+RANKS = np.arange(40) * 3 % 40
+GROUPS = np.repeat([0, 7, 30], [7, 23, 10]), np.repeat([7, 30, 40], [7, 23, 10])
 CASES = {
+    "first_from": Case(lambda times, starts, ends: windows.first_from(times, starts, ends, times - 5), (np.arange(40) // 3, *GROUPS)),
+    "window_sums": Case(lambda side, *ends: windows.window_sums(side[:, 0], *ends), (SIDE, LOW, HIGH)),
+    "window_least": Case(windows.window_least, (RANKS, LOW, HIGH)),
+    "window_squares": Case(lambda side, *ends: windows.window_squares(side[:, 0], *ends), (SIDE, LOW, HIGH), 1e-9),
+    "window_totals": Case(windows.window_totals, (np.arange(40) * 10**17 - 2 * 10**18, LOW, HIGH)),
+    "window_picks": Case(lambda ranks, low, high: windows.window_picks(ranks, low, high, (high - low) // 2), (RANKS, LOW, HIGH)),
     "products": Case(distances.products, (SIDE, POINTS), 1e-9),
     "lengths": Case(distances.lengths, (SIDE,)),
     "squares": Case(distances.squares, (SIDE, POINTS)),

@@ -240,7 +240,7 @@ def test_load__refuses_what_is_no_file(tmp_path: Path) -> None:
             "stages.join.how: 'iner' is not one of the choices. Did you mean 'inner'?",
         ),
         ("{use: linear_gwas, from: {genotypes: t, samples: t}}", "stages.linear_gwas.traits: missing: traits (list of "),
-        ("{use: aggregate, from: t, by: [], compute: {n: size()}}", "5:35: stages.aggregate.by: must not be empty"),
+        ("{use: drop_duplicates, from: t, columns: []}", "5:46: stages.drop_duplicates.columns: must not be empty"),
         ("{use: aggregate, from: t, by: [1], compute: {n: size()}}", "5:36: stages.aggregate.by.0: expected text, found 1"),
         (
             "{use: aggregate, from: t, by: a, compute: {n: {oof: 1}}}",

@@ -21,6 +21,20 @@ COURSE = Course(3, None, 5)
 HARD: dict[str, Any] = {"dropout": 0.2, "optimizer": "adamw", "clip": 0.3, "schedule": "cosine", "warmup": 2}
 
 
+class Alone:
+    """A training that nobody watches."""
+
+    def resumed(self, state: Any, found: Fitted) -> tuple[Any, Fitted]:
+        """It begins."""
+        return state, found
+
+    def watch(self, parameters: Parameters) -> None:
+        """There are no other rows."""
+
+    def done(self, state: Any, found: Fitted) -> None:
+        """Nobody hears of it."""
+
+
 def start_of(told: Task) -> Parameters:
     """The parameters that the tests begin with."""
     return initial(told.network.shape, 3, [np.arange(CODES + 1)])
@@ -35,14 +49,14 @@ def by_learners(told: Task, learners: int, staleness: int) -> tuple[Fitted, dict
     """What learners in threads give, and what it cost."""
     server, lesson = ParameterServer(learners, staleness), Lesson(told, rows(), COURSE.seed, learners)
     with learners_here(server, lesson), driven(server, lesson, COURSE.epochs, lambda: None) as (steps, ticks):
-        return fitted(steps, start_of(told), ticks, COURSE, lambda _: 0.0, lambda _: None), steps.cost({}, {})
+        return fitted(steps, start_of(told), ticks, COURSE, Alone()), steps.cost({}, {})
 
 
 def on_one(told: Task) -> Fitted:
     """What one device gives."""
     from pipeline.backend.neural import neural_devices
 
-    return fitted(MeshSteps(told, neural_devices("cpu")), start_of(told), rows(), COURSE, None, lambda _: None)
+    return fitted(MeshSteps(told, neural_devices("cpu")), start_of(told), rows(), COURSE, Alone())
 
 
 def test_learners_in_step__go_the_way_of_one_device_and_the_same_way_again() -> None:
@@ -127,7 +141,7 @@ def test_a_learner_that_fails__ends_the_others_and_is_named() -> None:
         learners_here(server, lesson),
         driven(server, lesson, COURSE.epochs, lambda: None) as (steps, ticks),
     ):
-        fitted(steps, start_of(told), ticks, COURSE, None, lambda _: None)
+        fitted(steps, start_of(told), ticks, COURSE, Alone())
     assert isinstance(server.take(0), Ended)
 
 

@@ -223,11 +223,12 @@ def test_retention__keeps_the_newest_and_nothing_else(tmp_path: Path) -> None:
     for _ in range(2):
         with Results(place).open_run() as run:
             failed.append(run.id)
-    for name in ("runs/mine", "checkpoints/f00d"):
+    for name in ("runs/mine", "imports/f00d", "checkpoints"):
         (tmp_path / name).mkdir(parents=True)
     current = publish(place, "new", keep=1).id
     assert run_names(tmp_path) == {current, complete[-1], failed[-1], "mine"}
-    assert (tmp_path / "checkpoints" / "f00d").is_dir()
+    assert (tmp_path / "imports" / "f00d").is_dir()
+    assert not (tmp_path / "checkpoints").exists()
     last = publish(place, "newest", keep=0).id
     assert run_names(tmp_path) == {last, failed[-1], "mine"}
     assert content(place) == "newest"

@@ -10,10 +10,10 @@ import pytest
 
 from pipeline.api import load
 from tests.differential.oracle import assert_same
-from tests.small import inside
-from tests.tpch.tables import write_tables
+from tests.small import inside, script
 
 HERE = Path(__file__).parent
+write_tables = script("data/make_tpch.py").write_tables
 SCALE = 0.01
 pytestmark = pytest.mark.long
 
@@ -25,14 +25,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables' files, amounts as floats."""
     place = tmp_path_factory.mktemp("tpch")
     write_tables(place, SCALE, decimals=False)
-    return place
-
-
-@pytest.fixture(scope="module")
-def decimals(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tables' files, amounts as decimals."""
-    place = tmp_path_factory.mktemp("decimals")
-    write_tables(place, SCALE, decimals=True)
     return place
 
 
@@ -63,8 +55,3 @@ def test_queries__are_all_there() -> None:
 @pytest.mark.parametrize("query", QUERIES)
 def test_query__gives_duckdbs_rows(query: str, folder: Path) -> None:
     assert_answers(query, folder)
-
-
-@pytest.mark.parametrize("query", QUERIES)
-def test_query_of_decimals__gives_duckdbs_rows(query: str, decimals: Path) -> None:
-    assert_answers(query, decimals)

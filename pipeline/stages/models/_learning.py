@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import polars as pl
 from polars import selectors
 
 from pipeline.backend.devices import Backend
+from pipeline.results.checkpoints import Checkpoint
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._measures import Metrics
 from pipeline.stages.models._predictor import feature_matrix
@@ -42,6 +43,12 @@ class Learning(Generic[Model]):
     backend: Backend
     threads: int
     lean: bool = False
+    checkpoint: Checkpoint | None = None
+
+    def kept_in(self, context: Context) -> Self:
+        """The same, with the place where a run that was killed kept how far its training had come; none where nothing is remembered."""
+        about = [self.name, self.stage.name, self.stage.version, self.stage.model_dump(), self.seed, self.backend, self.threads]
+        return replace(self, checkpoint=context.remembered.checkpoint(about)) if context.remembered else self
 
     def feature_names(self, axes: Sequence[Part]) -> list[str]:
         """Names of all features in order: the frame's, then the arrays' columns by their axis."""

@@ -15,8 +15,8 @@ from pipeline.stage import Context, Outcome
 from pipeline.stages.models._exported.graph import Graph
 from pipeline.stages.models._exported.of_network import graph_of_network
 from pipeline.stages.models._learning import Given, Learning, outcome
+from pipeline.stages.models._network.attending import HISTORY
 from pipeline.stages.models._network.deep_learning import DeepLearning
-from pipeline.stages.models._network.fitting import HISTORY
 from pipeline.stages.models._network.learners import not_reproducible, over_workers, train_by_learners
 from pipeline.stages.models._network.training import read, train
 from pipeline.stages.models._predictor import Predictor
@@ -55,6 +55,7 @@ class Network(DeepLearning, name="network", version=1):
         "rounds_used": Count("rounds used"),
         "rows_*": Count("rows, *"),
         "skipped_steps": Count("steps skipped, with gradients beyond float16", aside=True),
+        "rounds_found": Count("rounds trained by an earlier run", aside=True),
         "missing_values": Count("missing values taken as the mean", aside=True),
     }
 
@@ -106,7 +107,8 @@ class Network(DeepLearning, name="network", version=1):
         if over_workers(self, session):
             trained = train_by_learners(learning, given, session)
         else:
-            trained = session.submit(train, learning, given.parts, given.axes, given.steps, given.states, stage=context.name)
+            kept = learning if self.by_learners else learning.kept_in(context)
+            trained = session.submit(train, kept, given.parts, given.axes, given.steps, given.states, stage=context.name)
         found = outcome(learning, trained, context)
         history = session.submit(attrgetter("history"), trained, stage=context.name)
         warnings = None if self.reproducible else session.submit(not_reproducible, stage=context.name)

@@ -7,21 +7,20 @@ from functools import partial
 from typing import ClassVar
 
 import polars as pl
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from pipeline.errors import DataError, StageError
-from pipeline.stage import ColumnName, Context, Outcome, Whole, need_numeric
-from pipeline.stages.models._pooled.masks import Agreed, Masks, masked, masks_of
+from pipeline.stage import ColumnName, Context, Outcome, need_numeric
+from pipeline.stages.models._pooled.masks import Agreed, Pads, masked, masks_of
 from pipeline.stages.models._pooled.pooling import TABLE, table_of
+from pipeline.stages.models._pooled.site import OfSite
 from pipeline.stages.models._pooled.sums import INTERCEPT, MOST_DIGITS, Sums, added, summed
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, hidden
 from pipeline.tables.table import Table
 
-LEAST_SECRET = 32
 
-
-class SiteSums(Whole, name="site_sums", version=1):
+class SiteSums(OfSite, name="site_sums", version=2):
     """Sum the products of intercept, features and target over this site's rows, masked: what leaves the site for `pooled_linear`.
 
     Every site runs it on its own rows with the same study, sites, target, features and digits. A row an entry of the upper triangle of
@@ -29,11 +28,12 @@ class SiteSums(Whole, name="site_sums", version=1):
     masked, 128 hexadecimal digits. Rows with a missing value are left out and counted. Sums are whole numbers in units of
     2^(-2 digits), exact for any parts.
 
-    Each two sites share a secret, from which both derive a number for every entry by HMAC-SHA512; one adds it, the other subtracts it,
-    modulo 2^512. To whoever lacks its secrets one site's table is random digits, and so is the sum over some of the sites; the sum over
-    all is the exact pooled one, which is not hidden. This holds against sites, and whoever pools, that keep to the rules and look: a site
-    that gives false sums is not found out, all sites but one together learn the sums of that one, and without one site's table there is no
-    answer. A study is one round: with the same study and secrets, tables of rows that have changed tell the change. Name it anew each time.
+    Each two sites share a secret, from which both derive a number for every entry (HMAC-SHA512, SHAKE-256); one adds it, the other
+    subtracts it, modulo 2^512. To whoever lacks its secrets one site's table is random digits, and so is the sum over some of the sites;
+    the sum over all is the exact pooled one, which is not hidden. This holds against sites, and whoever pools, that keep to the rules and
+    look: a site that gives false sums is not found out, all sites but one together learn the sums of that one, and without one site's
+    table there is no answer. A study is one round: with the same study and secrets, tables of rows that have changed tell the change. Name
+    it anew each time.
 
     Example:
         {use: site_sums, from: patients, as: sums, site: berlin, sites: [berlin, oslo], target: pressure, features: [age, weight],
@@ -45,16 +45,8 @@ class SiteSums(Whole, name="site_sums", version=1):
         "rows_left_out": Count("rows with a missing value left out", always=True),
     }
 
-    site: str = Field(min_length=1, description="This site's name.")
-    sites: tuple[str, ...] = Field(description="All sites of the study, at every site in the same order.")
     target: ColumnName = Field(description="Column to be learned.")
     features: tuple[ColumnName, ...] = Field(min_length=1, description="Columns to learn it from, at every site in the same order.")
-    study: str = Field(min_length=1, description="Name of this round of sums, used once.")
-    secrets: Mapping[str, SecretStr] = Field(
-        exclude=True,
-        repr=False,
-        description="By every other site the secret shared with it, 32 characters or more that nobody can guess (openssl rand -hex 32).",
-    )
     digits: int = Field(96, ge=0, le=MOST_DIGITS, description="Binary digits after the point that a value may have.")
     least: int = Field(20, ge=1, description="Fewest complete rows that this site gives sums of: those of a few tell about each.")
 
@@ -74,32 +66,13 @@ class SiteSums(Whole, name="site_sums", version=1):
         self.check_sites()
         return {"": Schema(pl.Schema(TABLE))}
 
-    def check_sites(self) -> None:
-        """Raise StageError where sites and secrets do not fit one another; no text has a secret."""
-        if self.site not in self.sites:
-            raise StageError(f"{self.site!r} is not among the sites {', '.join(self.sites)}", key="site")
-        if len(self.sites) < 2 or len({*self.sites}) < len(self.sites):
-            raise StageError("two sites or more, each once: with one there is nobody to hide its sums from", key="sites")
-        others = [name for name in self.sites if name != self.site]
-        for name in others:
-            if name not in self.secrets:
-                raise StageError(f"there is no secret shared with site {name!r}. Give one for every other site.", key="secrets")
-            if (length := len(self.secrets[name].get_secret_value())) < LEAST_SECRET:
-                text = f"it has {length} characters and could be guessed; at least {LEAST_SECRET} are needed (openssl rand -hex 32)"
-                raise StageError(text, key=f"secrets.{name}")
-        if odd := [name for name in self.secrets if name not in others]:
-            raise StageError(f"{odd[0]!r} is no other site of the study. The others: {', '.join(others)}.", key="secrets")
-        if len({secret.get_secret_value() for secret in self.secrets.values()}) < len(self.secrets):
-            raise StageError("two sites have the same secret, so that each could read what this site shares with the other", key="secrets")
-
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """Sums over the parts and one task that masks them; secrets stay here, tasks get what was derived from them."""
+        """Sums over the parts and one task that masks them."""
         submit, name, columns = context.session.submit, context.name, [*self.features, self.target]
         rows = tables["rows"].named(name).map(partial(_chosen, columns))
         sums = submit(_enough, rows.reduce(summed, added, columns, self.digits), self.site, self.least, stage=name)
         agreed = Agreed(self.study, self.sites, (INTERCEPT, *columns), self.digits)
-        masks = masks_of(agreed, self.site, {site: secret.get_secret_value() for site, secret in self.secrets.items()})
-        table = submit(_masked, sums, masks, agreed, self.site, stage=name)
+        table = submit(_masked, sums, self.pads(agreed), agreed, self.site, stage=name)
         return Outcome({"": Table.of(context.session, name, [table])}, counts=submit(_counts, sums, stage=name))
 
 
@@ -117,8 +90,8 @@ def _enough(sums: Sums, site: str, least: int) -> Sums:
     return sums
 
 
-def _masked(sums: Sums, masks: Masks, agreed: Agreed, site: str) -> Part:
-    return table_of(agreed, site, [masked(*pair) for pair in zip(sums.entries, masks.numbers, strict=True)])
+def _masked(sums: Sums, pads: Pads, agreed: Agreed, site: str) -> Part:
+    return table_of(agreed, site, [masked(*pair) for pair in zip(sums.entries, masks_of(pads, len(sums.entries)), strict=True)])
 
 
 def _counts(sums: Sums) -> dict[str, int]:

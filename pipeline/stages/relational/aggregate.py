@@ -1,46 +1,61 @@
-"""One row a key: sums, means, counts and the like."""
+"""One row a key, or one of all rows: sums, means, counts and the like."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import polars as pl
 from pydantic import BeforeValidator, Field
 
-from pipeline.errors import DataError, StageError, near, under
-from pipeline.stage import ColumnName, ColumnNames, Context, Keyed, Outcome, need_keys
-from pipeline.stages.relational._computed import AGGREGATES, HALVED, NUMERIC, SPREADS, STEPS, WIDE, Computed, written_out
-from pipeline.stages.relational._sums import HALVES, bounded, halves, may_outgrow
+from pipeline.errors import StageError, under
+from pipeline.sql.expression import check_condition
+from pipeline.stage import ColumnName, Context, Keyed, Outcome, need_keys
+from pipeline.stages.relational._aggregates.grouped import Grouped
+from pipeline.stages.relational._computed import Computed, written_out
 from pipeline.tables.counts import Count
-from pipeline.tables.infinities import INFINITIES, counted, made_finite
-from pipeline.tables.part import Part, Schema
+from pipeline.tables.infinities import INFINITIES, counted
+from pipeline.tables.names import one_or_more
+from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
 
-class Aggregate(Keyed, name="aggregate", version=4):
+class Aggregate(Keyed, name="aggregate", version=5):
     """One row a key, with sums, means, counts and the like of its rows; nulls do not count. The result is in the order of its keys.
 
-    `function(column)` is the short way to write one. count counts values, size rows, n_unique distinct values: all Int64. A sum of no
-    values is 0, any other function of none is null; std and var are those of a sample (n - 1). The last digits of a float's sum or mean
-    depend on the order of addition: round them in a derive where that matters. Sums of integers are Int64 (UInt64 of UInt64) and one that
-    is beyond that fails the run; sums of decimals have their scale and 38 digits; means, also of what sums to more, are Float64.
+    `by: []` makes one row of all rows, also where there are none. `having` keeps some of the results.
 
-    Example: {use: aggregate, from: valid, as: per_loan, by: loan_id, compute: {rows: size(), balance_mean: mean(balance),
+    `function(column)` is the short way to write one; second parameters follow, as in quantile(x, 0.9), corr(x, y), weighted_mean(x, w),
+    arg_max(name, price), list(x, day). count counts values, size rows, n_unique distinct values: all Int64. A sum of no values is 0, a list
+    of none is empty, any other function of none is null; std, var and covar are those of a sample (n - 1), corr is Pearson's. The last
+    digits of a float's sum or mean depend on the order of addition: round them in a derive where that matters. Sums of integers are Int64
+    (UInt64 of UInt64) and one that is beyond that fails the run; sums of decimals have their scale and 38 digits; means, also of what sums
+    to more, are Float64.
+
+    quantile is exact, of floats: `interpolation` says what it is between two values (linear, where not given). approx_quantile is the same
+    under the name that other engines have for an approximate one: all values of a key come to one worker for either, that column alone.
+    mode is the most frequent value, the least of several. arg_min(name, price) is the name where the price is least: `first` by another
+    name. any and all are of conditions. list has the values in order, or in that of `order_by`. histogram with n `edges` is a list of n + 1
+    counts: below the first edge, from each edge to the next, from the last on.
+
+    Example: {use: aggregate, from: valid, as: per_loan, by: loan_id, having: rows > 1, compute: {rows: size(), balance_mean: mean(balance),
     balance_last: {function: last, of: balance, order_by: month}, late: {function: count, of: month, where: days_late > 30}}}
     """
 
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
-    by: ColumnNames = Field(description="The columns that make a key.")
+    by: Annotated[tuple[ColumnName, ...], BeforeValidator(one_or_more)] = Field(
+        description="The columns that make a key; [] where all rows make one."
+    )
     compute: dict[ColumnName, Annotated[Computed, BeforeValidator(written_out)]] = Field(min_length=1, description="Name: what to compute.")
+    having: str | None = Field(None, min_length=1, description="SQL condition on the results: those that are kept.")
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Keys exist and are no floats, names are new, expressions fit."""
         need_keys(schema, self.by, key="by")
         if clash := sorted(set(self.by) & set(self.compute)):
             raise StageError(f"compute names {clash[0]!r}, which is a key. Give the result another name.", key="compute")
-        self._values(schema.columns, schema.columns.to_frame().lazy())
+        self._grouped.valued(schema.columns.to_frame().lazy())
 
     def keys(self) -> Sequence[str]:
         """The columns that make a key."""
@@ -51,116 +66,33 @@ class Aggregate(Keyed, name="aggregate", version=4):
         return frozenset(self.compute)
 
     def partial(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """One row a key of this part, with sums and counts in place of means; all rows where a function cannot be split."""
-        return self._grouped(self._valued(rows), merging=False) if self._splits else rows
+        """Sums and counts of this part's rows, where all functions split."""
+        return self._grouped.partial(rows)
 
     def final(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The result, from what the parts gave."""
-        return self._finished(self._grouped(rows, merging=True)) if self._splits else self.apply(rows)
+        return self._grouped.final(rows)
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The result, from all rows of its keys."""
-        return self._finished(self._grouped(self._valued(rows), merging=False))
+        return self._grouped.apply(rows)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """As any stage with keys; then a look at sums that can outgrow 64 bits: they are never null otherwise."""
+        """As any stage with keys; then a look at sums that can outgrow 64 bits (they are never null otherwise), lists, and `having`."""
         (rows,) = tables.values()
         assert rows.schema is not None
-        outcome = super().run(tables, context)
-        sums = {name: computed for name, computed in self.compute.items() if computed.function == "sum"}
-        wide = [name for name, computed in sums.items() if may_outgrow(computed.value(rows.schema.columns)[1])]
-        return Outcome({"": outcome.tables[""].map_parts(self._checked, wide, writes=frozenset())}) if wide else outcome
-
-    def _checked(self, part: Part, sums: list[str]) -> Part:
-        """The part, once no sum outgrew its type; raises DataError with the key of the first that did."""
-        for name in sums:
-            if part.frame[name].null_count():
-                row = part.frame.filter(pl.col(name).is_null()).row(0, named=True)
-                place = ", ".join(f"{column} {row[column]!r}" for column in self.by)
-                raise DataError(
-                    f"the sum is beyond {part.frame.schema[name]} for {place}. "
-                    f"Add up floats, as in sum(cast({self.compute[name].of} as double)), or take the mean.",
-                    key=f"compute.{name}",
-                )
-        return part
+        found = super().run(tables, context).tables[""]
+        wide = self._grouped.wide_sums(rows.schema.columns)
+        if wide or self._grouped.settles:
+            found = found.map_parts(self._grouped.settled, wide, writes=self.writes())
+        return Outcome({"": found if self.having is None else found.map(self._kept, writes=frozenset())})
 
     @property
-    def _splits(self) -> bool:
-        return all(computed.splits for computed in self.compute.values())
+    def _grouped(self) -> Grouped:
+        return Grouped(self.by, self.compute)
 
-    def _valued(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        return rows.select(*self.by, *self._values(rows.collect_schema(), rows))
-
-    def _values(self, schema: pl.Schema, rows: pl.LazyFrame) -> list[pl.Expr]:
-        """Per result the values that count, and for first and last their order: null where the value does not count."""
-        found = []
-        for name, computed in self.compute.items():
-            with under(f"compute.{name}"):
-                value, dtype = computed.value(schema)
-            if self._value_names[name] == f"value:{name}":
-                found.append(counted(rows, value).alias(f"value:{name}"))
-                if computed.function in HALVED and may_outgrow(dtype):
-                    found += [half.alias(f"{step}:{name}") for step, half in halves(value.expr, dtype).items()]
-            if computed.order_by is not None:
-                if computed.order_by not in schema:
-                    problem = f"no column {computed.order_by!r}.{near(computed.order_by, schema)}"
-                    raise StageError(problem, key=f"compute.{name}.order_by")
-                found.append(pl.when(value.expr.is_not_null()).then(pl.col(computed.order_by)).otherwise(None).alias(f"order:{name}"))
-        return found
-
-    @property
-    def _value_names(self) -> dict[str, str]:
-        """The column that each result reads: those of the same values share one, but for first and last, which change theirs."""
-        first: dict[tuple[Any, ...], str] = {}
-        keys = {
-            name: (c.of, c.where, c.function in HALVED, c.function in NUMERIC, name if c.ordered else "")
-            for name, c in self.compute.items()
-        }
-        return {name: f"value:{first.setdefault(key, name)}" for name, key in keys.items()}
-
-    def _grouped(self, rows: pl.LazyFrame, *, merging: bool) -> pl.LazyFrame:
-        columns = rows.collect_schema()
-        steps: list[pl.Expr] = []
-        picks: list[pl.Expr] = []
-        for name, computed in self.compute.items():
-            if computed.ordered:
-                picks += self._picks(name, computed)
-                steps += self._picked(name, computed)
-                continue
-            values = self._value_names[name]
-            if computed.function in SPREADS:
-                picks.append((pl.col(values) - pl.col(values).mean().over(*self.by)).alias(f"apart:{name}"))
-                values = f"apart:{name}"
-            halved, wide = (
-                (f"{part}:{name}" if merging else values.replace("value:", f"{part}:", 1)) in columns for part in ("high", "about")
-            )
-            kinds = HALVED if halved else WIDE if wide else STEPS
-            for step, merge in (kinds if computed.function in kinds else STEPS)[computed.function].items():
-                given = values.replace("value:", f"{step}:", 1) if step in {*HALVES, "about"} else values
-                source = pl.col(f"{step}:{name}" if merging else given)
-                steps.append(AGGREGATES[merge if merging and merge else step](source).alias(f"{step}:{name}"))
-        grouped = (rows.with_columns(picks) if picks else rows).group_by(*self.by).agg(steps)
-        schema = grouped.collect_schema()
-        bounds = [bound for name in self.compute if f"about:{name}" in schema for bound in bounded(name, schema)]
-        return grouped.with_columns(bounds) if bounds else grouped
-
-    def _picks(self, name: str, computed: Computed) -> list[pl.Expr]:
-        """Where rows may tie: the values of a key's first or last rows alone, null for its others."""
-        if computed.ties == "none":
-            return []
-        order = pl.col(f"order:{name}")
-        best = AGGREGATES["max" if computed.function == "last" else "min"](order).over(*self.by)
-        return [pl.when(order == best).then(pl.col(f"value:{name}")).otherwise(None).alias(f"value:{name}")]
-
-    def _picked(self, name: str, computed: Computed) -> list[pl.Expr]:
-        value, order = pl.col(f"value:{name}"), pl.col(f"order:{name}")
-        last = computed.function == "last"
-        picked = value.max() if computed.ties == "greatest" else value.max_by(order) if last else value.min_by(order)
-        return [picked.alias(f"value:{name}"), AGGREGATES["max" if last else "min"](order).alias(f"order:{name}")]
-
-    def _finished(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        columns = rows.collect_schema()
-        results = rows.select(*self.by, *(computed.finished(name, columns) for name, computed in self.compute.items()))
-        dtypes = results.collect_schema()
-        values = {name: made_finite(pl.col(name), dtypes[name]) for name in self.compute}
-        return results.with_columns(counted(results, value).alias(name) for name, value in values.items()).sort(*self.by, nulls_last=True)
+    def _kept(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        assert self.having is not None
+        with under("having"):
+            condition = check_condition(self.having, rows.collect_schema())
+        return rows.filter(counted(rows, condition))

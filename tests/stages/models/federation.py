@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import polars as pl
+from distributed.protocol.pickle import dumps
 
+from pipeline.stage import Context, Stage
 from pipeline.stages.models.site_sums import SiteSums
+from pipeline.tables.session import Session
+from pipeline.tables.steps import Step
+from pipeline.tables.table import Table
 from pipeline.testing.stages import run_stage
 
 SITES = ("berlin", "oslo", "rome")
@@ -50,3 +56,29 @@ def leaving(site: str, rows: pl.DataFrame | None = None, **more: Any) -> pl.Data
 def complete() -> pl.DataFrame:
     """The rows of all sites that have no missing value."""
     return pl.concat([site_rows(site) for site in SITES]).fill_nan(None).drop_nulls()
+
+
+class Watching(Session):
+    """Tasks at once in this process, all that they are given kept as bytes."""
+
+    def __init__(self) -> None:
+        self.given: list[bytes] = []
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, stage: str, on_host: bool = False) -> Any:
+        """Run it."""
+        self.given.append(dumps((function, arguments)))
+        return super().submit(function, *arguments, stage=stage, on_host=on_host)
+
+    def evaluate(self, step: Step) -> Any:
+        """Make the part."""
+        self.given.append(dumps(step))
+        return super().evaluate(step)
+
+
+def assert_keeps_secrets(stage: Stage, tables: Mapping[str, Table], session: Watching) -> None:
+    """Assert that no task of a site's stage is given a secret."""
+    outcome = stage.run(tables, Context("sums", 1, session))
+    assert outcome.tables[""].futures()
+    assert len(session.given) > 2
+    for secret in SECRETS.values():
+        assert not any(secret.encode() in given for given in session.given)

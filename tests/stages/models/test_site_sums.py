@@ -20,7 +20,7 @@ from pipeline.tables.table import Table
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import assert_same_for_any_parts, plan_stage
 from tests.small import inside
-from tests.stages.models.federation import SECRETS, SITES, complete, leaving, shared, site_rows, stage_of
+from tests.stages.models.federation import SECRETS, SITES, Watching, assert_keeps_secrets, complete, leaving, shared, site_rows, stage_of
 
 EXAMPLES = [StageExample(stage_of("oslo"), {"rows": site_rows("oslo")}, ordered=True)]
 NAMES = ("year", "small", "count", "flag", "y")
@@ -122,6 +122,12 @@ def test_site_sums__keeps_its_secrets_out_of_texts_and_fingerprints() -> None:
     stage, other = stage_of("oslo"), stage_of("oslo", secrets=dict(zip(("berlin", "rome"), ("v" * 40, "w" * 40), strict=True)))
     assert not any(secret in f"{stage!r} {stage} {stage.model_dump()} {stage.model_dump_json()}" for secret in SECRETS.values())
     assert digest(fields_of(stage)) == digest(fields_of(other))
+
+
+def test_site_sums__gives_no_task_a_secret() -> None:
+    session = Watching()
+    rows = Table.of(session, "rows", [Part(site_rows("oslo"))], schema=Schema(site_rows("oslo").schema))
+    assert_keeps_secrets(stage_of("oslo"), {"rows": rows}, session)
 
 
 JOB = """\

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from pipeline.errors import DataError
-from pipeline.stages.relational._computed import AGGREGATES
+from pipeline.stages.relational._aggregates import totals
 from pipeline.stages.relational.aggregate import Aggregate
 from pipeline.tables.session import ClusterSession, Session
 from pipeline.testing.examples import Between
@@ -118,7 +118,7 @@ def test_sums_of_decimals__beyond_38_digits_in_a_part_do_not_come_back_wrong() -
 
 def test_sums_of_decimals__that_an_engine_wraps_fail_with_their_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """cuDF adds up 128 bits and does not say that they were too few: here every sum that is taken of decimals is 1."""
-    monkeypatch.setitem(AGGREGATES, "sum", lambda value: pl.when(value.count() > 0).then(value.min() * 0).otherwise(None))
+    monkeypatch.setattr(totals, "added", lambda value: pl.when(value.count() > 0).then(value.min() * 0).otherwise(None))
     frame = pl.DataFrame({"key": [7, 7], "d": pl.Series([Decimal("9" * 38)] * 2, dtype=pl.Decimal(38, 0))})
     with pytest.raises(DataError, match=r"compute\.sum: the sum is beyond Decimal\(precision=38, scale=0\) for key 7\."):
         run_stage(aggregate({"sum": "sum(d)"}), {"rows": frame})

@@ -103,6 +103,11 @@ class DeepLearning(Supervised):
         return self.parallel.devices if self.parallel else 1
 
     @property
+    def by_learners(self) -> bool:
+        """Whether asynchronous learners train it."""
+        return self.parallel is not None and self.parallel.asynchronous > 1
+
+    @property
     def reproducible(self) -> bool:
         """Whether the same rows give the same model again."""
         return self.parallel is None or self.parallel.reproducible

@@ -1,99 +1,104 @@
-"""A network fitted to rows: its shape, its rule, what is watched meanwhile, and what its steps cost over several devices."""
+"""A network fitted to rows: its shape, its rule, and what its steps cost over several devices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from pipeline.errors import DataError
-from pipeline.kernels.metrics import log_loss, rmse
 from pipeline.stages.models._learning import Learning
+from pipeline.stages.models._network.attending import Attending, watching
 from pipeline.stages.models._network.deep_learning import DeepLearning
 from pipeline.stages.models._network.rows import Material
-from pipeline.stages.models._network.stepping import course_of, shape_of, stepping
-from pipeline.tables.part import Part
-from pipeline.tables.rounds import Round, Rounds
+from pipeline.stages.models._network.stepping import stepping
 
 if TYPE_CHECKING:
     from pipeline.neural import training
-    from pipeline.neural.asynchronous import Server
-    from pipeline.neural.perceptron import Shape
+    from pipeline.neural.asynchronous import Lesson, Server
+    from pipeline.neural.mesh import Task
+    from pipeline.neural.perceptron import Parameters, Shape
 
-Array = Any
+MOST_EMBEDDED = 50  # numbers that a category becomes where the job does not say
 Cost = dict[str, float | None]
-HISTORY = {"round": pl.Int64(), "split": pl.String(), "metric": pl.String(), "value": pl.Float64()}
 
 
-def fit(learning: Learning[DeepLearning], material: Material, server: Server | None = None) -> tuple[Shape, training.Fitted, Cost]:
-    """The network's shape, what training gave, and what a step cost over several devices, where there are some.
+@dataclass(frozen=True)
+class Fit:
+    """What training gave: the network's shape, its parameters and history, and what a step cost over several devices, if there are."""
 
-    `server` has learners elsewhere; without one they are threads of this process. Raises DataError where training does not hold together;
-    PlaceError where there are fewer devices; RunError where a learner failed.
-    """
-    from pipeline.neural.perceptron import initial
-    from pipeline.neural.training import fitted
+    shape: Shape
+    found: training.Fitted
+    cost: Cost
 
-    stage, shape, course = learning.stage, shape_of(learning.stage, material), course_of(learning)
-    start, watch = initial(shape, course.seed, material.seen), _watch(learning, shape, material)
-    with stepping(learning, material, server) as (steps, batches):
+
+@dataclass(frozen=True)
+class Exercise:
+    """All that a training needs beside devices: the network and its rule, how parameters begin, the rows, and for how long."""
+
+    shape: Shape
+    task: Task
+    start: Parameters
+    rows: training.Rows
+    course: training.Course
+
+    @staticmethod
+    def of(learning: Learning[DeepLearning], material: Material) -> Exercise:
+        """For these rows."""
+        from pipeline.neural.perceptron import initial
+        from pipeline.neural.training import Course, Rows
+
+        stage, shape = learning.stage, _shape(learning.stage, material)
+        rows, seed = Rows(material.batches(stage), stage.batch_size), int(np.random.default_rng(learning.seed).integers(2**31))
+        course = Course(stage.rounds, stage.early_stopping_rounds, seed)
+        return Exercise(shape, _task(stage, shape, rows), initial(shape, seed, material.seen), rows, course)
+
+    def lesson(self, learning: Learning[DeepLearning]) -> Lesson:
+        """What learners, or devices, learn."""
+        from pipeline.neural.asynchronous import Lesson
+
+        return Lesson(self.task, self.rows, self.course.seed, learning.stage.devices, learning.backend)
+
+    def done(self, steps: training.Steps, around: training.Around, *, costed: bool) -> Fit:
+        """Train. Raises DataError where training does not hold together."""
+        from pipeline.neural.training import fitted
+
         try:
-            found = fitted(steps, start, batches, course, watch, _telling(learning, material))
+            found = fitted(steps, self.start, self.rows, self.course, around)
         except ArithmeticError as error:
             raise DataError(f"{error}: training does not hold together. Lower learning_rate, or give clip.") from error
-        return shape, found, steps.cost(start, next(batches.batches(course.seed, 0))) if stage.parallel else {}
+        return Fit(self.shape, found, steps.cost(self.start, next(self.rows.batches(self.course.seed, 0))) if costed else {})
 
 
-def _watch(learning: Learning[DeepLearning], shape: Shape, material: Material) -> Callable[[Any], float] | None:
-    """How bad parameters are on the validation rows, as predictions show it; None where there are no such rows."""
-    from pipeline.neural.predicting import NetworkPredictor
-    from pipeline.neural.saved import Trained as Saved
+def fit(learning: Learning[DeepLearning], material: Material, server: Server | None = None) -> Fit:
+    """What training gives: on the devices of this process, or by learners of a `server`.
 
-    at, stage = material.labels.of_split("validation"), learning.stage
-    if not at.any():
-        return None
-    numbers, codes, truth = material.numbers[at], material.codes[at], material.labels.values[at]
-
-    def watch(parameters: Any) -> float:
-        """The log loss, or the rmse."""
-        network = Saved(shape, stage.objective, material.inputs, material.target, parameters)
-        return _loss(stage.objective, truth, NetworkPredictor(network, learning.backend).of_inputs(numbers, codes))
-
-    return watch
+    Raises DataError where training does not hold together; PlaceError where there are fewer devices; RunError where a learner failed.
+    """
+    exercise = Exercise.of(learning, material)
+    around = Attending(learning, watching(learning, exercise.shape, material), material.target[1])
+    with stepping(learning, exercise.lesson(learning), server) as (steps, rows):
+        return replace(exercise, rows=rows).done(steps, around, costed=learning.stage.parallel is not None)
 
 
-def _loss(objective: str, truth: Array, predicted: Array) -> float:
-    if objective == "regression":
-        return rmse(truth, predicted)
-    return log_loss(truth.astype(int), np.column_stack([1 - predicted, predicted]) if objective == "binary" else predicted)
+def _shape(stage: DeepLearning, material: Material) -> Shape:
+    from pipeline.neural.perceptron import Shape
+
+    sizes = [(rows, stage.embedding or min(MOST_EMBEDDED, (rows + 1) // 2)) for rows in material.categories]
+    return Shape(material.numbers.shape[1], tuple(sizes), stage.layers, len(stage.classes) or 1, stage.activation)
 
 
-def _telling(learning: Learning[DeepLearning], material: Material) -> Callable[[training.Fitted], None]:
-    """Says every round, and ends training where the run is given up."""
-    rounds = Rounds(learning.name)
+def _task(stage: DeepLearning, shape: Shape, rows: training.Rows) -> Task:
+    """What is trained, and by which rule."""
+    from pipeline.neural.compressed import Compression
+    from pipeline.neural.mesh import Task
+    from pipeline.neural.perceptron import Perceptron
+    from pipeline.neural.rules import Rule
 
-    def telling(found: training.Fitted) -> None:
-        """Say the last round."""
-        last = _curves(learning.stage, found, material.target[1], slice(-1, None))
-        figures = {f"{split} {metric}": values[0] for (split, metric), values in last.items()}
-        rounds.done(Round(len(found.losses), learning.stage.rounds, figures))
-
-    return telling
-
-
-def _curves(stage: DeepLearning, found: training.Fitted, scale: float, at: slice = slice(None)) -> dict[tuple[str, str], list[float]]:
-    """By split and metric: of the training rows as they were learned from, and of validation rows after each round."""
-    regression = stage.objective == "regression"
-    metric = "rmse" if regression else "log_loss"
-    train = [float(np.sqrt(2 * loss) * scale) if regression else loss for loss in found.losses[at]]
-    watched = found.watched[at]
-    return {("train", metric): train, **({("validation", metric): watched} if watched else {})}
-
-
-def history(stage: DeepLearning, found: training.Fitted, scale: float) -> Part:
-    """Round, split, metric, value."""
-    curves = _curves(stage, found, scale)
-    rows = [(at + 1, *of, value) for of, values in curves.items() for at, value in enumerate(values)]
-    return Part(pl.DataFrame(rows, HISTORY, orient="row").sort("round", maintain_order=True))
+    lengths = {"steps": stage.rounds * rows.steps, "warmup": stage.warmup_rounds * rows.steps}
+    rule = Rule(stage.optimizer, stage.learning_rate, stage.momentum, stage.weight_decay, stage.schedule, **lengths)
+    network = Perceptron(shape, stage.dropout, stage.arithmetic)
+    over = stage.parallel
+    compression = Compression(over.compress, over.share) if over and over.compress != "none" else None
+    return Task(network, stage.objective, rule, stage.clip, stage.accumulate, compression)

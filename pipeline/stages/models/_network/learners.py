@@ -11,7 +11,7 @@ from uuid import uuid4
 from pipeline.errors import RunError
 from pipeline.stages.models._learning import Given, Learning, with_states
 from pipeline.stages.models._network.deep_learning import DeepLearning
-from pipeline.stages.models._network.stepping import lesson_of
+from pipeline.stages.models._network.fitting import Exercise
 from pipeline.stages.models._network.training import Gathered, TrainedNetwork, gathered, trained
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import go_on
@@ -26,8 +26,7 @@ LOOK_S, PATIENCE_S = 0.5, 120.0  # between two looks of who waits for an answer,
 
 def over_workers(stage: DeepLearning, session: Session) -> bool:
     """Whether learners are tasks of several workers; else they are threads of one task, and on GPUs each has one of its worker's."""
-    asynchronous = stage.parallel is not None and stage.parallel.asynchronous > 1
-    return asynchronous and isinstance(session, ClusterSession) and session.workers > 1 and session.backend == "cpu"
+    return stage.by_learners and isinstance(session, ClusterSession) and session.workers > 1 and session.backend == "cpu"
 
 
 def train_by_learners(learning: Learning[DeepLearning], given: Given, session: Session) -> Any:
@@ -85,7 +84,7 @@ def _learn(learning: Learning[DeepLearning], rows: Gathered, server: Any, at: tu
     from pipeline.neural.asynchronous import learn
 
     secede()
-    learn(Remote(server, learning.name), lesson_of(learning, rows.material), *at, lambda: go_on(learning.name))
+    learn(Remote(server, learning.name), Exercise.of(learning, rows.material).lesson(learning), *at, lambda: go_on(learning.name))
 
 
 class Remote:

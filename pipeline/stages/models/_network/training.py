@@ -11,8 +11,9 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.stages.models._learning import Learning, Trained, predictions, split_counts, with_states
 from pipeline.stages.models._measures import measured
+from pipeline.stages.models._network.attending import history
 from pipeline.stages.models._network.deep_learning import DeepLearning
-from pipeline.stages.models._network.fitting import fit, history
+from pipeline.stages.models._network.fitting import fit
 from pipeline.stages.models._network.rows import Material
 from pipeline.stages.models._predictor import Predictor, check_finite
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
@@ -21,6 +22,7 @@ from pipeline.tables.table import Fitted
 
 if TYPE_CHECKING:
     from pipeline.neural.asynchronous import Server
+    from pipeline.neural.training import Fitted as Found
 
 Array = Any
 
@@ -76,23 +78,29 @@ def trained(learning: Learning[DeepLearning], given: Gathered, steps: Sequence[F
     from pipeline.neural.saved import Trained as Saved
 
     stage, rows, names, material = learning.stage, given.rows, given.names, given.material
-    shape, fitted, cost = fit(learning, material, server)
-    network = Saved(shape, stage.objective, material.inputs, material.target, fitted.parameters)
+    made = fit(learning, material, server)
+    network, fitted = Saved(made.shape, stage.objective, material.inputs, material.target, made.found.parameters), made.found
     predictor = NetworkPredictor(network, learning.backend)
     predicted = predictor.of_inputs(material.numbers, material.codes)
     at = rows.labels.of_split("train")
     influence = influences(network, (material.numbers[at], material.codes[at]), learning.backend)
-    skipped = {"skipped_steps": fitted.skipped} if stage.arithmetic == "float16" else {}
-    own = {"network": shape.told(), "rounds_used": fitted.epoch, "reproducible": stage.reproducible}
+    own = {"network": made.shape.told(), "rounds_used": fitted.epoch, "reproducible": stage.reproducible}
     return TrainedNetwork(
         predictions(stage, rows, predicted),
         _importance(names, influence),
         network.saved(),
         learning.description(names, rows.part.frame, steps, own),
-        {**measured(stage, rows.labels, predicted), **({"parallel": cost} if cost else {})},
-        {"features": len(names), "rounds_used": fitted.epoch, "missing_values": material.missing, **skipped, **split_counts(rows)},
+        {**measured(stage, rows.labels, predicted), **({"parallel": made.cost} if made.cost else {})},
+        {**_counts(stage, fitted, names), "missing_values": material.missing, **split_counts(rows)},
         history(stage, fitted, material.target[1]),
     )
+
+
+def _counts(stage: DeepLearning, fitted: Found, names: list[str]) -> dict[str, int]:
+    """Features and rounds; those found only where an earlier run left some, and skipped steps where there can be some."""
+    found = {"rounds_found": fitted.resumed} if fitted.resumed else {}
+    found |= {"skipped_steps": fitted.skipped} if stage.arithmetic == "float16" else {}
+    return {"features": len(names), "rounds_used": fitted.epoch, **found}
 
 
 def _importance(names: list[str], influence: Array) -> Part:

@@ -50,7 +50,7 @@ def table_of(agreed: Agreed, site: str, texts: Sequence[str]) -> Part:
 def pooled(part: Part) -> Pooled:
     """Of the tables of all sites below one another. Raises DataError for what is missing, double, or not agreed, and where masks stay."""
     rows = part.frame.select(*TABLE)
-    agreed = _agreed(rows)
+    agreed = agreed_in(rows)
     _check_entries(rows, agreed)
     texts: dict[tuple[str, str], list[str]] = {}
     for site, first, second, text in rows.select("site", "first", "second", "masked").iter_rows():
@@ -69,17 +69,17 @@ def pooled(part: Part) -> Pooled:
     return Pooled(agreed, count // unit, entries)
 
 
-def _agreed(rows: pl.DataFrame) -> Agreed:
-    """What all tables say alike. Raises DataError where they do not."""
+def agreed_in(rows: pl.DataFrame, made_by: str = "site_sums", most_digits: int = MOST_DIGITS) -> Agreed:
+    """What all tables say alike. Raises DataError where they do not, and for a site that is missing or none of the study's."""
     if not rows.height:
-        raise DataError("there is no row: give the tables that site_sums made at every site, below one another")
+        raise DataError(f"there is no row: give the tables that {made_by} made at every site, below one another")
     for name in AGREED:
         said: dict[Any, set[str]] = {}
         for value, site in rows.select(name, "site").unique().iter_rows():
             said.setdefault(value, set()).add(str(site))
         if len(said) > 1:
             told = "; ".join(sorted(f"{value!r} ({', '.join(sorted(sites))})" for value, sites in said.items()))
-            raise DataError(f"the sites have not agreed on {name}: {told}. Run site_sums at every site with the same parameters.")
+            raise DataError(f"the sites have not agreed on {name}: {told}. Run {made_by} at every site with the same parameters.")
     study, sites, columns, digits = rows.select(AGREED).row(0)
     try:
         agreed = Agreed(study, tuple(json.loads(sites)), tuple(json.loads(columns)), digits)
@@ -87,19 +87,19 @@ def _agreed(rows: pl.DataFrame) -> Agreed:
         raise DataError(
             f"sites and columns must be lists in JSON, and are {sites!r:.60} and {columns!r:.60}. Take the files again."
         ) from error
-    if len(agreed.sites) < 2 or len(agreed.columns) < 3 or digits is None or not 0 <= digits <= MOST_DIGITS:
-        raise DataError(f"these are no tables of site_sums: sites {sites!r:.60}, columns {columns!r:.60}, digits {digits}")
-    return agreed
-
-
-def _check_entries(rows: pl.DataFrame, agreed: Agreed) -> None:
-    """Raise DataError where a site or one of its entries is missing, there twice, or not of the study."""
-    found = Counter(rows.select("site", "first", "second").iter_rows())
-    there = {site for site, _, _ in found}
+    if len(agreed.sites) < 2 or len(agreed.columns) < 3 or digits is None or not 0 <= digits <= most_digits:
+        raise DataError(f"these are no tables of {made_by}: sites {sites!r:.60}, columns {columns!r:.60}, digits {digits}")
+    there = {*rows["site"].unique().to_list()}
     if missing := [site for site in agreed.sites if site not in there]:
         raise DataError(f"the table of site {missing[0]!r} is missing. The sums stay masked until all are there: {', '.join(agreed.sites)}")
     if other := sorted(str(site) for site in there if site not in agreed.sites):
         raise DataError(f"there is a table of site {other[0]!r}, and the study is of {', '.join(agreed.sites)}. Leave it out.")
+    return agreed
+
+
+def _check_entries(rows: pl.DataFrame, agreed: Agreed) -> None:
+    """Raise DataError where an entry of a site is missing, there twice, or not of the study."""
+    found = Counter(rows.select("site", "first", "second").iter_rows())
     entries = entries_of(agreed.columns)
     for site in agreed.sites:
         for entry in entries:

@@ -1,7 +1,7 @@
 """Which trials a search runs: all at once, fewer and fewer with more and more rounds, or in batches that learn from those before.
 
-Every choice depends on values alone, of whole rungs and batches (asha: of what its own clock says has ended), and never on which trial was the
-faster: a search gives the same trials on one thread and on many workers.
+Every choice depends on values alone, of whole rungs and batches (asha: of what its own clock says has ended), and never on which trial was
+the faster: a search gives the same trials on one thread and on many workers.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def taught_part(part: Part, predicted: Any, columns: pl.Schema, *, odds: bool) -
 
 def learned(student: Supervised, rows: Table, published: Published, context: Context) -> Any:
     """A future of the student's form, once it has learned from the rows."""
-    outcome = student.run({"rows": rows}, context)
+    outcome = student.run({"rows": rows}, replace(context, remembered=None))  # which knows nothing of the teacher
     content, description = (outcome.files[f"{context.name}.{end}"] for end in (student.suffix, "json"))
     return context.session.submit(_form, student, published.description, content, description, stage=context.name)
 

@@ -1,0 +1,218 @@
+"""Numbers of a query kept whole: Polars' SQL wraps sums and products of 64-bit integers round and cuts digits off decimals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import ExpressionError
+from pipeline.sql.queries.parsed import DIALECT
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+DIGITS = 38
+NARROW = {"TINYINT", "SMALLINT", "INT", "UTINYINT", "USMALLINT", "UINT"}
+LONG = {"BIGINT", "UBIGINT", "INT128"}
+DAY_US = 86_400_000_000
+FLOATS = {"FLOAT", "DOUBLE"}
+
+
+def made_exact(query: exp.Query, *, wide: str = "INT128") -> exp.Query:
+    """The typed query whose sums, differences and products are exact or fail, whose division by zero is null, and whose casts round.
+
+    `wide` is the type that 64-bit integers are added up and multiplied in. Raises ExpressionError where no type holds a product.
+    """
+    from sqlglot.optimizer.scope import Scope, traverse_scope
+
+    for scope in traverse_scope(query):  # what is inside first
+        for column in scope.columns:
+            source = scope.sources.get(column.table)
+            if isinstance(source, Scope) and _kind(column) == "DECIMAL":
+                column.type = _decimal(_scale_of(source.expression, column.name))
+        for node in list(scope.walk())[::-1]:
+            _made_exact(node, wide)
+    return query
+
+
+def _made_exact(node: exp.Expr, wide: str) -> None:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Sum):
+        _sum(node, wide)
+    elif isinstance(node, exp.Count):
+        _around(node, "BIGINT")
+    elif isinstance(node, exp.Avg):
+        _mean(node)
+    elif isinstance(node, exp.Add | exp.Sub | exp.Mul):
+        _arithmetic(node, wide)
+    elif isinstance(node, exp.Neg):
+        _negative(node, wide)
+    elif isinstance(node, exp.Div):
+        _quotient(node)
+    elif isinstance(node, exp.Mod | exp.IntDiv):
+        _remainder(node, wide)
+    elif isinstance(node, exp.Literal) and not node.is_string and "e" in node.name.lower():
+        node.replace(_cast(exp.Literal.string(node.name), "DOUBLE"))
+    elif isinstance(node, exp.Cast):
+        _rounded(node)
+
+
+def _kind(node: exp.Expr) -> str:
+    """The name of a node's type; '' where it is not known."""
+    return str(node.type.this.value) if node.type is not None else ""
+
+
+def _cast(node: exp.Expr, to: str) -> exp.Expr:
+    """A copy of the node as another type."""
+    from sqlglot import exp
+
+    found = exp.Cast(this=node.copy(), to=exp.DataType.build(to, dialect="duckdb"))
+    found.type = found.to
+    return found
+
+
+def _decimal(scale: int) -> exp.DataType:
+    from sqlglot import exp
+
+    return exp.DataType.build(f"DECIMAL({DIGITS},{scale})")
+
+
+def _scale_of(query: Any, name: str) -> int:
+    """Digits behind the point of a result of a query inside, or of the members of a UNION."""
+    from sqlglot import exp
+
+    if isinstance(query, exp.SetOperation):
+        members: list[Any] = [query.left.unnest(), query.right.unnest()]
+        return max(_scale_of(member, member.named_selects[query.named_selects.index(name)]) for member in members)
+    (found,) = (select for select in query.selects if select.alias_or_name == name)
+    return _scale(found)
+
+
+def _one(query: Any) -> exp.Expr:
+    """The result of a query that has one."""
+    found: exp.Expr = query.selects[0]
+    return found
+
+
+def _scale(node: exp.Expr) -> int:
+    """Digits behind the point: of a decimal, of a literal as it is written, none of integers. Raises ExpressionError where nobody knows."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Literal):
+        return len(node.name.partition(".")[2])
+    if _kind(node) != "DECIMAL":
+        return 0
+    if isinstance(node, exp.Column | exp.Cast | exp.Add | exp.Sub | exp.Mul):
+        return int(node.type.expressions[1].name) if node.type is not None and len(node.type.expressions) == 2 else 3
+    if isinstance(node, exp.Case):
+        branches = [branch.args["true"] for branch in node.args["ifs"]] + [default for default in [node.args.get("default")] if default]
+    elif isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
+        branches = [node.this, *node.expressions]
+    elif isinstance(node, exp.Subquery):
+        branches = [_one(node.unnest())]
+    elif isinstance(node, exp.Paren | exp.Alias | exp.Sum | exp.Min | exp.Max | exp.Neg | exp.Abs | exp.Nullif | exp.Window | exp.Filter):
+        branches = [node.this]
+    else:
+        raise ExpressionError(f"nobody knows how many digits {node.sql(DIALECT)} has. Cast it, as in cast(x as decimal(18, 2))")
+    return max(map(_scale, branches))
+
+
+def _sum(node: exp.Sum, wide: str) -> None:
+    """Integers are added up in more digits, and then again of 64 bits: a sum that is beyond fails. Decimals have 38 digits."""
+    kind = _kind(node.this)
+    if kind in LONG | NARROW | {"BOOLEAN"}:
+        node.set("this", _cast(node.this, wide if kind in LONG else "BIGINT"))
+        _around(node, "UBIGINT" if kind == "UBIGINT" else "BIGINT")
+
+
+def _around(node: exp.Expr, to: str) -> None:
+    """Cast a function, with its window and its filter."""
+    from sqlglot import exp
+
+    while isinstance(node.parent, exp.Window | exp.Filter) and node.arg_key == "this":
+        node = node.parent
+    node.replace(_cast(node, to))
+
+
+def _mean(node: exp.Avg) -> None:
+    if _kind(node.this) in LONG | NARROW | {"DECIMAL"}:
+        node.set("this", _cast(node.this, "DOUBLE"))
+
+
+def _arithmetic(node: exp.Binary, wide: str) -> None:
+    """`+ - *` of integers in 64 bits, of decimals with all digits; the days between dates."""
+    from sqlglot import exp
+
+    kinds = {_kind(node.left), _kind(node.right)}
+    if node.key == "sub" and kinds == {"DATE"}:  # days; Polars has a duration
+        node.replace(exp.IntDiv(this=_cast(node, "BIGINT"), expression=exp.Literal.number(DAY_US)))
+    if "UBIGINT" in kinds and kinds <= NARROW | LONG:
+        raise ExpressionError(f"{node.sql(DIALECT)}: arithmetic of UInt64. Cast it: cast(x as bigint), or to double where rounded will do")
+    if kinds <= NARROW | LONG:
+        short = kinds <= NARROW
+        _both(node, "BIGINT" if short else wide)
+        if not short:
+            _around(node, "BIGINT")
+    elif "DECIMAL" in kinds and kinds <= NARROW | LONG | {"DECIMAL"}:
+        left, right = _scale(node.left), _scale(node.right)
+        scale = left + right if node.key == "mul" else max(left, right)
+        if scale > DIGITS:
+            raise ExpressionError(f"{node.sql(DIALECT)} has {scale} digits behind the point, and {DIGITS} are the most. Cast one to fewer")
+        _both(node, f"DECIMAL({DIGITS},{scale})")
+    elif "DECIMAL" in kinds and kinds & FLOATS:
+        _both(node, "DOUBLE")
+
+
+def _both(node: exp.Binary, to: str) -> None:
+    """Both operands, and the result, of one type."""
+    node.set("this", _cast(node.left, to))
+    node.set("expression", _cast(node.right, to))
+    node.type = node.left.type
+
+
+def _negative(node: exp.Neg, wide: str) -> None:
+    from sqlglot import exp
+
+    node.type = node.this.type
+    if _kind(node.this) in LONG and not isinstance(node.this, exp.Literal):
+        node.set("this", _cast(node.this, wide))
+        _around(node, "BIGINT")
+
+
+def _quotient(node: exp.Div) -> None:
+    """A float, null where it divides by zero."""
+    _both(node, "DOUBLE")
+    node.set("expression", _not_zero(node.right))
+
+
+def _not_zero(node: exp.Expr) -> exp.Expr:
+    from sqlglot import exp
+
+    return exp.Nullif(this=node.copy(), expression=exp.Literal.number(0))
+
+
+def _remainder(node: exp.Binary, wide: str) -> None:
+    """`%` has the sign of what is divided and `//` is cut towards 0, as SQL has them; both are null where they divide by zero."""
+    from sqlglot import exp
+
+    kinds = {_kind(node.left), _kind(node.right)}
+    whole = kinds <= NARROW | LONG
+    if isinstance(node, exp.IntDiv) and not whole:
+        raise ExpressionError(f"{node.sql(DIALECT)} is of whole numbers only. Write floor(a / b), or cast both to bigint")
+    left, right = (_cast(side, wide) if whole else side.copy() for side in (node.left, node.right))
+    sizes = type(node)(this=exp.Abs(this=left), expression=_not_zero(exp.Abs(this=right)))
+    signed: exp.Expr = exp.LT(this=left.copy(), expression=exp.Literal.number(0))
+    if isinstance(node, exp.IntDiv):
+        other = exp.LT(this=right.copy(), expression=exp.Literal.number(0))
+        signed = exp.NEQ(this=exp.paren(signed), expression=exp.paren(other))
+    found = exp.Case().when(signed, exp.Neg(this=exp.paren(sizes))).else_(sizes.copy())
+    found.type = left.type
+    node.replace(_cast(found, "BIGINT") if whole else found)
+
+
+def _rounded(node: exp.Cast) -> None:
+    """A fraction becomes the nearest whole number, a half the even one."""
+    from sqlglot import exp
+
+    if _kind(node) in NARROW | LONG and _kind(node.this) in FLOATS | {"DECIMAL"}:
+        node.set("this", exp.Round(this=_cast(node.this, "DOUBLE") if _kind(node.this) == "FLOAT" else node.this.copy()))

@@ -1,0 +1,44 @@
+"""A query as the text that Polars' SQL runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+import polars as pl
+
+from pipeline.backend.devices import Backend
+from pipeline.sql.queries.exact import made_exact
+from pipeline.sql.queries.ordered import made_ordered
+from pipeline.sql.queries.parsed import parsed
+from pipeline.sql.queries.spelled import spelled
+from pipeline.sql.queries.subqueries import taken_apart
+
+
+def written(text: str, schemas: Mapping[str, pl.Schema], backend: Backend) -> str:
+    """The text for Polars' SQL on tables of these columns. Raises ExpressionError for what is refused."""
+    return _written(text, tuple((name, tuple(schema.items())) for name, schema in schemas.items()), backend != "cpu")
+
+
+@lru_cache(64)
+def _written(text: str, tables: tuple[tuple[str, tuple[tuple[str, pl.DataType], ...]], ...], on_gpu: bool) -> str:
+    query = taken_apart(spelled(parsed(text, {name: pl.Schema(columns) for name, columns in tables})))
+    wide = "DECIMAL(38,0)" if on_gpu else "INT128"  # cuDF has no integers of 128 bits; Polars adds them up four times as fast
+    return made_ordered(made_exact(query, wide=wide)).sql(_grammar())
+
+
+@cache
+def _grammar() -> Any:
+    """Postgres' grammar, which Polars' SQL is nearest to, with the functions that are Polars' own."""
+    from sqlglot import exp
+    from sqlglot.dialects.postgres import Postgres
+
+    def plainly(name: str) -> Any:
+        """A function as it was written."""
+        return lambda self, node: self.func(name, node.this, *(node.args[key] for key in ("decimals", "quantile") if node.args.get(key)))
+
+    own = {exp.Round: plainly("ROUND"), exp.Median: plainly("MEDIAN"), exp.Quantile: plainly("QUANTILE_CONT")}
+    theirs: Any = Postgres.Generator
+    generator = type("Generator", (theirs,), {"TRANSFORMS": {**theirs.TRANSFORMS, **own}})
+    return type("Grammar", (Postgres,), {"Generator": generator})

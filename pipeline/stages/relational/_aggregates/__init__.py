@@ -1,0 +1,1 @@
+"""What an aggregate computes, a function a class: its values, the steps that parts can share, and the result."""

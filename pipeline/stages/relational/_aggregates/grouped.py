@@ -1,0 +1,118 @@
+"""Rows in, one row a key out: values, the steps of all functions in one query, results; for stages that compute what a job asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from pipeline.errors import DataError, under
+from pipeline.sql.expression import Value
+from pipeline.stages.relational._aggregates.function import Columns, Place
+from pipeline.stages.relational._computed import Computed
+from pipeline.stages.relational._sums import bounded, may_outgrow
+from pipeline.tables.infinities import counted, made_finite
+from pipeline.tables.part import Part
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """What is computed by these keys, or of all rows: name of a result to what it is. `key` is the job's word for that."""
+
+    by: Sequence[str]
+    compute: Mapping[str, Computed]
+    key: str = "compute"
+
+    def partial(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """One row a key of this part, with sums and counts in place of means; the values of all rows where a function cannot be split."""
+        valued = self.valued(rows)
+        return self._grouped(valued, merging=False) if self._splits else valued
+
+    def final(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The result, from what the parts gave."""
+        return self._finished(self._grouped(rows, merging=self._splits))
+
+    def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The result, from all rows of its keys."""
+        return self._finished(self._grouped(self.valued(rows), merging=False))
+
+    def wide_sums(self, schema: pl.Schema) -> list[str]:
+        """The sums that can outgrow their type."""
+        sums = {name: computed for name, computed in self.compute.items() if computed.function == "sum"}
+        return [name for name, computed in sums.items() if may_outgrow(computed.operand(schema)[1])]
+
+    @property
+    def settles(self) -> bool:
+        """Whether results have a last step on the host."""
+        return any(computed.by_name.settles for computed in self.compute.values())
+
+    def settled(self, part: Part, sums: list[str]) -> Part:
+        """The part with its lists, once no sum outgrew its type; raises DataError with the key of the first that did."""
+        for name in sums:
+            if part.frame[name].null_count():
+                row = part.frame.filter(pl.col(name).is_null()).row(0, named=True)
+                place = ", ".join(f"{column} {row[column]!r}" for column in self.by) or "all rows"
+                raise DataError(
+                    f"the sum is beyond {part.frame.schema[name]} for {place}. "
+                    f"Add up floats, as in sum(cast({self.compute[name].of} as double)), or take the mean.",
+                    key=f"{self.key}.{name}",
+                )
+        results = self.compute.items()
+        made = [computed.by_name.settled(part.frame, name, computed) for name, computed in results if computed.by_name.settles]
+        return Part(part.frame.with_columns(made).select(*self.by, *self.compute))
+
+    def valued(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The keys, and the values that each result reads."""
+        values = {f"{part}:{name}": value for name, part, value in self._values(rows.collect_schema())}
+        return rows.with_columns(counted(rows, value).alias(column) for column, value in values.items()).select(*self.by, *values)
+
+    def _values(self, schema: pl.Schema) -> Iterable[tuple[str, str, Value]]:
+        """For results that share none of another one: name, part and values."""
+        for name, computed in self.compute.items():
+            with under(f"{self.key}.{name}"):
+                values = dict(computed.values(schema))
+            if self._owners[name] == name:
+                yield from ((name, part, value) for part, value in values.items())
+
+    @property
+    def _splits(self) -> bool:
+        return all(computed.by_name.splits for computed in self.compute.values())
+
+    @property
+    def _owners(self) -> dict[str, str]:
+        """The result whose values each one reads: the first of those that share them, or its own."""
+        first: dict[tuple[object, ...], str] = {}
+        keys = {name: (*computed.shared, name if computed.by_name.alone else "") for name, computed in self.compute.items()}
+        return {name: first.setdefault(key, name) for name, key in keys.items()}
+
+    def _grouped(self, rows: pl.LazyFrame, *, merging: bool) -> pl.LazyFrame:
+        columns, owners = rows.collect_schema(), self._owners
+        rounds: list[list[pl.Expr]] = []
+        steps: list[pl.Expr] = []
+        for name, computed in self.compute.items():
+            place = Place(name, owners[name], self.by, columns, merging)
+            for number, made in enumerate(computed.by_name.before(place, computed)):
+                rounds += [[]] * (number == len(rounds))
+                rounds[number] = rounds[number] + _named(made, name)
+            steps += _named(computed.by_name.steps(place, computed), name)
+        for made_before in rounds:
+            rows = rows.with_columns(made_before)
+        grouped = rows.group_by(*self.by).agg(steps) if self.by else rows.select(steps)
+        schema = grouped.collect_schema()
+        bounds = [bound for name in self.compute if f"about:{name}" in schema for bound in bounded(name, schema)]
+        return grouped.with_columns(bounds) if bounds else grouped
+
+    def _finished(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        columns = rows.collect_schema()
+        finished = [computed.by_name.finished(name, computed, columns) for name, computed in self.compute.items()]
+        made = {column: expr for each in finished for column, expr in each.items()}
+        results = rows.select(*self.by, *(expr.alias(column) for column, expr in made.items()))
+        dtypes = results.collect_schema()
+        values = {column: made_finite(pl.col(column), dtypes[column]) for column in made if dtypes[column].is_float()}
+        results = results.with_columns(counted(results, value).alias(column) for column, value in values.items())
+        return results.sort(*self.by, nulls_last=True) if self.by else results
+
+
+def _named(columns: Columns, name: str) -> list[pl.Expr]:
+    return [expr.alias(f"{part}:{name}") for part, expr in columns.items()]

@@ -1,0 +1,51 @@
+"""The first rows of each group in an order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.stage import Context, Outcome, Stage, need_columns, need_keys
+from pipeline.stages.relational._ordered.groups import AT, START, By, grouped, in_order, is_other
+from pipeline.tables.names import Order
+from pipeline.tables.part import Schema, hidden
+from pipeline.tables.table import Table
+
+
+class TopN(Stage, name="top_n", version=1):
+    """Keep the first `n` rows of each group in an order; rows that tie in it follow by all other columns, however they came.
+
+    `with_ties` also keeps the rows that tie with the last one kept, as SQL's FETCH FIRST ... WITH TIES does. A group of fewer rows keeps
+    all. The rows come out in the order of their groups, then in `order`. A missing key is a group of its own; missing values are last.
+
+    Example: {use: top_n, from: sales, as: best, by: store, n: 3, order: [-sold, product]}
+    """
+
+    by: By = Field((), description="The columns that make a group; all rows are one where there are none.")
+    n: int = Field(ge=1, description="How many rows of each group to keep.")
+    order: Order = Field(description="Which rows come first: columns, '-' means from high to low.")
+    with_ties: bool = Field(False, description="Keep rows that tie in `order` with the last one, too.")
+
+    def check_input(self, role: str, schema: Schema) -> None:
+        """The columns exist, and no key is a float."""
+        need_keys(schema, self.by, key="by")
+        need_columns(schema, self.order.names, key="order")
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """The first rows of each part, where rows are moved; then those of whole groups."""
+        (rows,) = tables.values()
+        rows = rows.named(context.name)
+        if len(rows.blocks) > 1 and (context.session.workers > 1 or not self.by):
+            rows = rows.map(self._first, writes=frozenset())
+        return Outcome({"": grouped(rows, self.by).map(self._first, writes=frozenset())})
+
+    def _first(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The first rows of each group; an array's rows tie last."""
+        names = [name for name in rows.collect_schema().names() if name not in hidden(rows)]
+        ordered, first = in_order(rows, self.by, self.order), pl.col(AT)
+        if self.with_ties:
+            other = is_other(self.order.names) | (pl.col(AT) == pl.col(START))
+            first = pl.when(other).then(pl.col(AT)).otherwise(0).cum_max()
+        return ordered.filter(first - pl.col(START) < self.n).select(*names, *hidden(rows))

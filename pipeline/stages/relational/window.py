@@ -1,0 +1,99 @@
+"""Columns that look at other rows: those before and after, ranks, running and rolling figures, those of a whole group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.errors import StageError
+from pipeline.stage import ColumnName, Context, Outcome, Stage, need_columns, need_keys
+from pipeline.stages.relational._ordered.groups import TIES, By, Ties, grouped, in_order
+from pipeline.stages.relational._ordered.spans import span_of
+from pipeline.stages.relational._sums import SAFE_DIGITS
+from pipeline.stages.relational._window.functions import Compute, need_order
+from pipeline.stages.relational._window.queries import Column, columns_of, computed
+from pipeline.stages.relational._window.rolling import Rolled
+from pipeline.tables.counts import Count
+from pipeline.tables.infinities import INFINITIES, counted
+from pipeline.tables.names import Order
+from pipeline.tables.part import ROW, Schema, hidden
+from pipeline.tables.table import Table
+
+
+class Window(Stage, name="window", version=1):
+    """Add columns that look at other rows of a group; no row is lost. `function(column, ...)` is the short way to write one.
+
+    Rows before and after: lag, lead, difference, pct_change (`lag(speed, 4)`: four rows before; one where nothing is said), null where the
+    group has no such row. In the order: row_number, rank, dense_rank, percent_rank, ntile(4). Up to the row: cum_sum, cum_mean, cum_min,
+    cum_max, cum_count. Over a window, of rows as in `rolling_mean(speed, 4)` or of a span of the order's column as in
+    `rolling_mean(speed, 1h)`: rolling_sum, _mean, _min, _max, _count, _std, _var, _median, _quantile. It ends with its row, unless `closed`
+    says otherwise; with a span it has all rows of that time, and a row without a time has none. At a group's start it is shorter. Of the
+    whole group, beside each row: sum, mean, min, max, count, size, n_unique, std, var, median, quantile, first, last, share (of the sum).
+
+    Nulls do not count, but lag, lead, first and last give them. Types are those of aggregate: an integer beyond 64 bits fails the run,
+    means and spreads are Float64. Rows that tie in `order` have one rank, and otherwise follow by all other columns, so that nothing
+    depends on how they came. The result is in the order of its groups, then in `order`; without one, a group's rows stay as they came. A
+    group is whole in one part; with no `by` all rows are, as in sort.
+
+    Example: {use: window, from: readings, as: features, by: sensor, order: time, compute: {before: lag(speed), total: cum_sum(count),
+    day_before: "lag(speed, 96)", speed_1h: "rolling_mean(speed, 1h)", share_of_sensor: share(count), most_of_hour_before: {function:
+    rolling_max, of: speed, span: 1h, closed: left}}}
+    """
+
+    counts: ClassVar[Mapping[str, Count]] = INFINITIES
+
+    by: By = Field((), description="The columns that make a group; all rows are one where there are none.")
+    order: Order | None = Field(None, description="Columns that order a group's rows, nulls last; '-' means from high to low.")
+    compute: dict[ColumnName, Compute] = Field(min_length=1, description="Name: what to compute.")
+    ties: Ties = Field("columns", description=TIES)
+
+    def check_input(self, role: str, schema: Schema) -> None:
+        """Keys and orders exist, functions have what they need, spans fit the order's column."""
+        need_keys(schema, self.by, key="by")
+        need_columns(schema, self._order.names, key="order")
+        if clash := sorted({*self.by, ROW} & set(self.compute)):
+            remedy = "which is a key" if clash[0] in self.by else "which is used by this program"
+            raise StageError(f"compute names {clash[0]!r}, {remedy}. Give the result another name.", key="compute")
+        for name, windowed in self.compute.items():
+            need_order(name, windowed, self.order)
+            if windowed.span is not None:
+                (time,) = self._order
+                span_of(windowed.span, time, schema.columns[time], key=f"compute.{name}.span")
+        for column in columns_of(schema.columns, self.compute)[1]:
+            if column.windowed.function == "rolling_sum" and isinstance(column.dtype, pl.Decimal) and column.dtype.precision > SAFE_DIGITS:
+                problem = f"a rolling sum of {column.dtype} may have more than 38 digits on its way. Cast it to fewer digits, or to double."
+                raise StageError(problem, key=f"compute.{column.name}")
+
+    @property
+    def _order(self) -> Order:
+        return self.order or Order(())
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """An exchange by the keys, one query over sorted rows, and a step on parts for windows that roll."""
+        (rows,) = tables.values()
+        assert rows.schema is not None
+        schema = rows.schema.columns
+        columns = columns_of(schema, self.compute)[1]
+        rolling = tuple(column for column in columns if column.windowed.in_kernel)
+        names = [*schema, *(name for name in self.compute if name not in schema)]
+        writes = frozenset(self.compute)
+        found = grouped(rows.named(context.name), self.by).map(self._computed, writes=writes)
+        if rolling:
+            places = (*self.by, *self._order.names)
+            found = found.map_parts(Rolled(rolling, self._order.names[0], places, context.session.backend), writes=writes)
+        return Outcome({"": found.map(self._named, names, columns, writes=writes)})
+
+    def _computed(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows in order, with the results of all functions but those that roll, and the values of these."""
+        values, columns = columns_of(rows.collect_schema(), self.compute)
+        ordered = in_order(rows, self.by, self._order, self.ties)
+        valued = ordered.with_columns(counted(ordered, value).alias(name) for name, value in values.items())
+        return computed(valued, [column for column in columns if not column.windowed.in_kernel], self._order.names)
+
+    def _named(self, rows: pl.LazyFrame, names: list[str], columns: list[Column]) -> pl.LazyFrame:
+        """The rows with the results under their names, and nothing else."""
+        results = {column.name: pl.col(column.result).alias(column.name) for column in columns}
+        return rows.select(*(results.get(name, pl.col(name)) for name in names), *hidden(rows))

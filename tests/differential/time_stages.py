@@ -1,0 +1,152 @@
+"""Stages that go by time, as SQL: resample and as_of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from pipeline.stages.relational.as_of import AsOf
+from pipeline.stages.relational.resample import Resample
+from tests.differential.cases import Case
+from tests.differential.keyed_stages import ordering
+from tests.differential.oracle import quoted
+from tests.differential.tables import some, tables
+
+GROUPS = ("key", "word", "flag", "int8")
+COMPUTED = {
+    "rows": ("size()", "count(*)"),
+    "words": ("count(word)", "count(word)"),
+    "total": ("sum(int16)", "coalesce(sum(int16), 0)"),
+    "middle": ("mean(uint16)", "avg(uint16::double)"),
+    "least": ("min(ratio)", "min(ratio)"),
+    "most": ("max(int32)", "max(int32)"),
+    "last_word": ({"function": "last", "of": "word", "order_by": "row"}, 'arg_max(word, "row")'),
+    "first_day": ({"function": "first", "of": "day", "order_by": "row"}, 'arg_min("day", "row")'),
+}
+NUMBERS = ("rows", "words", "total", "middle", "least", "most")
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """A step in SQL: of a column its number `n`, when that begins, and how far that is."""
+
+    number: str
+    begin: str
+    place: str
+
+
+def _fixed(name: str, size: int, first: int = 0) -> Stepped:
+    places = {"clock": "epoch_us(clock)", "day": "(day - date '1970-01-01')", "small": "small"}
+    place = f"(n * {size} + {first})"
+    begins = {"clock": f"make_timestamp({place})", "day": f"date '1970-01-01' + {place}::int", "small": place}
+    return Stepped(f"floor(({places[name]} - {first})::double / {size})::bigint", begins[name], place)
+
+
+def _months(name: str, months: int) -> Stepped:
+    month = f"((year({name}) - 1970) * 12 + month({name}) - 1)"
+    begin = f"(date '1970-01-01' + to_months((n * {months})::int))"
+    day = f"cast({begin} as date)"
+    return Stepped(
+        f"floor({month}::double / {months})::bigint", day if name == "day" else f"{begin}::timestamp", f"({day} - date '1970-01-01')"
+    )
+
+
+STEPS: dict[str, Mapping[str, Stepped]] = {
+    "clock": {
+        "52w": _fixed("clock", 364 * 86_400_000_000, 4 * 86_400_000_000),
+        "100d": _fixed("clock", 100 * 86_400_000_000),
+        "1mo": _months("clock", 1),
+        "1q": _months("clock", 3),
+        "5mo": _months("clock", 5),
+    },
+    "day": {"1y": _months("day", 12), "30y": _months("day", 360), "1000w": _fixed("day", 7000, 4), "3650d": _fixed("day", 3650)},
+    "small": {"1": _fixed("small", 1), "7": _fixed("small", 7), "50": _fixed("small", 50)},
+}
+
+
+def _filled(name: str, rule: str, keys: str) -> str:
+    """A column in SQL, where `gap` says that its step has no rows."""
+    over = f"over (partition by {keys}, timed order by n"
+    before = "{} " + f"{over} rows between unbounded preceding and current row)"
+    after = "{} " + f"{over} rows between current row and unbounded following)"
+    if rule in {"null", "none"}:
+        return name
+    if rule == "zero":
+        return f"case when gap then 0 else {name} end"
+    if rule == "forward":
+        return f"case when gap then {before.format(f'last_value({name} ignore nulls)')} else {name} end"
+    place = f"case when {name} is not null then place end"
+    low, high = before.format(f"last_value({name} ignore nulls)"), after.format(f"first_value({name} ignore nulls)")
+    first, last = before.format(f"last_value({place} ignore nulls)"), after.format(f"first_value({place} ignore nulls)")
+    value = f"{low}::double + ({high}::double - {low}::double) * ((place - {first})::double / ({last} - {first}))"
+    return f"case when gap and {last} > {first} then {value} when not gap then {name}::double end"
+
+
+@st.composite
+def resample(draw: st.DrawFn) -> Case:
+    """Steps of each of three columns, gaps filled by each rule."""
+    keys, time = draw(st.just([]) | some(GROUPS, most=2)), draw(st.sampled_from(sorted(STEPS)))
+    every, step = draw(st.sampled_from(sorted(STEPS[time].items())))
+    names = draw(some(sorted(COMPUTED)))
+    rules = {n: draw(st.sampled_from(["null", "forward", *(["zero", "interpolate"] if n in NUMBERS else [])])) for n in names}
+    gaps: Any = draw(st.sampled_from(["none", rules]))
+    listed = ", ".join(map(quoted, keys)) or "1"
+    group, joined = ("".join(f"{prefix}{quoted(name)}, " for name in keys) for prefix in ("", "s."))
+    aggregated = ", ".join(f"{COMPUTED[name][1]} as {name}" for name in names)
+    steps = f"steps as (select {group}{step.number} as n, {aggregated} from rows group by all)"
+    timed = f"select {group}n, n is not null as timed, {', '.join(names)}, false as gap, {step.place} as place from steps"
+    if gaps != "none":
+        ends = f"select {group}min(n) as low, max(n) as high from steps where n is not null group by {listed if keys else '()'}"
+        every_step = f"select {group}unnest(range(low, high + 1)) as n from ({ends})"
+        same = " and ".join(f"s.{quoted(name)} is not distinct from a.{quoted(name)}" for name in [*keys, "n"])
+        values = f"{', '.join(f'a.{name}' for name in names)}, a.timed is null as gap, {step.place.replace('n *', 's.n *')} as place"
+        whole = f"select {joined}s.n, true as timed, {values} from ({every_step}) s left join ({timed}) a on {same}"
+        timed = f"{whole} union all select * from ({timed}) where not timed"
+    filled = ", ".join(f"{_filled(name, 'none' if gaps == 'none' else rules[name], listed)} as {name}" for name in names)
+    sql = f"with {steps} select {group}{step.begin} as {time}, {filled} from ({timed}) order by {ordering([*keys, time])}"
+    compute = {name: COMPUTED[name][0] for name in names}
+    stage = Resample.model_validate({"by": keys, "time": time, "every": every, "compute": compute, "gaps": gaps})
+    columns = tuple({*keys, "clock", "day", "small", "word", "int16", "uint16", "ratio", "int32"})
+    return Case(stage, {"rows": draw(tables(sorted(columns)))}, sql, ordered=True)
+
+
+DISTANCES = {"clock": "epoch_us({})", "day": "({} - date '1970-01-01')", "small": "{}", "key": "{}"}
+TOLERANCES: dict[str, Sequence[tuple[str, int]]] = {
+    "clock": [("1h", 3_600_000_000), ("1000d", 86_400_000_000_000)],
+    "day": [("1d", 1), ("1000w", 7000)],
+    "small": [("2", 2), ("50", 50)],
+    "key": [("1", 1), ("5", 5)],
+}
+
+
+ROWS_BY_TIME = """select l."row" as id, r.*, {0} - {1} as apart, row_number() over (partition by l."row" order by {2}) as n
+from "left" l join "right" r on {3}"""
+
+
+@st.composite
+def as_of(draw: st.DrawFn) -> Case:
+    """Two tables by no key, one or two, and the nearest time, which may be named otherwise on the right."""
+    time, keys = draw(st.sampled_from(sorted(DISTANCES))), draw(st.just([]) | some(GROUPS, most=2))
+    keys, other = [name for name in keys if name != time], draw(st.sampled_from([time, "at"]))
+    tolerance, limit = draw(st.sampled_from([(None, None), *TOLERANCES[time]]))
+    options: dict[str, Any] = {"direction": draw(st.sampled_from(["backward", "forward", "nearest"])), "exact": draw(st.booleans())}
+    options["how"] = how = draw(st.sampled_from(["left", "inner"]))
+    left, right = draw(tables((*keys, time), most=24)), draw(tables((*keys, time, "word" if "word" not in keys else "price"), most=24))
+    right = right.rename({time: other}).select(*keys, other, *(name for name in right.columns if name not in {*keys, time}))
+    stage = AsOf.model_validate({"by": keys, "on": {time: other}, "tolerance": tolerance, **options})
+    near, far = DISTANCES[time].format(f"l.{time}"), DISTANCES[time].format(f"r.{other}")
+    same = [f"l.{quoted(name)} = r.{quoted(name)}" for name in keys] + ([f"abs({near} - {far}) <= {limit}"] if limit else [])
+    added = [name for name in right.columns if name not in keys]
+    up, down = (", ".join(f"r.{quoted(name)} {way}" for name in added) for way in ("nulls last", "desc nulls first"))
+    sign = "=" if options["exact"] else ""
+    back = ROWS_BY_TIME.format(near, far, down, " and ".join([*same, f"{far} <{sign} {near}"]))
+    ahead = ROWS_BY_TIME.format(far, near, up, " and ".join([*same, f"{far} >{sign} {near}"]))
+    sides = {"backward": [back], "forward": [ahead], "nearest": [back, ahead]}[options["direction"]]
+    chosen = " union all ".join(f"select *, {place} as side from ({side}) where n = 1" for place, side in enumerate(sides))
+    best = f"select * from ({chosen}) qualify row_number() over (partition by id order by apart, side) = 1"
+    named = ", ".join(f"b.{quoted(name)} as {quoted(name + '_right' if name in left.columns else name)}" for name in added)
+    sql = f'select l.*, {named} from "left" l {how} join ({best}) b on l."row" = b.id order by l."row"'
+    return Case(stage, {"left": left, "right": right}, sql, ordered=True)

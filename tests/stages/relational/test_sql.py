@@ -1,0 +1,83 @@
+"""sql."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from pipeline.errors import PipelineError, StageError
+from pipeline.stages.relational.sql import Sql
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage, run_stage
+from tests import example_tables as examples
+
+EXAMPLES = [
+    StageExample(
+        Sql(query='select a.key, count(*) as "rows", sum(b.n) as total from a join b on a.key = b.key group by a.key order by total desc'),
+        {"a": examples.MIXED, "b": examples.MIXED},
+    )
+]
+
+TABLES = {
+    "t": pl.DataFrame({"k": [1, 1, 2, 2, 3, None], "i": [7, None, 2, -7, 9, 4], "f": [1.5, 2.5, None, 0.0, -1.0, 9.0]}),
+    "u": pl.DataFrame({"k": [1, 2, 2, None, 5], "v": [10, 20, 21, 30, 50]}),
+    "big": pl.DataFrame({"x": [2**62, 2**62 - 5, -(2**62)], "n": [40_000, -40_000, 7]}),
+}
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["select sum(x) as s from big, u where x > 0", "select x * n as s from big", "select x + x as s from big", "select -m as s from low"],
+)
+def test_integers_beyond_64_bits__fail_the_run(query: str) -> None:
+    with pytest.raises(PipelineError, match="conversion from `i128` to `i64` failed"):
+        run_stage(Sql(query=query), {**TABLES, "low": pl.DataFrame({"m": [-(2**63)]})})
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_rows_that_tie__are_in_one_order(parts: int) -> None:
+    found = run_stage(Sql(query="select k, i from t order by k limit 4"), TABLES, parts)[""]
+    assert found.rows() == [(1, 7), (1, None), (2, -7), (2, 2)]
+
+
+def test_division_by_zero__is_missing() -> None:
+    found = run_stage(Sql(query="select i / 0 as q, i % 0 as r, i // 0 as w, f / 0.0 as x from t"), TABLES)[""]
+    assert found.null_count().row(0) == (6, 6, 6, 6)
+
+
+def test_infinities__are_missing_and_counted() -> None:
+    rows = pl.DataFrame({"f": [1e300, 2.0]})
+    assert run_stage(Sql(query="select f * 1e300 as r from t"), {"t": rows})[""]["r"].to_list() == [None, 2e300]
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("select k frm t", "line 1, column 14"),
+        ("select k from t; select 1 as o from t", "one SELECT"),
+        ("create table a as select 1", "one SELECT"),
+        ("select k from tt", "no table 'tt' in `from`. Did you mean 't'"),
+        ("select k from 'a.parquet'", "no table"),
+        ("select k from read_parquet('a.parquet')", "is no table of `from`"),
+        ("select kk from t", "no column 'kk'.*Did you mean 'k'"),
+        ("select t.kk from t", "no column 'kk'"),
+        ("select i + 1 from t", "a result has no name: .*Name it"),
+        ("select t.k, u.k from t, u", "two results are named 'k'"),
+        ("select k from t, u", "'k' is in several tables"),
+        ("select f // 2 as r from t", "of whole numbers only"),
+        ("select now() as n from t", "another answer every time"),
+        ("select lag(i) over (order by k) as n from t", "Use the stage window"),
+        ("with u as (select 1 as o) select o from u", "WITH names 'u'"),
+        ("select (select v from u where u.v > t.i) as r from t", "reads columns of the query around it"),
+        ("select w.k as k from t, lateral (select k from u where u.k = t.k) w", "reads columns of the query around it"),
+        ("select frobnicate(k) as k from t", "Polars' SQL does not take it: unsupported function 'frobnicate'"),
+    ],
+)
+def test_query__is_refused_by_what_is_wrong_with_it(query: str, problem: str) -> None:
+    with pytest.raises(StageError, match=problem):
+        plan_stage(Sql(query=query), TABLES)
+
+
+def test_unsigned_integers__are_not_mixed_in_silence() -> None:
+    with pytest.raises(StageError, match="arithmetic of UInt64"):
+        plan_stage(Sql(query="select a - b as r from t"), {"t": pl.DataFrame({"a": [1], "b": [2]}, schema={"a": pl.UInt64, "b": pl.Int64})})

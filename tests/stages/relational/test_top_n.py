@@ -1,0 +1,69 @@
+"""top_n."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pipeline.errors import StageError
+from pipeline.stages.relational.top_n import TopN
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import assert_same_for_any_parts, plan_stage, run_parts, run_stage
+from tests import example_tables as examples
+from tests.harness import genotypes
+
+RANDOM = random.Random(6)
+FRAME = pl.DataFrame(
+    {
+        "k": [RANDOM.choice(["a", "b", "c", None]) for _ in range(60)],
+        "t": [RANDOM.choice([None, 0, 1, 2]) for _ in range(60)],
+        "row": range(60),
+    }
+)
+EXAMPLES = [
+    StageExample(TopN(by="key", n=1, order=["-n"]), {"rows": examples.MIXED}),
+    StageExample(TopN(by=["k"], n=4, order=["-t"], with_ties=True), {"rows": FRAME}),
+    StageExample(TopN(n=7, order=["t"]), {"rows": FRAME}, ordered=True),
+]
+
+
+def pandas(order: str, n: int) -> list[int]:
+    """The rows that pandas keeps, by group."""
+    frame = FRAME.to_pandas().sort_values([order.removeprefix("-"), "row"], ascending=[not order.startswith("-"), True])
+    return [int(row) for _, rows in frame.groupby("k", dropna=False) for row in rows["row"].head(n)]
+
+
+@pytest.mark.parametrize("n", [1, 3, 100])
+@pytest.mark.parametrize("order", ["t", "-t"])
+def test_top_n__keeps_the_first_rows_of_each_group(order: str, n: int) -> None:
+    found = run_stage(TopN(by="k", n=n, order=order), {"rows": FRAME}, 3)[""]
+    assert found["row"].to_list() == pandas(order, n)
+    assert found.columns == FRAME.columns
+
+
+def test_top_n__is_the_same_for_any_parts_and_order() -> None:
+    for stage in (TopN(by="k", n=3, order="-t"), TopN(n=5, order="t"), TopN(by="k", n=3, order="-t", with_ties=True)):
+        assert_same_for_any_parts(stage, {"rows": FRAME}, ["row"])
+
+
+def test_with_ties__keeps_all_rows_that_tie_with_the_last() -> None:
+    ranks = FRAME.with_columns(rank=pl.col("t").fill_null(9).rank("min").over("k"))
+    found = run_stage(TopN(by="k", n=2, order="t", with_ties=True), {"rows": FRAME}, 2)[""]
+    assert sorted(found["row"].to_list()) == ranks.filter(pl.col("rank") <= 2)["row"].to_list()
+
+
+def test_top_n__keeps_the_calls_of_its_rows() -> None:
+    table, axes = genotypes()
+    (part,) = run_parts(TopN(by="chromosome", n=2, order="-base_pair_location"), {"rows": [table]}, axes=axes)[""]
+    places = [table.frame["base_pair_location"].to_list().index(place) for place in part.frame["base_pair_location"]]
+    np.testing.assert_array_equal(part.arrays["calls"], table.arrays["calls"][places])
+
+
+def test_top_n__refuses_float_keys_and_unknown_columns() -> None:
+    with pytest.raises(StageError, match="a fraction is no key"):
+        plan_stage(TopN(by="x", n=1, order="n"), {"rows": examples.MIXED})
+    with pytest.raises(StageError, match="order: the table has no column 'nn'"):
+        plan_stage(TopN(by="key", n=1, order="nn"), {"rows": examples.MIXED})
