@@ -271,3 +271,25 @@ def test_parallel__with_compressed_gradients_comes_as_far() -> None:
     for more in ({"compress": "int8"}, {"compress": "top_k", "share": 0.2}):
         found = train(stage_for("binary", parallel={"data": 4, **more}, **given))
         assert found.metrics["test"]["log_loss"] == pytest.approx(one.metrics["test"]["log_loss"], rel=0.15)
+
+
+LINEAR = [{"data": 4}, {"data": 4, "compress": "int8"}, {"asynchronous": 4}, {"asynchronous": 4, "staleness": 1}]
+
+
+def test_a_network_without_layers__is_a_linear_model_and_trains_over_devices_as_over_one() -> None:
+    given = {"layers": [], "batch_size": 64, "rounds": 20, "embedding": 2}
+    one = train(stage_for("regression", **given))
+    table = one.tables[""].join(ROWS.select("id", "x", "y", "code"), on="id").drop_nulls().filter(code=1)
+    design = np.column_stack([np.ones(table.height), table["x"], table["y"]])
+    _, residuals, *_ = np.linalg.lstsq(design, table["prediction"].to_numpy(), rcond=None)
+    assert residuals[0] < 1e-6 * table.height
+    for way in LINEAR:
+        found = train(stage_for("regression", parallel=way, **given))
+        bound = 1e-4 if way in ({"data": 4}, {"asynchronous": 4}) else 0.1
+        assert_frame_equal(found.tables["history"], one.tables["history"], rel_tol=bound)
+
+
+@pytest.mark.parametrize(("way", "said"), [("model", "equal shares of layers: there are none"), ("pipeline", "2 devices, and 1 layers")])
+def test_a_network_without_layers__has_none_to_share(way: str, said: str) -> None:
+    with pytest.raises(StageError, match=said):
+        plan_stage(stage_for("regression", layers=[], parallel={way: 2}), {"rows": ROWS})
