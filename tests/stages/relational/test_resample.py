@@ -110,8 +110,8 @@ def test_too_many_steps__are_refused_before_they_are_made() -> None:
     ("keys", "text"),
     [
         ({"every": "1 month"}, r"every: '1 month' is no step of 'time'"),
-        ({"time": "day", "every": "1h"}, r"every: '1h' is no step of 'day', which is Date: a number of d, w, mo, q or y"),
-        ({"time": "cars", "every": "1h"}, "a whole number, such as 5, is"),
+        ({"time": "day", "every": "1h"}, r"every: '1h' is no step of 'day', which is Date. Give a number of d, w, mo, q or y"),
+        ({"time": "cars", "every": "1h"}, "Give a whole number, such as 5"),
         ({"time": "speed"}, "time: column 'speed' is Float64: times are"),
         ({"time": "zoned"}, "time: column 'zoned' is of the zone Europe/Berlin"),
         ({"compute": {"time": "size()"}}, "'time' would be two columns of the result"),

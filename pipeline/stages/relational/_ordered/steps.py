@@ -44,8 +44,8 @@ class Steps:
         if unit and size and size % unit == 0 and size // unit < 2**62:
             return Steps(name, dtype, 0, size // unit, MONDAY * NANOSECONDS["d"] // unit if suffix == "w" else 0)
         units = "d, w, mo, q or y" if dtype == pl.Date else "ns, us, ms, s, m, h, d, w, mo, q or y"
-        known = f"a number of {units}, such as 1mo," if unit else "a whole number, such as 5,"
-        raise StageError(f"{text!r} is no step of {name!r}, which is {dtype}: {known} is.", key=key)
+        known = f"a number of {units}, such as 1mo" if unit else "a whole number, such as 5"
+        raise StageError(f"{text!r} is no step of {name!r}, which is {dtype}. Give {known}.", key=key)
 
     def number(self) -> pl.Expr:
         """The step of each time, Int64; a number so near the end of 64 bits that its step begins beyond fails the run."""
