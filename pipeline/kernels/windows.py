@@ -131,14 +131,17 @@ def window_picks(ranks: Any, low: Any, high: Any, nth: Any) -> Any:
     & Ordonez (2015), Inf Syst 47:15-32. What comes of a window that has no such value means nothing.
     """
     xp = array_module(ranks)
-    found, level = xp.zeros(len(low), np.int64), ranks
+    whole = np.int32 if len(ranks) < 2**31 else np.int64  # half the memory to go through
+    low, high, nth, level = (array.astype(whole) for array in (low, high, nth, ranks))
+    found = xp.zeros(len(low), np.int64)
     for bit in reversed(range(max(len(ranks) - 1, 0).bit_length())):
-        is_one = (level >> bit) & 1
-        before = xp.concatenate([xp.zeros(1, np.int64), xp.cumsum(1 - is_one)])
+        is_zero = (level >> bit) & 1 == 0
+        before = xp.concatenate([xp.zeros(1, whole), xp.cumsum(is_zero, dtype=whole)])
         first, last = before[low], before[high]
-        right = nth >= last - first
+        zeros, all_zeros = last - first, before[-1]
+        right = nth >= zeros
         found += right.astype(np.int64) << bit
-        nth = nth - xp.where(right, last - first, 0)
-        low, high = xp.where(right, before[-1] + low - first, first), xp.where(right, before[-1] + high - last, last)
-        level = xp.concatenate([level[is_one == 0], level[is_one == 1]])
+        nth = nth - xp.where(right, zeros, 0)
+        low, high = xp.where(right, all_zeros + low - first, first), xp.where(right, all_zeros + high - last, last)
+        level = xp.concatenate([level[is_zero], level[~is_zero]])
     return found

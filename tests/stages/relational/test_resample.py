@@ -106,6 +106,15 @@ def test_too_many_steps__are_refused_before_they_are_made() -> None:
         run_stage(stage, {"rows": frame})
 
 
+def test_quarters_of_an_hour__are_those_of_any_zone() -> None:
+    zoned = DAYS.select(
+        pl.datetime_range(dt.datetime(2026, 3, 28, 22), dt.datetime(2026, 3, 29, 6), "7m", time_zone="Europe/Berlin").alias("t")
+    )
+    found = run_stage(Resample.model_validate({"time": "t", "every": "15m", "compute": {"n": "size()"}}), {"rows": zoned}, 2)[""]
+    assert found["t"].to_list() == zoned["t"].dt.truncate("15m").unique().sort().to_list()
+    assert found["t"].dtype == zoned["t"].dtype
+
+
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
