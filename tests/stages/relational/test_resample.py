@@ -119,6 +119,7 @@ def test_too_many_steps__are_refused_before_they_are_made() -> None:
         ({"gaps": {"m": "zero"}}, "gaps: the table has no column 'm'"),
         ({"gaps": {"n": "none"}}, "none leaves out whole rows"),
         ({"compute": {"n": "min(sensor)"}, "gaps": "zero"}, "gaps: zero needs numbers, and 'n' is String"),
+        ({"compute": {"n": "list(sensor)"}, "gaps": "zero"}, r"gaps: zero needs numbers, and 'n' is List\(String\)"),
     ],
 )
 def test_resample__refuses_at_plan_time(keys: dict[str, Any], text: str) -> None:

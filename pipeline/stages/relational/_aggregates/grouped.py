@@ -37,6 +37,10 @@ class Grouped:
         """The result, from all rows of its keys."""
         return self._finished(self._grouped(self.valued(rows), merging=False))
 
+    def results(self, schema: pl.Schema) -> pl.Schema:
+        """Names and types of the result, of rows of that schema."""
+        return self.settled(Part(self.apply(schema.to_frame().lazy()).collect()), []).frame.schema
+
     def wide_sums(self, schema: pl.Schema) -> list[str]:
         """The sums that can outgrow their type."""
         sums = {name: computed for name, computed in self.compute.items() if computed.function == "sum"}
