@@ -30,6 +30,10 @@ pytestmark = pytest.mark.long  # JAX compiles its programs
 
 CLASSES = ["low", "middle", "high"]
 ROWS = examples.modelled_rows()
+TOLD = ROWS.with_columns(told=pl.format("code {} of {}", "code", "group"))
+SEEN = ROWS.with_columns(seen=pl.concat_list(*(pl.col("value") * factor for factor in (1, -1, 0.5, 2))))
+SEEN_AS, ONE = {"column": "seen", "height": 2, "width": 2}, [{"filters": 3, "pool": 1}]
+FEW = {"words": 4, "buckets": 256, "width": 4}
 LEARNED: dict[str, Any] = {"key": "id", "features": ["x", "y", "code"], "categorical": ["code"], "layers": [12], "rounds": 6}
 TARGETS: dict[str, dict[str, Any]] = {
     "regression": {"target": "value"},
@@ -43,14 +47,18 @@ def stage_for(objective: str, **more: Any) -> Network:
     return Network.model_validate({**LEARNED, "objective": objective, "learning_rate": 0.01, **TARGETS[objective], **more})
 
 
-def _example(objective: str, *answers: str) -> StageExample:
-    return StageExample(stage_for(objective), {"rows": ROWS}, modelled=(*answers, "influence", "value"), needs="jax")
+def _example(objective: str, *answers: str, rows: pl.DataFrame = ROWS, **more: Any) -> StageExample:
+    return StageExample(stage_for(objective, **more), {"rows": rows}, modelled=(*answers, "influence", "value"), needs="jax")
 
 
 EXAMPLES = [
     _example("regression", "prediction"),
     _example("binary", "prediction"),
     _example("multiclass", *(f"prediction_{name}" for name in CLASSES)),
+    _example(
+        "multiclass", *(f"prediction_{name}" for name in CLASSES), rows=SEEN, features=["code", "seen"], image=SEEN_AS, convolutions=ONE
+    ),
+    _example("regression", "prediction", rows=TOLD, features=["x", "told"], text=["told"], ngrams=FEW, categorical=[]),
 ]
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.errors import StageError
+from pipeline.stage import ColumnName, need_columns
+from pipeline.stages.models._network.convolutions import Convolution, check_convolutions
 from pipeline.stages.models._supervised import Supervised
+from pipeline.stages.models._unfolded.column import Unfolded
+from pipeline.stages.models._unfolded.image import Image
+from pipeline.stages.models._unfolded.text import Ngrams
+from pipeline.tables.part import Schema
 
 Width = Annotated[int, Field(ge=1, le=65_536)]
 
@@ -51,6 +58,17 @@ class Parallel(BaseModel):
 class DeepLearning(Supervised):
     """Learns by a network of dense layers."""
 
+    remedy = "Use categorify for it, name it in text or image where it is one, or in exclude."
+
+    text: tuple[ColumnName, ...] = Field((), description="Features that are texts; each becomes the mean of what its n-grams become.")
+    ngrams: Ngrams = Field(Ngrams(), description="Of the texts: which n-grams count, and how they are hashed.")
+    image: Image | None = Field(None, description="The feature that is an image, which goes through convolutions before the layers.")
+    convolutions: tuple[Convolution, ...] = Field(
+        (Convolution(filters=16), Convolution(filters=32)),
+        min_length=1,
+        max_length=100,
+        description="What an image goes through, in order.",
+    )
     layers: tuple[Width, ...] = Field((128, 64), max_length=100, description="Width of each hidden layer; none makes a linear model.")
     activation: Literal["relu", "gelu", "silu", "tanh"] = Field("relu", description="What follows each hidden layer.")
     dropout: float = Field(0.1, ge=0, lt=1, description="Share of a hidden layer's values that a training step leaves out.")
@@ -72,6 +90,29 @@ class DeepLearning(Supervised):
     parallel: Parallel | None = Field(
         None, description="Train over several devices of one worker: its GPUs, or shares of a CPU's cores (8 where it says no more)."
     )
+
+    @property
+    def unfolded(self) -> Mapping[str, Unfolded]:
+        """The texts and the image."""
+        return {**dict.fromkeys(self.text, self.ngrams), **({self.image.column: self.image} if self.image else {})}
+
+    def check_columns(self, schema: Schema) -> None:
+        """Raise StageError where a column that a parameter names is missing."""
+        super().check_columns(schema)
+        need_columns(schema, self.text, key="text")
+        need_columns(schema, [self.image.column] if self.image else [], key="image.column")
+
+    def check_features(self, schema: Schema) -> None:
+        """Raise StageError for a feature that cannot be used, and where there is none."""
+        features = self.feature_columns(schema)
+        for name, unfolded in self.unfolded.items():
+            if name not in features:
+                text = f"{name!r} is no feature: it is the target, the key or the split, or not among features"
+                raise StageError(text, key=unfolded.kind)
+        super().check_features(schema)
+        for name, unfolded in self.unfolded.items():
+            unfolded.check(name, schema.columns[name])
+        check_convolutions(self.image, self.convolutions)
 
     @property
     def devices(self) -> int:

@@ -16,6 +16,7 @@ from pipeline.stages.models._network.rows import Material
 
 if TYPE_CHECKING:
     from pipeline.neural import training
+    from pipeline.neural.front import Picture
     from pipeline.neural.mesh import Task
     from pipeline.neural.perceptron import Parameters, Shape
 
@@ -51,7 +52,7 @@ class Exercise:
         stage, shape = learning.stage, _shape(learning.stage, material)
         rows, seed = Rows(material.batches(stage), stage.batch_size), int(np.random.default_rng(learning.seed).integers(2**31))
         course = Course(stage.rounds, stage.early_stopping_rounds, seed)
-        return Exercise(shape, _task(stage, shape, rows), initial(shape, seed, material.seen), rows, course)
+        return Exercise(shape, _task(stage, shape, rows), initial(shape, seed, material.seen(shape.codes)), rows, course)
 
     def done(self, steps: training.Steps, around: training.Around, *, costed: bool) -> Fit:
         """Train. Raises DataError where training does not hold together."""
@@ -88,8 +89,20 @@ def _steps(stage: DeepLearning, task: Task, devices: list[Any]) -> training.Step
 def _shape(stage: DeepLearning, material: Material) -> Shape:
     from pipeline.neural.perceptron import Shape
 
-    sizes = [(rows, stage.embedding or min(MOST_EMBEDDED, (rows + 1) // 2)) for rows in material.categories]
-    return Shape(material.numbers.shape[1], tuple(sizes), stage.layers, len(stage.classes) or 1, stage.activation)
+    categories = [int(codes.max(initial=0)) + 1 for codes in material.codes.T[: len(stage.categorical)]]  # and a missing one
+    sizes = [(rows, stage.embedding or min(MOST_EMBEDDED, (rows + 1) // 2)) for rows in categories]
+    texts = [(stage.ngrams.buckets + 1, stage.ngrams.width, stage.ngrams.size)] * len(stage.text)
+    outputs = len(stage.classes) or 1
+    return Shape(material.numbers.shape[1], tuple(sizes), stage.layers, outputs, stage.activation, tuple(texts), _picture(stage))
+
+
+def _picture(stage: DeepLearning) -> Picture | None:
+    from pipeline.neural.front import Picture
+
+    if stage.image is None:
+        return None
+    convolutions = tuple((one.filters, one.size, one.pool) for one in stage.convolutions)
+    return Picture(stage.image.height, stage.image.width, stage.image.channels, convolutions)
 
 
 def _task(stage: DeepLearning, shape: Shape, rows: training.Rows) -> Task:
