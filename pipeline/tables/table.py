@@ -149,7 +149,7 @@ class Table:
     def query(self, others: Sequence[Table], function: Callable[..., pl.LazyFrame], *small: Any) -> Table:
         """`function(LazyFrame, ..., *small) -> LazyFrame` on all rows of this table and others: one query in one task, or on all GPUs."""
         tables = (self, *others)
-        inputs = tuple(block for table in tables for block in table._merged([range(len(table.blocks))]).blocks)
+        inputs = tuple(block for table in tables for block in table.merged([range(len(table.blocks))]).blocks)
         fitted = tuple(fitted for table in tables for fitted in table.fitted)
         return Table(self.session, self.stage, (Step("frame", self.stage, inputs, function, small),), written=None, fitted=fitted)
 

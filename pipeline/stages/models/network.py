@@ -17,6 +17,7 @@ from pipeline.stages.models._exported.of_network import graph_of_network
 from pipeline.stages.models._learning import Given, Learning, outcome
 from pipeline.stages.models._network.attending import HISTORY
 from pipeline.stages.models._network.deep_learning import DeepLearning
+from pipeline.stages.models._network.learners import not_reproducible, over_workers, train_by_learners
 from pipeline.stages.models._network.shown import shown_columns
 from pipeline.stages.models._network.training import read, train
 from pipeline.stages.models._predictor import Predictor
@@ -45,6 +46,11 @@ class Network(DeepLearning, name="network", version=1):
     first. On GPUs give a list: cuDF reads neither arrays nor bytes.
     `parallel` trains over several devices: the same way down as one device goes, but for rounding and `compress`. The metrics then say
     what a step takes, in milliseconds: of computing, and of exchanging; and the bytes that all devices together send in it.
+    `parallel: {asynchronous: N, staleness: S}` is the one way of training whose model is not the same from run to run, as it depends on
+    who is the faster: N learners (tasks of all workers; threads where there is one, or on GPUs) take parameters from a server, and give it
+    gradients of their share of a batch. The server steps when all shares of a batch are there, while a learner that is no more than S steps
+    ahead goes on with the parameters that there are. With S of 0 (the default) all go in step, as `data: N` does, and the model is
+    the same again. The metrics say how many steps behind the parameters were, at most and in the mean.
 
     Example:
         {use: network, from: features, as: risk, target: disease, key: sample_id, objective: binary, rounds: 100, early_stopping_rounds: 10}
@@ -56,6 +62,7 @@ class Network(DeepLearning, name="network", version=1):
         "features": Count("features"),
         "rounds_used": Count("rounds used"),
         "rows_*": Count("rows, *"),
+        "skipped_steps": Count("steps skipped, with gradients beyond float16", aside=True),
         "rounds_found": Count("rounds trained by an earlier run", aside=True),
         "missing_values": Count("missing values taken as the mean", aside=True),
     }
@@ -105,10 +112,16 @@ class Network(DeepLearning, name="network", version=1):
         learning: Learning[DeepLearning] = Learning(
             context.name, self, tuple(columns), types, arrays, context.seed, session.backend, session.threads, session.lean, self.unfolded
         )
-        learning, given = learning.kept_in(context), Given.of(rows, arrays, rows.futures())
-        trained = session.submit(train, learning, given.parts, given.axes, given.steps, given.states, stage=context.name)
+        given = Given.of(rows, arrays, rows.futures())
+        if over_workers(self, session):
+            trained = train_by_learners(learning, given, session)
+        else:
+            kept = learning if self.by_learners else learning.kept_in(context)
+            trained = session.submit(train, kept, given.parts, given.axes, given.steps, given.states, stage=context.name)
         found = outcome(learning, trained, context)
         more = {"history": session.submit(attrgetter("history"), trained, stage=context.name)}
         shown = session.submit(attrgetter("shown"), trained, stage=context.name)
         more |= {name: session.submit(itemgetter(name), shown, stage=context.name) for name in shown_columns(self)}
-        return replace(found, tables={**found.tables, **{name: Table.of(session, context.name, [part]) for name, part in more.items()}})
+        tables = {**found.tables, **{name: Table.of(session, context.name, [part]) for name, part in more.items()}}
+        warnings = None if self.reproducible else session.submit(not_reproducible, stage=context.name)
+        return replace(found, tables=tables, warnings=warnings)

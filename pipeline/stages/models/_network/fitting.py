@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.backend.neural import neural_devices
 from pipeline.errors import DataError
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._network.attending import Attending, watching
 from pipeline.stages.models._network.deep_learning import DeepLearning
 from pipeline.stages.models._network.rows import Material
+from pipeline.stages.models._network.stepping import stepping
 
 if TYPE_CHECKING:
     from pipeline.neural import training
+    from pipeline.neural.asynchronous import Lesson, Server
     from pipeline.neural.front import Picture
     from pipeline.neural.mesh import Task
     from pipeline.neural.perceptron import Parameters, Shape
@@ -54,6 +55,12 @@ class Exercise:
         course = Course(stage.rounds, stage.early_stopping_rounds, seed)
         return Exercise(shape, _task(stage, shape, rows), initial(shape, seed, material.seen(shape.codes)), rows, course)
 
+    def lesson(self, learning: Learning[DeepLearning]) -> Lesson:
+        """What learners, or devices, learn."""
+        from pipeline.neural.asynchronous import Lesson
+
+        return Lesson(self.task, self.rows, self.course.seed, learning.stage.devices, learning.backend)
+
     def done(self, steps: training.Steps, around: training.Around, *, costed: bool) -> Fit:
         """Train. Raises DataError where training does not hold together."""
         from pipeline.neural.training import fitted
@@ -65,25 +72,15 @@ class Exercise:
         return Fit(self.shape, found, steps.cost(self.start, next(self.rows.batches(self.course.seed, 0))) if costed else {})
 
 
-def fit(learning: Learning[DeepLearning], material: Material) -> Fit:
-    """What training on the devices of this process gives.
+def fit(learning: Learning[DeepLearning], material: Material, server: Server | None = None) -> Fit:
+    """What training gives: on the devices of this process, or by learners of a `server`.
 
-    Raises DataError where training does not hold together; PlaceError where there are fewer devices.
+    Raises DataError where training does not hold together; PlaceError where there are fewer devices; RunError where a learner failed.
     """
-    stage, exercise = learning.stage, Exercise.of(learning, material)
-    steps = _steps(stage, exercise.task, neural_devices(learning.backend, stage.devices))
+    exercise = Exercise.of(learning, material)
     around = Attending(learning, watching(learning, exercise.shape, material), material.target[1])
-    return exercise.done(steps, around, costed=stage.parallel is not None)
-
-
-def _steps(stage: DeepLearning, task: Task, devices: list[Any]) -> training.Steps:
-    """How it steps over these devices."""
-    from pipeline.neural.mesh import MeshSteps
-    from pipeline.neural.pipelined import PipelinedSteps
-
-    if stage.parallel and stage.parallel.pipeline > 1:
-        return PipelinedSteps(task, devices)
-    return MeshSteps(task, devices, stage.parallel.model if stage.parallel else 1)
+    with stepping(learning, exercise.lesson(learning), server) as (steps, rows):
+        return replace(exercise, rows=rows).done(steps, around, costed=learning.stage.parallel is not None)
 
 
 def _shape(stage: DeepLearning, material: Material) -> Shape:

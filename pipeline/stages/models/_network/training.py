@@ -24,6 +24,7 @@ from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted
 
 if TYPE_CHECKING:
+    from pipeline.neural.asynchronous import Server
     from pipeline.neural.training import Fitted as Found
 
 Array = Any
@@ -47,41 +48,66 @@ def read(description: Mapping[str, Any], content: bytes, backend: Backend) -> Pr
     return NetworkPredictor(Trained.read(content, shape, description["objective"], (layout.numbers, layout.codes)), backend)
 
 
-def train(
-    learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]
-) -> TrainedNetwork:
-    """Train on all parts."""
-    from pipeline.neural.influence import influences
-    from pipeline.neural.predicting import NetworkPredictor
-    from pipeline.neural.saved import Trained as Saved
+@dataclass(frozen=True)
+class Gathered:
+    """All rows in the order of their key, as they are and as a network takes them, and the names of their features."""
 
+    rows: TrainingRows
+    names: list[str]
+    material: Material
+
+
+def gathered(learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequence[Part]) -> Gathered:
+    """Of all parts. Raises DataError for rows that cannot be learned from."""
     stage, whole = learning.stage, in_key_order(learning.stage, concat_parts(parts))
     check_finite([name for name in learning.columns if name not in learning.unfolded], whole.frame, pl.Float32())
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
-    material = Material.of(learning, rows, names)
-    made = fit(learning, material)
+    return Gathered(rows, names, Material.of(learning, rows, names))
+
+
+def train(
+    learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]
+) -> TrainedNetwork:
+    """Train on all parts."""
+    return trained(learning, gathered(learning, parts, axes), with_states(steps, states))
+
+
+def trained(learning: Learning[DeepLearning], given: Gathered, steps: Sequence[Fitted], server: Server | None = None) -> TrainedNetwork:
+    """Train on rows that were gathered, by the learners of a server where there is one."""
+    from pipeline.neural.influence import influences
+    from pipeline.neural.predicting import NetworkPredictor
+    from pipeline.neural.saved import Trained as Saved
+
+    stage, rows, names, material = learning.stage, given.rows, given.names, given.material
+    made = fit(learning, material, server)
     network, fitted = Saved(made.shape, stage.objective, material.inputs, material.target, made.found.parameters), made.found
     predictor = NetworkPredictor(network, learning.backend)
     predicted = predictor.of_inputs(material.numbers, material.codes)
     at = rows.labels.of_split("train")
     influence = influences(network, (material.numbers[at], material.codes[at]), learning.backend)
-    own = {"network": made.shape.told(), "unfolded": told(learning.unfolded), "rounds_used": fitted.epoch}
+    own = {
+        "network": made.shape.told(),
+        "unfolded": told(learning.unfolded),
+        "rounds_used": fitted.epoch,
+        "reproducible": stage.reproducible,
+    }
     return TrainedNetwork(
         predictions(stage, rows, predicted),
         _importance(material.layout.names, influence),
         network.saved(),
-        learning.description(names, whole.frame, with_states(steps, states), own),
+        learning.description(names, rows.part.frame, steps, {**own, "reproducible": stage.reproducible}),
         {**measured(stage, rows.labels, predicted), **({"parallel": made.cost} if made.cost else {})},
-        {**_counts(fitted, names), "missing_values": material.missing, **split_counts(rows)},
+        {**_counts(stage, fitted, names), "missing_values": material.missing, **split_counts(rows)},
         history(stage, fitted, material.target[1]),
         shown(learning, network, material, rows, predicted),
     )
 
 
-def _counts(fitted: Found, names: list[str]) -> dict[str, int]:
-    """Features and rounds; those found only where an earlier run left some."""
+def _counts(stage: DeepLearning, fitted: Found, names: list[str]) -> dict[str, int]:
+    """Features and rounds; those found only where an earlier run left some, and skipped steps where there can be some."""
     found = {"rounds_found": fitted.resumed} if fitted.resumed else {}
+    found |= {"skipped_steps": fitted.skipped} if stage.arithmetic == "float16" else {}
     return {"features": len(names), "rounds_used": fitted.epoch, **found}
 
 
