@@ -20,6 +20,7 @@ from pipeline.tables.infinities import NAME
 from pipeline.tables.part import Part
 
 TWO_TO_32 = 2.0**32
+LEAST, MOST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Rolled:
         groups = Groups.of(part.frame, self.order if spans else None, self.backend)
         found, infinite, windows = [], 0, dict[tuple[Any, ...], Any]()
         for column in self.columns:
-            key = (column.windowed.rows, column.windowed.span, column.windowed.closed)
+            key = (column.windowed.rows, column.windowed.span, column.windowed.closed, column.windowed.center)
             if key not in windows:
                 windows[key] = groups.windows(column.windowed, part.frame.schema[self.order])
             series = self._result(column, part.frame, *windows[key])
@@ -100,17 +101,19 @@ class Groups:
     def windows(self, windowed: Windowed, dtype: pl.DataType) -> tuple[Any, Any, Any]:
         """Where each row's window begins and ends, and whether it has one."""
         at = array_module(self.starts).arange(len(self.starts))
+        without_first, with_last = windowed.closed in {"right", "none"}, windowed.closed in {"right", "both"}
         if windowed.span is None:
             rows = windowed.rows
-            first = at * 0 if rows is None else at - rows + (windowed.closed in {"right", "none"})
-            low = first.clip(self.starts, None)
-            return low, at + (windowed.closed in {"right", "both"}), at >= 0
+            later = (rows - 1) // 2 if windowed.center and rows is not None else 0
+            first = at * 0 if rows is None else at - rows + without_first + later
+            return first.clip(self.starts, self.ends), (at + with_last + later).clip(self.starts, self.ends), at >= 0
         known = at < self.known_ends
         span = span_of(windowed.span, "", dtype, key="span")
-        edge = self.times - span
-        edge[edge > self.times] = np.iinfo(np.int64).min
-        low = first_from(self.times, self.starts, self.known_ends, edge, after=windowed.closed in {"right", "none"})
-        high = first_from(self.times, self.starts, self.known_ends, self.times, after=windowed.closed in {"right", "both"})
+        later = span // 2 if windowed.center else 0
+        first, last = self.times - (span - later), self.times + later
+        first[first > self.times], last[last < self.times] = LEAST, MOST
+        low = first_from(self.times, self.starts, self.known_ends, first, after=without_first)
+        high = first_from(self.times, self.starts, self.known_ends, last, after=with_last)
         return low * known, high * known, known
 
 
