@@ -63,7 +63,7 @@ class Resample(Stage, name="resample", version=1):
         need_columns(Schema(pl.Schema(dict.fromkeys(self.compute, pl.Null()))), named, key="gaps")
         if "none" in named.values():
             raise StageError("none leaves out whole rows, and stands for all columns: gaps: none", key="gaps")
-        computed = self._aggregate.apply(columns.to_frame().lazy()).collect_schema()
+        computed = self._aggregate.results(columns)
         for name, rule in self._rules.items():
             if rule in {"zero", "interpolate"} and not computed[name].is_numeric():
                 raise StageError(f"{rule} needs numbers, and {name!r} is {computed[name]}. Take null or forward for it.", key="gaps")

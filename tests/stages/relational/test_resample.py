@@ -137,6 +137,7 @@ def test_quarters_of_an_hour__are_those_of_any_zone() -> None:
         ({"gaps": {"m": "zero"}}, "gaps: the table has no column 'm'"),
         ({"gaps": {"n": "none"}}, "none leaves out whole rows"),
         ({"compute": {"n": "min(sensor)"}, "gaps": "zero"}, "gaps: zero needs numbers, and 'n' is String"),
+        ({"compute": {"n": "list(sensor)"}, "gaps": "zero"}, r"gaps: zero needs numbers, and 'n' is List\(String\)"),
     ],
 )
 def test_resample__refuses_at_plan_time(keys: dict[str, Any], text: str) -> None:
