@@ -60,6 +60,10 @@ class CsvSource(CostlySource):
         """The file as Polars reads it."""
         return pl.scan_csv(for_polars(self.path), separator=self.separator, schema=dict(self.dtypes), null_values=list(self.null_values))
 
+    def places(self) -> Sequence[tuple[str, int, int | None]]:
+        """Which rows of the file they are."""
+        return [(self.path, self.offset, self.rows)]
+
     def explain(self) -> str | None:
         """What is wrong with the file, for a query over it that has failed; None where nothing is."""
         found = shape(self.path, stamp(self.path), self.separator, len(self.dtypes))
