@@ -38,7 +38,7 @@ class Table:
     `axes[array]` is the one-part table that labels an array's second axis. `origins` are the sources that each part's rows came from and
     `written` the columns that steps have written since (None: any may be), so that the files' statistics can tell whether equal keys
     already share a part; `spread` are the columns by whose hash an exchange put rows into these parts, where they have not changed since.
-    `fitted` is what stages before learned and applied; `name` the job's name for it, if any; `as_read`: parts are all of their origins' rows.
+    `fitted` is what stages before learned and applied; `name` the job's name for it, if any; `as_read`: parts are all of their origins.
     """
 
     session: Session
