@@ -28,6 +28,7 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "join validated": keyed_stages.validated_join,
     "aggregate": keyed_stages.aggregate,
     "aggregate shapes": aggregate_stages.aggregate,
+    "aggregate of distinct values": aggregate_stages.of_distinct,
     "sort": keyed_stages.sort,
     "drop_duplicates": keyed_stages.drop_duplicates,
     "window": window_stages.window,

@@ -44,7 +44,7 @@ class Resample(Stage, name="resample", version=1):
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     by: By = Field((), description="The columns that make a key, beside the step; none: all rows are one series.")
-    time: ColumnName = Field(description="Column of dates, timestamps without zone (or of UTC), or whole numbers.")
+    time: ColumnName = Field(description="Column of dates, timestamps (of a zone other than UTC for steps that divide 15m), or numbers.")
     every: str = Field(description="The step: 15m, 1h, 1d, 1w, 1mo, 1q, 1y, or a whole number for a column of numbers.")
     compute: dict[ColumnName, Annotated[Computed, BeforeValidator(written_out)]] = Field(min_length=1, description="Name: what to compute.")
     gaps: Gaps | dict[ColumnName, Gaps] = Field("none", description="Steps without rows: left out, or what each column is there.")
@@ -62,7 +62,7 @@ class Resample(Stage, name="resample", version=1):
         need_columns(Schema(pl.Schema(dict.fromkeys(self.compute, pl.Null()))), named, key="gaps")
         if "none" in named.values():
             raise StageError("none leaves out whole rows, and stands for all columns: gaps: none", key="gaps")
-        computed = self._aggregate.apply(columns.to_frame().lazy()).collect_schema()
+        computed = self._aggregate.results(columns)
         for name, rule in self._rules.items():
             if rule in {"zero", "interpolate"} and not computed[name].is_numeric():
                 raise StageError(f"{rule} needs numbers, and {name!r} is {computed[name]}. Take null or forward for it.", key="gaps")

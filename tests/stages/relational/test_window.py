@@ -36,6 +36,8 @@ EVERYTHING: dict[str, Any] = {
     "ntile_of": "ntile(3)",
     **{f"cum_{name}_of": f"cum_{name}({of})" for name, of in (("sum", "count"), ("mean", "speed"), ("min", "time"), ("count", "speed"))},
     "cum_max_of": "cum_max(speed)",
+    **{f"cum_{name}_of": f"cum_{name}(speed)" for name in ("std", "var", "median")},
+    "cum_high": "cum_quantile(speed, 0.9)",
     **{f"{name}_of_group": f"{name}({of})" for name in (*FUNCTIONS, "n_unique") for of in ("speed",)},
     **{f"{name}_counts": f"{name}(count)" for name in ("sum", "mean", "share", "first", "last")},
     "low": "quantile(speed, 0.1)",
@@ -182,7 +184,8 @@ def test_window__refuses_at_plan_time(keys: dict[str, Any], text: str) -> None:
     ("compute", "text"),
     [
         ("speed", "is not function"),
-        ("lagg(speed)", "Input should be 'lag'"),
+        ("lagg(speed)", r"'lagg\(speed\)': there is no function 'lagg'\. Did you mean 'lag'\?"),
+        ({"function": "lagg", "of": "speed"}, "Input should be 'lag'"),
         ("lag()", "lag needs `of`"),
         ("rank(speed)", "rank takes nothing"),
         ("lag(speed, 1, 2)", "lag takes of, rows, and here are 3"),
