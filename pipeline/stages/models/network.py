@@ -17,7 +17,8 @@ from pipeline.stages.models._exported.of_network import graph_of_network
 from pipeline.stages.models._learning import Given, Learning, outcome
 from pipeline.stages.models._network.attending import HISTORY
 from pipeline.stages.models._network.deep_learning import DeepLearning
-from pipeline.stages.models._network.training import read, train
+from pipeline.stages.models._network.over_workers import fit_over_workers
+from pipeline.stages.models._network.training import Train, read, step_cost
 from pipeline.stages.models._predictor import Predictor
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
@@ -48,7 +49,7 @@ class Network(DeepLearning, name="network", version=1):
         "features": Count("features"),
         "rounds_used": Count("rounds used"),
         "rows_*": Count("rows, *"),
-        "rounds_found": Count("rounds trained by an earlier run", aside=True),
+        "rounds_found": Count("rounds that were there when training went on", aside=True),
         "missing_values": Count("missing values taken as the mean", aside=True),
     }
 
@@ -97,7 +98,9 @@ class Network(DeepLearning, name="network", version=1):
             context.name, self, tuple(columns), types, arrays, context.seed, session.backend, session.threads, session.lean
         )
         learning, given = learning.kept_in(context), Given.of(rows, arrays, rows.futures())
-        trained = session.submit(train, learning, given.parts, given.axes, given.steps, given.states, stage=context.name)
+        made = fit_over_workers(learning, given, context) if self.parallel and self.parallel.workers > 1 else None
+        trained = session.submit(Train(learning), made, given.parts, given.axes, given.steps, given.states, stage=context.name)
         found = outcome(learning, trained, context)
         history = session.submit(attrgetter("history"), trained, stage=context.name)
-        return replace(found, tables={**found.tables, "history": Table.of(session, context.name, [history])})
+        measures = session.submit(step_cost, trained, stage=context.name)
+        return replace(found, tables={**found.tables, "history": Table.of(session, context.name, [history])}, measures=measures)

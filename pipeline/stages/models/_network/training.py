@@ -13,7 +13,7 @@ from pipeline.stages.models._learning import Learning, Trained, predictions, spl
 from pipeline.stages.models._measures import measured
 from pipeline.stages.models._network.attending import history
 from pipeline.stages.models._network.deep_learning import DeepLearning
-from pipeline.stages.models._network.fitting import fit
+from pipeline.stages.models._network.fitting import Fit, fit
 from pipeline.stages.models._network.rows import Material
 from pipeline.stages.models._predictor import Predictor, check_finite
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
@@ -45,35 +45,61 @@ def read(description: Mapping[str, Any], content: bytes, backend: Backend) -> Pr
     return NetworkPredictor(Trained.read(content, shape, description["objective"], (numbers, codes)), backend)
 
 
-def train(
-    learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]
-) -> TrainedNetwork:
-    """Train on all parts."""
-    from pipeline.neural.influence import influences
-    from pipeline.neural.predicting import NetworkPredictor
-    from pipeline.neural.saved import Trained as Saved
+@dataclass(frozen=True)
+class Ready:
+    """The rows of all parts, and what a network takes of them."""
 
-    stage, whole = learning.stage, in_key_order(learning.stage, concat_parts(parts))
-    check_finite(learning.columns, whole.frame, pl.Float32())
-    rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
-    rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
-    material = Material.of(learning, rows, names)
-    made = fit(learning, material)
-    network, fitted = Saved(made.shape, stage.objective, material.inputs, material.target, made.found.parameters), made.found
-    predictor = NetworkPredictor(network, learning.backend)
-    predicted = predictor.of_inputs(material.numbers, material.codes)
-    at = rows.labels.of_split("train")
-    influence = influences(network, (material.numbers[at], material.codes[at]), learning.backend)
-    own = {"network": made.shape.told(), "rounds_used": fitted.epoch}
-    return TrainedNetwork(
-        predictions(stage, rows, predicted),
-        _importance(names, influence),
-        network.saved(),
-        learning.description(names, whole.frame, with_states(steps, states), own),
-        {**measured(stage, rows.labels, predicted), **({"parallel": made.cost} if made.cost else {})},
-        {**_counts(fitted, names), "missing_values": material.missing, **split_counts(rows)},
-        history(stage, fitted, material.target[1]),
-    )
+    whole: Part
+    rows: TrainingRows
+    names: list[str]
+    material: Material
+
+    @staticmethod
+    def of(learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequence[Part]) -> Ready:
+        """In the order of the key. Raises DataError for rows that cannot be learned from."""
+        stage, whole = learning.stage, in_key_order(learning.stage, concat_parts(parts))
+        check_finite(learning.columns, whole.frame, pl.Float32())
+        rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
+        rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
+        return Ready(whole, rows, names, Material.of(learning, rows, names))
+
+
+@dataclass(frozen=True)
+class Train:
+    """The task that trains on all parts, and predicts them; what several workers `made` is not trained again."""
+
+    learning: Learning[DeepLearning]
+
+    def __call__(
+        self, made: Fit | None, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]
+    ) -> TrainedNetwork:
+        """All that is published."""
+        from pipeline.neural.influence import influences
+        from pipeline.neural.predicting import NetworkPredictor
+        from pipeline.neural.saved import Trained as Saved
+
+        learning, stage, ready = self.learning, self.learning.stage, Ready.of(self.learning, parts, axes)
+        rows, names, material = ready.rows, ready.names, ready.material
+        made = made or fit(learning, material)
+        network, found = Saved(made.shape, stage.objective, material.inputs, material.target, made.found.parameters), made.found
+        predicted = NetworkPredictor(network, learning.backend).of_inputs(material.numbers, material.codes)
+        at = rows.labels.of_split("train")
+        influence = influences(network, (material.numbers[at], material.codes[at]), learning.backend)
+        own = {"network": made.shape.told(), "rounds_used": found.epoch}
+        return TrainedNetwork(
+            predictions(stage, rows, predicted),
+            _importance(names, influence),
+            network.saved(),
+            learning.description(names, ready.whole.frame, with_states(steps, states), own),
+            {**measured(stage, rows.labels, predicted), **({"parallel": made.cost} if made.cost else {})},
+            {**_counts(found, names), "missing_values": material.missing, **split_counts(rows)},
+            history(stage, found, material.target[1]),
+        )
+
+
+def step_cost(trained: TrainedNetwork) -> dict[str, Any]:
+    """What run.json says of training over several devices; nothing of one."""
+    return {name: trained.metrics[name] for name in ("parallel",) if name in trained.metrics}
 
 
 def _counts(fitted: Found, names: list[str]) -> dict[str, int]:
