@@ -87,3 +87,10 @@ def run_program(program: Callable[..., Any], *arguments: Any) -> Any:
 
     with _ONE_PROGRAM:
         return jax.block_until_ready(program(*arguments))
+
+
+def run_single(program: Callable[..., Any], *arguments: Any) -> Any:
+    """What a compiled program of one device gives, waited for. Several may run at once: they wait for nothing but for the cores."""
+    import jax
+
+    return jax.block_until_ready(program(*arguments))
