@@ -156,6 +156,9 @@ def simple(function: Node, inputs: list[Node]) -> Node:
             if like and (like[1] or like[3]):
                 kind = "StartsWith" if not like[1] else "EndsWith" if not like[3] else {"Contains": {"literal": True, "strict": True}}
                 return call({"StringExpr": kind}, text, literal(re.sub(r"\\(.)", r"\1", like[2])))
+            if pattern.startswith("^(?s)"):  # like again: cuDF has no flags, and its '.' no ends of lines
+                anything = re.sub(r"(\\.)|\.", lambda found: found[1] or r"[\s\S]", "^" + pattern.removeprefix("^(?s)"), flags=re.DOTALL)
+                return call({"StringExpr": function}, text, literal(anything))
         case "Slice", [
             text,
             {"BinaryExpr": {"op": "Minus", "left": {"Cast": _}, "right": {"Literal": {"Scalar": {"Int64": int(n)}}}}},

@@ -110,7 +110,8 @@ def test_a_scan_of_text__is_refused_wherever_one_is_left(tmp_path: Path) -> None
 def write_table(folder: Path, name: str) -> Path:
     """The mixed table as a file of a format whose parts may be scans."""
     path = folder / f"a.{name}"
-    getattr(MIXED, {"csv": "write_csv", "tsv": "write_csv", "parquet": "write_parquet"}[name])(path)
+    writers = {"csv": "write_csv", "parquet": "write_parquet", "jsonl": "write_ndjson", "arrow": "write_ipc"}
+    getattr(MIXED, writers[name])(path)
     return path
 
 

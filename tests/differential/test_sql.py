@@ -35,6 +35,11 @@ TABLES = {"t": LEFT, "u": RIGHT, "big": WHOLE}
 QUERIES = """
 select i / j as r, i / 4 as q from t where j <> 0
 select k from t where k not in (select k from u)
+select k from t where k not in (select k from u where k is not null)
+select k, i from t where k not in (select k from u where v > 100) and i > 0
+select s from t where s like 'a%b' or s like '_' or s not like '%a_%'
+select i, timestamp '2024-01-31 10:00:00' > cast('2024-01-31' as date) as later from t
+select cast(w as date) as d from (select '2024-02-29' as w from u) q
 select k from t where k in (select k from u) order by k
 select k, i from t where not exists (select 1 from u where u.k = t.k)
 select k, i from t where exists (select 1 from u where u.k = t.k and u.v > t.i)

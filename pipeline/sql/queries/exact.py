@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import ExpressionError
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 DIGITS = 38
 NARROW = {"TINYINT", "SMALLINT", "INT", "UTINYINT", "USMALLINT", "UINT"}
 LONG = {"BIGINT", "UBIGINT", "INT128"}
+MOMENTS = {"TIMESTAMP", "TIMESTAMPNTZ"}
 DAY_US = 86_400_000_000
 FLOATS = {"FLOAT", "DOUBLE"}
 
@@ -211,8 +213,31 @@ def _remainder(node: exp.Binary, wide: str) -> None:
 
 
 def _rounded(node: exp.Cast) -> None:
-    """A fraction becomes the nearest whole number, a half the even one."""
+    """A fraction becomes the nearest whole number, a half the even one; a text is read as a date by its format, which Polars wants."""
     from sqlglot import exp
 
+    if _kind(node.this) == "VARCHAR" and _kind(node) in {"DATE", *MOMENTS}:
+        found = _moment(node)
+        found.type = node.type
+        node.replace(found)
     if _kind(node) in NARROW | LONG and _kind(node.this) in FLOATS | {"DECIMAL"}:
         node.set("this", exp.Round(this=_cast(node.this, "DOUBLE") if _kind(node.this) == "FLOAT" else node.this.copy()))
+
+
+def _moment(node: exp.Cast) -> exp.Expr:
+    """A date or timestamp that the query writes, as a number; of other texts a date by its format. Polars' cast of texts goes away."""
+    from sqlglot import exp
+
+    is_date = _kind(node) == "DATE"
+    if not isinstance(node.this, exp.Literal):
+        if is_date:
+            return exp.func("DATE", node.this.copy(), exp.Literal.string("%Y-%m-%d"))
+        raise ExpressionError(f"{node.sql(DIALECT)}: say how it is written, as in strptime(x, '%Y-%m-%d %H:%M:%S')")
+    try:
+        moment = datetime.fromisoformat(node.this.name)
+    except ValueError as error:
+        text = f"{node.sql(DIALECT)} is none ({error}). Write it as in date '2026-01-31' or timestamp '2026-01-31 10:30:00'"
+        raise ExpressionError(text) from error
+    since = moment.replace(tzinfo=None) - datetime(1970, 1, 1)
+    number = since.days if is_date else since // timedelta(microseconds=1)
+    return exp.Cast(this=exp.Literal.number(number), to=exp.DataType.build("DATE" if is_date else "TIMESTAMP", dialect="duckdb"))

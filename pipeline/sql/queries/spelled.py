@@ -40,32 +40,44 @@ def _spell_like(node: exp.Like) -> None:
     pattern = node.expression
     if isinstance(node.parent, exp.Escape) or not (isinstance(pattern, exp.Literal) and pattern.is_string):
         return
-    words = pattern.name.split("%")
-    if "_" in pattern.name or "\\" in pattern.name or len(words) > 3 or not any(words):
+    if "\\" in pattern.name:
         return
+    words = pattern.name.split("%") if "_" not in pattern.name else []
     match words:
-        case [word, ""]:
+        case [word, ""] if word:
             found: exp.Expr = exp.func("STARTS_WITH", node.this.copy(), exp.Literal.string(word))
-        case ["", word]:
+        case ["", word] if word:
             found = exp.func("ENDS_WITH", node.this.copy(), exp.Literal.string(word))
-        case ["", word, ""]:
+        case ["", word, ""] if word:
             found = exp.func("REGEXP_LIKE", node.this.copy(), exp.Literal.string(re.escape(word)))
-        case _:
-            return
+        case _:  # cuDF's regular expressions have no flags, and their '.' no ends of lines
+            marks = {"%": r"[\s\S]*", "_": r"[\s\S]"}
+            whole = "".join(marks.get(letter, re.escape(letter)) for letter in pattern.name)
+            found = exp.func("REGEXP_LIKE", node.this.copy(), exp.Literal.string(f"^{whole}$"))
     node.replace(exp.Not(this=found) if node.args.get("negate") else found)
 
 
 def _spell_in(node: exp.In) -> None:
-    """`x in (select y ...)`, where WHERE demands it, is a semi join; NOT IN stays: a missing y changes it."""
+    """`x in (select y ...)`, where WHERE demands it, is a semi join; `x not in` the rest, where neither x nor any y is missing."""
     from sqlglot import exp
 
     inner = node.args.get("query")
-    above = node.parent
+    asked = node.parent if isinstance(node.parent, exp.Not) else node
+    above = asked.parent
     while isinstance(above, exp.And | exp.Paren):
         above = above.parent
     if inner is None or not isinstance(above, exp.Where) or not isinstance(node.this, exp.Column):
         return
     rows = inner.unnest().copy()
     name = f"_in_{id(node)}"
-    same = exp.EQ(this=exp.column(rows.named_selects[0], table=name, quoted=True), expression=node.this.copy())
-    node.replace(exp.Exists(this=exp.select("1").from_(rows.subquery(name)).where(same)))
+    value = exp.column(rows.named_selects[0], table=name, quoted=True)
+    same = exp.Exists(this=exp.select("1").from_(rows.subquery(name)).where(exp.EQ(this=value, expression=node.this.copy())))
+    if asked is node:
+        node.replace(same)
+        return
+    count = exp.select("count(*)").from_(rows.subquery(name))
+    none, missing = (
+        exp.EQ(this=found.subquery(), expression=exp.Literal.number(0)) for found in (count, count.where(value.is_(exp.null())))
+    )
+    known = exp.paren(exp.or_(exp.Not(this=node.this.copy().is_(exp.null())), none))
+    asked.replace(exp.paren(exp.and_(exp.Not(this=same), missing, known)))
