@@ -12,6 +12,7 @@ from tests.differential import (
     expect_stages,
     feature_stages,
     keyed_stages,
+    made_stages,
     reshape_stages,
     row_stages,
     time_stages,
@@ -53,5 +54,8 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "clip": encode_stages.clip,
     "bucketize": encode_stages.bucketize,
     "count_encode": encode_stages.count_encode,
+    "hash_bucket": made_stages.hash_bucket,
+    "one_hot": made_stages.one_hot,
+    "date_parts": made_stages.date_parts,
     "target_encode": encode_stages.target_encode,
 }
