@@ -89,6 +89,19 @@ def categorified(draw: st.DrawFn, categories: Sequence[str], learned_from: Seque
 
 
 @st.composite
+def categorify_with_bucket(draw: st.DrawFn) -> Case:
+    """Codes, the last one of what is rare or was not learned."""
+    name, least, (ours, theirs) = draw(st.sampled_from(CATEGORIES)), draw(st.integers(1, 3)), draw(st.sampled_from(LEARNED))
+    text = f"cast({quoted(name)} as varchar)"
+    counts = f"select {text} as v, count(*) as n from rows where {theirs} and {quoted(name)} is not null group by all"
+    ranked = f"select v, row_number() over (order by v) - 1 as place from ({counts}) where n >= {least}"
+    code = f"coalesce((select place from ({ranked}) where v = cast(t.{quoted(name)} as varchar)), (select count(*) from ({ranked})))"
+    sql = f"select t.* replace (case when t.{quoted(name)} is not null then cast({code} as int) end as {quoted(name)}) from rows t"
+    stage = Categorify.model_validate({"columns": [name], "min_count": least, "rare": "bucket", **_fit(ours)})
+    return Case(stage, {"rows": draw(tables(least=1))}, sql)
+
+
+@st.composite
 def categorify(draw: st.DrawFn) -> Case:
     """Codes, and the table of them."""
     stage, sql, ranked = draw(categorified(CATEGORIES, LEARNED))

@@ -49,6 +49,7 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "fill_missing most frequent": feature_stages.fill_most_frequent,
     "fill_missing constant": feature_stages.fill_constant,
     "categorify": feature_stages.categorify,
+    "categorify with a bucket": feature_stages.categorify_with_bucket,
     "standardize": feature_stages.standardize,
     "rescale": encode_stages.rescale,
     "clip": encode_stages.clip,
