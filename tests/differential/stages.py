@@ -55,6 +55,7 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "clip": encode_stages.clip,
     "bucketize": encode_stages.bucketize,
     "count_encode": encode_stages.count_encode,
+    "drop_low_variance": encode_stages.drop_low_variance,
     "hash_bucket": made_stages.hash_bucket,
     "one_hot": made_stages.one_hot,
     "date_parts": made_stages.date_parts,
