@@ -13,6 +13,7 @@ from pipeline.stage import ColumnName, ColumnNames, FittedRows, need_numeric
 from pipeline.stages.features._counted import numbers_counted
 from pipeline.tables.part import Schema
 
+SHARE, MEAN, APART = "__share__", "__mean__", "__apart__"
 LEAST = math.ulp(0.0)  # what values that are not all one vary by, if their squares do not say it
 
 
@@ -56,17 +57,13 @@ class DropLowVariance(FittedRows, name="drop_low_variance", version=1):
         """Column, seen, count and variance."""
         seen = partial.group_by("column").agg(pl.col("seen").sum())
         values = partial.drop_nulls("value").group_by("column", "value").agg(pl.col("rows").sum()).sort("column", "value")
-        count = pl.col("rows").sum().over("column")
-        mean = (pl.col("value") * (pl.col("rows") / count)).sum().over("column")
-        apart = (pl.col("value") - mean) ** 2 * (pl.col("rows") / count)
-        total = pl.col("__apart__").sum()
+        values = values.with_columns((pl.col("rows") / pl.col("rows").sum().over("column")).alias(SHARE))
+        values = values.with_columns((pl.col("value") * pl.col(SHARE)).alias(MEAN)).with_columns(pl.col(MEAN).sum().over("column"))
+        values = values.with_columns(((pl.col("value") - pl.col(MEAN)) ** 2 * pl.col(SHARE)).alias(APART))
+        total = pl.col(APART).sum()
         some = pl.when(total == 0).then(LEAST).otherwise(finite(total, pl.Float64()))
         spread = pl.when(pl.col("value").min() < pl.col("value").max()).then(some).otherwise(0.0)
-        found = (
-            values.with_columns(apart.alias("__apart__"))
-            .group_by("column")
-            .agg(pl.col("rows").sum().alias("count"), spread.alias("variance"))
-        )
+        found = values.group_by("column").agg(pl.col("rows").sum().alias("count"), spread.alias("variance"))
         whole = seen.join(found, on="column", how="left", maintain_order="left").with_columns(pl.col("count").fill_null(0))
         return whole.select("column", "seen", "count", "variance").sort("column")
 
