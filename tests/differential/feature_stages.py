@@ -48,6 +48,19 @@ def fill_numbers(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def fill_by_group(draw: st.DrawFn) -> Case:
+    """Numbers filled with the mean or the median of their group, or of all rows."""
+    name, by = draw(st.sampled_from(["small", "int8", "uint16"])), draw(some(["key", "word", "flag", "day"], most=2))
+    method, (ours, theirs) = draw(st.sampled_from(["avg", "median"])), draw(st.sampled_from(LEARNED))
+    same = " and ".join(f"r.{quoted(key)} is not distinct from t.{quoted(key)}" for key in by)
+    learned = f"(select * from rows where {theirs}) r"
+    own, whole = (f"(select {method}(cast(r.{name} as double)) from {learned}{where})" for where in (f" where {same}", ""))
+    stage = FillMissing.model_validate({"columns": [name], "method": method.replace("avg", "mean"), "by": by, **_fit(ours)})
+    sql = f"select t.* replace (coalesce(t.{name}, {own}, {whole}) as {name}) from rows t"
+    return Case(stage, {"rows": draw(tables(least=1))}, sql)
+
+
+@st.composite
 def fill_most_frequent(draw: st.DrawFn) -> Case:
     """Missing values of any type as the most frequent one, of several the least."""
     name, (ours, theirs) = draw(st.sampled_from(FILLED)), draw(st.sampled_from(LEARNED))

@@ -46,6 +46,7 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "as_of": time_stages.as_of,
     "expect": expect_stages.expect,
     "fill_missing numbers": feature_stages.fill_numbers,
+    "fill_missing by group": feature_stages.fill_by_group,
     "fill_missing most frequent": feature_stages.fill_most_frequent,
     "fill_missing constant": feature_stages.fill_constant,
     "categorify": feature_stages.categorify,
