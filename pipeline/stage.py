@@ -151,8 +151,12 @@ class FittedRows(Stage):
             partial = partial.map_parts(need_picked, self.fit_where)
         state = partial.map(self.merge).value()
         fitted = Fitted(context.name, self.name, self, state)
-        applied = rows.map(self._apply_part, state, writes=self.writes())
+        applied = self.applied(rows, state)
         return Outcome({"": replace(applied, fitted=(*applied.fitted, fitted)), "fitted": Table.of(context.session, context.name, [state])})
+
+    def applied(self, rows: Table, state: Any) -> Table:
+        """The table after `apply`, by a query; a stage that cannot say it as one works on parts."""
+        return rows.map(self._apply_part, state, writes=self.writes())
 
     def _fit_rows(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         if self.fit_where is None:

@@ -19,9 +19,9 @@ OWN_START = 0xBF58476D1CE4E5B9  # so that buckets and a split of one seed and ke
 class HashBucket(Stage, name="hash_bucket", version=1):
     """Add columns with the bucket of a column's value, UInt64 from 0, by a hash; of several columns with that of their values together.
 
-    The bucket of several columns is what is called a hashed cross (hashed_cross). The hash is that of `split`: the same on any machine, backend and
-    version, and nothing is learned, so a value that was never seen has its bucket too. Different values may share one. Where a column is
-    missing the bucket is.
+    The bucket of several columns is what is called a hashed cross (hashed_cross). The hash is that of `split`: the same on any machine,
+    backend and version, and nothing is learned, so a value that was never seen has its bucket too. Different values may share one. Where
+    a column is missing the bucket is.
 
     Example: {use: hash_bucket, from: loans, as: hashed, columns: {zip_bucket: zip, place_by_purpose: [zip, purpose]}, buckets: 1000}
     """
