@@ -40,13 +40,17 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a stage gives, as values or futures: tables ('' is its own name, 'x' is `NAME.x`), models by name, metrics, counts, warnings."""
+    """What a stage gives, as values or futures: tables ('' is its own name, 'x' is `NAME.x`), models by name, metrics, counts, warnings.
+
+    `measures` are what run.json says of the stage beside its counts (what a training step cost, say): a mapping of what JSON can hold.
+    """
 
     tables: Mapping[str, Table]
     files: Mapping[str, Any] = field(default_factory=dict)
     metrics: Any = None
     counts: Any = None
     warnings: Any = None  # a list of texts, each with the column that it is of and the remedy
+    measures: Any = None
 
 
 class Stage(BaseModel):
@@ -151,12 +155,8 @@ class FittedRows(Stage):
             partial = partial.map_parts(need_picked, self.fit_where)
         state = partial.map(self.merge).value()
         fitted = Fitted(context.name, self.name, self, state)
-        applied = self.applied(rows, state)
+        applied = rows.map(self._apply_part, state, writes=self.writes())
         return Outcome({"": replace(applied, fitted=(*applied.fitted, fitted)), "fitted": Table.of(context.session, context.name, [state])})
-
-    def applied(self, rows: Table, state: Any) -> Table:
-        """The table after `apply`, by a query; a stage that cannot say it as one works on parts."""
-        return rows.map(self._apply_part, state, writes=self.writes())
 
     def _fit_rows(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         if self.fit_where is None:

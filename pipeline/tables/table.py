@@ -12,7 +12,7 @@ import polars as pl
 from pydantic import BaseModel
 
 from pipeline.errors import DataError
-from pipeline.tables.exchange import Interval, are_disjoint, buckets, join_pieces, overlap_groups, split_part
+from pipeline.tables.exchange import Interval, are_disjoint, buckets, join_pieces, split_part
 from pipeline.tables.part import Part, Schema, concat_parts, empty_part
 from pipeline.tables.session import Session
 from pipeline.tables.steps import Source, Step
@@ -148,7 +148,7 @@ class Table:
     def query(self, others: Sequence[Table], function: Callable[..., pl.LazyFrame], *small: Any) -> Table:
         """`function(LazyFrame, ..., *small) -> LazyFrame` on all rows of this table and others: one query in one task, or on all GPUs."""
         tables = (self, *others)
-        inputs = tuple(block for table in tables for block in table._merged([range(len(table.blocks))]).blocks)
+        inputs = tuple(block for table in tables for block in table.merged([range(len(table.blocks))]).blocks)
         fitted = tuple(fitted for table in tables for fitted in table.fitted)
         return Table(self.session, self.stage, (Step("frame", self.stage, inputs, function, small),), written=None, fitted=fitted)
 
@@ -156,9 +156,10 @@ class Table:
         """The same rows in so many parts at most, neighbours together and about as many in each."""
         count = len(self.blocks)
         edges = [number * count // parts for number in range(parts + 1)]
-        return self._merged([range(first, last) for first, last in pairwise(edges) if first < last])
+        return self.merged([range(first, last) for first, last in pairwise(edges) if first < last])
 
-    def _merged(self, groups: Sequence[Sequence[int]]) -> Table:
+    def merged(self, groups: Sequence[Sequence[int]]) -> Table:
+        """A part a group of parts, by their numbers."""
         blocks = tuple(
             self.blocks[group[0]] if len(group) == 1 else Step("concat", self.stage, tuple(self.blocks[i] for i in group))
             for group in groups
@@ -173,29 +174,30 @@ class Table:
         of the keys). In one process the next map is one query over all parts, which Polars' streaming engine does best, and on several GPUs
         one query of cuDF's own engine where only scans lie below; otherwise split and concat tasks.
         """
-        if len(self.blocks) == 1 or self._is_spread(by) or self._disjoint(by) is not None:
+        if len(self.blocks) == 1 or self.is_spread(by) or self.disjoint(by) is not None:
             return self
         if self.session.is_one_query(self.blocks):
-            return self._merged([range(len(self.blocks))])
+            return self.merged([range(len(self.blocks))])
         if not by:
             return self.gather()
-        return self._shuffled(by, buckets(len(self.blocks), self.session.workers * self.session.threads))
+        return self.shuffled(by, buckets(len(self.blocks), self.session.workers * self.session.threads))
 
-    def _is_spread(self, by: Sequence[str]) -> bool:
+    def is_spread(self, by: Sequence[str]) -> bool:
         """Whether an exchange before has put rows that are equal in `by` into one part."""
         return bool(self.spread) and set(self.spread) <= set(by)
 
-    def _shuffled(self, by: Sequence[str], parts: int) -> Table:
-        if self.spread == tuple(by) and len(self.blocks) == parts:
+    def shuffled(self, by: Sequence[str], parts: int, hot: pl.DataFrame | None = None) -> Table:
+        """So many parts by a hash of the keys; rows of `hot` keys one to each part in turn, so that equal ones are not together."""
+        if self.spread == tuple(by) and len(self.blocks) == parts and hot is None:
             return self
         submit = self.session.submit
-        splits = [submit(split_part, part, list(by), parts, stage=self.stage) for part in self.futures()]
+        splits = [submit(split_part, part, list(by), parts, hot, stage=self.stage) for part in self.futures()]
         pieces = [[submit(getitem, split, index, stage=self.stage) for split in splits] for index in range(parts)]
         blocks = [submit(join_pieces, *bucket, stage=self.stage) for bucket in pieces]
         steps = tuple(Step("read", self.stage, source=block) for block in blocks)
-        return replace(self, blocks=steps, origins=(), spread=tuple(by), name=None)
+        return replace(self, blocks=steps, origins=(), spread=() if hot is not None else tuple(by), name=None)
 
-    def _disjoint(self, by: Sequence[str]) -> tuple[str, list[Interval]] | None:
+    def disjoint(self, by: Sequence[str]) -> tuple[str, list[Interval]] | None:
         """A key among `by` whose ranges do not overlap between parts, with each part's range; None where there is none."""
         for key in by:
             intervals = self._intervals(key)
@@ -214,26 +216,6 @@ class Table:
                 return None
             found.append((min(low for low, _ in bounds), max(high for _, high in bounds)))
         return found
-
-
-def together(left: Table, right: Table, by: Sequence[str]) -> tuple[Table, Table]:
-    """Two tables with as many parts each, such that rows with equal keys stand in parts of the same number.
-
-    Parts whose key ranges overlap are paired; else in one process all rows make one pair; over several workers both are exchanged, but
-    for one that an exchange by these keys has just left.
-    """
-    if len(left.blocks) == len(right.blocks) == 1:
-        return left, right
-    first, second = left._disjoint(by), right._disjoint(by)
-    if first and second and first[0] == second[0]:
-        groups = overlap_groups(first[1], second[1])
-        return left._merged([a for a, _ in groups]), right._merged([b for _, b in groups])
-    if left.session.workers == 1:
-        return left._merged([range(len(left.blocks))]), right._merged([range(len(right.blocks))])
-    parts = buckets(max(len(left.blocks), len(right.blocks)), left.session.workers * left.session.threads)
-    placed = [table for table in (left, right) if table._is_spread(by) and len(table.blocks) >= parts]
-    keys, parts = (placed[0].spread, len(placed[0].blocks)) if placed else (tuple(by), parts)
-    return left._shuffled(keys, parts), right._shuffled(keys, parts)
 
 
 def _combined(combine: Callable[[list[Any]], Any], *values: Any) -> Any:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.stage import ColumnNames, FittedRows, need_numeric
+from pipeline.stage import ColumnNames, Context, FittedRows, Outcome, need_numeric
 from pipeline.stages.features._counted import number, numbers_counted, quantiles
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -49,9 +50,14 @@ class RankToNormal(FittedRows, name="rank_to_normal", version=1):
         """Column, count and quantiles."""
         return quantiles(partial, {str(place): place / (self.quantiles - 1) for place in range(self.quantiles)})
 
-    def applied(self, rows: Table, state: Part) -> Table:
-        """The table transformed, part by part, on the host."""
-        return rows.map_parts(self._on_part, state, writes=self.writes())
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """As every stage that learns, but that parts are transformed on the host and not by a query."""
+        (rows,) = tables.values()
+        rows = rows if rows.cheap else rows.hold()
+        outcome = super().run({"rows": rows}, context)
+        (state,) = outcome.tables["fitted"].futures()
+        ranked = rows.named(context.name).map_parts(self._on_part, state, writes=self.writes())
+        return replace(outcome, tables={**outcome.tables, "": replace(ranked, fitted=outcome.tables[""].fitted)})
 
     def _on_part(self, part: Part, state: Part) -> Part:
         return part.replaced(self._ranked(state.frame, part.frame))

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from pipeline.errors import StageError
 from pipeline.stage import ColumnName, Context, FittedRows, Outcome, need_columns
-from pipeline.stages._keys import hashed_texts
+from pipeline.stages._keys import text_hashes
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -119,5 +119,5 @@ def ngram_hashes(texts: pl.Series, ngrams: tuple[int, int]) -> list[tuple[np.nda
         pieces = [tokens["token"].slice(start, count) for start in range(size)]
         joined = pl.select(pl.concat_str(pieces, separator=" ")).to_series() if count else tokens["token"].clear()
         whole = rows[:count] == rows[size - 1 : size - 1 + count]
-        found.append((rows[:count][whole], hashed_texts(joined)[whole]))
+        found.append((rows[:count][whole], text_hashes(joined)[whole]))
     return found
