@@ -41,6 +41,10 @@ class JsonlSource(CostlySource):
         """All rows of the file, of the types of its JSON."""
         return pl.scan_ndjson(scannable(self.path), schema=dict(self.read))
 
+    def places(self) -> Sequence[tuple[str, int, int | None]]:
+        """Which rows of the file they are."""
+        return [(self.path, self.offset, self.rows)]
+
     def explain(self) -> str | None:
         """What is wrong with the file, for a query over it that has failed; None where nothing is."""
         if found := bad_line(self.path):

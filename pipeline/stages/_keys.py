@@ -28,16 +28,32 @@ def need_hashable(schema: Schema, keys: Sequence[str], *, key: str = "") -> None
 
 def with_fraction(rows: Table, keys: Sequence[str], start: int) -> Table:
     """The table with the column FRACTION, made of its keys. Integers stay one lazy query; text is hashed in a step on parts before it."""
+    rows, words = _in_words(rows, keys)
+    return rows.map(_with_fraction, words, start, writes=frozenset())
+
+
+def with_bucket(rows: Table, keys: Sequence[str], start: int, buckets: int, name: str) -> Table:
+    """The table with a column of that name: the mix of its keys modulo so many buckets, UInt64; missing where a key is."""
+    rows, words = _in_words(rows, keys)
+    return rows.map(_with_bucket, words, start, buckets, name, writes=frozenset({name}))
+
+
+def _in_words(rows: Table, keys: Sequence[str]) -> tuple[Table, list[str]]:
+    """The table with a hash for each key that is text, and the columns to mix."""
     assert rows.schema is not None
     texts = [key for key in keys if rows.schema.columns[key] == pl.String]
     if texts:
         rows = rows.map_parts(_with_hashed, texts, writes=frozenset())
-    words = [HASHED + key if key in texts else key for key in keys]
-    return rows.map(_with_fraction, words, start, writes=frozenset())
+    return rows, [HASHED + key if key in texts else key for key in keys]
 
 
 def fraction(words: Sequence[pl.Expr], start: int) -> pl.Expr:
-    """The mix of UInt64 words as a fraction, its upper 53 bits over 2^53; of one word z it is splitmix64's output for z + start.
+    """The mix of UInt64 words as a fraction, its upper 53 bits over 2^53."""
+    return (mixed(words, start) // _word(2**11)).cast(pl.Float64) * 2.0**-53
+
+
+def mixed(words: Sequence[pl.Expr], start: int) -> pl.Expr:
+    """The mix of UInt64 words, UInt64; of one word z it is splitmix64's output for z + start.
 
     Of several words each is added to the mix of those before it. Sums and products wrap at 64 bits.
     """
@@ -47,7 +63,7 @@ def fraction(words: Sequence[pl.Expr], start: int) -> pl.Expr:
         z = (z ^ (z // _word(2**30))) * _word(0xBF58476D1CE4E5B9)
         z = (z ^ (z // _word(2**27))) * _word(0x94D049BB133111EB)
         z = z ^ (z // _word(2**31))
-    return (z // _word(2**11)).cast(pl.Float64) * 2.0**-53
+    return z
 
 
 def as_word(column: str, dtype: pl.DataType) -> pl.Expr:
@@ -68,6 +84,14 @@ def _with_fraction(rows: pl.LazyFrame, words: list[str], start: int) -> pl.LazyF
     schema = rows.collect_schema()
     value = fraction([as_word(word, schema[word]) for word in words], start)
     return rows.with_columns(value.alias(FRACTION)).drop([word for word in words if word.startswith(HASHED)])
+
+
+def _with_bucket(rows: pl.LazyFrame, words: list[str], start: int, buckets: int, name: str) -> pl.LazyFrame:
+    schema = rows.collect_schema()
+    there = pl.all_horizontal(pl.col(word.removeprefix(HASHED)).is_not_null() for word in words)
+    bucket = mixed([as_word(word, schema[word]) for word in words], start) % _word(buckets)
+    found = rows.with_columns(pl.when(there).then(bucket).otherwise(None).alias(name))
+    return found.drop([word for word in words if word.startswith(HASHED)])
 
 
 def _with_hashed(part: Part, texts: list[str]) -> Part:

@@ -8,6 +8,7 @@ from pipeline.stages._keys import STEP
 from pipeline.stages.features.bucketize import Bucketize
 from pipeline.stages.features.clip import Clip
 from pipeline.stages.features.count_encode import CountEncode
+from pipeline.stages.features.drop_low_variance import DropLowVariance
 from pipeline.stages.features.rescale import Rescale
 from pipeline.stages.features.target_encode import OWN_START, TargetEncode
 from pipeline.testing.stages import SEED
@@ -76,6 +77,18 @@ def bucketize(draw: st.DrawFn) -> Case:
     bucket = f"cast(len(list_filter({distinct}, lambda e: cast({name} as double) >= e)) as int)"
     sql = f"select * replace (case when {name} is not null then {bucket} end as {name}) from rows"
     return Case(stage, {"rows": rows}, sql)
+
+
+@st.composite
+def drop_low_variance(draw: st.DrawFn) -> Case:
+    """Columns go that hold one value at most; an error is due where others do, or these do not."""
+    names, (ours, theirs) = draw(some(NUMBERS, most=5)), draw(st.sampled_from(LEARNED))
+    rows = draw(tables(least=1))
+    dropped = [name for name in names if rows[name].drop_nulls().n_unique() < 2 or draw(st.integers(0, 5)) == 0]
+    stage = DropLowVariance.model_validate({"columns": names, "dropped": dropped, **_fit(ours)})
+    wrong = [f"(select count(distinct {name}) {'>' if name in dropped else '<='} 1 from rows where {theirs})" for name in names]
+    kept = ", ".join(quoted(name) for name in rows.columns if name not in dropped)
+    return Case(stage, {"rows": rows}, f"select {kept} from rows", fails=f"select {' or '.join(wrong)}")
 
 
 @st.composite

@@ -48,6 +48,19 @@ def fill_numbers(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def fill_by_group(draw: st.DrawFn) -> Case:
+    """Numbers filled with the mean or the median of their group, or of all rows."""
+    name, by = draw(st.sampled_from(["small", "int8", "uint16"])), draw(some(["key", "word", "flag", "day"], most=2))
+    method, (ours, theirs) = draw(st.sampled_from(["avg", "median"])), draw(st.sampled_from(LEARNED))
+    same = " and ".join(f"r.{quoted(key)} is not distinct from t.{quoted(key)}" for key in by)
+    learned = f"(select * from rows where {theirs}) r"
+    own, whole = (f"(select {method}(cast(r.{name} as double)) from {learned}{where})" for where in (f" where {same}", ""))
+    stage = FillMissing.model_validate({"columns": [name], "method": method.replace("avg", "mean"), "by": by, **_fit(ours)})
+    sql = f"select t.* replace (coalesce(t.{name}, {own}, {whole}) as {name}) from rows t"
+    return Case(stage, {"rows": draw(tables(least=1))}, sql)
+
+
+@st.composite
 def fill_most_frequent(draw: st.DrawFn) -> Case:
     """Missing values of any type as the most frequent one, of several the least."""
     name, (ours, theirs) = draw(st.sampled_from(FILLED)), draw(st.sampled_from(LEARNED))
@@ -86,6 +99,19 @@ def categorified(draw: st.DrawFn, categories: Sequence[str], learned_from: Seque
     ranked = f"select *, {code} from ({learned}) where rows >= {least}"
     stage = Categorify.model_validate({"columns": names, "min_count": least, **_fit(ours)})
     return stage, _coded(names, ranked), ranked
+
+
+@st.composite
+def categorify_with_bucket(draw: st.DrawFn) -> Case:
+    """Codes, the last one of what is rare or was not learned."""
+    name, least, (ours, theirs) = draw(st.sampled_from(CATEGORIES)), draw(st.integers(1, 3)), draw(st.sampled_from(LEARNED))
+    text = f"cast({quoted(name)} as varchar)"
+    counts = f"select {text} as v, count(*) as n from rows where {theirs} and {quoted(name)} is not null group by all"
+    ranked = f"select v, row_number() over (order by v) - 1 as place from ({counts}) where n >= {least}"
+    code = f"coalesce((select place from ({ranked}) where v = cast(t.{quoted(name)} as varchar)), (select count(*) from ({ranked})))"
+    sql = f"select t.* replace (case when t.{quoted(name)} is not null then cast({code} as int) end as {quoted(name)}) from rows t"
+    stage = Categorify.model_validate({"columns": [name], "min_count": least, "rare": "bucket", **_fit(ours)})
+    return Case(stage, {"rows": draw(tables(least=1))}, sql)
 
 
 @st.composite

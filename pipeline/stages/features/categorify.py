@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
 import polars as pl
 from pydantic import Field
 
-from pipeline.errors import StageError
-from pipeline.stage import ColumnNames, FittedRows, need_columns
-from pipeline.tables.part import Schema
+from pipeline.stage import ColumnNames, Context, FittedRows, Outcome
+from pipeline.stages.features._counted import need_categories, texts_counted
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.table import Table
+
+MOST_DIMENSIONS = 600
 
 
 class Categorify(FittedRows, name="categorify", version=1):
     """Replace categories by codes, Int32 from 0 in the order of the values' text; a value not learned, or missing, is missing.
 
-    The table NAME.fitted says which code means what: column, value, rows, code. Numbers are ordered as text: 10 comes before 9.
+    With `rare: bucket` values of fewer than `min_count` rows, and those that were not learned, share a code of their own, the last one.
+    The table NAME.fitted says which code means what: column, value, rows, code; the bucket's value is null. Numbers are ordered as text: 10
+    comes before 9. NAME.embeddings says of each column how many codes it has, and how many dimensions are usual for an embedding of them,
+    1.6 codes^0.56 and at most 600 (Howard & Gugger 2020, Information 11:108): column, codes, dimensions.
 
     Example: {use: categorify, from: filled, as: coded, columns: [state, purpose], fit_where: "split = 'train'"}
     """
 
     columns: ColumnNames = Field(description="The columns to encode: text, integers or booleans.")
-    min_count: int = Field(1, ge=1, description="Values with fewer rows to learn from get no code.")
+    min_count: int = Field(1, ge=1, description="Values with fewer rows to learn from are rare, and get no code of their own.")
+    rare: Literal["missing", "bucket"] = Field("missing", description="What rare values, and those not learned, become.")
 
     def check_input(self, role: str, schema: Schema) -> None:
         """The columns exist, and hold categories."""
-        need_columns(schema, self.columns, key="columns")
-        for name in self.columns:
-            dtype = schema.columns[name]
-            if not (dtype.is_integer() or dtype in {pl.String, pl.Boolean}):
-                raise StageError(
-                    f"column {name!r} is {dtype}, and categories are text, integers or booleans. Leave it a number, or cast it.",
-                    key="columns",
-                )
+        need_categories(schema, self.columns, key="columns")
         if self.fit_where is not None:
             self.fit_condition(schema.columns)
 
@@ -38,16 +42,32 @@ class Categorify(FittedRows, name="categorify", version=1):
         """The columns encoded."""
         return frozenset(self.columns)
 
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """The codes, and beside them the sizes of embeddings."""
+        outcome = super().run(tables, context)
+        sizes = outcome.tables["fitted"].named(context.name).map_parts(_embeddings, self.columns)
+        return replace(outcome, tables={**outcome.tables, "embeddings": sizes})
+
     def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Every column's values with their counts."""
-        texts = rows.select(pl.col(self.columns).cast(pl.String)).unpivot(variable_name="column", value_name="value").drop_nulls()
-        return texts.group_by("column", "value").agg(pl.len().cast(pl.Int64).alias("rows"))
+        return texts_counted(rows, self.columns)
 
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """Column, value, rows and code, in that order."""
-        values = partial.group_by("column", "value").agg(pl.col("rows").sum()).filter(pl.col("rows") >= self.min_count)
+        counted = partial.group_by("column", "value").agg(pl.col("rows").sum())
+        values = counted.filter(pl.col("rows") >= self.min_count)
         code = pl.col("value").rank("ordinal").over("column").cast(pl.Int32) - pl.lit(1, dtype=pl.Int32)
-        return values.with_columns(code.alias("code")).sort("column", "code")
+        coded = values.with_columns(code.alias("code"))
+        if self.rare == "bucket":
+            coded = pl.concat([coded, *(self._bucket(name, counted) for name in self.columns)])
+        return coded.sort("column", "code")
+
+    def _bucket(self, name: str, counted: pl.LazyFrame) -> pl.LazyFrame:
+        """The rare values of a column in one row, whose code comes after all others."""
+        own, few = pl.col("column") == name, pl.col("rows") < self.min_count
+        rows = pl.when(own & few).then(pl.col("rows")).otherwise(0).sum().alias("rows")
+        code = pl.when(own & ~few).then(1).otherwise(0).cast(pl.Int32).sum().alias("code")
+        return counted.select(rows, code).select(pl.lit(name).alias("column"), pl.lit(None, dtype=pl.String).alias("value"), "rows", "code")
 
     def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
         """The rows with codes."""
@@ -55,4 +75,16 @@ class Categorify(FittedRows, name="categorify", version=1):
 
 
 def _coded(name: str, learned: pl.DataFrame) -> pl.Expr:
-    return pl.col(name).cast(pl.String).replace_strict(learned["value"], learned["code"], default=None, return_dtype=pl.Int32)
+    known, bucket = learned.filter(pl.col("value").is_not_null()), learned.filter(pl.col("value").is_null())["code"]
+    rare = bucket.item() if len(bucket) else None
+    code = pl.col(name).cast(pl.String).replace_strict(known["value"], known["code"], default=None, return_dtype=pl.Int32)
+    if rare is None:
+        return code
+    return pl.when(pl.col(name).is_not_null()).then(code.fill_null(pl.lit(rare, dtype=pl.Int32))).otherwise(None).alias(name)
+
+
+def _embeddings(fitted: Part, columns: tuple[str, ...]) -> Part:
+    """Column, codes and dimensions."""
+    codes = {name: fitted.frame.filter(pl.col("column") == name).height for name in columns}
+    rows = [(name, count, min(MOST_DIMENSIONS, max(1, round(1.6 * count**0.56)))) for name, count in codes.items()]
+    return Part(pl.DataFrame(rows, {"column": pl.String, "codes": pl.Int64, "dimensions": pl.Int64}, orient="row"))

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pipeline.errors import StageError
 from pipeline.sql.checks import Problem, failing
 from pipeline.sql.expression import Value, finite
-from pipeline.stage import ColumnName, ColumnNames, FittedRows, need_columns
+from pipeline.stage import ColumnName, ColumnNames, FittedRows, need_columns, need_keys
+from pipeline.stages.features._groups import FILL, group_counts, group_figures, with_group_fill
 from pipeline.tables.infinities import counted
 from pipeline.tables.part import Schema
 
@@ -42,6 +43,7 @@ class FillMissing(FittedRows, name="fill_missing", version=3):
 
     A column filled with its mean or median becomes Float64. The mean is rounded to 12 significant digits, so that it does not depend on how
     the rows were divided; median and most frequent value (of several the least) are exact. A column without any value stays missing.
+    With `by` mean and median are those of the row's group (a missing key is a group of its own), and of all rows where its group has none.
     A value that is infinite, or NaN, counts as missing. A mean or median beyond Float64 fails the run.
 
     Example: {use: fill_missing, from: divided, as: filled, columns: [credit_score, dti], method: mean, fit_where: "split = 'train'"}
@@ -50,6 +52,7 @@ class FillMissing(FittedRows, name="fill_missing", version=3):
     columns: ColumnNames | dict[ColumnName, Fill] = Field(description="Columns, or a mapping of columns to {value: ...} or {method: ...}.")
     value: Constant | None = Field(None, description="The constant for a list of columns.")
     method: Method | None = Field(None, description="The method for a list of columns.")
+    by: ColumnNames | None = Field(None, description="The columns that make a group, for mean and median.")
     indicator: bool = Field(False, description="Add NAME_missing, Int8: 1 where the value was missing.")
 
     @model_validator(mode="after")
@@ -59,6 +62,8 @@ class FillMissing(FittedRows, name="fill_missing", version=3):
                 raise ValueError("columns says what each column gets: leave out value and method")
         else:
             Fill(value=self.value, method=self.method)
+        if self.by and not (self._by("mean", "median") and not self._by("most_frequent")):
+            raise ValueError("by is for mean and median: leave it out, or fill other columns in a stage of their own")
         return self
 
     @property
@@ -74,8 +79,11 @@ class FillMissing(FittedRows, name="fill_missing", version=3):
         for name, fill in self.fills.items():
             if problem := _unfit(fill, schema.columns[name]):
                 raise StageError(f"column {name!r} is {schema.columns[name]}: {problem}", key="columns")
+            if self.by and name in self.by:
+                raise StageError(f"column {name!r} makes the groups, and cannot be filled by them", key="by")
             if self.indicator and f"{name}_missing" in schema.columns:
                 raise StageError(f"there is a column '{name}_missing' already. Rename it before, or leave out indicator.", key="indicator")
+        need_keys(schema, self.by or (), key="by")
         if self.fit_where is not None:
             self.fit_condition(schema.columns)
 
@@ -96,6 +104,7 @@ class FillMissing(FittedRows, name="fill_missing", version=3):
         for name in self._by("median", "most_frequent"):
             values = rows.select(pl.col(name).alias(f"value:{name}")).drop_nulls()
             frames.append(values.group_by(f"value:{name}").agg(pl.len().cast(pl.Int64).alias(f"count:{name}")))
+        frames += [group_counts(rows, self.by, name) for name in self._by("mean", "median") if self.by]
         return pl.concat(frames, how="diagonal")
 
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
@@ -104,20 +113,28 @@ class FillMissing(FittedRows, name="fill_missing", version=3):
         frames = [partial.select(pl.col(SEEN).sum(), *means)]
         frames += [_counted(partial, name).select(_median(name)) for name in self._by("median")]
         frames += [_counted(partial, name).select(_most_frequent(name)) for name in self._by("most_frequent")]
-        return pl.concat(frames, how="horizontal_extend")
+        whole = pl.concat(frames, how="horizontal_extend")
+        if not self.by:
+            return whole
+        groups = [group_figures(partial, self.by, name, median=name in self._by("median")) for name in self._by("mean", "median")]
+        return pl.concat([whole, *groups], how="diagonal")
 
     def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
         """The rows without gaps in those columns."""
         rows = rows.with_columns(counted(rows, value).alias(name) for name, value in _finite_only(rows, self.fills).items())
         schema = rows.collect_schema()
         marks = [pl.col(name).is_null().cast(pl.Int8).alias(f"{name}_missing") for name in self.fills if self.indicator]
-        filled = []
+        whole, filled = fitted.filter(pl.col(SEEN).is_not_null()), []
         for name, fill in self.fills.items():
             learns = fill.method not in {None, "zero"}
             dtype = fitted.schema[name] if learns else schema[name]
-            value = fitted[name].item() if learns else 0 if fill.value is None else fill.value
-            filled.append(pl.col(name).cast(dtype).fill_null(pl.lit(value, dtype=dtype)))
-        return rows.with_columns(*filled, *marks)
+            value = whole[name].item() if learns else 0 if fill.value is None else fill.value
+            if self.by and learns:
+                rows = with_group_fill(rows, self.by, name, fitted.filter(pl.col(SEEN).is_null())).rename({FILL: f"{FILL}{name}"})
+                filled.append(pl.coalesce(pl.col(name).cast(dtype), f"{FILL}{name}", pl.lit(value, dtype=dtype)).alias(name))
+            else:
+                filled.append(pl.col(name).cast(dtype).fill_null(pl.lit(value, dtype=dtype)))
+        return rows.with_columns(*filled, *marks).drop([f"{FILL}{name}" for name in self._by("mean", "median") if self.by])
 
 
 def _rounded_mean(name: str) -> pl.Expr:

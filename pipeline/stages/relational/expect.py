@@ -30,8 +30,8 @@ class Expect(Whole, name="expect", version=1):
     or fresh (how old the newest value is, against a stated date). As with SQL's CHECK, what is missing breaks no rule but not_null.
     No stage after this one works before all rules with `action: fail` hold. The table keeps its other rows in their order.
     NAME.quarantined has the rows taken out, with the names of the rules that each breaks, the reason, and `file` and `row` (the first row
-    of a file is 1, so in a CSV file with a header line that is line 2) where the stage reads a CSV or Parquet input itself; else these two
-    are null. Give it an output of its own. run.json, the metrics and the report say of every rule how many rows break it.
+    of a file is 1, so in a CSV file with a header line that is line 2) where the stage reads a CSV, jsonl or Parquet input itself; else
+    these two are null. Give it an output of its own. run.json, the metrics and the report say of every rule how many rows break it.
 
     Example:
         {use: expect, from: [loans, customers], as: checked, rules: {

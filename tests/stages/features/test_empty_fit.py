@@ -14,10 +14,14 @@ from pipeline.stages.features.bucketize import Bucketize
 from pipeline.stages.features.categorify import Categorify
 from pipeline.stages.features.clip import Clip
 from pipeline.stages.features.count_encode import CountEncode
+from pipeline.stages.features.drop_low_variance import DropLowVariance
 from pipeline.stages.features.fill_missing import FillMissing
+from pipeline.stages.features.one_hot import OneHot
+from pipeline.stages.features.rank_to_normal import RankToNormal
 from pipeline.stages.features.rescale import Rescale
 from pipeline.stages.features.standardize import Standardize
 from pipeline.stages.features.target_encode import TargetEncode
+from pipeline.stages.features.text_features import TextFeatures
 from pipeline.testing.stages import run_stage
 
 FRAME = pl.DataFrame(
@@ -33,6 +37,7 @@ FRAME = pl.DataFrame(
 )
 STAGES: dict[str, type[FittedRows]] = {"standardize": Standardize, "mean": FillMissing, "categorify": Categorify}
 STAGES |= {"rescale": Rescale, "clip": Clip, "bucketize": Bucketize, "count_encode": CountEncode, "target_encode": TargetEncode}
+STAGES |= {"rank_to_normal": RankToNormal, "one_hot": OneHot, "drop_low_variance": DropLowVariance, "text_features": TextFeatures}
 KEYS: dict[str, dict[str, Any]] = {
     "standardize": {"columns": ["x"]},
     "mean": {"columns": ["x", "k"], "method": "median"},
@@ -41,6 +46,10 @@ KEYS: dict[str, dict[str, Any]] = {
     "clip": {"columns": ["x"], "quantiles": [0.1, 0.9]},
     "bucketize": {"columns": ["x"], "buckets": 2},
     "count_encode": {"columns": ["s"]},
+    "rank_to_normal": {"columns": ["x"], "quantiles": 3},
+    "one_hot": {"columns": ["s"], "most": 2},
+    "drop_low_variance": {"columns": ["x"], "strict": False},
+    "text_features": {"column": "s", "buckets": 2},
     "target_encode": {"columns": ["s"], "target": "x", "key": ["k"]},
 }
 CONDITIONS = {

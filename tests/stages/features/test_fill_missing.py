@@ -21,6 +21,8 @@ CHOSEN = {"x": {"method": "median"}, "key": {"method": "most_frequent"}, "flag":
 EXAMPLES = [
     StageExample(FillMissing(columns=["x", "n"], method="mean", indicator=True, fit_where="id < 5"), {"rows": examples.MIXED}),
     StageExample(FillMissing(columns=CHOSEN), {"rows": examples.MIXED}),
+    StageExample(FillMissing(columns=["x", "n"], method="median", by=["key", "flag"], fit_where="id < 6"), {"rows": examples.MIXED}),
+    StageExample(FillMissing(columns={"x": {"method": "mean"}, "n": {"value": 3}}, by=["key"], indicator=True), {"rows": examples.MIXED}),
     StageExample(FillMissing(columns={"x": {"value": 1}, "key": {"value": "none"}, "n": {"method": "zero"}}), {"rows": examples.MIXED}),
 ]
 
@@ -53,6 +55,31 @@ def test_fill_missing__equals_scikit_learn(method: str, where: str | None) -> No
     expected = imputer.transform(FRAME.select("x", "i").cast(pl.Float64).fill_null(float("nan")).to_numpy())
     for number, name in enumerate(("x", "i")):
         assert found[name].cast(pl.Float64).to_list() == pytest.approx(expected[:, number].tolist(), rel=1e-11)
+
+
+@pytest.mark.parametrize("method", ["mean", "median"])
+def test_fill_missing__by_group_fills_with_what_python_finds_there(method: str) -> None:
+    stage = fill(columns=["x"], method=method, by=["s", "b"], fit_where="split = 'train'")
+    found = assert_same_for_any_parts(stage, {"rows": FRAME.drop("i")}, ["id"])
+    learned = FRAME.filter(pl.col("split") == "train")
+    values: dict[tuple[Any, ...], list[float]] = {key: [] for key in FRAME.select("s", "b").rows()}
+    for *key, value in learned.select("s", "b", "x").rows():
+        values[tuple(key)] += [] if value is None else [value]
+    figure = statistics.fmean if method == "mean" else statistics.median
+    whole = figure(learned["x"].drop_nulls())
+    expected = [figure(values[key]) if values[key] else whole for key in FRAME.select("s", "b").rows()]
+    wanted = [old if old is not None else new for old, new in zip(FRAME["x"], expected, strict=True)]
+    assert found["x"].to_list() == pytest.approx(wanted, rel=1e-11)
+
+
+def test_fill_missing__refuses_groups_by_what_it_fills_and_of_other_methods() -> None:
+    with pytest.raises(StageError, match="'i' makes the groups"):
+        plan_stage(fill(columns=["x", "i"], method="mean", by="i"), {"rows": FRAME})
+    with pytest.raises(StageError, match="a fraction is no key"):
+        plan_stage(fill(columns=["i"], method="mean", by="x"), {"rows": FRAME})
+    for given in ({"columns": "x", "value": 1}, {"columns": "x", "method": "most_frequent"}):
+        with pytest.raises(ValidationError, match="by is for mean and median"):
+            fill(by="s", **given)
 
 
 def test_fill_missing__takes_constants_by_column_and_marks_what_was_missing() -> None:

@@ -149,7 +149,8 @@ def test_expect__says_file_and_row_where_it_reads_an_input(tmp_path: Path) -> No
     for name, values in (("a", [1, -1]), ("b", [2, 3, -2])):
         pl.DataFrame({"x": values}).write_csv(tmp_path / f"{name}.csv")
         pl.DataFrame({"x": values}).write_parquet(tmp_path / f"{name}.parquet")
-    for use, between in (("csv", ""), ("parquet", ""), ("csv", "  - {use: derive, from: t, as: u, columns: {y: x}}\n")):
+        pl.DataFrame({"x": values}).write_ndjson(tmp_path / f"{name}.jsonl")
+    for use, between in (("csv", ""), ("parquet", ""), ("jsonl", ""), ("csv", "  - {use: derive, from: t, as: u, columns: {y: x}}\n")):
         text = f"job: j\nresults: {tmp_path}/r\ninputs:\n  t: {{format: {use}, path: '{tmp_path}/*.{use}', parts: 3}}\nstages:\n{between}"
         source = "u" if between else "t"
         text += f"  - {{use: expect, from: {source}, as: c, rules: {{r: {{check: range, column: x, min: 0, action: quarantine}}}}}}\n"

@@ -1,0 +1,86 @@
+"""Numbers by their rank, as values of a normal distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from pipeline.stage import ColumnNames, Context, FittedRows, Outcome, need_numeric
+from pipeline.stages.features._counted import number, numbers_counted, quantiles
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.table import Table
+
+LEAST = 1e-7  # the share that what is below all values counts as: 5.2 deviations
+
+
+class RankToNormal(FittedRows, name="rank_to_normal", version=1):
+    """Replace numbers by what their rank is in a normal distribution of mean 0 and deviation 1, Float64, whatever their own looks like.
+
+    A value's share is found on the line between `quantiles` quantiles of the rows learned from (where several are one value, in their
+    middle), and is no less than 1e-7, no more than 1 - 1e-7; scikit-learn's QuantileTransformer does the same. A column of one value
+    becomes 0. Missing stays missing, and so does a column without values. It works on the host, also where there are GPUs; `score` repeats
+    it on a CPU alone. The table NAME.fitted has column, count and a column for each quantile.
+
+    Example: {use: rank_to_normal, from: filled, as: ranked, columns: [income, debt], fit_where: "split = 'train'"}
+    """
+
+    columns: ColumnNames = Field(description="The columns to transform: numbers.")
+    quantiles: int = Field(200, ge=2, le=1_000, description="How many quantiles are learned.")
+
+    def check_input(self, role: str, schema: Schema) -> None:
+        """The columns exist, and hold numbers."""
+        need_numeric(schema, self.columns, key="columns")
+        if self.fit_where is not None:
+            self.fit_condition(schema.columns)
+
+    def writes(self) -> frozenset[str]:
+        """The columns transformed."""
+        return frozenset(self.columns)
+
+    def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Every value with its count."""
+        return numbers_counted(rows, self.columns)
+
+    def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
+        """Column, count and quantiles."""
+        return quantiles(partial, {str(place): place / (self.quantiles - 1) for place in range(self.quantiles)})
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """As every stage that learns, but that parts are transformed on the host and not by a query."""
+        (rows,) = tables.values()
+        rows = rows if rows.cheap else rows.hold()
+        outcome = super().run({"rows": rows}, context)
+        (state,) = outcome.tables["fitted"].futures()
+        ranked = rows.named(context.name).map_parts(self._on_part, state, writes=self.writes())
+        return replace(outcome, tables={**outcome.tables, "": replace(ranked, fitted=outcome.tables[""].fitted)})
+
+    def _on_part(self, part: Part, state: Part) -> Part:
+        return part.replaced(self._ranked(state.frame, part.frame))
+
+    def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
+        """The rows with the columns transformed."""
+        schema = pl.Schema({**rows.collect_schema(), **dict.fromkeys(self.columns, pl.Float64())})
+        return rows.map_batches(partial(RankToNormal._ranked, self, fitted), schema=schema)
+
+    def _ranked(self, fitted: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
+        knots = {name: edges for name, _, *edges in fitted.iter_rows()}
+        values = frame.select(number(name).alias(name) for name in self.columns)
+        return frame.with_columns(_normal(values[name], knots.get(name)) for name in self.columns)
+
+
+def _normal(values: pl.Series, knots: Sequence[float] | None) -> pl.Series:
+    """What the values' ranks are; null where they are, or without knots."""
+    from scipy.special import ndtri
+
+    if knots is None:
+        return pl.Series(values.name, [None] * len(values), dtype=pl.Float64)
+    edges, shares, given = np.asarray(knots), np.linspace(0, 1, len(knots)), values.fill_null(float("nan")).to_numpy()
+    share = (np.interp(given, edges, shares) - np.interp(-given, -edges[::-1], -shares[::-1])) / 2
+    ends = np.where(given == edges[0], 0.0, np.where(given == edges[-1], 1.0, share))
+    share = ends if edges[0] < edges[-1] else 0.5 + np.sign(given - edges[0]) / 2
+    return pl.Series(values.name, ndtri(np.clip(share, LEAST, 1 - LEAST))).fill_nan(None)
