@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from pipeline.errors import InputError
 from pipeline.files import Stamp
-from pipeline.formats._csv_problems import UNREADABLE, opened_bytes, opened_text, unreadable
+from pipeline.formats._csv_dialect import Dialect
+from pipeline.formats._csv_text import UNREADABLE, TextRows, opened_text, unreadable, utf8_blocks
 
 BLOCK_BYTES = 1 << 20
 _IN_QUOTES = re.compile(rb'"[^"]*"')
@@ -26,7 +25,7 @@ class Shape:
     fields: int = 0
     unclosed: int | None = None
 
-    def problem(self, path: str, fields: int) -> str | None:
+    def problem(self, path: str, fields: int, dialect: Dialect) -> str | None:
         """What is wrong with the first of them, with the remedy; None where nothing is."""
         if self.unclosed is not None:
             return (
@@ -34,61 +33,59 @@ class Shape:
             )
         if self.short == 0:
             return None
-        has = f"{self.fields} field{'' if self.fields == 1 else 's'} where the header line has {fields}"
+        has = f"{self.fields} field{'' if self.fields == 1 else 's'} where {dialect.width_of} {fields}"
         return (
             f"{path}:{self.line}: {has}. Complete the row, or say short_rows: fill, which makes what lacks missing, and counts such rows."
         )
 
 
 @lru_cache(maxsize=1024)
-def shape(path: str, _stamp: Stamp, separator: str, fields: int) -> Shape:
+def shape(path: str, _stamp: Stamp, dialect: Dialect, fields: int) -> Shape:
     """The shape of a file of so many columns, looked at once while it is unchanged.
 
-    Separators and line ends outside of quotes are counted, as fast as memory is read; only where they do not add up are rows looked at one
-    by one. Rows that are too long are no matter of this: Polars refuses them. Raises InputError for a file that cannot be read.
+    Separators and line ends outside of quotes are counted, as fast as memory is read; only where they do not add up, or there may be
+    comments, are rows looked at one by one. Rows that are too long are no matter of this: Polars refuses them. Raises InputError for a
+    file that cannot be read.
     """
     try:
-        separators, lines, closed = _counted(path, separator.encode())
-        if closed and separators == lines * (fields - 1):
-            return Shape()
-        return _row_by_row(path, separator, fields, closed=closed)
+        if dialect.comment is None:
+            separators, lines, closed = _counted(path, dialect)
+            if closed and separators == lines * (fields - 1):
+                return Shape()
+            return _row_by_row(path, dialect, fields, strict=not closed)[0]
+        found, closed = _row_by_row(path, dialect, fields)
+        return found if closed else _row_by_row(path, dialect, fields, strict=True)[0]
     except UNREADABLE as error:
-        raise InputError(unreadable(path, error)) from error
+        raise InputError(unreadable(path, error, dialect)) from error
 
 
-def _counted(path: str, separator: bytes) -> tuple[int, int, bool]:
+def _counted(path: str, dialect: Dialect) -> tuple[int, int, bool]:
     """Separators and lines outside of quotes, and whether the last quote is closed."""
     separators, lines, inside, last = 0, 0, False, b"\n"
-    with opened_bytes(path) as file:
-        for block in _blocks(file):
-            last = block[-1:]
-            text = block
-            if inside:
-                _, quote, text = block.partition(b'"')
-                inside = not quote
-            if b'"' in text:
-                text, quote, _ = _IN_QUOTES.sub(b"", text).partition(b'"')
-                inside = bool(quote)
-            separators += text.count(separator)
-            lines += text.count(b"\n")
+    for block in utf8_blocks(path, dialect, BLOCK_BYTES):
+        last = block[-1:]
+        text = block
+        if inside:
+            _, quote, text = block.partition(b'"')
+            inside = not quote
+        if b'"' in text:
+            text, quote, _ = _IN_QUOTES.sub(b"", text).partition(b'"')
+            inside = bool(quote)
+        separators += text.count(dialect.separator.encode())
+        lines += text.count(b"\n")
     return separators, lines + (last != b"\n"), not inside
 
 
-def _blocks(file: Any) -> Iterator[bytes]:
-    while block := file.read(BLOCK_BYTES):
-        yield bytes(block)
-
-
-def _row_by_row(path: str, separator: str, fields: int, *, closed: bool) -> Shape:
-    found, line = Shape(), 0
-    with opened_text(path) as file:
-        rows = csv.reader(file, delimiter=separator, strict=not closed)
+def _row_by_row(path: str, dialect: Dialect, fields: int, *, strict: bool = False) -> tuple[Shape, bool]:
+    """The shape, and whether as many quotes are closed as are opened."""
+    found = Shape()
+    with opened_text(path, dialect) as file:
+        rows = TextRows(file, dialect, strict=strict)
         try:
             for row in rows:
                 if len(row) < fields and (row or fields > 1):
-                    first = (found.line, found.fields) if found.short else (line + 1, len(row))
+                    first = (found.line, found.fields) if found.short else (rows.line, len(row))
                     found = Shape(found.short + 1, *first)
-                line = rows.line_num
         except csv.Error:  # of a quote that is closed in the midst of a text, or at the end of the file
-            return Shape(unclosed=line + 1)
-    return found
+            return Shape(unclosed=rows.line), False
+        return found, rows.quotes % 2 == 0

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import polars as pl
 
 from pipeline.files import for_polars
-from pipeline.formats._csv_problems import opened_bytes
 from pipeline.formats._parquet.ranges import footer
 from pipeline.sql.expression import finite
 from pipeline.tables.counts import Count
@@ -18,7 +17,6 @@ from pipeline.tables.counts import Count
 INFINITIES = {"infinities": Count("infinite values of the files, now missing", aside=True)}
 """The words of what is counted."""
 
-_BLOCK_BYTES = 1 << 20
 _OVERFLOWS = re.compile(rb"e\+?[0-9]{3}|[0-9]{300}")
 
 
@@ -28,11 +26,18 @@ def with_finite(rows: pl.LazyFrame, schema: Mapping[str, pl.DataType]) -> pl.Laz
     return rows.with_columns(floats) if floats else rows
 
 
-class TextFile(Protocol):
-    """A file of text that can be scanned as it is."""
+class ScannedFile(Protocol):
+    """A file that can be scanned as it is."""
 
     def plain(self) -> pl.LazyFrame:
-        """The file as Polars reads it."""
+        """The file with its own columns, of their types."""
+
+
+class TextFile(ScannedFile, Protocol):
+    """One of text."""
+
+    def blocks(self) -> Iterator[bytes]:
+        """Its text in UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +52,25 @@ class InfinitiesOfParquet:
 
 
 @dataclass(frozen=True)
-class InfinitiesOfCsv:
-    """Counts, as a task, the infinities of text files: only of those whose text may hold one."""
+class InfinitiesOfScans:
+    """Counts, as a task, the infinities in those columns of files."""
 
-    files: Mapping[str, TextFile]
-    floats: Sequence[str]
+    files: Sequence[tuple[ScannedFile, Sequence[str]]]
 
     def __call__(self) -> int:
         """Their number."""
-        return sum(_infinities(text.plain(), self.floats) for file, text in self.files.items() if _may_hold_infinities(file))
+        return sum(_infinities(file.plain(), floats) for file, floats in self.files if floats)
+
+
+@dataclass(frozen=True)
+class InfinitiesOfCsv:
+    """Counts, as a task, the infinities in those columns of text files: only of files whose text may hold one."""
+
+    files: Sequence[tuple[TextFile, Sequence[str]]]
+
+    def __call__(self) -> int:
+        """Their number."""
+        return sum(_infinities(text.plain(), floats) for text, floats in self.files if floats and _may_hold_infinities(text.blocks()))
 
 
 def unbounded_floats(path: str) -> list[str]:
@@ -78,13 +93,12 @@ def _infinities(rows: pl.LazyFrame, names: Sequence[str]) -> int:
     return sum(counts.row(0))
 
 
-def _may_hold_infinities(path: str) -> bool:
+def _may_hold_infinities(blocks: Iterator[bytes]) -> bool:
     """Whether a text has `inf` or a number of a large exponent anywhere; as fast as its bytes are read."""
-    with opened_bytes(path) as file:
-        tail = b""
-        while block := file.read(_BLOCK_BYTES):
-            text = tail + block.lower()
-            if b"inf" in text or _OVERFLOWS.search(text):
-                return True
-            tail = text[-300:]
+    tail = b""
+    for block in blocks:
+        text = tail + block.lower()
+        if b"inf" in text or _OVERFLOWS.search(text):
+            return True
+        tail = text[-300:]
     return False

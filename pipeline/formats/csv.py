@@ -1,21 +1,23 @@
-"""CSV and TSV, plain, gzipped or as zstd, with stated or inferred types."""
+"""CSV and TSV as people have it: plain, gzipped or as zstd, of any encoding, with stated or inferred types."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import polars as pl
 from pydantic import Field
 
 from pipeline.errors import DataError, InputError, JobError, near
-from pipeline.files import for_polars, stamp
-from pipeline.format import CostlySource, OutputFormat, even_ranges
-from pipeline.formats._csv_problems import first_problem, header_line
-from pipeline.formats._csv_shape import Shape, shape
-from pipeline.formats._finite import INFINITIES, InfinitiesOfCsv, with_finite
-from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
+from pipeline.format import OutputFormat, even_ranges
+from pipeline.formats._csv_dialect import Dialect, Encoding
+from pipeline.formats._csv_problems import first_row
+from pipeline.formats._csv_source import CsvSource, ShortRows
+from pipeline.formats._csv_text import scannable
+from pipeline.formats._drift import Missing, by_name
+from pipeline.formats._finite import INFINITIES, InfinitiesOfCsv
+from pipeline.formats._hive import HiveInput
 from pipeline.tables.counts import Count
 from pipeline.tables.dtypes import DTYPES, DtypeName
 from pipeline.tables.part import Part, Schema
@@ -23,53 +25,9 @@ from pipeline.tables.part import Part, Schema
 INFER_ROWS = 10_000
 SEPARATORS = "\t;|,"
 
-ShortRows = Literal["error", "fill"]
-
-
-@dataclass(frozen=True)
-class CsvSource(CostlySource):
-    """One CSV file, or some rows of it, read with types that are known."""
-
-    path: str
-    dtypes: tuple[tuple[str, pl.DataType], ...]
-    separator: str
-    null_values: tuple[str, ...]
-    short_rows: ShortRows = "error"
-    folders: tuple[FolderColumn, ...] = ()
-    offset: int = 0
-    rows: int | None = None
-
-    def load(self) -> pl.LazyFrame | Part:
-        """The scan; NaN and infinities are null from here on. Of a file with short rows that are to be filled, the rows and their number.
-
-        Raises DataError for a file with short rows, and for one with a quote that is never closed.
-        """
-        is_first = self.offset == 0 and self.rows != 0  # of more parts than rows several begin at 0
-        found = shape(self.path, stamp(self.path), self.separator, len(self.dtypes)) if is_first else Shape()
-        if (found.unclosed or self.short_rows == "error") and (problem := found.problem(self.path, len(self.dtypes))):
-            raise DataError(problem)
-        return Part(self.scan().collect(), counts={"short_rows": found.short}) if found.short else self.scan()
-
-    def scan(self) -> pl.LazyFrame:
-        """The rows, whatever their shape."""
-        scan = self.plain()
-        scan = scan if self.rows is None else scan.slice(self.offset, self.rows)
-        return with_folder_columns(with_finite(scan, dict(self.dtypes)), self.folders)
-
-    def plain(self) -> pl.LazyFrame:
-        """The file as Polars reads it."""
-        return pl.scan_csv(for_polars(self.path), separator=self.separator, schema=dict(self.dtypes), null_values=list(self.null_values))
-
-    def explain(self) -> str | None:
-        """What is wrong with the file, for a query over it that has failed; None where nothing is."""
-        found = shape(self.path, stamp(self.path), self.separator, len(self.dtypes))
-        if found.unclosed:
-            return found.problem(self.path, len(self.dtypes))
-        return first_problem(self.path, dict(self.dtypes), self.separator, self.null_values)
-
 
 class CsvInput(HiveInput):
-    """Text tables with a header line. Types that are not stated are inferred from the first 10,000 rows."""
+    """Text tables; files are one table by their columns' names. Types not stated are inferred from the first 10,000 rows."""
 
     name = "csv"
     suffixes = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", ".txt")
@@ -85,22 +43,56 @@ class CsvInput(HiveInput):
         "error",
         description="A row with fewer fields than the header line: error, or fill (what lacks is missing, and such rows are counted).",
     )
+    missing: Missing = "error"
+    encoding: Encoding = Field("utf-8", description="How the text is encoded; each task decodes all of a file that is not UTF-8.")
+    header: bool = Field(True, description="Whether the first line has the columns' names. false: they are those of `names`.")
+    names: tuple[str, ...] = Field(
+        (), description="Names of all columns of files without a header line; column_1, column_2, ... if not given."
+    )
+    skip: int = Field(0, ge=0, description="Lines at the beginning of every file that are left out, whatever they hold.")
+    comment: str | None = Field(None, min_length=1, max_length=5, description="Lines that begin with this are left out.")
+    decimal: Literal[".", ","] = Field(".", description="The decimal mark. With a comma a point is no part of a number.")
+    date_format: str | None = Field(
+        None, description="How columns that `columns` has as date are written, %d.%m.%Y say; 2026-01-31 where it is not given."
+    )
+    datetime_format: str | None = Field(None, description="The same for datetime: %d.%m.%Y %H:%M:%S, say.")
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the text is to be read."""
+        return Dialect(
+            separator=self.separator,
+            null_values=self.null_values,
+            encoding=self.encoding,
+            has_header=self.header,
+            skip=self.skip,
+            comment=self.comment,
+            decimal=self.decimal,
+            date_format=self.date_format,
+            datetime_format=self.datetime_format,
+        )
 
     def table_schema(self) -> Schema:
         """Names from the header line; types as stated, else inferred."""
         files = self.files()
-        dtypes = self._dtypes(files)
+        dtypes = self._table(self._files(files))
         folders = self.folder_columns(files, list(dtypes))[files[0]]
         return Schema(pl.Schema({**dtypes, **{column.name: column.dtype for column in folders}}))
 
-    def _dtypes(self, files: Sequence[str]) -> dict[str, pl.DataType]:
-        found = dict(self._inferred(files[0]))
+    def _files(self, files: Sequence[str]) -> dict[str, dict[str, pl.DataType | None]]:
+        """The types that the columns of each file have by its first rows. Raises InputError where keys do not fit the files."""
+        if self.names and self.header:
+            raise InputError(f"{files[0]}: names are for files without a header line. Say header: false, or leave them out.")
+        if self.decimal == self.separator:
+            raise InputError(f"{files[0]}: the separator is ',', as the decimal mark is. Which one separates columns: ';'?")
+        return {file: self._inferred(file) for file in files}
+
+    def _table(self, files: Mapping[str, Mapping[str, pl.DataType | None]]) -> dict[str, pl.DataType]:
+        """The columns of all files."""
+        found = by_name(files, self.missing, self._common)
         if missing := [name for name in self.columns if name not in found]:
-            raise InputError(f"{files[0]}: columns names {missing[0]!r}, which the header line does not have.{near(missing[0], found)}")
-        for file in files[1:]:
-            if list(other := self._inferred(file)) != list(found):
-                raise InputError(f"{file}: its header line {list(other)} differs from that of {files[0]}: {list(found)}")
-            found = {name: self._common(name, (files[0], file), (dtype, other[name])) for name, dtype in found.items()}
+            what = "the header line does not have" if self.header else "is none of the columns' names"
+            raise InputError(f"{next(iter(files))}: columns names {missing[0]!r}, which {what}.{near(missing[0], found)}")
         stated = {name: DTYPES[given] for name, given in self.columns.items()}
         return {name: stated.get(name, dtype or pl.String()) for name, dtype in found.items()}
 
@@ -115,21 +107,25 @@ class CsvInput(HiveInput):
 
     def _inferred(self, path: str) -> dict[str, pl.DataType | None]:
         """The types that the first rows have; None for a column without a value in them."""
-        header = header_line(path, self.separator)
-        self._check_header(path, header)
+        names = self._names(path)
         try:
-            scan = pl.scan_csv(
-                for_polars(path), separator=self.separator, null_values=list(self.null_values), infer_schema_length=INFER_ROWS
-            )
+            scan = pl.scan_csv(scannable(path, self.dialect), new_columns=names, infer_schema_length=INFER_ROWS, **self.dialect.options())
             found = scan.collect_schema()
             texts = [name for name, dtype in found.items() if dtype == pl.String()]
             empty = scan.head(INFER_ROWS).select(pl.col(texts).is_null().all()).collect().row(0) if texts else ()
         except (pl.exceptions.PolarsError, OSError) as error:
-            problem = CsvSource(path, tuple((name, pl.String()) for name in header), self.separator, self.null_values).explain()
-            raise InputError(problem or f"{path}: not a table of text ({error}). Is separator {self.separator!r} right?") from error
+            raise InputError(self._problem(path, names, str(error))) from error
+        if len(found) != len(names):
+            raise InputError(self._problem(path, names, f"its rows have up to {len(found)} fields, its first one {len(names)}"))
         self._need_64_bits(path, found)
         unknown = {name for name, is_empty in zip(texts, empty, strict=True) if is_empty}
         return {name: None if name in unknown else pl.Int64() if dtype.is_integer() else dtype for name, dtype in found.items()}
+
+    def _problem(self, path: str, names: Sequence[str], what: str) -> str:
+        """What is wrong with a file that cannot be read even as text."""
+        columns = tuple((name, pl.String()) for name in names)
+        problem = CsvSource(path, columns, self.dialect, columns).explain()
+        return problem or f"{path}: not a table of text ({what}). Is separator {self.separator!r} right?"
 
     def _need_64_bits(self, path: str, found: pl.Schema) -> None:
         """Raise InputError for a column of whole numbers that are beyond Int64, of which the job does not say what they are."""
@@ -138,32 +134,44 @@ class CsvInput(HiveInput):
                 remedy = "State uint64 (up to 18446744073709551615), float64 (which rounds them) or string in columns."
                 raise InputError(f"{path}: column {name!r} holds whole numbers beyond Int64. {remedy}")
 
-    def _check_header(self, path: str, header: list[str]) -> None:
-        """Raise InputError for a name that stands twice or is empty, or for a lone one that holds what usually separates names."""
-        for name in header:
-            if not name or header.count(name) > 1:
-                what = f"names {name!r} {header.count(name)} times" if name else "has a column with no name"
-                raise InputError(f"{path}: its header line {what}, and every column needs a name of its own; rename it in the file")
-        others = [mark for mark in SEPARATORS if mark != self.separator and mark in header[0]]
-        if len(header) == 1 and others:
-            raise InputError(f"{path}: its header line {header[0]!r} is one column by separator {self.separator!r}; is it {others[0]!r}?")
+    def _names(self, path: str) -> list[str]:
+        """The names of a file's columns. Raises InputError for one that stands twice or is empty, and for a wrong separator."""
+        first = first_row(path, self.dialect)
+        others = [mark for mark in SEPARATORS if mark != self.separator and mark in first[0]]
+        if len(first) == 1 and others:
+            line = "header line" if self.header else "first line"
+            raise InputError(f"{path}: its {line} {first[0]!r} is one column by separator {self.separator!r}; is it {others[0]!r}?")
+        if self.names and len(self.names) != len(first):
+            raise InputError(
+                f"{path}: its first row has {len(first)} fields, and names has {len(self.names)}. Name all columns, in their order."
+            )
+        names = first if self.header else list(self.names) or [f"column_{number}" for number in range(1, len(first) + 1)]
+        for name in names:
+            if not name or names.count(name) > 1:
+                whose = f"{path}: its header line" if self.header else "names"
+                what = f"names {name!r} {names.count(name)} times" if name else "has a column with no name"
+                raise InputError(f"{whose} {what}, and every column needs a name of its own; rename it in the file")
+        return names
 
     def sources(self, parallel: int) -> Sequence[CsvSource]:
         """One part a file, or `parts` ranges of rows."""
         files = self.files()
-        dtypes = tuple(self._dtypes(files).items())
-        folders = self.folder_columns(files, [name for name, _ in dtypes])
-        whole = [CsvSource(file, dtypes, self.separator, self.null_values, self.short_rows, folders[file]) for file in files]
+        whole = self._whole(files)
         if self.parts is None or self.parts <= len(files):
             return whole
         return [piece for source in whole for piece in self._cut(source, -(-self.parts // len(files)))]
 
+    def _whole(self, files: Sequence[str]) -> list[CsvSource]:
+        found = self._files(files)
+        table = self._table(found)
+        folders = self.folder_columns(files, list(table))
+        columns = {file: tuple((name, table[name]) for name in found[file]) for file in files}
+        return [CsvSource(file, columns[file], self.dialect, tuple(table.items()), self.short_rows, folders[file]) for file in files]
+
     def infinities(self) -> Callable[[], int] | None:
         """A count in the files that may hold some; None where no column is a float."""
-        dtypes = self._dtypes(files := self.files())
-        floats = [name for name, dtype in dtypes.items() if dtype.is_float()]
-        sources = {file: CsvSource(file, tuple(dtypes.items()), self.separator, self.null_values) for file in files}
-        return InfinitiesOfCsv(sources, floats) if floats else None
+        files = [(source, [name for name, dtype in source.columns if dtype.is_float()]) for source in self._whole(self.files())]
+        return InfinitiesOfCsv(files) if any(floats for _, floats in files) else None
 
     def _cut(self, source: CsvSource, parts: int) -> list[CsvSource]:
         rows = int(source.scan().select(pl.len()).collect(engine="streaming").item())

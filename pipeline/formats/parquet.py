@@ -14,6 +14,7 @@ from pipeline.backend.arrays import to_host
 from pipeline.errors import InputError
 from pipeline.files import folder_values, for_polars
 from pipeline.format import OutputFormat
+from pipeline.formats._drift import Missing, by_name, fitted, same
 from pipeline.formats._finite import INFINITIES, InfinitiesOfParquet, unbounded_floats, with_finite
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
@@ -31,12 +32,13 @@ ROW_GROUP = 250_000
 
 @dataclass(frozen=True)
 class ParquetSource:
-    """Some row groups of some files, read as one scan."""
+    """Some row groups of some files, read as one scan; `table` are the columns of all files where these differ."""
 
     ranges: tuple[RowRange, ...]
     arrays: tuple[str, ...] = ()
     cheap: bool = True
     folders: Mapping[str, tuple[FolderColumn, ...]] = field(default_factory=dict)
+    table: tuple[tuple[str, pl.DataType], ...] = ()
 
     def load(self) -> pl.LazyFrame | Part:
         """The scan; NaN and infinities are null from here on. With genotypes, the part itself."""
@@ -46,9 +48,14 @@ class ParquetSource:
         for piece in self.ranges:
             scan = pl.scan_parquet(for_polars(piece.checked().path))
             scan = scan if piece.rows == piece.of else scan.slice(piece.offset, piece.rows)
+            scan = fitted(scan, scan.collect_schema(), dict(self.table)) if self.table else scan
             scans.append(with_folder_columns(scan, self.folders.get(piece.path, ())))
         rows = pl.concat(scans) if len(scans) > 1 else scans[0]
         return with_finite(rows, rows.collect_schema())
+
+    def places(self) -> Sequence[tuple[str, int, int | None]]:
+        """Which rows of which files they are."""
+        return [(piece.path, piece.offset, piece.rows) for piece in self.ranges]
 
     def explain(self) -> str | None:
         """Which file cannot be read, for a query over it that has failed; None where all can."""
@@ -76,6 +83,10 @@ class ParquetSource:
         return (min(low for low, _ in bounds), max(high for _, high in bounds)) if bounds else None
 
 
+def _names(path: str) -> list[str]:
+    return list(footer(path).schema.to_arrow_schema().names)
+
+
 def _columns(path: str) -> pl.Schema:
     """Names and types of a file's columns. Raises InputError where the file is no whole Parquet file."""
     footer(path)
@@ -83,37 +94,44 @@ def _columns(path: str) -> pl.Schema:
 
 
 class ParquetInput(HiveInput, PlacedInput):
-    """Parquet files of one schema. With a column `calls` or `alt_dosages` written by this project they are a genotype table."""
+    """Parquet files of one table. With a column `calls` or `alt_dosages` written by this project they are a genotype table."""
 
     name = "parquet"
     suffixes = (".parquet", ".pq")
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
+    missing: Missing = "error"
+
     def table_schema(self) -> Schema:
-        """Names and types from the footers; all files must agree."""
+        """Names and types from the footers; a column must be of one type in all files."""
         files = self.files()
-        first = _columns(files[0])
-        for file in files[1:]:
-            if (other := _columns(file)) != first:
-                differing = sorted({*first.items()} ^ {*other.items()}, key=str)[:3] or "the order"
-                raise InputError(f"{file}: its columns differ from those of {files[0]}: {differing}. Give files of one schema.")
+        found = self._table({file: _columns(file) for file in files})
         samples = self._samples(files)
         arrays = self._arrays(files)
-        columns = pl.Schema({name: dtype for name, dtype in first.items() if name not in arrays})
+        columns = pl.Schema({name: dtype for name, dtype in found.items() if name not in arrays})
         columns.update({column.name: column.dtype for column in self._folders(files).get(files[0], ())})
         return Schema(columns, {} if samples is None else dict.fromkeys(arrays, samples.schema))
+
+    def _table(self, files: Mapping[str, pl.Schema]) -> dict[str, pl.DataType]:
+        """The columns of all files; of genotypes they must be the same, in one order."""
+        first, *others = files
+        if self._samples([first, *others]) is None:
+            return by_name(files, self.missing, same)
+        if other := next((file for file in others if files[file] != files[first]), None):
+            raise InputError(f"{other}: its columns differ from those of {first}, and files of genotypes have the same ones in one order.")
+        return dict(files[first])
 
     def _folders(self, files: Sequence[str]) -> Mapping[str, tuple[FolderColumn, ...]]:
         """Each file's columns by its folders; none of genotypes, which InputError refuses in several such folders."""
         if self._samples(files) is None:
-            return self.folder_columns(files, footer(files[0]).schema.to_arrow_schema().names)
+            return self.folder_columns(files, [name for file in files for name in _names(file)])
         if len({str(folder_values(file)) for file in files}) > 1:
             raise InputError(f"{files[0]}: genotypes take no columns of folders KEY=VALUE. Read each folder as an input of its own.")
         return {}
 
     def _arrays(self, files: Sequence[str]) -> tuple[str, ...]:
         """The columns that are genotypes: those of their names, in files that say whose they are."""
-        names = footer(files[0]).schema.to_arrow_schema().names if self._samples(files) is not None else []
+        names = _names(files[0]) if self._samples(files) is not None else []
         return tuple(name for name in GENOTYPES if name in names)
 
     def _samples(self, files: Sequence[str]) -> pl.DataFrame | None:
@@ -152,8 +170,10 @@ class ParquetInput(HiveInput, PlacedInput):
             groups = [some for piece in groups for some in cut(piece, -(-wanted // len(groups)))]
             sizes = [piece.rows for piece in groups]
         folders = self._folders(files)
+        differ = any(_names(file) != _names(files[0]) for file in files[1:])
+        table = tuple(self._table({file: _columns(file) for file in files}).items()) if differ else ()
         return [
-            ParquetSource(tuple(bunch), arrays, not arrays, {piece.path: folders.get(piece.path, ()) for piece in bunch})
+            ParquetSource(tuple(bunch), arrays, not arrays, {piece.path: folders.get(piece.path, ()) for piece in bunch}, table)
             for bunch in bunches(groups, sizes, wanted)
         ]
 

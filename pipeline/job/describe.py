@@ -135,6 +135,9 @@ def _default(value: object, *, required: bool) -> str:
         return "required"
     if value is None or value is PydanticUndefined or value == ():
         return "optional"
+    if models := [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, BaseModel)]:
+        given = [", ".join(f"{key}: {of}" for key, of in one.model_dump(exclude_unset=True).items()) for one in models]
+        return f"default [{', '.join(f'{{{text}}}' for text in given)}]" if any(given) else "optional"
     if isinstance(value, bool):
         return f"default {str(value).lower()}"
     return (

@@ -15,14 +15,34 @@ from pipeline.backend.arrays import array_module
 
 HALF = 32
 MASK = 2**HALF - 1
+LEAST, MOST = -(2**63), 2**62
 
 
 def first_from(times: Any, starts: Any, ends: Any, wanted: Any, *, after: bool = False) -> Any:
-    """Per row the first index in [start, end) whose time is `wanted` or later (`after`: later), else `end`; times ascend there."""
+    """Per row the first index in [start, end) whose time is `wanted` or later (`after`: later), else `end`; times ascend there.
+
+    Groups stand one after another, so where 64 bits hold it, times of later groups are made later, and one search finds all.
+    """
+    xp = array_module(times)
+    inside = xp.arange(len(times)) < ends
+    if not bool(inside.any()):
+        return xp.minimum(starts, ends)
+    low, high = int(times[inside].min()), int(times[inside].max())
+    group = xp.cumsum(xp.concatenate([xp.zeros(1, np.int64), (starts[1:] != starts[:-1]).astype(np.int64)]))
+    reach = high - low + 3
+    if reach * (int(group[-1]) + 1) >= MOST:
+        return _halved(times, starts, ends, wanted, after=after)
+    place = group * reach + 1
+    ordered = xp.where(inside, times - low, reach - 2) + place
+    asked = xp.clip(wanted, max(low - 1, LEAST), min(high + 1, -LEAST - 1)) - low + place
+    return xp.minimum(xp.searchsorted(ordered, asked, side="right" if after else "left"), ends)
+
+
+def _halved(times: Any, starts: Any, ends: Any, wanted: Any, *, after: bool) -> Any:
+    """The same by halving each row's stretch."""
     xp = array_module(times)
     low, high = starts.copy(), ends.copy()
-    longest = int((ends - starts).max()) if len(starts) else 0
-    for _ in range(longest.bit_length()):
+    for _ in range(int((ends - starts).max()).bit_length()):
         middle = (low + high) // 2
         here = times[xp.minimum(middle, len(times) - 1)]
         before = (here <= wanted if after else here < wanted) & (low < high)
@@ -111,14 +131,17 @@ def window_picks(ranks: Any, low: Any, high: Any, nth: Any) -> Any:
     & Ordonez (2015), Inf Syst 47:15-32. What comes of a window that has no such value means nothing.
     """
     xp = array_module(ranks)
-    found, level = xp.zeros(len(low), np.int64), ranks
+    whole = np.int32 if len(ranks) < 2**31 else np.int64  # half the memory to go through
+    low, high, nth, level = (array.astype(whole) for array in (low, high, nth, ranks))
+    found = xp.zeros(len(low), np.int64)
     for bit in reversed(range(max(len(ranks) - 1, 0).bit_length())):
-        is_one = (level >> bit) & 1
-        before = xp.concatenate([xp.zeros(1, np.int64), xp.cumsum(1 - is_one)])
+        is_zero = (level >> bit) & 1 == 0
+        before = xp.concatenate([xp.zeros(1, whole), xp.cumsum(is_zero, dtype=whole)])
         first, last = before[low], before[high]
-        right = nth >= last - first
+        zeros, all_zeros = last - first, before[-1]
+        right = nth >= zeros
         found += right.astype(np.int64) << bit
-        nth = nth - xp.where(right, last - first, 0)
-        low, high = xp.where(right, before[-1] + low - first, first), xp.where(right, before[-1] + high - last, last)
-        level = xp.concatenate([level[is_one == 0], level[is_one == 1]])
+        nth = nth - xp.where(right, zeros, 0)
+        low, high = xp.where(right, all_zeros + low - first, first), xp.where(right, all_zeros + high - last, last)
+        level = xp.concatenate([level[is_zero], level[~is_zero]])
     return found

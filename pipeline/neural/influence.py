@@ -13,38 +13,46 @@ import numpy as np
 
 from pipeline.backend.devices import Backend
 from pipeline.neural.perceptron import Perceptron, Shape, variables
-from pipeline.neural.predicting import batched
+from pipeline.neural.predicting import batched, rows_at_once
 from pipeline.neural.saved import Trained
 
 Array = Any
 
 
 def influences(network: Trained, rows: tuple[Array, Array], backend: Backend) -> Array:
-    """Of each feature, float64 [features], in the order of the features' matrix: the mean over the rows of |gradient x distance|.
+    """Of each number, category and text, float64 [inputs], in this order: the mean over the rows of |gradient x distance|.
 
     `rows` are numbers and codes as the network takes them. What it gives is its last layer's value: of several classes that of the
     likeliest less the mean of all. An embedding's numbers are summed.
     """
-    numbers, codes = rows
-    means = [_mean_embedding(network, place, codes[:, place]) for place in range(codes.shape[1])]
-    centre = np.concatenate([numbers.mean(axis=0), *means]).astype(np.float32)
-    given = network.parameters, centre
-    sums = sum(piece.sum(axis=0, dtype=np.float64) for piece in batched(_moving(network.shape), given, rows, backend))
-    found = np.zeros(numbers.shape[1] + codes.shape[1])
-    found[[*network.inputs.numbers, *network.inputs.codes]] = sums / max(len(numbers), 1)
+    given = network.parameters, centre_of(network, rows)
+    moved = batched(_moving(network.shape), given, rows, backend, rows_at_once(network.shape))
+    sums = sum(piece.sum(axis=0, dtype=np.float64) for piece in moved)
+    found: Array = sums / max(len(rows[0]), 1)
     return found
 
 
-def _mean_embedding(network: Trained, place: int, codes: Array) -> Array:
-    table = network.parameters[f"embeddings_{place}/embedding"]
-    return np.bincount(codes, minlength=len(table)) @ table / max(len(codes), 1)
+def centre_of(network: Trained, rows: tuple[Array, Array]) -> Array:
+    """The mean over rows of what comes in, numbers and embeddings, float32 [values]."""
+    numbers, codes = rows
+    columns = np.split(codes, np.cumsum(network.shape.codes), axis=1)
+    weights = [np.ones(of.shape) for of in columns[: len(network.shape.embeddings)]]
+    weights += [(of > 0).astype(np.float64) for of in columns[len(weights) : -1]]
+    means = [_mean(network.parameters[name], *given) for name, *given in zip(network.shape.tables, columns[:-1], weights, strict=True)]
+    return np.concatenate([numbers.mean(axis=0), *means]).astype(np.float32)
+
+
+def _mean(table: Array, codes: Array, weights: Array) -> Array:
+    """The mean over rows of the mean embedding of their codes, of those that weigh 1."""
+    shares = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1)
+    return np.bincount(codes.ravel(), shares.ravel(), len(table)) @ table / max(len(codes), 1)
 
 
 @cache
 def _moving(shape: Shape) -> Callable[..., Array]:
-    """A program that gives [rows, numbers + categories], from parameters and centre, numbers and codes."""
+    """A program that gives [rows, numbers + categories + texts], from parameters and centre, numbers and codes."""
     network = Perceptron(shape)
-    ends = np.cumsum([shape.numbers, *(width for _, width in shape.embeddings)])
+    ends = np.cumsum([shape.numbers, *shape.widths])
 
     def program(given: tuple[Any, Array], numbers: Array, codes: Array) -> Array:
         """What each input moves each row."""
@@ -53,10 +61,10 @@ def _moving(shape: Shape) -> Callable[..., Array]:
 
         def score(values: Array) -> Array:
             """The sum over rows, each of which has its own gradient."""
-            out = bound.passed(values, None, 0, len(shape.layers) + 1)
+            out = bound.passed(bound.convolved(values), None, 0, len(shape.layers) + 1)
             return (out.max(axis=1) - (out.mean(axis=1) if shape.outputs > 1 else 0)).sum()
 
-        values = bound.entered(numbers, codes)
+        values = bound.embedded(numbers, codes)
         moved = jax.grad(score)(values) * (values - centre)
         embedded = [moved[:, low:high].sum(axis=1, keepdims=True) for low, high in pairwise(ends)]
         return jnp.abs(jnp.concatenate([moved[:, : shape.numbers], *embedded], axis=1))

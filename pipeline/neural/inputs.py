@@ -21,19 +21,20 @@ class Inputs:
     scale: Array
 
     @staticmethod
-    def learned(features: Array, codes: Sequence[int]) -> Inputs:
-        """Of the features to learn from, float32 [rows, columns], NaN where missing; `codes` are the columns that are such.
+    def learned(features: Array, numbers: Sequence[int], codes: Sequence[int], alike: Sequence[Sequence[int]] = ()) -> Inputs:
+        """Of the features to learn from, float32 [rows, columns], NaN where missing.
 
-        The scale is the standard deviation of the values that are there, by n; 1 where they do not vary.
+        The scale is the standard deviation of the values that are there, by n; 1 where they do not vary. Numbers that are `alike`, by their
+        places among the numbers (the pixels of a channel), share mean and scale.
         """
-        numbers = tuple(column for column in range(features.shape[1]) if column not in {*codes})
         mean, scale = np.zeros(len(numbers)), np.ones(len(numbers))
-        for place, column in enumerate(numbers):
-            values = features[:, column]
+        shared = {place for places in alike for place in places}
+        for places in [*map(list, alike), *([place] for place in range(len(numbers)) if place not in shared)]:
+            values = features[:, [numbers[place] for place in places]]
             values = values[~np.isnan(values)].astype(np.float64)
             if len(values):
-                mean[place], scale[place] = values.mean(), values.std() or 1.0
-        return Inputs(numbers, tuple(codes), mean, scale)
+                mean[places], scale[places] = values.mean(), values.std() or 1.0
+        return Inputs(tuple(numbers), tuple(codes), mean, scale)
 
     def taken(self, features: Array) -> tuple[Array, Array]:
         """Numbers float32 [rows, numbers], 0 (the mean) where missing, and codes int32 [rows, codes], each one more, 0 where missing.

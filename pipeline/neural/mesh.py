@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -17,7 +16,8 @@ from pipeline.backend.neural import run_program
 from pipeline.neural.compressed import Compression
 from pipeline.neural.objectives import losses
 from pipeline.neural.perceptron import Parameters, Perceptron, Shape, variables
-from pipeline.neural.rules import Rule, clipped
+from pipeline.neural.rules import Rule
+from pipeline.neural.scaling import lowered, raised, scaling_of, skipped_steps, updated
 from pipeline.neural.traffic import bytes_sent, step_times
 
 Array = Any
@@ -51,7 +51,7 @@ class MeshSteps:
 
     def begun(self, parameters: Parameters) -> Tree:
         """Parameters and the optimizer's state, on the devices that have them."""
-        return run_program(self._begin, jax.device_put(parameters, _places(self._mesh, self._shape, parameters)))
+        return run_program(self._begin, jax.device_put(parameters, places(self._mesh, self._shape, parameters)))
 
     def step(self, state: Tree, batch: Batch) -> tuple[Tree, float]:
         """The state after a batch, and the sum of its rows' losses, unweighted."""
@@ -64,14 +64,22 @@ class MeshSteps:
 
     def cost(self, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
         """What a step costs: devices, bytes sent, and milliseconds in all, of computing, and of the rest."""
-        alone = MeshSteps(*self._given, exchange=False)
+        alone = type(self)(*self._given, exchange=False)
         state, other = self.begun(parameters), alone.begun(parameters)
-        times = step_times(lambda: self.step(state, batch), lambda: alone.step(other, batch))
+        times = step_times(lambda: self.step(state, batch), lambda: alone.step(other, batch), self._agreed)
         return {"devices": float(self._mesh.size), "bytes_sent": float(self.bytes_sent(state, batch)), **times}
 
     def parameters(self, state: Tree) -> Parameters:
         """The parameters, in the host's memory."""
         return {name: np.asarray(value) for name, value in state[0].items()}
+
+    def skipped(self, state: Tree) -> int:
+        """Steps that were skipped."""
+        return skipped_steps(state[3])
+
+    def _agreed(self, over: bool) -> bool:
+        """What all processes take for true that have devices."""
+        return over
 
     def _shared(self, batch: Batch) -> Batch:
         shared: Batch = jax.device_put(batch, NamedSharding(self._mesh, PartitionSpec("data")))
@@ -85,20 +93,21 @@ def _programs(task: Task, mesh: Mesh, exchange: bool) -> tuple[Any, Any]:
 
     def placed(state: Tree) -> Tree:
         """The state, each array where it has its place."""
-        return jax.lax.with_sharding_constraint(state, _places(mesh, task.network.shape, state))
+        return jax.lax.with_sharding_constraint(state, places(mesh, task.network.shape, state))
 
     def begin(parameters: Tree) -> Tree:
-        """Parameters, the optimizer's state, and what each device has not sent yet."""
+        """Parameters, the optimizer's state, what each device has not sent yet, and the scale of gradients."""
         size = sum(array.size for array in parameters.values()) if task.compression else 0
         left = jax.lax.with_sharding_constraint(jnp.zeros((mesh.shape["data"], size)), NamedSharding(mesh, PartitionSpec("data")))
-        return *placed((parameters, transform.init(parameters))), left
+        return *placed((parameters, transform.init(parameters))), left, scaling_of(task.network)
 
     def step(state: Tree, batch: Batch) -> tuple[Tree, Array]:
         """The state after a batch, and its summed loss."""
-        parameters, inner, left = state
-        loss, gradients, squares, left = _gradients(task, mesh, exchange, (parameters, left), batch)
-        changes, inner = transform.update(clipped(gradients, task.clip, squares), inner, parameters)
-        return (*placed((optax.apply_updates(parameters, changes), inner)), left), loss
+        parameters, inner, left, scales = state
+        loss, gradients, squares, left = _gradients(task, mesh, exchange, (parameters, left), raised(batch, scales))
+        gradients, squares = lowered(gradients, squares, scales)
+        parameters, inner, scales = updated(transform, task.clip, (parameters, inner, scales), gradients, squares)
+        return (*placed((parameters, inner)), left, scales), loss
 
     return jax.jit(begin), jax.jit(step)
 
@@ -146,7 +155,7 @@ def _spec(name: str, shape: Shape, model: int) -> PartitionSpec:
     return PartitionSpec("model") if name.endswith("bias") else PartitionSpec(None, "model")
 
 
-def _places(mesh: Mesh, shape: Shape, state: Tree) -> Tree:
+def places(mesh: Mesh, shape: Shape, state: Tree) -> Tree:
     """Where the arrays of a state are: those that an optimizer keeps of a parameter have its name and are where it is."""
 
     def place(path: tuple[Any, ...], _leaf: Any) -> NamedSharding:

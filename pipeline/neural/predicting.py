@@ -18,9 +18,8 @@ from pipeline.neural.saved import Trained
 
 Array = Any
 
-ROWS = 4_096
-"""Rows that are predicted at once, the last ones with as many more as are missing: a program compiles once, and gives a row the same
-whatever rows stand beside it."""
+ROWS, NUMBERS = 4_096, 2**24
+"""Rows that are predicted at once, fewer of images, so that a layer has no more than so many numbers."""
 
 
 class NetworkPredictor:
@@ -36,21 +35,31 @@ class NetworkPredictor:
     def of_inputs(self, numbers: Array, codes: Array) -> Array:
         """Predictions of rows as the network takes them."""
         program = _predicting(self.trained.shape, self.trained.objective)
-        pieces = [*batched(program, self.trained.parameters, (numbers, codes), self._backend)]
+        pieces = [*batched(program, self.trained.parameters, (numbers, codes), self._backend, rows_at_once(self.trained.shape))]
         mean, scale = self.trained.target
         return (
             (np.concatenate(pieces) * scale + mean).astype(np.float32) if self.trained.objective == "regression" else np.concatenate(pieces)
         )
 
 
-def batched(program: Callable[..., Array], parameters: Any, rows: tuple[Array, Array], backend: Backend) -> Iterator[Array]:
-    """What a program gives for ROWS rows at a time, in the host's memory; one piece at least."""
+def rows_at_once(shape: Shape) -> int:
+    """How many rows are predicted at once, the last ones with as many more as are missing.
+
+    It is the model's own number: a program compiles once, and gives a row the same whatever rows stand beside it.
+    """
+    return max(1, min(ROWS, NUMBERS // shape.picture.largest)) if shape.picture else ROWS
+
+
+def batched(
+    program: Callable[..., Array], parameters: Any, rows: tuple[Array, Array], backend: Backend, at_once: int = ROWS
+) -> Iterator[Array]:
+    """What a program gives for so many rows at a time, in the host's memory; one piece at least."""
     (device,) = neural_devices(backend)
     placed = jax.device_put(parameters, device)
     height = len(rows[0])
-    for start in range(0, max(height, 1), ROWS):
-        given = [jax.device_put(padded(array[start : start + ROWS], ROWS), device) for array in rows]
-        yield np.asarray(run_program(program, placed, *given))[: min(ROWS, height - start)]
+    for start in range(0, max(height, 1), at_once):
+        given = [jax.device_put(padded(array[start : start + at_once], at_once), device) for array in rows]
+        yield np.asarray(run_program(program, placed, *given))[: min(at_once, height - start)]
 
 
 def padded(array: Array, rows: int) -> Array:
@@ -63,7 +72,7 @@ def _predicting(shape: Shape, objective: str) -> Callable[..., Array]:
     network = Perceptron(shape)
 
     def program(parameters: Any, numbers: Array, codes: Array) -> Array:
-        """The answers of ROWS rows."""
+        """The answers of rows."""
         return answers(objective, network.apply(variables(parameters), numbers, codes)).astype(jnp.float32)
 
     return jax.jit(program)

@@ -89,6 +89,10 @@ class PrivateSteps:
         """The parameters, in the host's memory."""
         return {name: np.asarray(value) for name, value in state[0].items()}
 
+    def skipped(self, state: Tree) -> int:
+        """None: it is no training in float16."""
+        return 0
+
     def cost(self, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
         """Nothing is exchanged."""
         return {}

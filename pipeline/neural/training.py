@@ -32,6 +32,10 @@ class Steps(Protocol):
         """The parameters, in the host's memory."""
         ...
 
+    def skipped(self, state: Tree) -> int:
+        """Steps that were skipped, for gradients that float16 does not hold."""
+        ...
+
     def cost(self, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
         """What a step costs: devices, bytes sent, and milliseconds in all, of computing, and of the rest."""
         ...
@@ -84,7 +88,7 @@ class Course:
 class Fitted:
     """What came out: the parameters of the epoch that is kept, its number from 1, and each epoch's mean loss and validation value.
 
-    The first `resumed` epochs were those of a training that was killed.
+    The first `resumed` epochs were those of a training that was killed; so many steps were `skipped`.
     """
 
     parameters: Parameters
@@ -92,6 +96,7 @@ class Fitted:
     losses: list[float] = field(default_factory=list)
     watched: list[float] = field(default_factory=list)
     resumed: int = 0
+    skipped: int = 0
 
 
 class Around(Protocol):
@@ -127,4 +132,5 @@ def fitted(steps: Steps, start: Parameters, rows: Rows, course: Course, around: 
         if course.patience is None or found.watched[-1] < min(found.watched[:-1], default=float("inf")):
             found.epoch, found.parameters = epoch + 1, now
         around.done(state, found)
+    found.skipped = steps.skipped(state)
     return found

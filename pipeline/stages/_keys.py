@@ -71,10 +71,10 @@ def _with_fraction(rows: pl.LazyFrame, words: list[str], start: int) -> pl.LazyF
 
 
 def _with_hashed(part: Part, texts: list[str]) -> Part:
-    return part.replaced(part.frame.with_columns(pl.Series(HASHED + key, _hashed(part.frame[key])) for key in texts))
+    return part.replaced(part.frame.with_columns(pl.Series(HASHED + key, text_hashes(part.frame[key])) for key in texts))
 
 
-def _hashed(texts: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def text_hashes(texts: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     """FNV-1a of every text's UTF-8 bytes; a missing text counts as ''."""
     array = texts.fill_null("").to_arrow(compat_level=pl.CompatLevel.oldest())
     _, offsets, data = array.buffers()

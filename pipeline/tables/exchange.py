@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import polars as pl
+
 from pipeline.errors import RunError
+from pipeline.tables.hot import is_hot
 from pipeline.tables.part import Part, concat_parts, take
 
 MERGED = 4  # parts that come to one bucket where there are many, and buckets a thread at most
@@ -46,9 +49,15 @@ def buckets(parts: int, threads: int) -> int:
     return max(min(parts, threads), min(-(-parts // MERGED), MERGED * threads))
 
 
-def split_part(part: Part, by: list[str], parts: int) -> list[tuple[int, Part]]:
-    """A part cut into `parts` by a hash of its keys, each piece with its rows counted: equal keys land in pieces of the same number."""
+def split_part(part: Part, by: list[str], parts: int, hot: pl.DataFrame | None = None) -> list[tuple[int, Part]]:
+    """A part cut into `parts` by a hash of its keys, each piece with its rows counted: equal keys land in pieces of the same number.
+
+    Rows of `hot` keys go to one piece after the other.
+    """
     bucket = part.frame.select(by).hash_rows(0) % parts
+    if hot is not None:
+        in_turn = pl.int_range(part.frame.height, dtype=pl.UInt64, eager=True) % parts
+        bucket = in_turn.zip_with(is_hot(part.frame, hot), bucket)
     pieces = []
     for index in range(parts):
         rows = (bucket == index).arg_true().to_numpy()

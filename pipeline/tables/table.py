@@ -12,7 +12,7 @@ import polars as pl
 from pydantic import BaseModel
 
 from pipeline.errors import DataError
-from pipeline.tables.exchange import Interval, are_disjoint, buckets, join_pieces, overlap_groups, split_part
+from pipeline.tables.exchange import Interval, are_disjoint, buckets, join_pieces, split_part
 from pipeline.tables.part import Part, Schema, concat_parts, empty_part
 from pipeline.tables.session import Session
 from pipeline.tables.steps import Source, Step
@@ -38,7 +38,7 @@ class Table:
     `axes[array]` is the one-part table that labels an array's second axis. `origins` are the sources that each part's rows came from and
     `written` the columns that steps have written since (None: any may be), so that the files' statistics can tell whether equal keys
     already share a part; `spread` are the columns by whose hash an exchange put rows into these parts, where they have not changed since.
-    `fitted` is what stages before learned and applied; `name` is the job's name for the table, where it has one.
+    `fitted` is what stages before learned and applied; `name` the job's name for it, if any; `as_read`: parts are all of their origins.
     """
 
     session: Session
@@ -51,6 +51,7 @@ class Table:
     spread: tuple[str, ...] = ()
     fitted: tuple[Fitted, ...] = ()
     name: str | None = None
+    as_read: bool = True
 
     @staticmethod
     def of(session: Session, stage: str, sources: Sequence[Any], **facts: Any) -> Table:
@@ -99,14 +100,13 @@ class Table:
 
     def zip_parts(self, other: Table, function: Callable[..., Part], *small: Any, writes: frozenset[str] | None = None) -> Table:
         """`function(Part, Part, *small) -> Part` on this table's parts and another's, pair by pair (`together` makes the pairs)."""
-        pairs = zip(self.blocks, other.blocks, strict=True)
-        blocks = tuple(Step("part", self.stage, pair, function, small) for pair in pairs)
+        blocks = tuple(Step("part", self.stage, pair, function, small) for pair in zip(self.blocks, other.blocks, strict=True))
         return replace(self._after(blocks, writes), fitted=self.fitted + other.fitted)
 
     def _after(self, blocks: tuple[Step, ...], writes: frozenset[str] | None) -> Table:
         written = None if writes is None or self.written is None else self.written | writes
         spread = () if writes is None or writes.intersection(self.spread) else self.spread
-        return replace(self, blocks=blocks, schema=None, written=written, spread=spread, name=None)
+        return replace(self, blocks=blocks, schema=None, written=written, spread=spread, name=None, as_read=False)
 
     def hold(self) -> Table:
         """The table computed once, one task a part; its parts stay with the workers that made them, spilled when memory is short."""
@@ -115,8 +115,7 @@ class Table:
 
     def futures(self) -> list[Any]:
         """One future (or part) a block, for whoever needs parts and not a table."""
-        plain = all(block.kind == "read" and not isinstance(block.source, Source) for block in self.blocks)
-        if plain:
+        if all(block.kind == "read" and not isinstance(block.source, Source) for block in self.blocks):
             return [block.source for block in self.blocks]
         parts = [self.session.evaluate(block) for block in self.blocks]
         self.session.measure(self.name, self.stage, parts)
@@ -149,7 +148,7 @@ class Table:
     def query(self, others: Sequence[Table], function: Callable[..., pl.LazyFrame], *small: Any) -> Table:
         """`function(LazyFrame, ..., *small) -> LazyFrame` on all rows of this table and others: one query in one task, or on all GPUs."""
         tables = (self, *others)
-        inputs = tuple(block for table in tables for block in table._merged([range(len(table.blocks))]).blocks)
+        inputs = tuple(block for table in tables for block in table.merged([range(len(table.blocks))]).blocks)
         fitted = tuple(fitted for table in tables for fitted in table.fitted)
         return Table(self.session, self.stage, (Step("frame", self.stage, inputs, function, small),), written=None, fitted=fitted)
 
@@ -157,9 +156,10 @@ class Table:
         """The same rows in so many parts at most, neighbours together and about as many in each."""
         count = len(self.blocks)
         edges = [number * count // parts for number in range(parts + 1)]
-        return self._merged([range(first, last) for first, last in pairwise(edges) if first < last])
+        return self.merged([range(first, last) for first, last in pairwise(edges) if first < last])
 
-    def _merged(self, groups: Sequence[Sequence[int]]) -> Table:
+    def merged(self, groups: Sequence[Sequence[int]]) -> Table:
+        """A part a group of parts, by their numbers."""
         blocks = tuple(
             self.blocks[group[0]] if len(group) == 1 else Step("concat", self.stage, tuple(self.blocks[i] for i in group))
             for group in groups
@@ -174,29 +174,30 @@ class Table:
         of the keys). In one process the next map is one query over all parts, which Polars' streaming engine does best, and on several GPUs
         one query of cuDF's own engine where only scans lie below; otherwise split and concat tasks.
         """
-        if len(self.blocks) == 1 or self._is_spread(by) or self._disjoint(by) is not None:
+        if len(self.blocks) == 1 or self.is_spread(by) or self.disjoint(by) is not None:
             return self
         if self.session.is_one_query(self.blocks):
-            return self._merged([range(len(self.blocks))])
+            return self.merged([range(len(self.blocks))])
         if not by:
             return self.gather()
-        return self._shuffled(by, buckets(len(self.blocks), self.session.workers * self.session.threads))
+        return self.shuffled(by, buckets(len(self.blocks), self.session.workers * self.session.threads))
 
-    def _is_spread(self, by: Sequence[str]) -> bool:
+    def is_spread(self, by: Sequence[str]) -> bool:
         """Whether an exchange before has put rows that are equal in `by` into one part."""
         return bool(self.spread) and set(self.spread) <= set(by)
 
-    def _shuffled(self, by: Sequence[str], parts: int) -> Table:
-        if self.spread == tuple(by) and len(self.blocks) == parts:
+    def shuffled(self, by: Sequence[str], parts: int, hot: pl.DataFrame | None = None) -> Table:
+        """So many parts by a hash of the keys; rows of `hot` keys one to each part in turn, so that equal ones are not together."""
+        if self.spread == tuple(by) and len(self.blocks) == parts and hot is None:
             return self
         submit = self.session.submit
-        splits = [submit(split_part, part, list(by), parts, stage=self.stage) for part in self.futures()]
+        splits = [submit(split_part, part, list(by), parts, hot, stage=self.stage) for part in self.futures()]
         pieces = [[submit(getitem, split, index, stage=self.stage) for split in splits] for index in range(parts)]
         blocks = [submit(join_pieces, *bucket, stage=self.stage) for bucket in pieces]
         steps = tuple(Step("read", self.stage, source=block) for block in blocks)
-        return replace(self, blocks=steps, origins=(), spread=tuple(by), name=None)
+        return replace(self, blocks=steps, origins=(), spread=() if hot is not None else tuple(by), name=None)
 
-    def _disjoint(self, by: Sequence[str]) -> tuple[str, list[Interval]] | None:
+    def disjoint(self, by: Sequence[str]) -> tuple[str, list[Interval]] | None:
         """A key among `by` whose ranges do not overlap between parts, with each part's range; None where there is none."""
         for key in by:
             intervals = self._intervals(key)
@@ -215,26 +216,6 @@ class Table:
                 return None
             found.append((min(low for low, _ in bounds), max(high for _, high in bounds)))
         return found
-
-
-def together(left: Table, right: Table, by: Sequence[str]) -> tuple[Table, Table]:
-    """Two tables with as many parts each, such that rows with equal keys stand in parts of the same number.
-
-    Parts whose key ranges overlap are paired; else in one process all rows make one pair; over several workers both are exchanged, but
-    for one that an exchange by these keys has just left.
-    """
-    if len(left.blocks) == len(right.blocks) == 1:
-        return left, right
-    first, second = left._disjoint(by), right._disjoint(by)
-    if first and second and first[0] == second[0]:
-        groups = overlap_groups(first[1], second[1])
-        return left._merged([a for a, _ in groups]), right._merged([b for _, b in groups])
-    if left.session.workers == 1:
-        return left._merged([range(len(left.blocks))]), right._merged([range(len(right.blocks))])
-    parts = buckets(max(len(left.blocks), len(right.blocks)), left.session.workers * left.session.threads)
-    placed = [table for table in (left, right) if table._is_spread(by) and len(table.blocks) >= parts]
-    keys, parts = (placed[0].spread, len(placed[0].blocks)) if placed else (tuple(by), parts)
-    return left._shuffled(keys, parts), right._shuffled(keys, parts)
 
 
 def _combined(combine: Callable[[list[Any]], Any], *values: Any) -> Any:

@@ -67,12 +67,16 @@ def _of_two(draw: st.DrawFn, where: str) -> Said:
 
 
 def _mode(draw: st.DrawFn, where: str) -> Said:
-    """Of the values in a list, in order, the first of those that are there most often."""
     name = draw(st.sampled_from(ORDERED))
+    return {"function": "mode", "of": name}, _mode_of(name, where)
+
+
+def _mode_of(name: str, where: str) -> str:
+    """Of the values in a list, in order, the first of those that are there most often."""
     values = f"list({name} order by {name}) filter (where {name} is not null and ({where}))"
     distinct = f"list_sort(list_distinct({values}))"
     times = f"list_transform({distinct}, lambda x: len(list_filter({values}, lambda y: y = x)))"
-    return {"function": "mode", "of": name}, f"{distinct}[list_position({times}, list_max({times}))]"
+    return f"{distinct}[list_position({times}, list_max({times}))]"
 
 
 KINDS: Sequence[Callable[[st.DrawFn, str], Said]] = (_quantile, _picked, _logical, _listed, _binned, _of_two, _mode)
@@ -94,3 +98,25 @@ def aggregate(draw: st.DrawFn) -> Case:
     sql = f"select {names}{', '.join(listed)} from rows" + (f" group by {', '.join(map(quoted, keys))}" if keys else "")
     sql = f"select * from ({sql})" + (f" where {having}" if having else "")
     return Case(Aggregate.model_validate({"by": keys, "compute": compute, "having": having}), {"rows": draw(tables())}, sql)
+
+
+@st.composite
+def of_distinct(draw: st.DrawFn) -> Case:
+    """What wants each value but once, with what parts add up, a key or of all rows."""
+    keys, name = draw(st.just([]) | some(KEYS, most=2)), draw(st.sampled_from(ORDERED))
+    (ours, theirs), names = draw(st.just(("", "true")) | conditions()), "".join(f"{quoted(key)}, " for key in keys)
+    given = {"of": name, **({"where": ours} if ours else {})}
+    mode = _mode_of(name, theirs)
+    said = {
+        "kinds": ({"function": "n_unique", **given}, f"count(distinct {name}) filter (where {theirs})"),
+        "often": ({"function": "mode", **given}, mode),
+        "least": ({"function": "min", **given}, f"min({name}) filter (where {theirs})"),
+        "total": ({"function": "sum", "of": "key"}, "cast(coalesce(sum(key), 0) as bigint)"),
+        "sd": ({"function": "std", "of": "small"}, "stddev_samp(small)"),
+        "last": ({"function": "last", "of": name, "order_by": "row"}, f'arg_max({name}, "row")'),
+        "rows": ({"function": "size"}, "count(*)"),
+    }
+    chosen = draw(some(["kinds", "often"], 1, 2)) + draw(st.just([]) | some(["least", "total", "sd", "last", "rows"]))
+    listed = ", ".join(f"{said[each][1]} as {each}" for each in chosen)
+    sql = f"select {names}{listed} from rows" + (f" group by {', '.join(map(quoted, keys))}" if keys else "")
+    return Case(Aggregate.model_validate({"by": keys, "compute": {each: said[each][0] for each in chosen}}), {"rows": draw(tables())}, sql)

@@ -9,7 +9,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from pipeline.testing.stages import plan_stage
-from tests.differential import keyed_links, row_links
+from tests.differential import keyed_links, row_links, window_links
 from tests.differential.cases import Case
 from tests.differential.chain import Chain, Link
 from tests.differential.known import Known, Linked
@@ -31,6 +31,8 @@ LINKS: list[Linked] = [
     keyed_links.ordered,
     keyed_links.deduplicated,
     keyed_links.united,
+    window_links.windowed,
+    window_links.topped,
 ]
 BY_KEYS: list[Linked] = [
     row_links.derived,
@@ -39,6 +41,7 @@ BY_KEYS: list[Linked] = [
     keyed_links.joined,
     keyed_links.aggregated,
     keyed_links.deduplicated,
+    window_links.windowed,
 ]
 FEW = ("key", "word", "flag", "price", "day", "small")
 

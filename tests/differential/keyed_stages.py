@@ -1,4 +1,4 @@
-"""Stages that bring rows together, as SQL: join, aggregate, sort and drop_duplicates."""
+"""Stages that bring rows together, as SQL: joins, aggregate, sort and drop_duplicates."""
 
 from __future__ import annotations
 
@@ -23,21 +23,58 @@ SUMMED = ("sum", "mean", "std", "var", "median")
 NUMBERS = ("key", "small", "ratio", "int8", "int16", "int32", "uint8", "uint16", "uint32", "flag")
 
 
+HOWS = ("inner", "left", "right", "full", "semi", "anti")
+RANGES = {
+    "small <= uint8_right and uint8_right < int8": "l.small <= r.uint8 and r.uint8 < l.int8",
+    "ratio < price_right": "l.ratio < r.price",
+    "row >= row_right or small = 1": 'l."row" >= r."row" or l.small = 1',
+    "abs(small - uint8_right) < 100": "abs(l.small - r.uint8) < 100",
+}
+
+
+def _joined(how: str, names: Sequence[str], keys: Sequence[str], on: str) -> str:
+    """The left's columns and the right's others under a suffix, keys of either; semi and anti by what exists."""
+    if how in {"semi", "anti"}:
+        return f'select * from "left" l where {"not " * (how == "anti")}exists (select 1 from "right" r where {on})'
+    merged = how in {"right", "full"}
+    left = [
+        f"coalesce(l.{quoted(name)}, r.{quoted(name)}) as {quoted(name)}" if merged and name in keys else f"l.{quoted(name)}"
+        for name in names
+    ]
+    right = [f"r.{quoted(name)} as {quoted(f'{name}_right')}" for name in names if name not in keys]
+    return f'select {", ".join(left + right)} from "left" l {how} join "right" r ' + ("" if how == "cross" else f"on {on}")
+
+
 @st.composite
 def join(draw: st.DrawFn, names: Sequence[str] = KEYS) -> Case:
-    """Two tables by one or two keys, of other names on the right, kept in each of four ways."""
-    keys, how = draw(some(names, most=2)), draw(st.sampled_from(["inner", "left", "semi", "anti"]))
-    left, right = draw(tables((*keys, "ratio"), most=12)), draw(tables((*keys, "price"), most=12))
-    renamed = draw(st.booleans())
-    on: Any = {name: f"the {name}" for name in keys} if renamed else {name: name for name in keys}
-    right = right.rename(on)
-    same = " and ".join(f"l.{quoted(a)} = r.{quoted(b)}" for a, b in on.items())
-    if how in {"semi", "anti"}:
-        sql = f'select * from "left" l where {"not " * (how == "anti")}exists (select 1 from "right" r where {same})'
-    else:
-        sql = f'select l.*, r."row" as row_right, r.price from "left" l {how} join "right" r on {same}'
-    stage = Join.model_validate({"on": on if renamed else keys, "how": how})
-    return Case(stage, {"left": left, "right": right}, sql)
+    """Two tables by one or two keys, of other names on the right, kept in each of six ways, by copies or by an exchange."""
+    keys, how, renamed = draw(some(names, most=2)), draw(st.sampled_from(HOWS)), draw(st.booleans())
+    columns = (*keys, *(name for name in ("ratio", "price") if name not in keys))
+    left, right = draw(tables(columns, most=12)), draw(tables(columns, most=12))
+    same = " and ".join(f"l.{quoted(name)} = r.{quoted(name)}" for name in keys)
+    sql = _joined(how, left.columns, keys, same)
+    on: Any = {name: f"the {name}" for name in keys} if renamed else keys
+    if renamed:
+        right = right.rename(on)
+        for name in keys:
+            sql = sql.replace(f"r.{quoted(name)}", f"r.{quoted(on[name])}")
+    method = draw(st.sampled_from(["auto", "exchange", *(["broadcast"] if how != "full" else [])]))
+    return Case(Join.model_validate({"on": on, "how": how, "method": method}), {"left": left, "right": right}, sql)
+
+
+@st.composite
+def conditional_join(draw: st.DrawFn) -> Case:
+    """Two tables by a condition on pairs of rows, beside a key or alone; or each row with each."""
+    columns = ("key", "small", "int8", "uint8", "ratio", "price")
+    left, right = draw(tables(columns, most=24)), draw(tables(columns, most=24))
+    how, keys = draw(st.sampled_from([*HOWS, "cross"])), draw(st.sampled_from([[], ["key"]]))
+    if how == "cross":
+        return Case(Join.model_validate({"how": "cross"}), {"left": left, "right": right}, _joined("cross", left.columns, [], ""))
+    ours, theirs = draw(st.sampled_from(sorted(RANGES.items())))
+    on = " and ".join([f"({theirs})", *(f"l.{name} = r.{name}" for name in keys)])
+    given = {"on": keys, "method": draw(st.sampled_from(["auto", "exchange"]))} if keys else {}
+    stage = Join.model_validate({"how": how, "where": ours, **given})
+    return Case(stage, {"left": left, "right": right}, _joined(how, left.columns, keys, on))
 
 
 @st.composite

@@ -6,7 +6,17 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from tests.differential import aggregate_stages, feature_stages, keyed_stages, reshape_stages, row_stages, time_stages, window_stages
+from tests.differential import (
+    aggregate_stages,
+    encode_stages,
+    expect_stages,
+    feature_stages,
+    keyed_stages,
+    reshape_stages,
+    row_stages,
+    time_stages,
+    window_stages,
+)
 from tests.differential.cases import Case
 
 STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
@@ -24,18 +34,28 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "sample": row_stages.sample,
     "split": row_stages.split,
     "join": keyed_stages.join,
+    "join by a condition": keyed_stages.conditional_join,
     "join validated": keyed_stages.validated_join,
     "aggregate": keyed_stages.aggregate,
     "aggregate shapes": aggregate_stages.aggregate,
+    "aggregate of distinct values": aggregate_stages.of_distinct,
     "sort": keyed_stages.sort,
     "drop_duplicates": keyed_stages.drop_duplicates,
     "window": window_stages.window,
     "top_n": window_stages.top_n,
     "resample": time_stages.resample,
     "as_of": time_stages.as_of,
+    "interpolate": time_stages.interpolated,
+    "sessionize": time_stages.sessionized,
+    "expect": expect_stages.expect,
     "fill_missing numbers": feature_stages.fill_numbers,
     "fill_missing most frequent": feature_stages.fill_most_frequent,
     "fill_missing constant": feature_stages.fill_constant,
     "categorify": feature_stages.categorify,
     "standardize": feature_stages.standardize,
+    "rescale": encode_stages.rescale,
+    "clip": encode_stages.clip,
+    "bucketize": encode_stages.bucketize,
+    "count_encode": encode_stages.count_encode,
+    "target_encode": encode_stages.target_encode,
 }

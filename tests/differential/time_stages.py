@@ -1,4 +1,4 @@
-"""Stages that go by time, as SQL: resample and as_of."""
+"""Stages that go by time, as SQL: resample, as_of, interpolate and sessionize."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pipeline.stages.relational.as_of import AsOf
+from pipeline.stages.relational.interpolate import Interpolate
 from pipeline.stages.relational.resample import Resample
+from pipeline.stages.relational.sessionize import Sessionize
 from tests.differential.cases import Case
 from tests.differential.keyed_stages import ordering
 from tests.differential.oracle import quoted
@@ -58,12 +60,13 @@ STEPS: dict[str, Mapping[str, Stepped]] = {
     "clock": {
         "52w": _fixed("clock", 364 * 86_400_000_000, 4 * 86_400_000_000),
         "100d": _fixed("clock", 100 * 86_400_000_000),
+        "90d 6h": _fixed("clock", 90 * 86_400_000_000, 6 * 3_600_000_000),
         "1mo": _months("clock", 1),
         "1q": _months("clock", 3),
         "5mo": _months("clock", 5),
     },
     "day": {"1y": _months("day", 12), "30y": _months("day", 360), "1000w": _fixed("day", 7000, 4), "3650d": _fixed("day", 3650)},
-    "small": {"1": _fixed("small", 1), "7": _fixed("small", 7), "50": _fixed("small", 50)},
+    "small": {"1": _fixed("small", 1), "7 3": _fixed("small", 7, 3), "50": _fixed("small", 50)},
 }
 
 
@@ -108,7 +111,8 @@ def resample(draw: st.DrawFn) -> Case:
     filled = ", ".join(f"{_filled(name, 'none' if gaps == 'none' else rules[name], listed)} as {name}" for name in names)
     sql = f"with {steps} select {group}{step.begin} as {time}, {filled} from ({timed}) order by {ordering([*keys, time])}"
     compute = {name: COMPUTED[name][0] for name in names}
-    stage = Resample.model_validate({"by": keys, "time": time, "every": every, "compute": compute, "gaps": gaps})
+    stated = {"every": every.split()[0], "offset": every.split()[1] if " " in every else None}
+    stage = Resample.model_validate({"by": keys, "time": time, "compute": compute, "gaps": gaps, **stated})
     columns = tuple({*keys, "clock", "day", "small", "word", "int16", "uint16", "ratio", "int32"})
     return Case(stage, {"rows": draw(tables(sorted(columns)))}, sql, ordered=True)
 
@@ -150,3 +154,75 @@ def as_of(draw: st.DrawFn) -> Case:
     named = ", ".join(f"b.{quoted(name)} as {quoted(name + '_right' if name in left.columns else name)}" for name in added)
     sql = f'select l.*, {named} from "left" l {how} join ({best}) b on l."row" = b.id order by l."row"'
     return Case(stage, {"left": left, "right": right}, sql, ordered=True)
+
+
+def _around(name: str, taken: str, partition: str) -> tuple[str, str]:
+    """What a row before knows of a column's nearest known value, and what one after does."""
+    value = f"case when {name} is not null and place is not null then {taken} end"
+    over = f"over ({partition} order by nth rows between"
+    return (
+        f"last_value({value} ignore nulls) {over} unbounded preceding and current row)",
+        f"first_value({value} ignore nulls) {over} current row and unbounded following)",
+    )
+
+
+def _interpolated(name: str, method: str, options: dict[str, Any], span: int | None, partition: str) -> str:
+    """A column with what is put in."""
+    (low, high), (first, last), (before, after) = (_around(name, taken, partition) for taken in (name, "place", "nth"))
+    near, limit = [f"{before} is not null", f"{after} is not null"], options["limit"]
+    if limit:
+        near = [f"{near[0]} and nth - {before} <= {limit}", f"{near[1]} and {after} - nth <= {limit}"]
+    if span:
+        near = [f"{near[0]} and place - {first} <= {span}", f"{near[1]} and {last} - place <= {span}"]
+    start, end, here = (first, last, "place") if options["spacing"] == "order" else (before, after, "nth")
+    if method == "linear":
+        short = f"{before} is not null and {after} is not null"
+        short += f" and {after} - {before} <= {limit + 1}" if limit else ""
+        short += f" and {last} - {first} <= {span}" if span else ""
+        slope = f"case when {end} > {start} then ({here} - {start})::double / ({end} - {start}) else 0 end"
+        value = f"{low}::double + ({high}::double - {low}::double) * {slope}"
+        return f"case when {name} is not null then {name}::double when place is not null and {short} then {value} end"
+    values = {"forward": f"case when {near[0]} then {low} end", "backward": f"case when {near[1]} then {high} end"}
+    nearer = f"({near[1]}) and (not ({near[0]}) or {end} - {here} < {here} - {start})"
+    values["nearest"] = f"case when {nearer} then {high} when {near[0]} then {low} end"
+    return f"case when {name} is not null or place is null then {name} else {values[method]} end"
+
+
+def _timed(draw: st.DrawFn) -> tuple[str, list[str], str | None, int | None, str]:
+    """A column of times, keys, a span or none, and the partition in SQL."""
+    time, keys = draw(st.sampled_from(sorted(DISTANCES))), draw(st.just([]) | some(GROUPS, most=2))
+    keys = [name for name in keys if name != time]
+    text, span = draw(st.sampled_from([(None, None), *TOLERANCES[time]]))
+    return time, keys, text, span, f"partition by {', '.join(map(quoted, keys))}" if keys else ""
+
+
+@st.composite
+def interpolated(draw: st.DrawFn) -> Case:
+    """Two columns filled by any method, along each of four columns."""
+    time, keys, text, span, partition = _timed(draw)
+    names = draw(some([name for name in ("ratio", "int16", "uint8", "int32", "flag") if name not in keys], 2, 2))
+    methods = {name: draw(st.sampled_from(["linear", "forward", "backward", "nearest"])) for name in names}
+    options: dict[str, Any] = {"spacing": draw(st.sampled_from(["order", "rows"])), "limit": draw(st.sampled_from([None, 1, 2]))}
+    methods = {name: "forward" if name == "flag" else method for name, method in methods.items()}
+    rows = draw(tables((*keys, time, *names)))
+    order = ordering([time, *(name for name in rows.columns if name not in {*keys, time})])
+    listed = ", ".join(f"{_interpolated(name, method, options, span, partition)} as {name}" for name, method in methods.items())
+    numbered = f"select *, {DISTANCES[time].format(time)} as place, row_number() over ({partition} order by {order}) as nth from rows"
+    sql = f"select * exclude (place, nth) replace ({listed}) from ({numbered}) order by {ordering(keys) + ', ' if keys else ''}nth"
+    stage = Interpolate.model_validate({"by": keys, "order": time, "columns": methods, "max_span": text, **options})
+    return Case(stage, {"rows": rows}, sql, ordered=True)
+
+
+@st.composite
+def sessionized(draw: st.DrawFn) -> Case:
+    """Sessions by each of four columns."""
+    time, keys, _, _, partition = _timed(draw)
+    text, gap = draw(st.sampled_from(TOLERANCES[time]))
+    rows = draw(tables((*keys, time, "word" if "word" not in keys else "price")))
+    order = ordering([time, *(name for name in rows.columns if name not in {*keys, time})])
+    place = DISTANCES[time].format(time)
+    far = f"(lag({place}) over w is null or {place} - lag({place}) over w > {gap})::int"
+    marked = f"select *, {far} as far, row_number() over w as nth from rows window w as ({partition} order by {order})"
+    session = f"case when {time} is not null then sum(far) over ({partition} order by nth) end"
+    sql = f"select * exclude (far, nth), {session} as session from ({marked}) order by {ordering(keys) + ', ' if keys else ''}nth"
+    return Case(Sessionize.model_validate({"by": keys, "time": time, "gap": text}), {"rows": rows}, sql, ordered=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ TIMES = {
     "key": ("key", {"2": 2, "30": 30}),
 }
 RANGES = {"int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}
+SPREADS = {"std": "stddev_samp({})", "var": "var_samp({})", "median": "median({})", "quantile": "quantile_cont({}, 0.75)"}
 WHOLE = "rows between unbounded preceding and unbounded following"
 RUNNING = "rows between unbounded preceding and current row"
 
@@ -94,10 +95,24 @@ def _ranked(draw: st.DrawFn, groups: Groups) -> Made:
 
 @st.composite
 def _adding(draw: st.DrawFn, groups: Groups) -> Made:
-    function = draw(st.sampled_from(["cum_sum", "cum_mean", "cum_min", "cum_max", "cum_count"]))
-    name = draw(st.sampled_from(SUMMED if function in {"cum_sum", "cum_mean"} else ORDERED))
-    over = f"over {groups.over(RUNNING)}"
-    return _taken(function, function[4:], name, over)
+    taken = draw(st.sampled_from(["sum", "mean", "min", "max", "count", *SPREADS]))
+    name, over = draw(st.sampled_from(_fitting(taken))), f"over {groups.over(RUNNING)}"
+    return _of_values(f"cum_{taken}", taken, name, over)
+
+
+def _fitting(taken: str) -> Sequence[str]:
+    """The columns that a function is of."""
+    if taken in {"sum", "mean"}:
+        return SUMMED
+    return SPREAD if taken in {"std", "var", "share"} else COUNTED if taken in {"median", "quantile"} else ORDERED
+
+
+def _of_values(function: str, taken: str, name: str, over: str, **more: Any) -> Made:
+    """A function of the values of a window."""
+    if taken not in SPREADS:
+        return _taken(function, taken, name, over, **more)
+    quantile = {"quantile": 0.75} if taken == "quantile" else {}
+    return {"function": function, "of": name, **quantile, **more}, f"{SPREADS[taken].format(f'{_number(name)}::double')} {over}", ""
 
 
 def _taken(function: str, taken: str, name: str, over: str, **more: Any) -> Made:
@@ -116,58 +131,25 @@ def _of_group(draw: st.DrawFn, groups: Groups) -> Made:
     taken = draw(
         st.sampled_from(["sum", "mean", "min", "max", "count", "n_unique", "std", "var", "median", "quantile", "first", "last", "share"])
     )
-    over = f"over ({groups.partition})"
-    name = draw(
-        st.sampled_from(
-            SUMMED
-            if taken in {"sum", "mean"}
-            else SPREAD
-            if taken in {"std", "var", "share"}
-            else COUNTED
-            if taken in {"median", "quantile"}
-            else ORDERED
-        )
-    )
+    over, name = f"over ({groups.partition})", draw(st.sampled_from(_fitting(taken)))
     value = f"{_number(name)}::double"
     listed = {
-        "std": f"stddev_samp({value}) {over}",
-        "var": f"var_samp({value}) {over}",
-        "median": f"median({value}) {over}",
-        "quantile": f"quantile_cont({value}, 0.3) {over}",
         "first": f"first_value({name}) over {groups.over(WHOLE)}",
         "last": f"last_value({name}) over {groups.over(WHOLE)}",
         "share": f"{value} / nullif(sum({value}) {over}, 0)",
     }
     if taken in listed:
-        return {"function": taken, "of": name, **({"quantile": 0.3} if taken == "quantile" else {})}, listed[taken], ""
-    made, sql, fails = _taken(taken, taken, name, over)
+        return {"function": taken, "of": name}, listed[taken], ""
+    made, sql, fails = _of_values(taken, taken, name, over)
     return made, f"coalesce({sql}, 0)" if taken == "sum" else sql, fails
 
 
 @st.composite
 def _rolling(draw: st.DrawFn, groups: Groups) -> Made:
-    taken = draw(st.sampled_from(["sum", "mean", "min", "max", "count", "std", "var", "median", "quantile"]))
-    names = (
-        SUMMED
-        if taken in {"sum", "mean"}
-        else SPREAD
-        if taken in {"std", "var"}
-        else COUNTED
-        if taken in {"median", "quantile"}
-        else ORDERED
-    )
-    name, least = draw(st.sampled_from(names)), draw(st.sampled_from([1, 1, 2, 3]))
+    taken = draw(st.sampled_from(["sum", "mean", "min", "max", "count", *SPREADS]))
+    name, least = draw(st.sampled_from(_fitting(taken))), draw(st.sampled_from([1, 1, 2, 3]))
     frame, more = draw(_frames(groups))
-    more |= {"min_values": least} | ({"quantile": 0.75} if taken == "quantile" else {})
-    value = f"{_number(name)}::double"
-    listed = {
-        "std": f"stddev_samp({value}) over {frame}",
-        "var": f"var_samp({value}) over {frame}",
-        "median": f"median({value}) over {frame}",
-        "quantile": f"quantile_cont({value}, 0.75) over {frame}",
-    }
-    made, sql, fails = _taken(f"rolling_{taken}", taken, name, f"over {frame}", **more)
-    sql = listed.get(taken, sql)
+    made, sql, fails = _of_values(f"rolling_{taken}", taken, name, f"over {frame}", min_values=least, **more)
     enough = f"count({name}) over {frame} >= {least if taken != 'count' or least > 1 else 0}"
     known = f"{groups.time} is not null and " if "span" in more else ""
     return made, f"case when {known}{enough} then {sql} end", f"{known}{enough} and {fails}" if fails else ""
@@ -176,17 +158,19 @@ def _rolling(draw: st.DrawFn, groups: Groups) -> Made:
 @st.composite
 def _frames(draw: st.DrawFn, groups: Groups) -> tuple[str, dict[str, Any]]:
     """A window in SQL and as a stage has it."""
-    closed, size = draw(st.sampled_from(["right", "left", "both", "none"])), draw(st.sampled_from([2, 3, 10]))
+    closed, size, center = draw(st.sampled_from(["right", "left", "both", "none"])), draw(st.sampled_from([2, 3, 10])), draw(st.booleans())
     spanned = bool(groups.time) and draw(st.booleans())
     number, spans = TIMES[groups.time] if spanned else ("", {})
     text, units = draw(st.sampled_from(sorted(spans.items()))) if spanned else ("", size)
-    first, last = units - (closed in {"right", "none"}), closed in {"left", "none"}
-    if spanned and first < last:
-        closed, first, last = "both", units, False
+    if units == 1 and closed == "none":  # no window of DuckDB ends before it begins
+        closed = "both"
+    later = (units if spanned else units - 1) // 2 if center else 0
+    ends = [later - units + (closed in {"right", "none"}), later - (closed in {"left", "none"})]
+    frame = " and ".join(f"{abs(end)} {'following' if end > 0 else 'preceding'}" for end in ends)
     if not spanned:
-        return groups.over(f"rows between {first} preceding and {int(last)} preceding"), {"rows": size, "closed": closed}
-    frame = f"range between {first} preceding and {int(last)} preceding"
-    return f"({groups.partition} order by {number} nulls last {frame})", {"span": text, "closed": closed}
+        return groups.over(f"rows between {frame}"), {"rows": size, "closed": closed, "center": center}
+    over = f"({groups.partition} order by {number} nulls last range between {frame})"
+    return over, {"span": text, "closed": closed, "center": center}
 
 
 KINDS: tuple[Callable[[Groups], st.SearchStrategy[Made]], ...] = (_shifted, _ranked, _adding, _of_group, _rolling, _rolling)

@@ -16,7 +16,9 @@ from pydantic import ValidationError
 
 from pipeline.errors import InputError, RunError
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
-from pipeline.tables.part import Part
+from pipeline.tables.exchange import join_pieces, split_part
+from pipeline.tables.part import Part, frame_bytes, read_frame
+from pipeline.testing.formats import assert_round_trip
 from tests.formats.reading import read
 from tests.stages.genomics.cohorts import Cohort, small_cohort
 
@@ -102,9 +104,15 @@ def test_parquet_input__sees_that_a_file_was_written_again(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (pl.DataFrame({"k": [1.5], "t": ["x"]}), r"b\.parquet: its columns differ from those of .*a\.parquet: .*'k', Float64.*'k', Int64"),
-        (pl.DataFrame({"k": [1], "t": ["x"], "more": [2]}), r"b\.parquet: its columns differ .*'more', Int64.* Give files of one schema"),
-        (pl.DataFrame({"t": ["x"], "k": [1]}), r"b\.parquet: its columns differ from those of .*a\.parquet: the order"),
+        (
+            pl.DataFrame({"k": [1.5], "t": ["x"]}),
+            r"b\.parquet: column 'k' is Float64, and Int64 in .*a\.parquet\. Give files of one schema",
+        ),
+        (
+            pl.DataFrame({"k": [1], "t": ["x"], "more": [2]}),
+            r"b\.parquet: has a column 'more', which .*a\.parquet has not\. .*missing: nulls",
+        ),
+        (pl.DataFrame({"k": [1]}), r"b\.parquet: has no column 't', which .*a\.parquet has\. .*Say missing: nulls"),
     ],
 )
 def test_parquet_input__refuses_files_of_different_columns(tmp_path: Path, other: pl.DataFrame, message: str) -> None:
@@ -123,6 +131,20 @@ def test_parquet_input__refuses_torn_empty_and_foreign_files(tmp_path: Path) -> 
     (tmp_path / "b.parquet").write_bytes(b"")
     with pytest.raises(InputError, match=r"b\.parquet: the file is empty"):
         reader(tmp_path).table_schema()
+
+
+def test_parquet__lists_and_structures_come_back_and_go_between_workers(tmp_path: Path) -> None:
+    rows = pl.DataFrame(
+        {
+            "k": [1, 2, None],
+            "lists": [[1.5, None], [], None],
+            "where": [{"town": "A", "at": [1, 2]}, {"town": None, "at": None}, None],
+        }
+    )
+    assert_round_trip(ParquetOutput(), ParquetInput, rows, tmp_path)
+    pieces = split_part(Part(rows), ["k"], 2)
+    joined = join_pieces(*pieces).frame
+    assert_frame_equal(read_frame(frame_bytes(joined)).sort("k", nulls_last=True), rows)
 
 
 @pytest.mark.parametrize("compression", ["zstd", "snappy", "lz4", "uncompressed"])

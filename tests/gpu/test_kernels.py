@@ -91,6 +91,14 @@ BIG = RNG.multinomial(20_000, [0.3, 0.5, 0.2], 40)
 ODD = np.array([[0, 0, 0], [5, 0, 0], [0, 7, 0], [1, 0, 1], [50, 3, 47], [0, 1, 999]])
 HOST_ONLY = {
     "added",
+    "carried",
+    "digits_of",
+    "normals",
+    "numbers_of",
+    "product_sums",
+    "regressed",
+    "times",
+    "uniforms",
     "axes_of",
     "binned",
     "coverage",

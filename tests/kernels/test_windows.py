@@ -65,13 +65,19 @@ def test_window_least_and_picks__are_the_values_in_order(size: int) -> None:
 
 
 @pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("far", [0, 2**62, -(2**63), 2**63 - 9])
 @pytest.mark.parametrize("groups", [[0], [1], [5, 1, 30], [3] * 20])
-def test_first_from__is_the_search_within_each_group(groups: list[int], after: bool) -> None:
+def test_first_from__is_the_search_within_each_group(groups: list[int], far: int, after: bool) -> None:
     rng = np.random.default_rng(len(groups))
     times = np.concatenate([np.sort(rng.integers(0, 9, size)) for size in groups])
+    times[::7] += far
+    times = np.concatenate([np.sort(part) for part in np.split(times, np.cumsum(groups)[:-1])])
     bounds = np.cumsum([0, *groups])
-    starts, ends = np.repeat(bounds[:-1], groups), np.repeat(bounds[1:], groups)
-    wanted = rng.integers(-2, 12, len(times))
+    starts, whole = np.repeat(bounds[:-1], groups), np.repeat(bounds[1:], groups)
+    ends = whole - (whole - starts) // 4  # rows beyond have no time
+    missing = np.arange(len(times)) >= ends
+    times[missing] = 0
+    wanted = rng.choice(np.concatenate([times, rng.integers(-2, 12, 9), [far, -(2**63), 2**63 - 1]]), len(times))
     expected = [
         a + np.searchsorted(times[a:b], time, "right" if after else "left") for a, b, time in zip(starts, ends, wanted, strict=True)
     ]

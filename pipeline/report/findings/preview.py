@@ -11,7 +11,7 @@ from pipeline.report.finding import Evidence, Finding, findings
 from pipeline.report.pieces import Grid, Note, Section, headline, number_text
 from pipeline.report.plots import bars
 
-MOST_COLUMNS, FIRST_ROWS, LETTERS, BINS = 60, 5, 40, 16
+MOST_COLUMNS, FIRST_ROWS, FEW_ROWS, LETTERS, BINS = 60, 5, 20, 40, 16
 
 
 class Preview(Finding, name="preview"):
@@ -40,10 +40,13 @@ def preview(output: str, rows: pl.LazyFrame) -> Section:
     more = f" The first {len(names)} of {len(schema)} columns." if len(schema) > len(names) else ""
     head = ("column", "type", "nulls", "least", "greatest", "mean", "how its values lie")
     cells = [(name, str(schema[name]), _gaps(name, found), *_range(name, found), shapes.get(name, "")) for name in names]
-    section.blocks.append(Grid(head, "llrllrs", cells, f"{found['rows']:,} rows.{more}"))
-    first = rows.select(names).head(FIRST_ROWS).collect(engine="streaming")
+    columns = Grid(head, "llrllrs", cells, f"{found['rows']:,} rows.{more}")
+    few = found["rows"] <= FEW_ROWS
+    first = rows.select(names).head(FEW_ROWS if few else FIRST_ROWS).collect(engine="streaming")
     align = "".join("r" if schema[name].is_numeric() else "l" for name in names)
-    section.blocks.append(Grid(names, align, [[_short(value) for value in row] for row in first.iter_rows()], "Its first rows."))
+    values = [[_short(value) for value in row] for row in first.iter_rows()]
+    firsts = Grid(names, align, values, "All its rows." if few else "Its first rows.")
+    section.blocks += [columns, firsts]
     return section
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Generic, Self, TypeVar
 
@@ -19,6 +19,7 @@ from pipeline.stages.models._measures import Metrics
 from pipeline.stages.models._predictor import feature_matrix
 from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._training_rows import SPLITS, TrainingRows
+from pipeline.stages.models._unfolded.column import Unfolded
 from pipeline.tables.columns import AXES, AXIS_IDS
 from pipeline.tables.part import Part
 from pipeline.tables.table import Fitted, Table
@@ -31,7 +32,7 @@ class Learning(Generic[Model]):
     """What learning needs to know beside the rows: the stage with its parameters, its name in the job, its features, and where it runs.
 
     `columns` are the features among the frame's columns, of these `types`, `arrays` those that ride along, whose columns are named by their
-    axes.
+    axes. Those that are `unfolded` are several columns of the matrix each.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Learning(Generic[Model]):
     backend: Backend
     threads: int
     lean: bool = False
+    unfolded: Mapping[str, Unfolded] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
 
     def kept_in(self, context: Context) -> Self:
@@ -56,8 +58,8 @@ class Learning(Generic[Model]):
         return [*self.columns, *(name for array, axis in labelled for name in axis.frame[AXIS_IDS[AXES[array]]].to_list())]
 
     def matrix(self, part: Part) -> np.ndarray[Any, Any]:
-        """Features of a part's rows, [rows, features] in the model's precision, NaN where missing."""
-        return feature_matrix(part, self.columns, self.arrays, self.stage.precision)
+        """Features of a part's rows, [rows, columns] in the model's precision, NaN where missing."""
+        return feature_matrix(part, self.columns, self.arrays, self.stage.precision, self.unfolded)
 
     def frame(self, part: Part) -> pl.DataFrame:
         """The features among the frame's columns, float32."""

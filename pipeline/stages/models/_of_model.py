@@ -96,11 +96,12 @@ class OfModel(Whole):
         told, names = published.description, list(published.types)
         for name, largest in told["codes"].items():
             _need_known(part.frame[name], largest)
-        check_finite(names, part.frame, published.precision)
+        unfolded = published.unfolded
+        check_finite([name for name in names if name not in unfolded], part.frame, published.precision)
         _need_same(
             [*names, *(name for array, axis in zip(told["arrays"], axes, strict=True) for name in _labels(array, axis))], told["features"]
         )
-        return feature_matrix(part, names, told["arrays"], published.precision)
+        return feature_matrix(part, names, told["arrays"], published.precision, unfolded)
 
 
 def _need_features(published: Published, schema: Schema) -> None:

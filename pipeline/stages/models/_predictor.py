@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,6 +15,7 @@ from pipeline.errors import DataError
 from pipeline.stage import Whole
 from pipeline.stages.models._exported.graph import Graph
 from pipeline.stages.models._smaller.forms import Ladder
+from pipeline.stages.models._unfolded.column import Unfolded
 from pipeline.tables.part import Part
 
 Array = Any
@@ -79,14 +81,25 @@ class Learns(Whole):
         """Raise PlaceError where a library that learning and predicting take is not installed."""
 
 
-def feature_matrix(part: Part, columns: Sequence[str], arrays: Sequence[str], precision: pl.DataType) -> np.ndarray[Any, Any]:
-    """Columns of the frame, then the arrays', `[rows, features]` in Float32 or Float64, NaN where missing."""
+NONE: Mapping[str, Unfolded] = {}
+
+
+def feature_matrix(
+    part: Part, columns: Sequence[str], arrays: Sequence[str], precision: pl.DataType, unfolded: Mapping[str, Unfolded] = NONE
+) -> np.ndarray[Any, Any]:
+    """Columns of the frame, then the arrays', `[rows, features]` in Float32 or Float64, NaN where missing.
+
+    A column that is `unfolded` is several of the matrix.
+    """
     dtype = np.float32 if precision == pl.Float32 else np.float64
-    empty = np.empty((part.frame.height, 0), dtype)
-    frame: np.ndarray[Any, Any] = part.frame.select(pl.col(columns).cast(precision)).to_numpy() if columns else empty
-    if not arrays:
-        return frame
-    return np.hstack([frame, *(to_host(part.arrays[name]) for name in arrays)], dtype=dtype)
+    pieces = [np.empty((part.frame.height, 0), dtype)]
+    for wide, names in groupby(columns, key=unfolded.__contains__):
+        if wide:
+            pieces += [unfolded[name].numbers(part.frame[name], dtype) for name in names]
+        else:
+            pieces.append(part.frame.select(pl.col(*names).cast(precision)).to_numpy())
+    pieces += [to_host(part.arrays[name]) for name in arrays]
+    return pieces[1] if len(pieces) == 2 and not arrays else np.hstack(pieces, dtype=dtype)
 
 
 def check_finite(columns: Sequence[str], frame: pl.DataFrame, precision: pl.DataType) -> None:

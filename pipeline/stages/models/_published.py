@@ -19,6 +19,8 @@ from pipeline.stage import FittedRows, Stage
 from pipeline.stages.models._predictor import Answerer, Learns, Predictor
 from pipeline.stages.models._smaller.quantized import restored
 from pipeline.stages.models._smaller.thinned import filled
+from pipeline.stages.models._unfolded.column import Unfolded
+from pipeline.stages.models._unfolded.columns import unfolded_of
 from pipeline.tables.dtypes import dtype_of_text
 
 LOGISTIC = "logistic"
@@ -82,6 +84,11 @@ class Published:
     def precision(self) -> pl.DataType:
         """The type of the features' matrix."""
         return _dtype(self.path, self.description["precision"])
+
+    @property
+    def unfolded(self) -> dict[str, Unfolded]:
+        """The features that are several columns of the matrix each."""
+        return unfolded_of(self.description)
 
     def content(self) -> bytes:
         """The bytes of the model itself."""

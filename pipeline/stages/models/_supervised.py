@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import polars as pl
@@ -10,6 +11,7 @@ from pydantic import Field
 from pipeline.errors import StageError
 from pipeline.stage import ColumnName, need_columns
 from pipeline.stages.models._predictor import Learns
+from pipeline.stages.models._unfolded.column import Unfolded
 from pipeline.tables.part import Schema
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ class Supervised(Learns):
     roles = ("rows",)
     precision: ClassVar[pl.DataType] = pl.Float32()
     """Of the features as the model takes them, and of its predictions."""
+    remedy: ClassVar[str] = "Use categorify for it, or name it in exclude."
+    """For a feature that is no number."""
 
     target: ColumnName = Field(description="Column to predict; 0 and 1 for a binary objective.")
     key: ColumnName = Field(description="Column that names a row; it is not a feature, and its order is the order of training.")
@@ -50,6 +54,11 @@ class Supervised(Learns):
         return [name for name in (self.key, self.split, self.target) if name]
 
     @property
+    def unfolded(self) -> Mapping[str, Unfolded]:
+        """Features that are several numbers each, and how."""
+        return {}
+
+    @property
     def prediction_columns(self) -> list[str]:
         """Names of the columns with predictions: one a class where there are several."""
         return [f"prediction_{value}" for value in self.classes] or ["prediction"]
@@ -70,9 +79,8 @@ class Supervised(Learns):
         """Raise StageError where there is no feature, or for one that is no number, or that is named and cannot be one."""
         features, key = self.feature_columns(schema), "features" if self.features else ""
         for name in features:
-            if not is_number(schema.columns[name]):
-                text = f"feature {name!r} is {schema.columns[name]}: a model takes numbers. Use categorify for it, or name it in exclude."
-                raise StageError(text, key=key)
+            if name not in self.unfolded and not is_number(schema.columns[name]):
+                raise StageError(f"feature {name!r} is {schema.columns[name]}: a model takes numbers. {self.remedy}", key=key)
         for name in self.categorical:
             dtype = schema.columns[name]
             if name not in features or not (dtype.is_integer() or dtype == pl.Boolean):

@@ -19,6 +19,7 @@ from pipeline.stages.models._exported.treelite import TreelitePredictor
 from pipeline.stages.models._of_model import OfModel
 from pipeline.stages.models._predictor import Learns, Predictor
 from pipeline.stages.models._published import LOGISTIC, PACKED
+from pipeline.stages.models._unfolded.text import Ngrams
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.table import Table
@@ -29,12 +30,12 @@ COMPARED = pl.Schema({"column": pl.String, "rows": pl.Int64, "largest_difference
 class Export(OfModel, Learns, name="export", version=1):
     """Write a published model for programs that are not ours: models/NAME.onnx or NAME.treelite, with models/NAME.json beside it.
 
-    `onnx` takes `features`, 32-bit numbers [rows, features] in the order that NAME.json says (64-bit where the model has such), NaN
-    where missing, and gives [rows] for every column of predictions, under its name. `treelite`, of xgboost models, is what Treelite's
-    library and the forests of RAPIDS on GPUs read. What stages before the model learned is in NAME.json, not in the file: it takes rows
-    behind them. The rows given are predicted by both, ours and the format's own library (onnxruntime, Treelite); where a prediction
-    differs by more than `tolerance` (of 1, or of our prediction where that is larger), nothing is published. Gives rows, largest and mean
-    difference of every column of predictions. `score` predicts by NAME.json, through that library.
+    `onnx` takes `features`, 32-bit numbers [rows, features] in the order that NAME.json says (64-bit where the model has such; an image's
+    pixels one by one), NaN where missing, and gives [rows] for every column of predictions, under its name. `treelite`, of xgboost models,
+    is what Treelite's library and the forests of RAPIDS on GPUs read. What stages before the model learned is in NAME.json, not in the
+    file: it takes rows behind them. The rows given are predicted by both, ours and the format's own library (onnxruntime, Treelite); where
+    a prediction differs by more than `tolerance` (of 1, or of our prediction where that is larger), nothing is published. Gives rows,
+    largest and mean difference of every column of predictions. `score` predicts by NAME.json, through that library.
 
     Example:
         {use: export, from: loans, as: lateness, model: results/loans/current/models/lateness.json, format: onnx}
@@ -55,6 +56,9 @@ class Export(OfModel, Learns, name="export", version=1):
                 "was exported already" if learner is Export else f"was learned by {learner.name}, which has no form in {self.format} here"
             )
             raise StageError(f"the model {said}. Give one that another stage learned (xgboost, say).", key="model")
+        if texts := [name for name, one in made._published.unfolded.items() if isinstance(one, Ngrams)]:
+            text = f"the model hashes the words of {texts[0]!r} itself, for which ONNX has no words. Use score, or serve it"
+            raise StageError(f"{text}; or train one without texts.", key="model")
         return made
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:

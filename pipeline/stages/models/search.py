@@ -10,6 +10,7 @@ from pydantic import Field
 
 from pipeline.errors import StageError, under
 from pipeline.stage import Context, Outcome
+from pipeline.stages.models._search.asha import Asha
 from pipeline.stages.models._search.methods import Bayesian, all_at_once, halving, need_optuna, rungs_of
 from pipeline.stages.models._search.model import AroundModel, with_values
 from pipeline.stages.models._search.space import MOST, Range, Space, Values, drawn, grid, space_of
@@ -19,7 +20,7 @@ from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
 TRIALS = 30  # where a search does not say how many
-ALL = {"grid", "random", "halving", "bayesian"}
+ALL = {"grid", "random", "halving", "asha", "bayesian"}
 
 
 class Search(AroundModel, name="search", version=1):
@@ -27,15 +28,16 @@ class Search(AroundModel, name="search", version=1):
 
     `model` is any stage that learns a target, with its parameters; `parameters` are those to try, each a list of values or a range
     (`parameters.gamma` is one within a mapping). grid tries every combination, random draws `trials` of them, each once. halving gives
-    those few rounds first, and more and more to the best (`factor`), each rung once the one before is whole. bayesian draws a batch
-    at a time where the trials before were good (Optuna's tree-structured Parzen estimator).
+    those few rounds first, and more and more to the best (`factor`), each rung once the one before is whole. asha does not wait for
+    that: with `batch` trials at once, one goes on as soon as it is among the best of its rung so far. bayesian draws a batch at a time
+    where the trials before were good (Optuna's tree-structured Parzen estimator).
     Every trial is a task that trains the model on the rows, which are made once, and is compared by its metric on the rows of split
     `on`; of equal ones the first is taken. Gives the tables and the files of the model with the best parameters, as if it had stood
     here with them, and NAME.trials: a row a trial, and one for each of its rungs. What was measured stays in the results folder
     (remembered/), and a search that was killed, or is run again with more trials, goes on from there.
-    Which trials there are does not depend on how many run at once, nor on which is the fastest; a trial may have fewer threads than
-    the last training, whose metrics may then differ in their last digits. Choose by `validation` rows: those that have chosen a model
-    can no longer test it.
+    Which trials there are does not depend on the workers, nor on which is the fastest (asha counts rounds, and no seconds, to tell who
+    ended); a trial may have fewer threads than the last training, whose metrics may then differ in their last digits. Choose by
+    `validation` rows: those that have chosen a model can no longer test it.
 
     Example: {use: search, from: features, as: tuned, metric: auc, trials: 30,
     model: {use: xgboost, key: loan_id, target: label, objective: binary, early_stopping_rounds: 20},
@@ -50,18 +52,19 @@ class Search(AroundModel, name="search", version=1):
         "rounds_used": Count("rounds used"),
         "rows_*": Count("rows, *"),
         "external_rows": Count("rows trained from external memory", aside=True),
+        "skipped_steps": Count("steps skipped, with gradients beyond float16", aside=True),
         "missing_values": Count("missing values taken as the mean", aside=True),
     }
 
     parameters: dict[str, Range | tuple[Any, ...]] = Field(
         min_length=1, description="Parameters of the model to try: a list of values, or {from, to, scale, steps}."
     )
-    method: Literal["grid", "random", "halving", "bayesian"] = Field("random", description="How the values of a trial are chosen.")
+    method: Literal["grid", "random", "halving", "asha", "bayesian"] = Field("random", description="How the values of a trial are chosen.")
     trials: int | None = Field(None, ge=1, le=MOST, description=f"How many trials; a grid has its own number, others {TRIALS} by default.")
     factor: int = Field(
-        3, ge=2, le=100, description="halving: one trial in so many goes on, with so many times the rounds; also of `prune`."
+        3, ge=2, le=100, description="halving, asha: one trial in so many goes on, with so many times the rounds; also of `prune`."
     )
-    batch: int = Field(4, ge=1, le=1_000, description="bayesian: trials that are chosen together, and run at once.")
+    batch: int = Field(4, ge=1, le=1_000, description="bayesian: trials that are chosen together; asha: those that run at once.")
     prune: bool = Field(False, description="bayesian: stop a trial that is worse than the median after a `factor`-th of its rounds.")
     metric: str = Field(
         min_length=1,
@@ -105,8 +108,8 @@ class Search(AroundModel, name="search", version=1):
         """Raise StageError for what the method does not take; PlaceError where its library is not installed."""
         for key, methods in {
             "trials": ALL - {"grid"},
-            "factor": {"halving", "bayesian"},
-            "batch": {"bayesian"},
+            "factor": {"halving", "asha", "bayesian"},
+            "batch": {"asha", "bayesian"},
             "prune": {"bayesian"},
         }.items():
             if key in self.model_fields_set and self.method not in methods:
@@ -123,7 +126,7 @@ class Search(AroundModel, name="search", version=1):
     @property
     def _has_rungs(self) -> bool:
         """Whether a trial may be measured more than once, with more and more rounds."""
-        return self.method == "halving" or self.prune
+        return self.method in {"halving", "asha"} or self.prune
 
     def explained(self, schemas: Mapping[str, Schema]) -> str:
         """How many trials there will be."""
@@ -159,8 +162,11 @@ class Search(AroundModel, name="search", version=1):
             first = rounds // self.factor if self.prune else None
             return Bayesian(count, self.batch, seed, rounds, first).search(space, trials.measured, trials.goal)
         candidates = self._candidates(space, trials.context)
+        rungs = rungs_of(len(candidates), rounds, self.factor)
         if self.method == "halving":
-            return halving(candidates, trials.measured, trials.goal, rungs_of(len(candidates), rounds, self.factor), self.factor)
+            return halving(candidates, trials.measured, trials.goal, rungs, self.factor)
+        if self.method == "asha":
+            return Asha(trials.goal, rungs, self.factor, self.batch).search(candidates, trials)
         return all_at_once(candidates, trials.measured)
 
     def _candidates(self, space: Space, context: Context) -> list[Values]:

@@ -87,6 +87,10 @@ class Aggregate(Keyed, name="aggregate", version=5):
             found = found.map_parts(self._grouped.settled, wide, writes=self.writes())
         return Outcome({"": found if self.having is None else found.map(self._kept, writes=frozenset())})
 
+    def results(self, schema: pl.Schema) -> pl.Schema:
+        """Names and types of the result, of rows of that schema."""
+        return self._grouped.results(schema)
+
     @property
     def _grouped(self) -> Grouped:
         return Grouped(self.by, self.compute)

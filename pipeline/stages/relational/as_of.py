@@ -17,8 +17,9 @@ from pipeline.stages.relational._ordered.groups import By
 from pipeline.stages.relational._ordered.spans import need_time, span_of
 from pipeline.tables.counts import Count
 from pipeline.tables.names import Order
+from pipeline.tables.pairs import together
 from pipeline.tables.part import ROW, Part, Schema
-from pipeline.tables.table import Table, together
+from pipeline.tables.table import Table
 
 Direction = Literal["backward", "forward", "nearest"]
 Side = Literal["backward", "forward"]

@@ -1,33 +1,41 @@
-"""Bring the columns of two tables together by their keys."""
+"""Bring the columns of two tables together by their keys, or by a condition."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from dataclasses import replace
+from typing import ClassVar, Literal, Self
 
 import polars as pl
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from pipeline.backend.devices import Backend
-from pipeline.backend.engines import collect
-from pipeline.errors import DataError, StageError
+from pipeline.errors import StageError
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, need_columns
+from pipeline.stages.relational._part_join import How, PartJoin, Validate
 from pipeline.tables.counts import Count
-from pipeline.tables.part import ROW, Part, Schema
-from pipeline.tables.table import Table, together
+from pipeline.tables.pairs import apart, moves, size, together
+from pipeline.tables.part import Schema
+from pipeline.tables.table import Table
 
-How = Literal["inner", "left", "semi", "anti"]
-Validate = Literal["one_to_one", "many_to_one", "one_to_many"]
-MATCHED = "__matched__"
+COPIED_BYTES = 64 << 20  # a table up to this size goes to every worker: it costs less than to send the rows of both
 
 
 class Join(Stage, name="join", version=1):
-    """Join two tables where their keys are equal; a missing key equals nothing. The run record counts matched, multiplied and lost rows.
+    """Join two tables where their keys are equal, or where a condition holds; a missing key equals nothing.
 
-    inner keeps the left rows that match, left all of them (with nulls), semi those that match and anti those that do not, both without the
-    right's columns. `matched` and `lost` count the left's rows with and without a match, `multiplied` the rows added by second matches. The
-    left's order stays; a left genotype table keeps its calls. Where several workers exchange rows, order returns only with a sort.
+    inner keeps the left rows that match, left all of them (with nulls), right all of the right's, full those of both, cross pairs each with
+    each; semi keeps those that match and anti those that do not, both without the right's columns. The result has the left's columns, then
+    the right's others. `where` is a condition on a pair of rows, beside the keys or in their place (a range: from_day <= day and
+    day < to_day), by the names that the columns have in the result; a row whose pairs all fail it has no match.
+
+    The run record counts rows: `matched` and `lost` of the left with and without a match (of the right where how is right), `multiplied`
+    those that second matches add; of full `added`, the right's without a match. The left's order stays (the right's where how is right;
+    full puts the right's others last). A left genotype table keeps its calls.
+
+    Over several workers a right table of up to 64 MiB (the left where how is right) goes to all of them, or the rows of both are exchanged
+    by their keys: `method` says which, the run record what was done. Order then returns only with a sort. A key of very many rows of one
+    table is spread over the workers, and the other's rows of it go to all of them. (Of the right only for inner, left, right and full
+    without `where`; not where `validate` asks that table's keys to be unique, nor of full with `where`.)
 
     Example: {use: join, from: {left: loans, right: per_loan}, as: joined, on: loan_id, how: inner, validate: one_to_one}
     """
@@ -37,19 +45,48 @@ class Join(Stage, name="join", version=1):
         "matched": Count("rows with a partner"),
         "multiplied": Count("more rows by several partners", always=True),
         "lost": Count("rows without a partner", always=True),
+        "added": Count("rows of the right without a partner", always=True),
+        "copied": Count("parts joined with a copy of a whole table", aside=True),
+        "exchanged": Count("parts whose rows were exchanged by key", aside=True),
+        "hot_keys": Count("keys of very many rows, spread over the parts", aside=True),
     }
 
     on: ColumnNames | dict[ColumnName, ColumnName] = Field(
-        description="Key columns; {left name: right name} where they are named differently."
+        (), description="Key columns; {left name: right name} where they are named differently."
     )
-    how: How = Field("inner", description="Which rows of the left are kept, and whether the right's columns come to them.")
+    how: How = Field("inner", description="Which rows are kept, and whether the right's columns come to them.")
+    where: str | None = Field(None, min_length=1, description="SQL condition on the columns of a pair of rows.")
     suffix: str = Field("_right", min_length=1, description="Added to the name of a right column that the left has too.")
     validate_keys: Validate | None = Field(None, alias="validate", description="Stop where a key that must be unique on a side is not.")
+    method: Literal["auto", "broadcast", "exchange"] = Field(
+        "auto", description="Over several workers: a copy of one table for each of them, rows exchanged by key, or what its size says."
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.how == "cross" and (self.on or self.where):
+            raise ValueError("cross pairs each row with each: leave out `on` and `where`, or take inner")
+        if self.how != "cross" and not self.on and self.where is None:
+            raise ValueError("give `on`, the keys, or `where`, a condition; each row with each is how: cross")
+        if self.validate_keys and not self.on:
+            raise ValueError("validate is of keys, and there is no `on`")
+        if self.method == "exchange" and not self.on:
+            raise ValueError("method: exchange is by keys, and there is no `on`")
+        if self.method == "broadcast" and not self._may_copy:
+            what = "full keeps the rows of both" if self.how == "full" else f"validate: {self.validate_keys} looks at whole keys"
+            raise ValueError(f"method: broadcast cannot be: {what}")
+        return self
 
     @property
     def pairs(self) -> dict[str, str]:
         """Left name of each key: its right name."""
         return dict(self.on) if isinstance(self.on, Mapping) else {name: name for name in self.on}
+
+    @property
+    def _may_copy(self) -> bool:
+        """Whether a copy of one table may meet the other's parts one by one."""
+        unique = {"one_to_one", "many_to_one" if self.how == "right" else "one_to_many"}
+        return self.how != "full" and self.validate_keys not in unique
 
     def plan(self, schemas: Mapping[str, Schema], context: Context) -> dict[str, Schema]:
         """Schemas by a join of empty frames. Raises StageError where keys are missing or differ in type, or names clash."""
@@ -64,83 +101,85 @@ class Join(Stage, name="join", version=1):
                 raise StageError(
                     f"key {a!r} is {one}, and a fraction is no key. Round it and cast it to an integer on both sides.", key="on"
                 )
-        if self.how in {"inner", "left"}:
-            self._check_names(left.columns, right.columns)
+        if left.arrays and self.how in {"right", "full"}:
+            raise StageError(
+                f"the left is a genotype table, whose rows {self.how} would add to. Take inner, left, semi or anti.", key="how"
+            )
+        if self.how not in {"semi", "anti"} or self.where:
+            names = [
+                *left.columns,
+                *(new for old, new in self._names(left.columns, right.columns).items() if old not in self.pairs.values()),
+            ]
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise StageError(
+                    f"the result would have two columns {twice[0]!r}. Give another suffix, or rename one of them before.", key="suffix"
+                )
         return super().plan(schemas, context)
 
-    def _check_names(self, left: pl.Schema, right: pl.Schema) -> None:
-        added = [self._moved(right).get(name, name) for name in right if name not in self.pairs.values()]
-        names = [*left, *(f"{name}{self.suffix}" if name in left else name for name in added)]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise StageError(
-                f"the result would have two columns {twice[0]!r}. Give another suffix, or rename one of them before.", key="suffix"
-            )
-
-    def _moved(self, right: pl.Schema) -> dict[str, str]:
-        """New names of right columns: keys as on the left, and another column of that name out of the key's way."""
-        keys = {b: a for a, b in self.pairs.items() if a != b}
-        return {**{a: a + self.suffix for a in keys.values() if a in right and a not in self.pairs.values()}, **keys}
+    def _names(self, left: pl.Schema, right: pl.Schema) -> dict[str, str]:
+        """The right's columns by what they are called in the result: keys as on the left, the suffix where the left has such a name."""
+        keys = {b: a for a, b in self.pairs.items()}
+        return {name: keys.get(name) or (f"{name}{self.suffix}" if name in left else name) for name in right}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """A right table of one part goes to every part of the left; else rows with equal keys come together, pair by pair of parts."""
+        """Parts of one table with a copy of the other, or rows with equal keys together, pair by pair of parts."""
         left, right = tables["left"].named(context.name), tables["right"].named(context.name)
+        assert left.schema is not None
         assert right.schema is not None
-        moved = self._moved(right.schema.columns)
-        writes = frozenset(name for column in right.schema.columns for name in (moved.get(column, column), column + self.suffix))
-        if moved:
-            right = right.map(_renamed, moved, writes=frozenset(moved) | frozenset(moved.values()))
-        work = PartJoin(tuple(self.pairs), self.how, self.suffix, self.validate_keys, context.session.backend)
-        if len(right.blocks) == 1 < len(left.blocks) and self.validate_keys in {None, "many_to_one"}:
-            joined = left.map_parts(work, right.value(), writes=writes - set(self.pairs))
-            return Outcome({"": replace(joined, fitted=left.fitted + right.fitted)})
-        left, right = together(left, right, tuple(self.pairs))
-        return Outcome({"": left.zip_parts(right, work, writes=writes - set(self.pairs))})
+        names = self._names(left.schema.columns, right.schema.columns)
+        if self.how in {"semi", "anti"} and self.where is None:
+            names = {old: new for old, new in names.items() if old in self.pairs.values()}
+        if dict(zip(right.schema.columns, right.schema.columns, strict=True)) != names:
+            moved = {name for pair in names.items() if pair[0] != pair[1] for name in pair}
+            right = right.map(_renamed, names, writes=frozenset(moved))
+        added = () if self.how in {"semi", "anti"} else tuple(name for name in names.values() if name not in self.pairs)
+        columns = (*left.schema.columns, *added)
+        work = PartJoin(tuple(self.pairs), self.how, self.where, columns, self.validate_keys, context.session.backend)
+        first, second = (right, left) if self.how == "right" else (left, right)
+        writes = None if self.how in {"right", "full"} else frozenset(added)
+        return Outcome({"": self._joined(first, second, work, writes)})
 
+    def _joined(self, first: Table, second: Table, work: PartJoin, writes: frozenset[str] | None) -> Table:
+        many = first.session.workers > 1
+        second, copies = self._copies(first, second, work.on)
+        if copies:
+            work = replace(work, noted={"copied": 1}) if many else work
+            found = first.map_parts(work, second.value(), writes=writes)
+            return replace(found, fitted=first.fitted + second.fitted)
+        if not work.on:
+            first, second = first.gather(), second.gather()
+        elif many and moves(first, second, work.on):
+            first, second, hot = self._exchanged(first, second, work.on)
+            work = replace(work, noted={"exchanged": 1, **({"hot_keys@keys": hot} if hot else {})})
+        else:
+            first, second = together(first, second, work.on)
+        return first.zip_parts(second, work, writes=writes)
 
-@dataclass(frozen=True)
-class PartJoin:
-    """The join of two parts, whose keys have the same names."""
+    def _copies(self, first: Table, second: Table, on: tuple[str, ...]) -> tuple[Table, bool]:
+        """The second table, and whether each part of the first shall meet all of it."""
+        if not self._may_copy or self.method == "exchange":
+            return second, False
+        if len(second.blocks) == 1 < len(first.blocks) or not on or self.method == "broadcast":
+            return second, True
+        if first.session.workers == 1 or not moves(first, second, on):
+            return second, False
+        second = second.hold()
+        return second, size(second) <= COPIED_BYTES
 
-    on: tuple[str, ...]
-    how: How
-    suffix: str
-    validate: Validate | None
-    backend: Backend
-
-    def __call__(self, left: Part, right: Part) -> Part:
-        """The joined part with its counts. Raises DataError where a key that must be unique is not."""
-        if self.validate in {"one_to_one", "many_to_one"}:
-            self._need_unique(right, "right")
-        if self.validate in {"one_to_one", "one_to_many"}:
-            self._need_unique(left, "left")
-        joined = collect(self._query(left.frame, right.frame), self.backend)
-        height = left.frame.height
-        matched = joined.height
-        if self.how == "anti":
-            matched = height - joined.height
-        elif self.how in {"inner", "left"}:
-            found = joined if self.how == "inner" else joined.drop_nulls(MATCHED)
-            matched = found[ROW].n_unique()
-        multiplied = joined.height - (height if self.how == "left" else matched) if self.how in {"inner", "left"} else 0
-        counts = {"matched": matched, "multiplied": multiplied, "lost": height - matched}
-        return replace(left.with_frame(joined.drop(MATCHED, strict=False)), counts=counts)
-
-    def _query(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.LazyFrame:
-        rows, others = left.with_row_index(ROW).lazy(), right.lazy()
-        if self.how in {"semi", "anti"}:
-            return rows.join(others.select(self.on), on=self.on, how=self.how).sort(ROW)
-        others = others.with_columns(pl.lit(True).alias(MATCHED)) if self.how == "left" else others
-        return rows.join(others, on=self.on, how=self.how, suffix=self.suffix, maintain_order="left_right")
-
-    def _need_unique(self, part: Part, side: str) -> None:
-        keys = part.frame.lazy().select(self.on).drop_nulls().group_by(self.on).len()
-        twice = collect(keys.filter(pl.col("len") > 1).sort(self.on).head(1), self.backend)
-        if twice.height:
-            *key, times = twice.row(0)
-            named = ", ".join(f"{name} = {value!r}" for name, value in zip(self.on, key, strict=True))
-            remedy = "drop_duplicates or aggregate it before, or leave out validate"
-            raise DataError(f"join, validate {self.validate}: the {side} table has {named} {times} times; {remedy}")
+    def _exchanged(self, first: Table, second: Table, on: tuple[str, ...]) -> tuple[Table, Table, int]:
+        """Rows by the hash of their keys, those of hot keys spread where no row's answer needs whole keys."""
+        unique = self.validate_keys or ""
+        sides = unique.split("_to_")[:: -1 if self.how == "right" else 1] if unique else ["many", "many"]
+        whole = self.where is not None and self.how == "full"
+        if self.how in {"semi", "anti"} and not self.where and not unique:
+            second = second.map(_once, writes=frozenset())
+        copied = self.how in {"semi", "anti"} or self.where is not None or bool(first.axes)
+        return apart(first, second, on, (sides[0] == "many" and not whole, sides[1] == "many" and not copied))
 
 
 def _renamed(rows: pl.LazyFrame, names: dict[str, str]) -> pl.LazyFrame:
-    return rows.rename(names)
+    return rows.select(pl.col(old).alias(new) for old, new in names.items())
+
+
+def _once(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.unique()

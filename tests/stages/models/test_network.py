@@ -30,6 +30,10 @@ pytestmark = pytest.mark.long  # JAX compiles its programs
 
 CLASSES = ["low", "middle", "high"]
 ROWS = examples.modelled_rows()
+TOLD = ROWS.with_columns(told=pl.format("code {} of {}", "code", "group"))
+SEEN = ROWS.with_columns(seen=pl.concat_list(*(pl.col("value") * factor for factor in (1, -1, 0.5, 2))))
+SEEN_AS, ONE = {"column": "seen", "height": 2, "width": 2}, [{"filters": 3, "pool": 1}]
+FEW = {"words": 4, "buckets": 256, "width": 4}
 LEARNED: dict[str, Any] = {"key": "id", "features": ["x", "y", "code"], "categorical": ["code"], "layers": [12], "rounds": 6}
 TARGETS: dict[str, dict[str, Any]] = {
     "regression": {"target": "value"},
@@ -43,14 +47,18 @@ def stage_for(objective: str, **more: Any) -> Network:
     return Network.model_validate({**LEARNED, "objective": objective, "learning_rate": 0.01, **TARGETS[objective], **more})
 
 
-def _example(objective: str, *answers: str) -> StageExample:
-    return StageExample(stage_for(objective), {"rows": ROWS}, modelled=(*answers, "influence", "value"), needs="jax")
+def _example(objective: str, *answers: str, rows: pl.DataFrame = ROWS, **more: Any) -> StageExample:
+    return StageExample(stage_for(objective, **more), {"rows": rows}, modelled=(*answers, "influence", "value"), needs="jax")
 
 
 EXAMPLES = [
     _example("regression", "prediction"),
     _example("binary", "prediction"),
     _example("multiclass", *(f"prediction_{name}" for name in CLASSES)),
+    _example(
+        "multiclass", *(f"prediction_{name}" for name in CLASSES), rows=SEEN, features=["code", "seen"], image=SEEN_AS, convolutions=ONE
+    ),
+    _example("regression", "prediction", rows=TOLD, features=["x", "told"], text=["told"], ngrams=FEW, categorical=[]),
 ]
 
 
@@ -197,8 +205,19 @@ def test_balanced_classes__move_the_prediction_of_the_rarer_one() -> None:
         ({"parallel": {"model": 5}}, ROWS, StageError, "5 devices cannot have equal shares of a layer of 12"),
         ({"parallel": {"model": 2}, "layers": []}, ROWS, StageError, "2 devices cannot have equal shares of layers: there are none"),
         ({"parallel": {"pipeline": 3}}, ROWS, StageError, "3 devices, and 2 layers, the last one too"),
-        ({"parallel": {"pipeline": 2, "data": 2}}, ROWS, StageError, "pipeline goes with neither data nor model"),
+        (
+            {"parallel": {"pipeline": 2, "data": 2, "compress": "int8"}},
+            ROWS,
+            StageError,
+            "gradients are compressed between devices of data, and of nothing else",
+        ),
         ({"parallel": {"compress": "int8"}}, ROWS, StageError, "gradients are compressed between devices of data, and of nothing else"),
+        (
+            {"arithmetic": "float16", "parallel": {"data": 2, "compress": "int8"}},
+            ROWS,
+            StageError,
+            "gradients of float16 are not compressed. Use bfloat16, or leave compress out",
+        ),
         ({"batch_size": 10, "accumulate": 4}, ROWS, StageError, "a batch of 10 rows cannot be cut into 4 equal pieces"),
         (
             {"learning_rate": 10.0, "optimizer": "sgd", "clip": None},
@@ -230,7 +249,15 @@ def test_score__of_a_network_file_that_is_torn_is_refused(tmp_path: Path) -> Non
         run_stage(score, {"rows": ROWS})
 
 
-WAYS = [{"data": 8}, {"data": 2, "model": 4}, {"pipeline": 3}]
+@pytest.mark.parametrize("more", [{}, {"parallel": {"data": 4}}, {"parallel": {"asynchronous": 2}}], ids=["one", "data", "asynchronous"])
+def test_float16__ends_where_float32_does_and_counts_the_steps_that_it_skipped(more: dict[str, Any]) -> None:
+    given = {"dropout": 0.0, "batch_size": 64, "rounds": 12}
+    exact, found = train(stage_for("binary", **given)), train(stage_for("binary", arithmetic="float16", **given, **more))
+    assert found.metrics["validation"]["log_loss"] == pytest.approx(exact.metrics["validation"]["log_loss"], rel=0.01)
+    assert 0 <= found.counts["skipped_steps"] < 5
+
+
+WAYS = [{"data": 8}, {"data": 2, "model": 4}, {"pipeline": 3}, {"data": 2, "pipeline": 3}]
 
 
 @pytest.mark.parametrize("parallel", WAYS, ids=[" and ".join(way) for way in WAYS])
@@ -252,3 +279,25 @@ def test_parallel__with_compressed_gradients_comes_as_far() -> None:
     for more in ({"compress": "int8"}, {"compress": "top_k", "share": 0.2}):
         found = train(stage_for("binary", parallel={"data": 4, **more}, **given))
         assert found.metrics["test"]["log_loss"] == pytest.approx(one.metrics["test"]["log_loss"], rel=0.15)
+
+
+LINEAR = [{"data": 4}, {"data": 4, "compress": "int8"}, {"asynchronous": 4}, {"asynchronous": 4, "staleness": 1}]
+
+
+def test_a_network_without_layers__is_a_linear_model_and_trains_over_devices_as_over_one() -> None:
+    given = {"layers": [], "batch_size": 64, "rounds": 20, "embedding": 2}
+    one = train(stage_for("regression", **given))
+    table = one.tables[""].join(ROWS.select("id", "x", "y", "code"), on="id").drop_nulls().filter(code=1)
+    design = np.column_stack([np.ones(table.height), table["x"], table["y"]])
+    _, residuals, *_ = np.linalg.lstsq(design, table["prediction"].to_numpy(), rcond=None)
+    assert residuals[0] < 1e-6 * table.height
+    for way in LINEAR:
+        found = train(stage_for("regression", parallel=way, **given))
+        bound = 1e-4 if way in ({"data": 4}, {"asynchronous": 4}) else 0.1
+        assert_frame_equal(found.tables["history"], one.tables["history"], rel_tol=bound)
+
+
+@pytest.mark.parametrize(("way", "said"), [("model", "equal shares of layers: there are none"), ("pipeline", "2 devices, and 1 layers")])
+def test_a_network_without_layers__has_none_to_share(way: str, said: str) -> None:
+    with pytest.raises(StageError, match=said):
+        plan_stage(stage_for("regression", layers=[], parallel={way: 2}), {"rows": ROWS})

@@ -57,6 +57,7 @@ SHAPED = {
     "all": "all(x > 1)",
     "bins": {"function": "histogram", "of": "x", "edges": [1, 3.5]},
 }
+COUNTED = {"kinds": "n_unique(text)", "often": "mode(text)", "most": "max(text)", "sum": "sum(id)", "deviation": "std(x)"}
 SPLIT = {name: what for name, what in SHAPED.items() if name in {"corr", "covar", "weighted", "any", "all", "bins", "cheapest"}}
 EXAMPLES = [
     *(
@@ -65,6 +66,8 @@ EXAMPLES = [
             (["key"], SHAPED, {"having": "any or weighted > 1"}),
             ([], SHAPED, {}),
             ([], {**SPLIT, "deviation": "std(x)", "rows": "size()", "sum": "sum(id)"}, {"having": "sum > 1"}),
+            ("flag", COUNTED, {}),
+            ([], {"kinds": "n_unique(key)"}, {}),
             ("flag", {**SPLIT, "deviation": "std(x)", "variance": "var(n)"}, {}),
         )
         for rows in (examples.MIXED, examples.MIXED.clear())
@@ -151,6 +154,14 @@ def test_aggregate__partial_results_are_fewer_rows() -> None:
     halves = [collect(stage.partial(FRAME[low:high].lazy()), "cpu") for low, high in ((0, 90), (90, 90), (90, ROWS))]
     assert [half.height for half in halves] == [4, 0, 4]
     pl.testing.assert_frame_equal(stage.final(pl.concat(halves).lazy()).collect(), stage.apply(FRAME.lazy()).collect(), rel_tol=1e-12)
+
+
+def test_aggregate__sends_each_value_once_where_that_is_enough() -> None:
+    assert collect(aggregate([], {"k": "n_unique(s)", "o": "mode(s)", "m": "mean(x)"}).partial(FRAME.lazy()), "cpu").height == 4
+    assert collect(aggregate("h", {"k": "n_unique(g)"}).partial(FRAME.lazy()), "cpu").height == 8
+    both = aggregate("h", {"k": "n_unique(g)", "o": "mode(s)"}), aggregate("h", {"k": "n_unique(g)", "m": "median(x)"})
+    for stage in both:
+        assert collect(stage.partial(FRAME.lazy()), "cpu").height == ROWS
 
 
 def test_aggregate__of_no_values_is_zero_or_null() -> None:

@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from pydantic import ValidationError
 
-from pipeline.errors import DataError, StageError
+from pipeline.errors import DataError, ExpressionError, StageError
 from pipeline.stages.relational.join import Join
+from pipeline.tables.part import concat_parts
 from pipeline.tables.session import ClusterSession
-from pipeline.testing.examples import StageExample
-from pipeline.testing.stages import assert_same_for_any_parts, counts_of, cut, plan_stage, run_parts, run_stage
+from pipeline.testing.examples import Between, StageExample
+from pipeline.testing.stages import assert_same_for_any_parts, counts_of, cut, even_sizes, plan_stage, run_parts, run_stage
 from tests import example_tables as examples
 from tests.harness import genotypes
 
@@ -24,6 +26,13 @@ EXAMPLES = [
     StageExample(Join(on=["key", "n"], how="left", validate="one_to_one"), PAIR),
     StageExample(Join(on="key", how="semi"), PAIR),
     StageExample(Join(on={"id": "id"}, how="anti"), {"left": examples.MIXED, "right": examples.MIXED}),
+    StageExample(Join(on="key", how="right"), PAIR),
+    StageExample(Join(on="key", how="full", method="exchange"), PAIR),
+    StageExample(Join(how="cross"), PAIR),
+    StageExample(Join(on="key", how="inner", where="n <= n_right", method="exchange"), PAIR),
+    StageExample(Join(on="key", how="left", where="x > z or n = 2"), PAIR),
+    StageExample(Join(on="key", how="full", where="x > z"), PAIR),
+    StageExample(Join(on="key", how="anti", where="x > z"), PAIR),
 ]
 
 RANDOM = random.Random(8)
@@ -34,6 +43,12 @@ RIGHT = pl.DataFrame(
     {"k": [RANDOM.choice([None, *range(4, 18)]) for _ in range(25)], "s": [RANDOM.choice("ab") for _ in range(25)], "y": range(25)}
 )
 BOTH = {"left": LEFT, "right": RIGHT}
+
+
+class Four(Between):
+    """As between four workers."""
+
+    workers = 4
 
 
 def join(**given: Any) -> Join:
@@ -96,6 +111,94 @@ def test_join__counts_matched_multiplied_and_lost_rows(parts: int) -> None:
         assert counts_of(join(on="k", how=how), BOTH, parts) == {"matched": matched, "multiplied": multiplied, "lost": 40 - matched}
 
 
+@pytest.mark.parametrize("parts", [1, 3])
+def test_join__counts_rows_of_the_right_where_it_keeps_them(parts: int) -> None:
+    found = pairs(["k"])
+    right, left = len({y for _, y in found}), len({x for x, _ in found})
+    assert counts_of(join(on="k", how="right"), BOTH, parts) == {"matched": right, "multiplied": len(found) - right, "lost": 25 - right}
+    expected = {"matched": left, "multiplied": len(found) - left, "lost": 40 - left, "added": 25 - right}
+    assert counts_of(join(on="k", how="full"), BOTH, parts) == expected
+
+
+@pytest.mark.parametrize("how", ["right", "full"])
+def test_join__that_keeps_the_right_is_as_pandas_has_it(how: str) -> None:
+    found = assert_same_for_any_parts(join(on="k", how=how), BOTH, ["x", "y"])
+    assert found.columns == ["k", "s", "x", "s_right", "y"]
+    left, right = LEFT.with_columns(m=pl.col("k").fill_null(-1)), RIGHT.with_columns(m=pl.col("k").fill_null(-2))
+    merged = (
+        pl.from_pandas(left.to_pandas().merge(right.to_pandas(), on="m", how={"full": "outer"}.get(how, how)))
+        .select("x", "y")
+        .cast(pl.Int64)
+    )
+    assert found.select("x", "y").sort("x", "y").equals(merged.sort("x", "y"))
+    assert found["k"].null_count() == RIGHT["k"].null_count() + (LEFT["k"].null_count() if how == "full" else 0)
+
+
+def test_join__keeps_the_order_of_the_table_whose_rows_it_keeps() -> None:
+    for parts in (1, 3):
+        assert run_stage(join(on="k", how="right"), BOTH, parts)[""]["y"].is_sorted()
+        assert run_stage(join(on="k", how="full"), BOTH, parts)[""].drop_nulls("x")["x"].is_sorted()
+        crossed = run_stage(join(how="cross"), BOTH, parts)[""]
+        assert crossed.select("x", "y").rows() == [(x, y) for x in range(40) for y in range(25)]
+
+
+def test_join__by_a_range_has_the_pairs_within_it() -> None:
+    spans = pl.DataFrame({"name": ["a", "b", "c", "d"], "start": [0, 5, 5, None], "stop": [3, 7, 30, 9]})
+    tables = {"left": spans, "right": LEFT}
+    inside = [(n, x) for n, a, b in spans.rows() if a is not None for x in range(40) if a <= x < b]
+    condition = "start <= x and x < stop"
+    assert assert_same_for_any_parts(join(where=condition), tables, ["name", "x"]).select("name", "x").rows() == inside
+    kept = assert_same_for_any_parts(join(where=condition, how="left"), tables, ["name", "x"]).select("name", "x").rows()
+    assert kept == [*inside, ("d", None)]
+    assert assert_same_for_any_parts(join(where=condition, how="anti"), tables, ["name"])["name"].to_list() == ["d"]
+    assert {x for _, x in inside} == set(run_stage(join(where=condition), tables)[""]["x"])
+    full = assert_same_for_any_parts(join(where=condition, how="full"), tables, ["name", "x"])
+    assert full.height == len(inside) + 1 + 40 - len({x for _, x in inside})
+
+
+def test_join__says_what_a_condition_cannot_compute() -> None:
+    big = pl.DataFrame({"x": [2**62]})
+    with pytest.raises(DataError, match=r"where: .*beyond Int64"):
+        run_stage(join(where="x + x_right > 0"), {"left": big, "right": big})
+
+
+SKEWED = pl.DataFrame({"k": [7] * 60 + [None] * 30 + list(range(60)), "x": range(150)})
+FEW = pl.DataFrame({"k": [7, 7, None, 3, 99], "y": range(5)})
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("skewed", ["left", "right"])
+def test_join__spreads_a_hot_key_over_the_parts(how: str, skewed: str) -> None:
+    tables = {"left": SKEWED, "right": FEW} if skewed == "left" else {"left": FEW, "right": SKEWED}
+    stage = join(on="k", how=how, method="exchange")
+    pieces = {role: cut(table, even_sizes(table.height, 5)) for role, table in tables.items()}
+    found = run_parts(stage, pieces, Four())[""]
+    assert len(found) == 4
+    whole = concat_parts(found)
+    expected = run_stage(stage, tables)[""]
+    assert sorted(whole.frame.rows(), key=repr) == sorted(expected.rows(), key=repr)
+    if how not in {"semi", "anti"}:
+        most = max(part.frame.filter(pl.col("k") == 7).height for part in found)
+        assert most <= whole.frame.filter(pl.col("k") == 7).height / 4 + 3
+    counts = {name.partition("@")[0].split(":")[-1]: count for name, count in whole.counts.items()}
+    assert counts.pop("exchanged") == 4
+    assert counts.pop("hot_keys") == (4 if how in {"semi", "anti"} and skewed == "right" else 2)
+    assert counts == counts_of(stage, tables)
+
+
+def test_join__says_by_which_method_tables_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = {"left": cut(LEFT, [20, 20]), "right": cut(RIGHT, [5, 20])}
+
+    def counts(**given: Any) -> set[str]:
+        found = run_parts(join(on="k", **given), pieces, Between())[""]
+        return {name.partition("@")[0].split(":")[-1] for part in found for name in part.counts} - {"matched", "multiplied", "lost"}
+
+    assert counts() == {"copied"} == counts(method="broadcast") == counts(how="right")
+    assert counts(method="exchange") >= {"exchanged"}
+    monkeypatch.setattr("pipeline.stages.relational.join.COPIED_BYTES", 10)
+    assert counts() >= {"exchanged"}
+
+
 def test_join__takes_keys_of_other_names() -> None:
     right = pl.DataFrame({"id": [1, 2], "k": ["p", "q"], "s": ["c", "d"]})
     found = run_stage(join(on={"k": "id"}), {"left": LEFT.filter(pl.col("k") == 1), "right": right}, 2)[""]
@@ -136,6 +239,21 @@ def test_join__refuses_at_plan_time() -> None:
     for given, right, message in refused:
         with pytest.raises(StageError, match=message):
             plan_stage(join(**given), {"left": LEFT, "right": right})
+    table, axes = genotypes()
+    with pytest.raises(StageError, match="how: the left is a genotype table, whose rows full would add to"):
+        run_parts(join(on="variant_id", how="full"), {"left": [table], "right": [table]}, axes=axes)
+    with pytest.raises(ExpressionError, match="where: there is no column 'z'"):
+        plan_stage(join(on="k", where="z > 1"), BOTH)
+    for given, message in [
+        ({}, "give `on`, the keys, or `where`"),
+        ({"how": "cross", "on": "k"}, "leave out `on` and `where`"),
+        ({"where": "x > y", "validate": "one_to_one"}, "there is no `on`"),
+        ({"where": "x > y", "method": "exchange"}, "there is no `on`"),
+        ({"on": "k", "how": "full", "method": "broadcast"}, "broadcast cannot be: full keeps the rows of both"),
+        ({"on": "k", "validate": "one_to_one", "method": "broadcast"}, "validate: one_to_one looks at whole keys"),
+    ]:
+        with pytest.raises(ValidationError, match=message):
+            join(**given)
     floats = pl.DataFrame({"k": [0.5]})
     with pytest.raises(StageError, match="a fraction is no key"):
         plan_stage(join(on="k"), {"left": floats, "right": floats})

@@ -106,19 +106,38 @@ def test_too_many_steps__are_refused_before_they_are_made() -> None:
         run_stage(stage, {"rows": frame})
 
 
+def test_an_offset__has_steps_begin_later_as_pandas_does() -> None:
+    frame = FRAME.drop_nulls("time")
+    stage = Resample.model_validate({"time": "time", "every": "8h", "offset": "30h", "compute": {"n": "size()"}, "gaps": "zero"})
+    pandas = frame.to_pandas().resample("8h", on="time", offset="30h").size()
+    assert run_stage(stage, {"rows": frame}, 2)[""].rows() == list(zip(pandas.index.to_pydatetime(), pandas, strict=True))
+
+
+def test_quarters_of_an_hour__are_those_of_any_zone() -> None:
+    zoned = DAYS.select(
+        pl.datetime_range(dt.datetime(2026, 3, 28, 22), dt.datetime(2026, 3, 29, 6), "7m", time_zone="Europe/Berlin").alias("t")
+    )
+    found = run_stage(Resample.model_validate({"time": "t", "every": "15m", "compute": {"n": "size()"}}), {"rows": zoned}, 2)[""]
+    assert found["t"].to_list() == zoned["t"].dt.truncate("15m").unique().sort().to_list()
+    assert found["t"].dtype == zoned["t"].dtype
+
+
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
         ({"every": "1 month"}, r"every: '1 month' is no step of 'time'"),
-        ({"time": "day", "every": "1h"}, r"every: '1h' is no step of 'day', which is Date: a number of d, w, mo, q or y"),
-        ({"time": "cars", "every": "1h"}, "a whole number, such as 5, is"),
+        ({"time": "day", "every": "1h"}, r"every: '1h' is no step of 'day', which is Date. Give a number of d, w, mo, q or y"),
+        ({"time": "cars", "every": "1h"}, "Give a whole number, such as 5"),
         ({"time": "speed"}, "time: column 'speed' is Float64: times are"),
         ({"time": "zoned"}, "time: column 'zoned' is of the zone Europe/Berlin"),
+        ({"every": "1mo", "offset": "1d"}, "offset: steps of the calendar begin with their month"),
+        ({"offset": "half"}, "offset: 'half' is no span of 'time'"),
         ({"compute": {"time": "size()"}}, "'time' would be two columns of the result"),
         ({"compute": {"n": "sum(sensor)"}}, r"compute\.n: sum\(sensor\) needs numbers"),
         ({"gaps": {"m": "zero"}}, "gaps: the table has no column 'm'"),
         ({"gaps": {"n": "none"}}, "none leaves out whole rows"),
         ({"compute": {"n": "min(sensor)"}, "gaps": "zero"}, "gaps: zero needs numbers, and 'n' is String"),
+        ({"compute": {"n": "list(sensor)"}, "gaps": "zero"}, r"gaps: zero needs numbers, and 'n' is List\(String\)"),
     ],
 )
 def test_resample__refuses_at_plan_time(keys: dict[str, Any], text: str) -> None:

@@ -36,6 +36,8 @@ EVERYTHING: dict[str, Any] = {
     "ntile_of": "ntile(3)",
     **{f"cum_{name}_of": f"cum_{name}({of})" for name, of in (("sum", "count"), ("mean", "speed"), ("min", "time"), ("count", "speed"))},
     "cum_max_of": "cum_max(speed)",
+    **{f"cum_{name}_of": f"cum_{name}(speed)" for name in ("std", "var", "median")},
+    "cum_high": "cum_quantile(speed, 0.9)",
     **{f"{name}_of_group": f"{name}({of})" for name in (*FUNCTIONS, "n_unique") for of in ("speed",)},
     **{f"{name}_counts": f"{name}(count)" for name in ("sum", "mean", "share", "first", "last")},
     "low": "quantile(speed, 0.1)",
@@ -103,6 +105,14 @@ def test_closed__says_which_ends_are_in_the_window(closed: str, rows: list[int],
     given = found({"rows": {**more, "rows": 3}, "span": {**more, "span": "2"}}, frame, by=[], order="t").fill_null(0)
     assert given["rows"].to_list() == rows
     assert given["span"].to_list() == span
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, 50])
+def test_center__has_the_row_in_the_midst_as_pandas_does(rows: int) -> None:
+    frame = pl.DataFrame({"t": range(20), "x": [float(i * i % 7) for i in range(20)]})
+    stage = {"function": "rolling_sum", "of": "x", "rows": rows, "center": True}
+    expected = frame.to_pandas()["x"].rolling(rows, center=True, min_periods=1).sum()
+    assert found({"y": stage}, frame, by=[], order="t")["y"].to_list() == expected.to_list()
 
 
 def test_a_difference__is_of_times_too_and_of_no_group_before() -> None:
@@ -182,14 +192,15 @@ def test_window__refuses_at_plan_time(keys: dict[str, Any], text: str) -> None:
     ("compute", "text"),
     [
         ("speed", "is not function"),
-        ("lagg(speed)", "Input should be 'lag'"),
+        ("lagg(speed)", r"'lagg\(speed\)': there is no function 'lagg'\. Did you mean 'lag'\?"),
+        ({"function": "lagg", "of": "speed"}, "Input should be 'lag'"),
         ("lag()", "lag needs `of`"),
         ("rank(speed)", "rank takes nothing"),
         ("lag(speed, 1, 2)", "lag takes of, rows, and here are 3"),
         ("lag(speed, x)", "valid integer"),
         ("rolling_mean(speed)", "rolling_mean needs a window"),
         ("rolling_quantile(speed, 3)", "rolling_quantile needs quantile"),
-        ({"function": "lag", "of": "speed", "span": "1h"}, "span, closed and min_values are of rolling windows"),
+        ({"function": "lag", "of": "speed", "span": "1h"}, "span, closed, center and min_values are of rolling windows"),
         ("ntile()", "ntile needs buckets"),
     ],
 )

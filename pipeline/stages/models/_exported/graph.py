@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import InputError, PlaceError
+from pipeline.stages.models._unfolded.columns import matrix_names
 
 OPSET, TREES_OPSET, IR_VERSION = 21, 5, 10  # of 2024: what runtimes since then read
 FEATURES, RESULT = "features", "result"
@@ -81,16 +82,17 @@ def onnx_file(graph: Graph, description: Mapping[str, Any]) -> bytes:
     columns = list(description["predicts"])
     number = helper.np_dtype_to_tensor_dtype(np.dtype(np.float32 if description["precision"] == "Float32" else np.float64))
     rows = [helper.make_tensor_value_info(name, number, ["rows"]) for name in columns]
+    names = matrix_names(description)
     made = helper.make_graph(
         [*graph.nodes, *_apart(graph.result, columns)],
         str(description["model"]).rpartition(".")[0],
-        [helper.make_tensor_value_info(FEATURES, number, ["rows", len(description["features"])])],
+        [helper.make_tensor_value_info(FEATURES, number, ["rows", len(names)])],
         rows,
         [numpy_helper.from_array(np.asarray(value), name) for name, value in {**graph.constants, "_axis": np.array([1])}.items()],
     )
     imports = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", TREES_OPSET)]
     model = helper.make_model(made, opset_imports=imports, ir_version=IR_VERSION, producer_name="gpu-table-pipeline")
-    helper.set_model_props(model, {"features": "\n".join(description["features"]), "target": str(description.get("target", ""))})
+    helper.set_model_props(model, {"features": "\n".join(names), "target": str(description.get("target", ""))})
     checker.check_model(model)
     content: bytes = model.SerializeToString(deterministic=True)
     return content

@@ -1,4 +1,4 @@
-"""A network of dense layers as ONNX: numbers standardized and codes embedded inside, as it takes them, then layer by layer."""
+"""A network as ONNX: numbers standardized, codes embedded and an image's pixels folded inside, as it takes them, then layer by layer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline.backend.neural import arrays_of
 from pipeline.stages.models._exported.graph import FEATURES, RESULT, Graph, Nodes
+from pipeline.stages.models._network.layout import Layout
 
 Array = np.ndarray[Any, Any]
 
@@ -18,10 +19,12 @@ LINKS = {"binary": "Sigmoid", "multiclass": "Softmax"}
 def graph_of_network(description: Mapping[str, Any], content: bytes) -> Graph:
     """The graph of a network as it was saved."""
     made = Layers(arrays_of(content), description["network"]["activation"])
-    columns = {name: place for place, name in enumerate(description["features"])}
-    codes = [columns.pop(name) for name in description["categorical"]]
-    entered = [made.numbers([*columns.values()])] if columns else []
-    entered += [made.embedded(place, column) for place, column in enumerate(codes)]
+    layout = Layout.told(description)
+    numbers = made.numbers([*layout.numbers]) if layout.numbers else ""
+    entered = (
+        made.folded(numbers, description["network"]["picture"]) if description["network"].get("picture") else [numbers] * bool(numbers)
+    )
+    entered += [made.embedded(place, column) for place, column in enumerate(layout.codes)]
     values = made.node("Concat", *entered, axis=1)
     hidden = len(description["network"]["layers"])
     for place in range(hidden):
@@ -50,6 +53,25 @@ class Layers(Nodes):
         row = self.there(self.node("Add", code, self.constant("_one", np.float32(1))), self.constant("_none", np.float32(0)))
         table = self.constant(f"_embedding_{place}", self.arrays[f"embeddings_{place}/embedding"])
         return self.node("Gather", table, self.cast(row, np.int64), axis=0)
+
+    def folded(self, numbers: str, picture: Mapping[str, Any]) -> list[str]:
+        """What convolutions make of the pixels, which are the first numbers, and the other numbers."""
+        height, width, channels = (picture[name] for name in ("height", "width", "channels"))
+        edges = [self.constant(f"_edge_{place}", [edge]) for place, edge in enumerate((0, height * width * channels, 2**31 - 1))]
+        columns = self.constant("_columns", [1])
+        pixels, others = (self.node("Slice", numbers, *some, columns) for some in (edges[:2], edges[1:]))
+        shaped = self.node("Reshape", pixels, self.constant("_image", [-1, height, width, channels]))
+        values = self.node("Transpose", shaped, perm=[0, 3, 1, 2])  # ONNX has channels first
+        for place, (_, size, pool) in enumerate(picture["convolutions"]):
+            kernel = self.arrays[f"picture/convolutions_{place}/kernel"].transpose(3, 2, 0, 1)
+            weights = (
+                self.constant(f"_filters_{place}", kernel),
+                self.constant(f"_shift_{place}", self.arrays[f"picture/convolutions_{place}/bias"]),
+            )
+            values = self.active(self.node("Conv", values, *weights, kernel_shape=[size, size], auto_pad="SAME_UPPER"))
+            if pool > 1:
+                values = self.node("MaxPool", values, kernel_shape=[pool, pool], strides=[pool, pool])
+        return [self.node("Flatten", self.node("Transpose", values, perm=[0, 2, 3, 1])), others]
 
     def dense(self, place: int, values: str) -> str:
         """A layer's products and its biases."""

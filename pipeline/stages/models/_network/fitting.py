@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.backend.neural import neural_devices
 from pipeline.errors import DataError
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._network.attending import Attending, watching
 from pipeline.stages.models._network.deep_learning import DeepLearning
 from pipeline.stages.models._network.rows import Material
+from pipeline.stages.models._network.stepping import stepping
 
 if TYPE_CHECKING:
     from pipeline.neural import training
+    from pipeline.neural.asynchronous import Lesson, Server
+    from pipeline.neural.front import Picture
     from pipeline.neural.mesh import Task
     from pipeline.neural.perceptron import Parameters, Shape
 
@@ -51,7 +53,13 @@ class Exercise:
         stage, shape = learning.stage, _shape(learning.stage, material)
         rows, seed = Rows(material.batches(stage), stage.batch_size), int(np.random.default_rng(learning.seed).integers(2**31))
         course = Course(stage.rounds, stage.early_stopping_rounds, seed)
-        return Exercise(shape, _task(stage, shape, rows), initial(shape, seed, material.seen), rows, course)
+        return Exercise(shape, _task(stage, shape, rows), initial(shape, seed, material.seen(shape.codes)), rows, course)
+
+    def lesson(self, learning: Learning[DeepLearning]) -> Lesson:
+        """What learners, or devices, learn."""
+        from pipeline.neural.asynchronous import Lesson
+
+        return Lesson(self.task, self.rows, self.course.seed, learning.stage.devices, learning.backend)
 
     def done(self, steps: training.Steps, around: training.Around, *, costed: bool) -> Fit:
         """Train. Raises DataError where training does not hold together."""
@@ -64,32 +72,34 @@ class Exercise:
         return Fit(self.shape, found, steps.cost(self.start, next(self.rows.batches(self.course.seed, 0))) if costed else {})
 
 
-def fit(learning: Learning[DeepLearning], material: Material) -> Fit:
-    """What training on the devices of this process gives.
+def fit(learning: Learning[DeepLearning], material: Material, server: Server | None = None) -> Fit:
+    """What training gives: on the devices of this process, or by learners of a `server`.
 
-    Raises DataError where training does not hold together; PlaceError where there are fewer devices.
+    Raises DataError where training does not hold together; PlaceError where there are fewer devices; RunError where a learner failed.
     """
-    stage, exercise = learning.stage, Exercise.of(learning, material)
-    steps = _steps(stage, exercise.task, neural_devices(learning.backend, stage.devices))
+    exercise = Exercise.of(learning, material)
     around = Attending(learning, watching(learning, exercise.shape, material), material.target[1])
-    return exercise.done(steps, around, costed=stage.parallel is not None)
-
-
-def _steps(stage: DeepLearning, task: Task, devices: list[Any]) -> training.Steps:
-    """How it steps over these devices."""
-    from pipeline.neural.mesh import MeshSteps
-    from pipeline.neural.pipelined import PipelinedSteps
-
-    if stage.parallel and stage.parallel.pipeline > 1:
-        return PipelinedSteps(task, devices)
-    return MeshSteps(task, devices, stage.parallel.model if stage.parallel else 1)
+    with stepping(learning, exercise.lesson(learning), server) as (steps, rows):
+        return replace(exercise, rows=rows).done(steps, around, costed=learning.stage.parallel is not None)
 
 
 def _shape(stage: DeepLearning, material: Material) -> Shape:
     from pipeline.neural.perceptron import Shape
 
-    sizes = [(rows, stage.embedding or min(MOST_EMBEDDED, (rows + 1) // 2)) for rows in material.categories]
-    return Shape(material.numbers.shape[1], tuple(sizes), stage.layers, len(stage.classes) or 1, stage.activation)
+    categories = [int(codes.max(initial=0)) + 1 for codes in material.codes.T[: len(stage.categorical)]]  # and a missing one
+    sizes = [(rows, stage.embedding or min(MOST_EMBEDDED, (rows + 1) // 2)) for rows in categories]
+    texts = [(stage.ngrams.buckets + 1, stage.ngrams.width, stage.ngrams.size)] * len(stage.text)
+    outputs = len(stage.classes) or 1
+    return Shape(material.numbers.shape[1], tuple(sizes), stage.layers, outputs, stage.activation, tuple(texts), _picture(stage))
+
+
+def _picture(stage: DeepLearning) -> Picture | None:
+    from pipeline.neural.front import Picture
+
+    if stage.image is None:
+        return None
+    convolutions = tuple((one.filters, one.size, one.pool) for one in stage.convolutions)
+    return Picture(stage.image.height, stage.image.width, stage.image.channels, convolutions)
 
 
 def _task(stage: DeepLearning, shape: Shape, rows: training.Rows) -> Task:

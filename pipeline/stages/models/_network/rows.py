@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from pipeline.errors import DataError
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._network.deep_learning import DeepLearning
+from pipeline.stages.models._network.layout import Layout
 from pipeline.stages.models._training_rows import Labels, TrainingRows
 
 if TYPE_CHECKING:
@@ -22,8 +24,12 @@ MOST_CATEGORIES = 1_000_000
 
 @dataclass(frozen=True)
 class Material:
-    """All rows: `inputs` say how features became `numbers` and `codes`; `target` are the mean and scale of a regression's, 0 and 1 else."""
+    """All rows: `layout` and `inputs` say how features became `numbers` and `codes`.
 
+    `target` are the mean and scale of a regression's, 0 and 1 else.
+    """
+
+    layout: Layout
     inputs: Inputs
     numbers: Array
     codes: Array
@@ -36,29 +42,26 @@ class Material:
         """Of the rows in the order of their key. Raises DataError for codes that cannot be embedded."""
         from pipeline.neural.inputs import Inputs
 
-        features = np.concatenate([learning.matrix(piece) for piece in rows.pieces()])
-        places = [names.index(name) for name in learning.stage.categorical]
-        for place in places:
-            _check_codes(names[place], features[:, place])
+        features, stage = np.concatenate([learning.matrix(piece) for piece in rows.pieces()]), learning.stage
+        layout = Layout.of(names, stage.categorical, learning.unfolded)
+        for name, column in zip(stage.categorical, layout.codes, strict=False):
+            _check_codes(name, features[:, column])
         train = rows.labels.of_split("train")
-        inputs = Inputs.learned(features[train], places)
+        channels = (
+            [range(channel, stage.image.size, stage.image.channels) for channel in range(stage.image.channels)] if stage.image else []
+        )
+        inputs = Inputs.learned(features[train], layout.numbers, layout.codes, channels)
         missing = int(np.isnan(features[:, inputs.numbers]).sum())
         target = (0.0, 1.0)
-        if learning.stage.objective == "regression":
+        if stage.objective == "regression":
             values = rows.labels.values[train]
             target = (float(values.mean()), float(values.std()))
-        return Material(inputs, *inputs.taken(features), rows.labels, target, missing)
+        return Material(layout, inputs, *inputs.taken(features), rows.labels, target, missing)
 
-    @property
-    def categories(self) -> list[int]:
-        """Rows of each category's embedding: a code each, and one before them for a missing one."""
-        return [int(codes.max(initial=0)) + 1 for codes in self.codes.T]
-
-    @property
-    def seen(self) -> list[Array]:
-        """Rows of each category's embedding that training rows have."""
-        train = self.labels.of_split("train")
-        return [np.unique(codes[train]) for codes in self.codes.T]
+    def seen(self, columns: Sequence[int]) -> list[Array]:
+        """Rows of each embedding that training rows have, of codes in so many columns each."""
+        pieces = np.split(self.codes[self.labels.of_split("train")], np.cumsum(columns)[:-1], axis=1)
+        return [np.unique(codes) for codes in pieces]
 
     def batches(self, stage: DeepLearning) -> dict[str, Array]:
         """The training rows: numbers, codes, standardized targets, and what each weighs."""

@@ -13,14 +13,18 @@ from pipeline.stages.models._learning import Learning, Trained, predictions, spl
 from pipeline.stages.models._measures import measured
 from pipeline.stages.models._network.attending import history
 from pipeline.stages.models._network.deep_learning import DeepLearning
-from pipeline.stages.models._network.fitting import fit
+from pipeline.stages.models._network.fitting import Fit, fit
+from pipeline.stages.models._network.layout import Layout
 from pipeline.stages.models._network.rows import Material
+from pipeline.stages.models._network.shown import shown
 from pipeline.stages.models._predictor import Predictor, check_finite
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
+from pipeline.stages.models._unfolded.columns import told
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted
 
 if TYPE_CHECKING:
+    from pipeline.neural.asynchronous import Server
     from pipeline.neural.training import Fitted as Found
 
 Array = Any
@@ -28,9 +32,10 @@ Array = Any
 
 @dataclass(frozen=True)
 class TrainedNetwork(Trained):
-    """What learning gives, and what it was like: round, split, metric, value."""
+    """What learning gives, what it was like (round, split, metric, value), and what more there is to show, by table."""
 
     history: Part
+    shown: Mapping[str, Part]
 
 
 def read(description: Mapping[str, Any], content: bytes, backend: Backend) -> Predictor:
@@ -39,50 +44,86 @@ def read(description: Mapping[str, Any], content: bytes, backend: Backend) -> Pr
     from pipeline.neural.predicting import NetworkPredictor
     from pipeline.neural.saved import Trained
 
-    codes = tuple(description["features"].index(name) for name in description["categorical"])
-    numbers = tuple(place for place in range(len(description["features"])) if place not in {*codes})
-    shape = Shape.of(description["network"])
-    return NetworkPredictor(Trained.read(content, shape, description["objective"], (numbers, codes)), backend)
+    layout, shape = Layout.told(description), Shape.of(description["network"])
+    return NetworkPredictor(Trained.read(content, shape, description["objective"], (layout.numbers, layout.codes)), backend)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """All rows in the order of their key, as they are and as a network takes them, and the names of their features."""
+
+    rows: TrainingRows
+    names: list[str]
+    material: Material
+
+
+def gathered(learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequence[Part]) -> Gathered:
+    """Of all parts. Raises DataError for rows that cannot be learned from."""
+    stage, whole = learning.stage, in_key_order(learning.stage, concat_parts(parts))
+    check_finite([name for name in learning.columns if name not in learning.unfolded], whole.frame, pl.Float32())
+    rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
+    rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
+    return Gathered(rows, names, Material.of(learning, rows, names))
 
 
 def train(
-    learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]
+    learning: Learning[DeepLearning],
+    made: Fit | None,
+    parts: Sequence[Part],
+    axes: Sequence[Part],
+    steps: Sequence[Fitted],
+    states: Sequence[Part],
 ) -> TrainedNetwork:
-    """Train on all parts."""
+    """Train on all parts, and predict them; what several workers `made` is not trained again."""
+    return trained(learning, gathered(learning, parts, axes), with_states(steps, states), made=made)
+
+
+def trained(
+    learning: Learning[DeepLearning], given: Gathered, steps: Sequence[Fitted], server: Server | None = None, made: Fit | None = None
+) -> TrainedNetwork:
+    """Train on rows that were gathered, by the learners of a server where there is one; what is `made` is not trained again."""
     from pipeline.neural.influence import influences
     from pipeline.neural.predicting import NetworkPredictor
     from pipeline.neural.saved import Trained as Saved
 
-    stage, whole = learning.stage, in_key_order(learning.stage, concat_parts(parts))
-    check_finite(learning.columns, whole.frame, pl.Float32())
-    rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
-    rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
-    material = Material.of(learning, rows, names)
-    made = fit(learning, material)
+    stage, rows, names, material = learning.stage, given.rows, given.names, given.material
+    made = made or fit(learning, material, server)
     network, fitted = Saved(made.shape, stage.objective, material.inputs, material.target, made.found.parameters), made.found
     predictor = NetworkPredictor(network, learning.backend)
     predicted = predictor.of_inputs(material.numbers, material.codes)
     at = rows.labels.of_split("train")
     influence = influences(network, (material.numbers[at], material.codes[at]), learning.backend)
-    own = {"network": made.shape.told(), "rounds_used": fitted.epoch}
+    own = {
+        "network": made.shape.told(),
+        "unfolded": told(learning.unfolded),
+        "rounds_used": fitted.epoch,
+        "reproducible": stage.reproducible,
+    }
     return TrainedNetwork(
         predictions(stage, rows, predicted),
-        _importance(names, influence),
+        _importance(material.layout.names, influence),
         network.saved(),
-        learning.description(names, whole.frame, with_states(steps, states), own),
+        learning.description(names, rows.part.frame, steps, {**own, "reproducible": stage.reproducible}),
         {**measured(stage, rows.labels, predicted), **({"parallel": made.cost} if made.cost else {})},
-        {**_counts(fitted, names), "missing_values": material.missing, **split_counts(rows)},
+        {**_counts(stage, fitted, names), "missing_values": material.missing, **split_counts(rows)},
         history(stage, fitted, material.target[1]),
+        shown(learning, network, material, rows, predicted),
     )
 
 
-def _counts(fitted: Found, names: list[str]) -> dict[str, int]:
-    """Features and rounds; those found only where an earlier run left some."""
+def step_cost(trained: TrainedNetwork) -> dict[str, Any]:
+    """What run.json says of training over several devices; nothing of one."""
+    return {name: trained.metrics[name] for name in ("parallel",) if name in trained.metrics}
+
+
+def _counts(stage: DeepLearning, fitted: Found, names: list[str]) -> dict[str, int]:
+    """Features and rounds; those found only where an earlier run left some, and skipped steps where there can be some."""
     found = {"rounds_found": fitted.resumed} if fitted.resumed else {}
+    found |= {"skipped_steps": fitted.skipped} if stage.arithmetic == "float16" else {}
     return {"features": len(names), "rounds_used": fitted.epoch, **found}
 
 
-def _importance(names: list[str], influence: Array) -> Part:
+def _importance(names: Sequence[str], influence: Array) -> Part:
     """Features by their influence, the greatest first."""
-    table = pl.DataFrame({"feature": names, "influence": influence}, schema={"feature": pl.String, "influence": pl.Float64})
+    table = pl.DataFrame({"feature": list(names), "influence": influence}, schema={"feature": pl.String, "influence": pl.Float64})
     return Part(table.sort("influence", "feature", descending=[True, False]))

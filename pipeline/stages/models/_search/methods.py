@@ -1,7 +1,7 @@
 """Which trials a search runs: all at once, fewer and fewer with more and more rounds, or in batches that learn from those before.
 
-Every choice depends on values alone, of whole rungs and batches, and never on which trial was the faster: a search gives the same trials
-on one thread and on many workers.
+Every choice depends on values alone, of whole rungs and batches (asha: of what its own clock says has ended), and never on which trial was
+the faster: a search gives the same trials on one thread and on many workers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def halving(candidates: Sequence[Values], measure: Measure, goal: Goal, rungs: S
             return [*found, *done]
         order = sorted((trial for trial in done if trial.value is not None), key=lambda trial: (goal.key(trial.value), trial.number))
         going = {trial.number for trial in order[: math.ceil(len(done) / factor)]}
-        found += [_decided(trial, on=trial.number in going) for trial in done]
+        found += [decided(trial, on=trial.number in going) for trial in done]
         asked = [trial for trial in asked if trial.number in going]
     return found
 
@@ -84,7 +84,7 @@ class Bayesian:
         done = measure([replace(trial, rounds=self.first) for trial in asked])
         firsts += [goal.key(trial.value) for trial in done]
         limit = median(firsts)
-        return [_decided(trial, on=trial.value is not None and goal.key(trial.value) <= limit) for trial in done]
+        return [decided(trial, on=trial.value is not None and goal.key(trial.value) <= limit) for trial in done]
 
     def _study(self, goal: Goal) -> Any:
         import optuna
@@ -115,7 +115,7 @@ def need_optuna() -> None:
         raise PlaceError("method: bayesian needs optuna, which is not installed. Install it with: pip install '.[search]'")
 
 
-def _decided(trial: Trial, *, on: bool) -> Trial:
+def decided(trial: Trial, *, on: bool) -> Trial:
     """A trial of a rung that is not the last: whether it goes on."""
     return replace(trial, state="no value" if trial.value is None else "went on" if on else "stopped")
 

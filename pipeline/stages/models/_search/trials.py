@@ -87,6 +87,7 @@ class Trials:
         self.given = shared(rows)
         self.known: dict[str, Metrics] = {}  # what a model measured, by its parameters
         self.found = 0  # models that an earlier run had measured
+        self._running: dict[str, Any] = {}  # futures of what models will measure, by their parameters
 
     def measured(self, asked: Sequence[Trial]) -> list[Trial]:
         """The trials with their values, in their order; those that were measured before are not run again."""
@@ -94,6 +95,24 @@ class Trials:
         missing = {_name(model): model for model in models if not self._is_known(model)}
         self._run(list(missing.values()))
         return [_with_value(trial, self.goal.value(self.known[_name(model)])) for trial, model in zip(asked, models, strict=True)]
+
+    def begin(self, trial: Trial, at_once: int) -> None:
+        """Have a trial run, as one of so many; one that was measured before is not run again."""
+        model = self._model(trial)
+        if not self._is_known(model) and _name(model) not in self._running:
+            (self._running[_name(model)],) = self._submitted([model], at_once)
+
+    def ended(self, trial: Trial) -> Trial:
+        """A trial that was begun, with its value. Where one fails, or the run is given up, none goes on."""
+        model = self._model(trial)
+        try:
+            for future in [self._running.pop(_name(model))] if _name(model) in self._running else ():
+                for _, metrics in self.context.session.values([future]):
+                    self._keep(model, metrics)
+        except BaseException:
+            self._running.clear()
+            raise
+        return _with_value(trial, self.goal.value(self.known[_name(model)]))
 
     def _is_known(self, model: Supervised) -> bool:
         """Whether a model was measured before, by this search or by one that was killed."""
@@ -109,13 +128,19 @@ class Trials:
 
     def _run(self, models: Sequence[Supervised]) -> None:
         """Train the models, each in a task, and keep what each measures as soon as it is known."""
-        alone, session, given = Alone.of(self.rows, self.context, len(models)), self.context.session, self.given
+        for number, metrics in self.context.session.values(self._submitted(models, len(models))):
+            self._keep(models[number], metrics)
+
+    def _submitted(self, models: Sequence[Supervised], at_once: int) -> list[Any]:
+        """A task for each model, whose value is what it measures."""
+        alone, session, given = Alone.of(self.rows, self.context, at_once), self.context.session, self.given
         shares = given.parts, given.axes, given.steps, given.states
-        tasks = [session.submit(_metrics, alone, model, *shares, stage=self.context.name) for model in models]
-        for number, metrics in session.values(tasks):
-            self.known[_name(models[number])] = metrics
-            if self.context.remembered:
-                self.context.remembered.keep(self._about(models[number]), {"metrics": metrics})
+        return [session.submit(_metrics, alone, model, *shares, stage=self.context.name) for model in models]
+
+    def _keep(self, model: Supervised, metrics: Metrics) -> None:
+        self.known[_name(model)] = metrics
+        if self.context.remembered:
+            self.context.remembered.keep(self._about(model), {"metrics": metrics})
 
     def _model(self, trial: Trial) -> Supervised:
         more = {} if trial.rounds is None else {"rounds": trial.rounds}

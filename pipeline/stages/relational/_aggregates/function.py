@@ -56,6 +56,7 @@ class Function:
     needs: str = ""  # what its values must be: numbers, a condition, an order
     widened: str = ""  # what its values are cast to: `sum`, which holds their sum, or `float`
     splits = True  # whether it can be had from what parts of a key's rows give
+    of_distinct = False  # whether, where it does not split, each value once with the `times` that it is there is enough
     alone = False  # whether it shares no column of values with others
 
     def before(self, place: Place, asked: Asked) -> Sequence[Columns]:

@@ -25,17 +25,26 @@ class Grouped:
     key: str = "compute"
 
     def partial(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """One row a key of this part, with sums and counts in place of means; the values of all rows where a function cannot be split."""
+        """Fewer rows of this part: one a key, with sums and counts in place of means.
+
+        Of functions that cannot be split the values of all rows; where these want each value but once, one row a key and value.
+        """
         valued = self.valued(rows)
-        return self._grouped(valued, merging=False) if self._splits else valued
+        if self._splits:
+            return self._grouped(valued, merging=False)
+        return valued if self._distinct is None else self._counted(valued, self._distinct)
 
     def final(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The result, from what the parts gave."""
-        return self._finished(self._grouped(rows, merging=self._splits))
+        return self._finished(self._grouped(rows, merging=self._splits or self._distinct is not None))
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The result, from all rows of its keys."""
         return self._finished(self._grouped(self.valued(rows), merging=False))
+
+    def results(self, schema: pl.Schema) -> pl.Schema:
+        """Names and types of the result, of rows of that schema."""
+        return self.settled(Part(self.apply(schema.to_frame().lazy()).collect()), []).frame.schema
 
     def wide_sums(self, schema: pl.Schema) -> list[str]:
         """The sums that can outgrow their type."""
@@ -80,6 +89,13 @@ class Grouped:
         return all(computed.by_name.splits for computed in self.compute.values())
 
     @property
+    def _distinct(self) -> str | None:
+        """The result whose values all that cannot be split read, where they want each but once; None where there is none."""
+        whole = {name: computed for name, computed in self.compute.items() if not computed.by_name.splits}
+        owners = {self._owners[name] for name in whole}
+        return owners.pop() if len(owners) == 1 and all(computed.by_name.of_distinct for computed in whole.values()) else None
+
+    @property
     def _owners(self) -> dict[str, str]:
         """The result whose values each one reads: the first of those that share them, or its own."""
         first: dict[tuple[object, ...], str] = {}
@@ -88,19 +104,34 @@ class Grouped:
 
     def _grouped(self, rows: pl.LazyFrame, *, merging: bool) -> pl.LazyFrame:
         columns, owners = rows.collect_schema(), self._owners
+        places = {
+            name: Place(name, owners[name], self.by, columns, merging and computed.by_name.splits)
+            for name, computed in self.compute.items()
+        }
+        return self._stepped(rows, self.by, places)
+
+    def _counted(self, rows: pl.LazyFrame, owner: str) -> pl.LazyFrame:
+        """One row a key and value, with how often it is there and the steps of what splits."""
+        columns, owners, by = rows.collect_schema(), self._owners, (*self.by, f"value:{owner}")
+        split = [name for name, computed in self.compute.items() if computed.by_name.splits]
+        places = {name: Place(name, owners[name], by, columns, merging=False) for name in split}
+        return self._stepped(rows, by, places, pl.len().cast(pl.Int64).alias(f"times:{owner}"))
+
+    def _stepped(self, rows: pl.LazyFrame, by: Sequence[str], places: Mapping[str, Place], *more: pl.Expr) -> pl.LazyFrame:
+        """One row a key of those places, with the steps of their functions."""
         rounds: list[list[pl.Expr]] = []
-        steps: list[pl.Expr] = []
-        for name, computed in self.compute.items():
-            place = Place(name, owners[name], self.by, columns, merging)
+        steps = list(more)
+        for name, place in places.items():
+            computed = self.compute[name]
             for number, made in enumerate(computed.by_name.before(place, computed)):
                 rounds += [[]] * (number == len(rounds))
                 rounds[number] = rounds[number] + _named(made, name)
             steps += _named(computed.by_name.steps(place, computed), name)
         for made_before in rounds:
             rows = rows.with_columns(made_before)
-        grouped = rows.group_by(*self.by).agg(steps) if self.by else rows.select(steps)
+        grouped = rows.group_by(*by).agg(steps) if by else rows.select(steps)
         schema = grouped.collect_schema()
-        bounds = [bound for name in self.compute if f"about:{name}" in schema for bound in bounded(name, schema)]
+        bounds = [bound for name in places if f"about:{name}" in schema for bound in bounded(name, schema)]
         return grouped.with_columns(bounds) if bounds else grouped
 
     def _finished(self, rows: pl.LazyFrame) -> pl.LazyFrame:

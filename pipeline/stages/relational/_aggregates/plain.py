@@ -45,6 +45,15 @@ class AtOnce(Function):
         return {name: pl.col(f"only:{name}")}
 
 
+class Distinct(AtOnce):
+    """How many distinct values there are."""
+
+    of_distinct = True
+
+    def __init__(self) -> None:
+        super().__init__(lambda value: value.drop_nulls().n_unique().cast(pl.Int64))
+
+
 class Quantile(AtOnce):
     """The value below which a share of the values lies."""
 
@@ -63,6 +72,8 @@ class Quantile(AtOnce):
 class Mode(AtOnce):
     """The most frequent value; the least of several."""
 
+    of_distinct = True
+
     def __init__(self) -> None:
         super().__init__(lambda value: value)
         self.needs = "an order"
@@ -70,9 +81,10 @@ class Mode(AtOnce):
     def before(self, place: Place, asked: Asked) -> list[Columns]:
         """How often each row's value is there; then the values that no other one of the key beats, null for the others."""
         value = place.of("value")
-        times = pl.when(value.is_not_null()).then(place.over(value.count(), value)).otherwise(None)
-        most = place.over(place.own("times").max())
-        return [{"times": times}, {"mode": pl.when(place.own("times") == most).then(value).otherwise(None)}]
+        count = place.of("times").sum() if place.has("times") else value.count()
+        times = pl.when(value.is_not_null()).then(place.over(count, value)).otherwise(None)
+        most = place.over(place.own("often").max())
+        return [{"often": times}, {"mode": pl.when(place.own("often") == most).then(value).otherwise(None)}]
 
     def steps(self, place: Place, asked: Asked) -> Columns:
         """The least of them."""
@@ -91,7 +103,7 @@ PLAIN: dict[str, Function] = {
     "all": Reduced(pl.Expr.min, pl.Expr.min, needs="a condition"),
     "count": Reduced(counts, pl.Expr.sum),
     "size": Reduced(counts, pl.Expr.sum, takes=()),
-    "n_unique": AtOnce(lambda value: value.drop_nulls().n_unique().cast(pl.Int64)),
+    "n_unique": Distinct(),
     "median": AtOnce(pl.Expr.median, numbers=True),
     "quantile": Quantile(),
     "approx_quantile": Quantile(),

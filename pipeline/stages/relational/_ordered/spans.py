@@ -58,7 +58,7 @@ def span_of(text: str, name: str, dtype: pl.DataType, *, key: str) -> int:
         if dtype != pl.Date
         else "7d or 1w"
     )
-    raise StageError(f"{text!r} is no span of {name!r}, which is {dtype}: {known} is.", key=key)
+    raise StageError(f"{text!r} is no span of {name!r}, which is {dtype}. Give {known}.", key=key)
 
 
 def as_number(name: str) -> pl.Expr:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from pipeline.errors import StageError
 from pipeline.sql.checks import Problem, failing
-from pipeline.stages.relational._ordered.spans import NANOSECONDS, need_time
+from pipeline.stages.relational._ordered.spans import NANOSECONDS, need_time, span_of
 
 MONTHS = {"mo": 1, "q": 3, "y": 12}
+QUARTER = 15 * NANOSECONDS["m"]  # the clocks of all zones differ by multiples of it
 MONDAY = 4  # the first one since 1970-01-01, in days
 ERA, ERA_YEARS = 146_097, 400  # days and years after which the calendar repeats
 MARCH_0000 = 719_468  # days from 0000-03-01 to 1970-01-01
@@ -31,21 +32,28 @@ class Steps:
     def of(text: str, name: str, dtype: pl.DataType, *, key: str) -> Steps:
         """The steps that a text states: 15m, 1h, 1d, 2w, 1mo, 1q, 1y, or a whole number. Raises StageError for no step of the column."""
         unit = need_time(name, dtype, key="time")
-        if isinstance(dtype, pl.Datetime) and dtype.time_zone not in {None, "UTC"}:
-            problem = f"column {name!r} is of the zone {dtype.time_zone}, whose days differ. Derive a time without zone from it."
-            raise StageError(problem, key="time")
         found = re.fullmatch(r"([1-9][0-9]{0,15})([a-z]*)", text.strip())
         number, suffix = (int(found[1]), found[2]) if found else (0, "")
         if number and not unit and not suffix:
             return Steps(name, pl.Int64(), 0, number)
+        size = number * NANOSECONDS.get(suffix, 0)
+        zone = dtype.time_zone if isinstance(dtype, pl.Datetime) else None
+        if zone not in {None, "UTC"} and (not size or QUARTER % size):
+            problem = f"column {name!r} is of the zone {zone}, where only steps that divide 15m begin alike everywhere, not {text}. "
+            raise StageError(f"{problem}Derive a time without zone from it.", key="time")
         if unit and 0 < number * MONTHS.get(suffix, 0) <= 120_000:
             return Steps(name, dtype, number * MONTHS[suffix], 0)
-        size = number * NANOSECONDS.get(suffix, 0)
         if unit and size and size % unit == 0 and size // unit < 2**62:
             return Steps(name, dtype, 0, size // unit, MONDAY * NANOSECONDS["d"] // unit if suffix == "w" else 0)
         units = "d, w, mo, q or y" if dtype == pl.Date else "ns, us, ms, s, m, h, d, w, mo, q or y"
-        known = f"a number of {units}, such as 1mo," if unit else "a whole number, such as 5,"
-        raise StageError(f"{text!r} is no step of {name!r}, which is {dtype}: {known} is.", key=key)
+        known = f"a number of {units}, such as 1mo" if unit else "a whole number, such as 5"
+        raise StageError(f"{text!r} is no step of {name!r}, which is {dtype}. Give {known}.", key=key)
+
+    def later(self, text: str, *, key: str) -> Steps:
+        """The same steps, each so much later. Raises StageError for steps of the calendar, and for a text that is no span."""
+        if self.months:
+            raise StageError("steps of the calendar begin with their month. Leave out the offset, or take a fixed step.", key=key)
+        return replace(self, first=(self.first + span_of(text, self.name, self.dtype, key=key)) % self.size)
 
     def number(self) -> pl.Expr:
         """The step of each time, Int64; a number so near the end of 64 bits that its step begins beyond fails the run."""

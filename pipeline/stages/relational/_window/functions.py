@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal, Self, get_args
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from pipeline.errors import StageError
+from pipeline.errors import StageError, near
 from pipeline.sql.expression import Value, value_of
 from pipeline.stage import Share
 from pipeline.stages.relational._sums import sum_type
 
 Shifted = Literal["lag", "lead", "difference", "pct_change"]
 Ranked = Literal["row_number", "rank", "dense_rank", "percent_rank", "ntile"]
-Cumulative = Literal["cum_sum", "cum_mean", "cum_min", "cum_max", "cum_count"]
+Cumulative = Literal["cum_sum", "cum_mean", "cum_min", "cum_max", "cum_count", "cum_std", "cum_var", "cum_median", "cum_quantile"]
 Rolling = Literal[
     "rolling_sum",
     "rolling_mean",
@@ -31,16 +31,18 @@ OfGroup = Literal["sum", "mean", "min", "max", "count", "size", "n_unique", "std
 Function = Literal[Shifted, Ranked, Cumulative, Rolling, OfGroup]
 Closed = Literal["right", "left", "both", "none"]
 
+FUNCTIONS = frozenset(get_args(Function))
 SHIFTED, RANKED, CUMULATIVE, ROLLING = (frozenset(get_args(kind)) for kind in (Shifted, Ranked, Cumulative, Rolling))
 BARE = {*RANKED, "size"}  # take no column
 UNORDERED = frozenset(get_args(OfGroup)) - {"first", "last"}
-EXTREMES = {"cum_min", "cum_max"}  # worked out as those that roll, in a window from the first row of the group
+ADDING = {"cum_sum", "cum_mean", "cum_count"}  # others that run are worked out as those that roll, from the first row of the group on
 NUMERIC = {"difference", "pct_change", "sum", "mean", "std", "var", "median", "share", "quantile"}
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(SHIFTED, ("rows",)),
     **dict.fromkeys(ROLLING, ("window",)),
     "rolling_quantile": ("window", "quantile"),
     "quantile": ("quantile",),
+    "cum_quantile": ("quantile",),
     "ntile": ("buckets",),
 }
 """What stands behind the column in the short way to write a function: a window is `rows` where it is a number, else `span`."""
@@ -55,6 +57,8 @@ def written_out(value: Any) -> Any:
     if not (match := SHORT.fullmatch(value)):
         raise ValueError(f"{value!r} is not function(column), as in lag(speed, 4) or rolling_mean(speed, 1h)")
     function, given = match[1], _arguments(match[2])
+    if function not in FUNCTIONS:
+        raise ValueError(f"{value!r}: there is no function {function!r}.{near(function, FUNCTIONS)}")
     names = ARGUMENTS.get(function, ()) if function in BARE else ("of", *ARGUMENTS.get(function, ()))
     if len(given) > len(names):
         raise ValueError(f"{value!r}: {function} takes {', '.join(names) or 'nothing'}, and here are {len(given)}. Put more in a mapping.")
@@ -93,9 +97,12 @@ class Windowed(BaseModel):
     )
     span: str | None = Field(None, description="rolling: a stretch of the order's one column: 15m, 1h, 7d, or a whole number of its own.")
     closed: Closed = Field("right", description="rolling: whether a window has its last row (or time), its first, both or none.")
+    center: bool = Field(
+        False, description="rolling: whether a window is moved later by half its length, so that its row stands in the midst."
+    )
     min_values: int = Field(1, ge=1, description="rolling: null where a window has fewer values.")
     quantile: Share | None = Field(
-        None, description="quantile, rolling_quantile: which one, 0 to 1, between two values on the line from one to the other."
+        None, description="Of quantiles: which one, 0 to 1, between two values on the line from one to the other."
     )
     buckets: int | None = Field(None, ge=1, description="ntile: how many.")
 
@@ -106,11 +113,11 @@ class Windowed(BaseModel):
             raise ValueError(f"{self.function} takes no column" if bare else f"{self.function} needs `of`: a column or an expression")
         if rolls and (self.rows is None) == (self.span is None):
             raise ValueError(f"{self.function} needs a window: either rows (a number of them) or span (of time, such as 1h)")
-        if not rolls and (self.span is not None or self.closed != "right" or self.min_values != 1):
-            raise ValueError(f"span, closed and min_values are of rolling windows, and {self.function} has none")
+        if not rolls and (self.span is not None or self.closed != "right" or self.center or self.min_values != 1):
+            raise ValueError(f"span, closed, center and min_values are of rolling windows, and {self.function} has none")
         if self.rows is not None and not rolls and self.function not in SHIFTED:
             raise ValueError(f"{self.function} takes no rows")
-        for name, owners in (("quantile", {"quantile", "rolling_quantile"}), ("buckets", {"ntile"})):
+        for name, owners in (("quantile", {"quantile", "cum_quantile", "rolling_quantile"}), ("buckets", {"ntile"})):
             if (getattr(self, name) is not None) != (self.function in owners):
                 raise ValueError(f"{self.function} {'needs' if self.function in owners else 'takes no'} {name}")
         return self
@@ -123,7 +130,7 @@ class Windowed(BaseModel):
     @property
     def in_kernel(self) -> bool:
         """Whether it is worked out over arrays, once the rows are in order."""
-        return self.function in ROLLING or self.function in EXTREMES
+        return self.function in (ROLLING | CUMULATIVE) - ADDING
 
     @property
     def taken(self) -> str:

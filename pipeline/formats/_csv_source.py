@@ -1,0 +1,80 @@
+"""One CSV file, or some rows of it, as a task reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from pipeline.errors import DataError
+from pipeline.files import stamp
+from pipeline.format import CostlySource
+from pipeline.formats._csv_dialect import Dialect
+from pipeline.formats._csv_problems import first_problem
+from pipeline.formats._csv_shape import Shape, shape
+from pipeline.formats._csv_text import scannable, utf8_blocks
+from pipeline.formats._drift import fitted
+from pipeline.formats._finite import with_finite
+from pipeline.formats._hive import FolderColumn, with_folder_columns
+from pipeline.tables.part import Part
+
+ShortRows = Literal["error", "fill"]
+Columns = tuple[tuple[str, pl.DataType], ...]
+
+
+@dataclass(frozen=True)
+class CsvSource(CostlySource):
+    """One CSV file of these columns, or some rows of it, read with types that are known; `table` are the columns of all files."""
+
+    path: str
+    columns: Columns
+    dialect: Dialect
+    table: Columns
+    short_rows: ShortRows = "error"
+    folders: tuple[FolderColumn, ...] = ()
+    offset: int = 0
+    rows: int | None = None
+
+    def load(self) -> pl.LazyFrame | Part:
+        """The scan; NaN and infinities are null from here on. Of a file with short rows that are to be filled, the rows and their number.
+
+        Raises DataError for a file with short rows, and for one with a quote that is never closed.
+        """
+        is_first = self.offset == 0 and self.rows != 0  # of more parts than rows several begin at 0
+        found = self._shape() if is_first else Shape()
+        if (found.unclosed or self.short_rows == "error") and (problem := found.problem(self.path, len(self.columns), self.dialect)):
+            raise DataError(problem)
+        return Part(self.scan().collect(), counts={"short_rows": found.short}) if found.short else self.scan()
+
+    def scan(self) -> pl.LazyFrame:
+        """The rows, whatever their shape."""
+        scan = self.plain()
+        scan = scan if self.rows is None else scan.slice(self.offset, self.rows)
+        scan = fitted(with_finite(scan, dict(self.columns)), dict(self.columns), dict(self.table))
+        return with_folder_columns(scan, self.folders)
+
+    def plain(self) -> pl.LazyFrame:
+        """The file with its own columns, of their types."""
+        schema = {name: self.dialect.read_as(dtype) for name, dtype in self.columns}
+        scan = pl.scan_csv(scannable(self.path, self.dialect), schema=schema, **self.dialect.options())
+        return self.dialect.typed(scan, dict(self.columns))
+
+    def places(self) -> Sequence[tuple[str, int, int | None]]:
+        """Which rows of the file they are."""
+        return [(self.path, self.offset, self.rows)]
+
+    def blocks(self) -> Iterator[bytes]:
+        """Its text in UTF-8."""
+        return utf8_blocks(self.path, self.dialect)
+
+    def explain(self) -> str | None:
+        """What is wrong with the file, for a query over it that has failed; None where nothing is."""
+        found = self._shape()
+        if found.unclosed:
+            return found.problem(self.path, len(self.columns), self.dialect)
+        return first_problem(self.path, dict(self.columns), self.dialect)
+
+    def _shape(self) -> Shape:
+        return shape(self.path, stamp(self.path), self.dialect, len(self.columns))

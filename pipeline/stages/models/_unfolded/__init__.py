@@ -1,0 +1,1 @@
+"""Columns that are several numbers of a model's matrix each: the n-grams of a text, the pixels of an image."""

@@ -1,0 +1,120 @@
+"""The join of two parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import polars as pl
+
+from pipeline.backend.devices import Backend
+from pipeline.backend.engines import collect
+from pipeline.errors import DataError, under
+from pipeline.sql.checks import Problem
+from pipeline.sql.expression import check_condition
+from pipeline.tables.hot import AWAY, COPY, HOME, NORMAL
+from pipeline.tables.part import ROW, Part
+
+How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
+Validate = Literal["one_to_one", "many_to_one", "one_to_many"]
+MATCHED, OTHER = "__matched__", "__other__"
+OURS, THEIRS = f"{COPY}first", f"{COPY}second"  # which rows of hot keys are copies, of the first part and of the second
+
+
+@dataclass(frozen=True)
+class PartJoin:
+    """The join of two parts, whose keys have the same names and whose other columns have different ones.
+
+    Of `right` the first part is of the right table, and its rows are kept as `left` keeps the left's. `columns` are those of the result, in
+    their order; `noted` is counted once a pair of parts.
+    """
+
+    on: tuple[str, ...]
+    how: How
+    where: str | None
+    columns: tuple[str, ...]
+    validate: Validate | None
+    backend: Backend
+    noted: Mapping[str, int] = field(default_factory=dict)
+
+    def __call__(self, first: Part, second: Part) -> Part:
+        """The joined part with its counts. Raises DataError where a key that must be unique is not."""
+        left, right = (second, first) if self.how == "right" else (first, second)
+        if self.validate in {"one_to_one", "many_to_one"}:
+            self._need_unique(right, "right")
+        if self.validate in {"one_to_one", "one_to_many"}:
+            self._need_unique(left, "left")
+        ours, theirs = first.frame.rename({COPY: OURS}, strict=False), second.frame.rename({COPY: THEIRS}, strict=False)
+        try:
+            joined = collect(self._query(ours, theirs), self.backend)
+        except pl.exceptions.PolarsError as error:
+            if problem := Problem.found(str(error)):
+                raise DataError(str(problem), key="where") from error
+            raise
+        counts = {**self._counts(joined, ours), **self.noted}
+        if self.how in {"right", "full"}:
+            return Part(joined.select(self.columns), counts=counts)
+        return replace(first.with_frame(joined.select(*self.columns, ROW)), counts=counts)
+
+    def _counts(self, joined: pl.DataFrame, first: pl.DataFrame) -> dict[str, int]:
+        """Rows of the first with and without a partner, more rows by second partners, and rows of the second that came alone.
+
+        A row that was copied has a partner, if in another part; it counts at home.
+        """
+        height, home = first.height, 0
+        if OURS in first.columns:
+            height, home = first.filter(pl.col(OURS) != AWAY).height, first.filter(pl.col(OURS) == HOME).height
+        if self.how in {"semi", "anti"}:
+            matched = joined.height if self.how == "semi" else height - joined.height
+            return {"matched": matched, "multiplied": 0, "lost": height - matched}
+        both = joined.drop_nulls([name for name in (ROW, MATCHED) if name in joined.columns])
+        normal = both.filter(pl.col(OURS) == NORMAL) if OURS in first.columns else both
+        matched = normal[ROW].n_unique() + home
+        counts = {"matched": matched, "multiplied": both.height - matched, "lost": height - matched}
+        return {**counts, "added": joined[ROW].null_count()} if self.how == "full" else counts
+
+    def _query(self, first: pl.DataFrame, second: pl.DataFrame) -> pl.LazyFrame:
+        rows, others = first.with_row_index(ROW).lazy(), second.lazy()
+        if self.where is not None:
+            return self._conditional(rows, second.with_row_index(OTHER).lazy())
+        if self.how in {"semi", "anti"}:
+            return rows.join(others.select(self.on), on=self.on, how="semi" if self.how == "semi" else "anti").sort(ROW)
+        if self.how == "cross":
+            return rows.join(others, how="cross", maintain_order="left_right")
+        if self.how == "inner":
+            return rows.join(others, on=self.on, maintain_order="left_right")
+        others = others.with_columns(pl.lit(True).alias(MATCHED))
+        joined = rows.join(others, on=self.on, how="full" if self.how == "full" else "left", coalesce=True, maintain_order="left_right")
+        if OURS in first.columns:
+            joined = joined.filter(pl.col(MATCHED).is_not_null() | (pl.col(OURS) == NORMAL))
+        if THEIRS in second.columns and self.how == "full":
+            joined = joined.filter(pl.col(ROW).is_not_null() | (pl.col(THEIRS) == NORMAL))
+        return joined
+
+    def _conditional(self, rows: pl.LazyFrame, others: pl.LazyFrame) -> pl.LazyFrame:
+        """By the pairs that have equal keys, where there are some, and meet the condition."""
+        assert self.where is not None
+        pairs = rows.join(others, on=self.on) if self.on else rows.join(others, how="cross")
+        with under("where"):
+            pairs = pairs.filter(check_condition(self.where, pairs.collect_schema()).expr)
+        if self.how == "inner":
+            return pairs.sort(ROW, OTHER)
+        if self.how in {"semi", "anti"}:
+            return rows.join(pairs.select(ROW).unique(), on=ROW, how="semi" if self.how == "semi" else "anti").sort(ROW)
+        added = [name for name in others.collect_schema().names() if name not in self.on]
+        partners = pairs.select(ROW, *added, pl.lit(True).alias(MATCHED)).sort(ROW, OTHER)
+        kept = rows.join(partners, on=ROW, how="left", maintain_order="left_right")
+        if self.how != "full":
+            return kept
+        alone = others.join(pairs.select(OTHER).unique(), on=OTHER, how="anti").sort(OTHER)
+        return pl.concat([kept, alone], how="diagonal")
+
+    def _need_unique(self, part: Part, side: str) -> None:
+        keys = part.frame.lazy().select(self.on).drop_nulls().group_by(self.on).len()
+        twice = collect(keys.filter(pl.col("len") > 1).sort(self.on).head(1), self.backend)
+        if twice.height:
+            *key, times = twice.row(0)
+            named = ", ".join(f"{name} = {value!r}" for name, value in zip(self.on, key, strict=True))
+            remedy = "drop_duplicates or aggregate it before, or leave out validate"
+            raise DataError(f"join, validate {self.validate}: the {side} table has {named} {times} times; {remedy}")
