@@ -11,9 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from scipy.stats import ks_2samp
+from sklearn.metrics import roc_auc_score
 
 from pipeline import api
 from pipeline.run import main
+from tests.report.pages import Page
 from tests.small import script
 
 ROOT = Path(__file__).parents[1]
@@ -94,7 +97,7 @@ def test_loans_job__of_linear_is_the_same_for_any_parts(tmp_path: Path) -> None:
 
 
 def test_loans_job__publishes_features_predictions_importance_model_and_metrics(shipped: api.Run) -> None:
-    assert shipped.outputs == ["features", "importance", "predictions"]
+    assert shipped.outputs == ["drift", "expected_loss", "features", "importance", "predictions", "stability"]
     features, predictions = output(shipped, "features"), output(shipped, "predictions")
     assert set(features.columns) == {"loan_id", "split", "label", *peer.FEATURES}
     assert predictions.columns == ["loan_id", "split", "label", "prediction"]
@@ -225,11 +228,92 @@ def test_loans_job__treats_bad_values_by_the_stated_rules_on_other_data(tmp_path
         assert found[name].drop_nulls().to_list() == pytest.approx(numbers, rel=1e-9, abs=1.1e-6), name
 
 
+def scored(found: api.Run) -> pl.DataFrame:
+    """Features and predictions together, in the order of the loans."""
+    predictions = output(found, "predictions").select("loan_id", "prediction").cast({"prediction": pl.Float64})
+    return output(found, "features").join(predictions, on="loan_id", validate="1:1").sort("loan_id")
+
+
+def stability_index(before: Any, now: Any) -> float:
+    """Sum of (p - q) ln(p / q), q of the counts before and p of those now, with half a count more in each bin."""
+    q, p = ((np.asarray(counts) + 0.5) / (np.sum(counts) + 0.5 * len(counts)) for counts in (before, now))
+    return float(((p - q) * np.log(p / q)).sum())
+
+
+def test_loans_job__drift_is_that_of_the_test_from_the_training_rows(shipped: api.Run) -> None:
+    rows = scored(shipped)
+    train, test = (rows.filter(pl.col("split") == split) for split in ("train", "test"))
+    found = {row["column"]: row for row in shipped.table("drift").to_polars().iter_rows(named=True)}
+    assert set(found) == {"label", "prediction", *peer.FEATURES}
+    for name in ("label", "purpose", "channel"):  # each value is a bin, and what is missing another
+        values = rows[name].unique().sort(nulls_last=True).to_list()
+        assert len(values) <= 11
+        before, now = ([split[name].to_list().count(value) for value in values] for split in (train, test))
+        assert found[name]["psi"] == pytest.approx(stability_index(before, now), rel=1e-9), name
+        assert found[name]["missing"] == pytest.approx(test[name].null_count() / test.height)
+    edges = np.unique(np.quantile(train["months_late"].to_numpy(), np.arange(1, 10) / 10, method="inverted_cdf"))  # more values: tenths
+    tenths = [np.bincount(np.searchsorted(edges, split["months_late"].to_numpy()), minlength=len(edges) + 1) for split in (train, test)]
+    assert found["months_late"]["psi"] == pytest.approx(stability_index(*tenths), rel=1e-9)
+    for name in ("prediction", "ltv", "balance_last"):  # counted to 1 part in 256
+        assert found[name]["ks"] == pytest.approx(ks_2samp(train[name].to_numpy(), test[name].to_numpy()).statistic, abs=0.015), name
+    assert max(row["psi"] for row in found.values()) < 0.1
+    assert shipped.record["warnings"] == []
+
+
+def test_loans_job__expected_loss_by_decile_is_that_by_hand(shipped: api.Run) -> None:
+    rows, found = scored(shipped), shipped.table("expected_loss").to_polars()
+    assert found.height == 30
+    for split in peer.SPLITS:
+        loans = rows.filter(pl.col("split") == split).sort(["prediction", "loan_id"], descending=[True, False]).to_dicts()
+        whole, rest = divmod(len(loans), 10)
+        for decile in range(1, 11):
+            some, loans = loans[: whole + (decile <= rest)], loans[whole + (decile <= rest) :]
+            shares = [max(0.1, 1 - 70 / loan["balance_to_value"]) for loan in some]
+            (row,) = found.filter(pl.col("split") == split, pl.col("decile") == decile).to_dicts()
+            assert row["loans"] == len(some)
+            assert row["least_prediction"] == pytest.approx(min(loan["prediction"] for loan in some))
+            assert row["predicted"] == pytest.approx(np.mean([loan["prediction"] for loan in some]))
+            assert row["observed"] == pytest.approx(np.mean([loan["label"] for loan in some]))
+            assert row["balance"] == pytest.approx(sum(loan["balance_last"] for loan in some))
+            for name, chance in (("expected_loss", "prediction"), ("observed_loss", "label")):
+                lost = sum(loan[chance] * share * loan["balance_last"] for loan, share in zip(some, shares, strict=True))
+                assert row[name] == pytest.approx(lost)
+        assert not loans
+    test = found.filter(pl.col("split") == "test").sort("decile")
+    assert test["expected_loss"][0] > 0.4 * float(test["expected_loss"].sum()), "the riskiest tenth costs most"
+
+
+def test_loans_job__stability_by_year_is_that_by_hand(shipped: api.Run) -> None:
+    unseen = scored(shipped).filter(pl.col("split") != "train", pl.col("origination_year").is_not_null())
+    edges = [0, 0.02, 0.05, 0.1, 0.2, 1.0001]
+    grades = np.histogram(unseen["prediction"].to_numpy(), edges)[0]
+    found = shipped.table("stability").to_polars()
+    assert found["origination_year"].to_list() == unseen["origination_year"].unique().sort().to_list() == [2018, 2019, 2020, 2021, 2022]
+    for row in found.iter_rows(named=True):
+        loans = unseen.filter(pl.col("origination_year") == row["origination_year"])
+        label, prediction = loans["label"].to_numpy(), loans["prediction"].to_numpy()
+        counts = np.histogram(prediction, edges)[0]
+        assert [row[f"grade_{letter}"] for letter in "abcde"] == counts.tolist()
+        assert (row["loans"], row["late"]) == (len(label), label.sum())
+        assert (row["predicted"], row["observed"]) == pytest.approx((prediction.mean(), label.mean()))
+        assert row["auc"] == pytest.approx(roc_auc_score(label, prediction), rel=1e-12)
+        assert row["psi"] == pytest.approx(stability_index(grades, counts), rel=1e-9)
+
+
+def test_loans_job__page_shows_drift_expected_loss_and_stability(shipped: api.Run) -> None:
+    page = Page(shipped.report.read_text(encoding="utf-8"))
+    assert {"Predictions", "Expected loss", "Stability", "Drift", "Feature importance"} <= {*page.headings}
+    assert "Loss by decile of the prediction, the riskiest first, test." in page.text
+
+
 def assert_same(found: api.Run, expected: api.Run) -> None:
     """Features, predictions and the model's bytes are the same."""
     assert_frame_equal(output(found, "features"), output(expected, "features"), check_exact=True)
     assert_frame_equal(output(found, "predictions"), output(expected, "predictions"), check_exact=True)
     assert model(found) == model(expected)
+    for name, key in (("drift", ["column"]), ("expected_loss", ["split", "decile"]), ("stability", ["origination_year"])):
+        first, second = (each.table(name).to_polars().sort(key) for each in (found, expected))
+        assert_frame_equal(first, second, rel_tol=1e-12, abs_tol=1e-15)
 
 
 def test_loans_job__of_one_part_and_of_seven_gives_the_same(shipped: api.Run, tmp_path: Path) -> None:

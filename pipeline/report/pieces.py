@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+SOME_CHANGE, LARGE_CHANGE = 0.1, 0.25
+"""From where on a population stability index is read as a change (Siddiqi 2006, Credit Risk Scorecards)."""
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -84,6 +87,11 @@ def number_text(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.0f}" if 10_000 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def psi_word(index: float | None) -> str:
+    """What a population stability index means."""
+    return "not compared" if index is None else "moved" if index > LARGE_CHANGE else "some change" if index > SOME_CHANGE else "steady"
 
 
 def bytes_text(size: int | None) -> str:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import polars as pl
 
 from pipeline.report.finding import Evidence, Finding
-from pipeline.report.pieces import Grid, Section, headline, number_text
+from pipeline.report.pieces import LARGE_CHANGE, SOME_CHANGE, Grid, Section, headline, number_text, psi_word
 
 MOST_COLUMNS = 40
-SOME, LARGE = 0.1, 0.25
 
 
 class DriftTable(Finding, name="drift"):
@@ -23,21 +22,17 @@ class DriftTable(Finding, name="drift"):
         """One section."""
         rows = evidence.outputs[output].select(self.columns).sort("psi", "column", descending=[True, False], nulls_last=True)
         top, total = rows.head(MOST_COLUMNS).collect(), rows.select(pl.len()).collect().item()
-        most = max(*(float(psi) for psi in top["psi"].drop_nulls()), LARGE, 0.0)
+        most = max(*(float(psi) for psi in top["psi"].drop_nulls()), LARGE_CHANGE, 0.0)
         cells = [
-            (name, (psi or 0) / most, number_text(psi), _word(psi), number_text(distance), number_text(ks), *map(_share, missing))
+            (name, (psi or 0) / most, number_text(psi), psi_word(psi), number_text(distance), number_text(ks), *map(_share, missing))
             for name, psi, distance, ks, *missing in top.iter_rows()
         ]
         head = ("column", "", "psi", "", "Jensen-Shannon", "KS", "missing", "missing before")
         caption = (
             f"{top.height} of {total:,} columns, the one that moved most first; the population stability index is read as some change from "
-            f"{SOME} and as a large one from {LARGE}."
+            f"{SOME_CHANGE} and as a large one from {LARGE_CHANGE}."
         )
         yield Section(headline("Drift", output), [Grid(head, "lbrlrrrr", cells, caption)])
-
-
-def _word(psi: float | None) -> str:
-    return "not compared" if psi is None else "moved" if psi > LARGE else "some change" if psi > SOME else "steady"
 
 
 def _share(share: float | None) -> str:
