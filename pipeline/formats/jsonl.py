@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from typing import Any
 
 import polars as pl
@@ -114,8 +115,15 @@ class JsonlOutput(OutputFormat):
 
     def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame:
         """The file's rows with the types that are told; others are as its lines have them."""
-        if not (source if isinstance(source, bytes) else stamp(source).size):
+        if _is_empty(source):
             return pl.LazyFrame(schema=dict(dtypes))
         read = {name: plain(dtype) for name, dtype in dtypes.items()}
         rows = pl.scan_ndjson(source, schema_overrides=read, infer_schema_length=None)
         return rows.with_columns(typed(pl.col(name), dtype) for name, dtype in dtypes.items())
+
+
+def _is_empty(source: Any) -> bool:
+    """Whether a path's file, bytes or a buffer of them hold nothing."""
+    if isinstance(source, BytesIO):
+        return not source.getbuffer().nbytes
+    return not (source if isinstance(source, bytes) else stamp(source).size)
