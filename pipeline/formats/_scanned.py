@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import polars as pl
@@ -99,3 +100,8 @@ class ScannedInput(HiveInput):
 def _cut(source: ScannedSource, parts: int) -> list[ScannedSource]:
     rows = int(source.plain().select(pl.len()).collect(engine="streaming").item())
     return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
+
+
+def deferred(path: str, schema: Callable[[str], pl.Schema], rows: Callable[[str], pl.DataFrame]) -> pl.LazyFrame:
+    """The rows of a file that no scan of Polars reads: it is read when the query is collected."""
+    return pl.defer(partial(rows, path), schema=schema(path))
