@@ -117,6 +117,9 @@ def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display, earl
             folder.keep(earlier.run, earlier.entries())
             record.appended = earlier.document()
         view = _publish(record, executed, folder)
+        for output in plan.job.outputs.values():
+            own = [f"{view.path}/{entry.path}" for entry in executed.entries if entry.path.startswith(f"{output.name}/")]
+            output.writer.deliver(own, view.id)
         display.finished(_summary(record, executed, view))
     except BaseException as error:
         _note_failure(record, folder, display, error)

@@ -100,7 +100,11 @@ class RunRecord:
             "machine": machine(),
             "versions": versions(),
             "energy": self.energy,
-            "inputs": {name: account for name, account in accounts.items() if name in self.plan.inputs},
+            "inputs": {
+                name: {**account, **self.plan.job.inputs[name].reader.about()}
+                for name, account in accounts.items()
+                if name in self.plan.inputs
+            },
             "stages": {name: account for name, account in accounts.items() if name in stages},
             "tables": {name: account for name, account in sorted(accounts.items()) if name not in stages and name not in self.plan.inputs},
             "outputs": {name: described(self.plan, output) | self.appended.get(name, {}) for name, output in self.plan.job.outputs.items()},
