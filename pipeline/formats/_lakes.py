@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import polars as pl
 
-from pipeline.errors import InputError, JobError, PlaceError
+from pipeline.errors import DataError, InputError, JobError, PlaceError
 from pipeline.files import for_polars, is_url
 from pipeline.format import InputFormat, even_ranges
 from pipeline.formats._finite import INFINITIES, InfinitiesOfScans
@@ -26,22 +28,42 @@ def need_library(library: str, kind: str) -> None:
         raise PlaceError(f"{library}, which reads and writes {kind} tables, is not installed. Install it with: pip install '.[lakes]'")
 
 
+@dataclass(frozen=True)
+class Versioned:
+    """Scans a version of a table by the table's path; `listed` gives its files in the order of their rows.
+
+    The library lists them anew in each task, and ranges of rows are right only in one order: `known` is its digest.
+    """
+
+    scan: Read
+    listed: Callable[[str], list[str]]
+    known: str = ""
+
+    def __call__(self, path: str) -> pl.LazyFrame:
+        """The rows. Raises DataError where the files come in another order than when the job was planned."""
+        if self.known and self.known != self.order(path):
+            raise DataError(
+                f"{path}: the files of the version come in another order than when the job was planned. Run again, or say parts: 1."
+            )
+        return self.scan(path)
+
+    def order(self, path: str) -> str:
+        """A digest of the files, in their order."""
+        return hashlib.blake2b("\n".join(self.listed(path)).encode(), digest_size=16).hexdigest()
+
+
 class LakeInput(InputFormat):
     """Base of readers of one version of a table; `path` is the table."""
 
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
-    def reads(self) -> Read:
-        """Scans the version, by the path of the table."""
+    def reads(self) -> Versioned:
+        """What reads the version."""
         raise NotImplementedError(f"{type(self).__name__} has no reads")
-
-    def data_files(self) -> list[str]:
-        """The files of the version."""
-        raise NotImplementedError(f"{type(self).__name__} has no data_files")
 
     def files(self) -> list[str]:
         """The files of the version."""
-        return self.data_files()
+        return [local(file) for file in self.reads().listed(self.place())]
 
     def place(self) -> str:
         """The table's path. Raises InputError for several."""
@@ -62,6 +84,7 @@ class LakeInput(InputFormat):
         columns = tuple(scan.collect_schema().items())
         rows = int(scan.select(pl.len()).collect(engine="streaming").item())
         parts = self.parts or rows // PART_ROWS + 1
+        read = replace(read, known=read.order(self.place())) if parts > 1 else read
         return [ScannedSource(self.place(), read, columns, columns, (), first, count) for first, count in even_ranges(rows, parts)]
 
     def infinities(self) -> Callable[[], int] | None:

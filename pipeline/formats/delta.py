@@ -12,8 +12,7 @@ from pydantic import Field
 from pipeline.errors import InputError, JobError, RunError
 from pipeline.files import absolute
 from pipeline.format import OutputFormat
-from pipeline.formats._lakes import LakeInput, batches, check_types, in_utc, local, need_library
-from pipeline.formats._scanned import Read
+from pipeline.formats._lakes import LakeInput, Versioned, batches, check_types, in_utc, need_library
 from pipeline.tables.part import Part, Schema
 
 
@@ -26,32 +25,21 @@ class DeltaInput(LakeInput):
 
     def pinned(self) -> Self:
         """The same reader of the version that is the newest now."""
-        return self.model_copy(update={"version": self._table().version()})
+        return self.model_copy(update={"version": self._version_of(self.place())})
+
+    def _version_of(self, place: str) -> int:
+        """The number of the version that is read."""
+        need_library("deltalake", "Delta Lake")
+        return int(_table(place, self.version).version())
 
     def about(self) -> Mapping[str, Any]:
         """The version."""
         return {"version": self.version}
 
-    def data_files(self) -> list[str]:
-        """The files of the version."""
-        return [local(file) for file in self._table().file_uris()]
-
-    def reads(self) -> Read:
+    def reads(self) -> Versioned:
         """A scan of the version."""
         need_library("deltalake", "Delta Lake")
-        return partial(_scan, version=self.version)
-
-    def _table(self) -> Any:
-        need_library("deltalake", "Delta Lake")
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError
-
-        place = self.place()
-        try:
-            return DeltaTable(place, version=self.version)
-        except (DeltaError, OSError) as error:
-            which = "" if self.version is None else f" with a version {self.version}"
-            raise InputError(f"{place}: there is no Delta Lake table{which} ({str(error).splitlines()[0]})") from error
+        return Versioned(partial(_scan, version=self.version), partial(_files, version=self.version))
 
 
 class DeltaOutput(OutputFormat):
@@ -105,6 +93,21 @@ class DeltaOutput(OutputFormat):
     def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame:
         """The rows of a file of the run."""
         return pl.scan_parquet(source)
+
+
+def _table(path: str, version: int | None) -> Any:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return DeltaTable(path, version=version)
+    except (DeltaError, OSError) as error:
+        which = "" if version is None else f" with a version {version}"
+        raise InputError(f"{path}: there is no Delta Lake table{which} ({str(error).splitlines()[0]})") from error
+
+
+def _files(path: str, version: int | None) -> list[str]:
+    return list(_table(path, version).file_uris())
 
 
 def _scan(path: str, version: int | None) -> pl.LazyFrame:

@@ -14,7 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 from polars.testing import assert_frame_equal
 
 import pipeline
-from pipeline.errors import InputError, JobError, PlaceError, RunError
+from pipeline.errors import DataError, InputError, JobError, PlaceError, RunError
+from pipeline.formats._lakes import Versioned
 from pipeline.formats.delta import DeltaInput, DeltaOutput
 from pipeline.tables.part import Schema
 from pipeline.testing.formats import assert_reads
@@ -73,6 +74,12 @@ def test_delta_input__reads_a_version_in_any_parts() -> None:
         assert found.height == height
         assert_reads(reader, found)
     assert newest.pinned().version == 1
+    read, last = newest.pinned().model_copy(update={"parts": 2}).sources(2)
+    assert read.rows == last.rows == 2
+    with pytest.raises(
+        DataError, match=r"source: the files of the version come in another order than when the job was planned\. Run again"
+    ):
+        Versioned(read.read, lambda _: [], "another").__call__("source")
     assert first.content()
 
 
