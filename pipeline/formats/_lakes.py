@@ -114,6 +114,7 @@ def batches(files: Sequence[str]) -> Any:
     import pyarrow as pa
 
     def found() -> Iterator[Any]:
+        """The batches of each file."""
         for file in files:
             frame = in_utc(pl.scan_parquet(for_polars(file))).collect()
             yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()

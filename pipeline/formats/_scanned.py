@@ -73,7 +73,7 @@ class ScannedInput(HiveInput):
         for file in files:
             try:
                 found[file] = read(file).collect_schema()
-            except (pl.exceptions.PolarsError, OSError, ValueError, RuntimeError) as error:
+            except (pl.exceptions.PolarsError, OSError, EOFError, ValueError, RuntimeError) as error:
                 raise InputError(f"{file}: not {self.noun} ({error}). Is format {self.name} right, and the file whole?") from error
         return found
 
