@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,6 +60,10 @@ class CsvSource(CostlySource):
         schema = {name: self.dialect.read_as(dtype) for name, dtype in self.columns}
         scan = pl.scan_csv(scannable(self.path, self.dialect), schema=schema, **self.dialect.options())
         return self.dialect.typed(scan, dict(self.columns))
+
+    def places(self) -> Sequence[tuple[str, int, int | None]]:
+        """Which rows of the file they are."""
+        return [(self.path, self.offset, self.rows)]
 
     def blocks(self) -> Iterator[bytes]:
         """Its text in UTF-8."""

@@ -55,6 +55,10 @@ class ParquetSource:
         rows = pl.concat(scans) if len(scans) > 1 else scans[0]
         return with_finite(rows, rows.collect_schema())
 
+    def places(self) -> Sequence[tuple[str, int, int | None]]:
+        """Which rows of which files they are."""
+        return [(piece.path, piece.offset, piece.rows) for piece in self.ranges]
+
     def explain(self) -> str | None:
         """Which file cannot be read, for a query over it that has failed; None where all can."""
         for piece in self.ranges:

@@ -16,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from pipeline.backend.neural import run_program
 from pipeline.neural.mesh import Batch, Task, places
 from pipeline.neural.objectives import losses
-from pipeline.neural.perceptron import Parameters, Perceptron, variables
+from pipeline.neural.perceptron import Parameters, Perceptron, Shape, variables
 from pipeline.neural.rules import clipped
 from pipeline.neural.scaling import raised, scaling_of, skipped_steps
 from pipeline.neural.traffic import bytes_sent, step_times
@@ -161,15 +161,7 @@ class Programs:
 @lru_cache(maxsize=64)
 def _programs(task: Task, first: int, end: int, mesh: Mesh) -> Programs:
     """Compiled once for all trainings of a process that are alike."""
-    transform = task.rule.made()
-
-    def placed(state: Tree) -> Tree:
-        """The state, each array where it has its place."""
-        return jax.lax.with_sharding_constraint(state, places(mesh, task.network.shape, state))
-
-    def added(sums: Tree, gradients: Tree) -> Tree:
-        """The sums with a piece's own, where their parameters are."""
-        return placed(jax.tree.map(jnp.add, sums, gradients))
+    transform, placed = task.rule.made(), partial(_placed, task.network.shape, mesh)
 
     def forward(own: Tree, values: Any, piece: Batch) -> Array:
         """What the stage's layers make of values."""
@@ -179,7 +171,7 @@ def _programs(task: Task, first: int, end: int, mesh: Mesh) -> Programs:
         """The gradients with a piece's own, and what goes back to the stage before."""
         _, pull = jax.vjp(lambda own, values: forward(own, values, piece), own, values)
         gradients, back = pull(down)
-        return added(sums, gradients), back if first else jnp.float32(0)
+        return placed(jax.tree.map(jnp.add, sums, gradients)), back if first else jnp.float32(0)
 
     def last(own: Tree, values: Any, piece: Batch, sums: Tree) -> tuple[Array, Tree, Array]:
         """The loss, the gradients with a piece's own, and what goes back."""
@@ -190,7 +182,7 @@ def _programs(task: Task, first: int, end: int, mesh: Mesh) -> Programs:
             return (each * piece["weighs"]).sum(), (each * piece["real"]).sum()
 
         (_, loss), (gradients, back) = jax.value_and_grad(weighted, argnums=(0, 1), has_aux=True)(own, values)
-        return loss, added(sums, gradients), back
+        return loss, placed(jax.tree.map(jnp.add, sums, gradients)), back
 
     def update(state: Tree, gradients: Tree, squares: float, scale: float) -> Tree:
         """The state after a step by these gradients, which are so many times too great, of a whole whose squared length is known."""
@@ -204,6 +196,11 @@ def _programs(task: Task, first: int, end: int, mesh: Mesh) -> Programs:
         return placed(transform.init(own))
 
     return Programs(jax.jit(begin), jax.jit(forward), jax.jit(backward), jax.jit(last), jax.jit(update))
+
+
+def _placed(shape: Shape, mesh: Mesh, state: Tree) -> Tree:
+    """A stage's state, each array where it has its place."""
+    return jax.lax.with_sharding_constraint(state, places(mesh, shape, state))
 
 
 def _through(network: Perceptron, values: Any, keys: Array, *, first: int, end: int) -> Array:

@@ -82,15 +82,17 @@ WIRES: Mapping[str, Wire] = {
 
 
 def _column(name: str, values: list[Any]) -> pl.Series:
-    """A column of JSON's values: text, numbers or true and false; of type Null where none is there."""
+    """A column of JSON's values: text, numbers, true and false, or lists of numbers; of type Null where none is there."""
     kinds = {type(value) for value in values} - {type(None)}
+    if kinds == {list} and (inner := _column(name, [one for value in values for one in value or ()]).dtype).is_numeric():
+        return pl.Series(name, values, pl.List(inner), strict=False)
     types: dict[frozenset[type], Any] = {
         frozenset(): pl.Null, frozenset({str}): pl.String, frozenset({bool}): pl.Boolean, frozenset({int}): pl.Int64,
         frozenset({float}): pl.Float64, frozenset({int, float}): pl.Float64,
     }  # fmt: skip
     if frozenset(kinds) not in types:
         found = " and ".join(sorted({_called(value) for value in values if value is not None}))
-        raise BadRequestError(f"column {name!r} holds {found}; a column holds texts, numbers, or true and false")
+        raise BadRequestError(f"column {name!r} holds {found}; a column holds texts, numbers, lists of numbers, or true and false")
     try:
         return pl.Series(name, values, types[frozenset(kinds)], strict=float not in kinds)
     except (OverflowError, TypeError) as error:

@@ -99,13 +99,23 @@ class Served:
             learned: Mapping[str, pl.DataType] = self._keyless.as_learned(empty.lazy()).collect_schema()
         except (StageError, pl.exceptions.PolarsError):
             return casts  # what is wrong with them the check says
-        numbers = [name for name, dtype in rows.schema.items() if dtype.is_numeric() and name in types and types[name].is_numeric()]
+        numbers = [name for name, dtype in rows.schema.items() if name in types and _hold_numbers(dtype, types[name])]
         return casts | {name: types[name] for name in numbers if learned.get(name) not in (None, types[name])}
+
+
+def _hold_numbers(given: pl.DataType, learned: pl.DataType) -> bool:
+    """Whether both are types of numbers, or of lists of them."""
+    if isinstance(given, pl.List) and isinstance(learned, pl.List):
+        return given.inner.is_numeric() and learned.inner.is_numeric()
+    return given.is_numeric() and learned.is_numeric()
 
 
 def _cast(column: pl.Series, dtype: pl.DataType) -> pl.Series:
     """A column in another type, where every value has one there."""
     made = column.cast(dtype, strict=False)
+    if isinstance(dtype, pl.List):
+        _cast(column.explode(empty_as_null=False), made.explode(empty_as_null=False).dtype)
+        return made
     lost = column.is_not_null() & (made.is_null() | (made.cast(column.dtype) != column if dtype.is_integer() else made.is_null()))
     if lost.any():
         raise DataError(f"column {column.name!r} has {column.filter(lost)[0]!r}, and was {dtype} in training, which has no such value")

@@ -19,9 +19,9 @@ from pipeline.sql.checks import core, counted, expression, tight
 from pipeline.sql.conversion import is_fine
 from pipeline.sql.dates import PARTS, check_one_clock, check_whole_days, epoch, for_cast, local
 from pipeline.sql.kinds import COMPARISONS, LOGIC, TYPES, family
-from pipeline.sql.text import OF_OTHER_ROWS
 from pipeline.sql.tree import SIGNS, Node, call, cast, integer, operator, place, polars_errors, shown, simple, where
 from pipeline.sql.whole import number
+from pipeline.sql.windows import OF_OTHER_ROWS
 
 NUMERIC = {"Abs", "Sign", "Ceil", "Floor", "Round", "Truncate", "Exp", "Log", "Log1p", "Pow", "Trigonometry", "Atan2"}
 OUTGROWING = {"Exp", "Generic", "Degrees"}

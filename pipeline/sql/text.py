@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pipeline.errors import ExpressionError, near
+from pipeline.sql.windows import ALONE, NAMED, OF_OTHER_ROWS, ORDERED, check_windows, example_of
 
 MAX_CHARACTERS = 2_000
 
@@ -106,7 +107,6 @@ HINTS = (
     | {"len": "write length(t)", "datediff": "write cast(d as int) - cast(e as int)", "datetime": "write timestamp(t)"}
 )
 KEYWORDS = re.compile("and|or|not|is not|xor|in|i?like|rlike|regexp|between|is|when|then|else|case|end|from|for|distinct|interval")
-OF_OTHER_ROWS = "its answer would depend on how the rows are divided, and an expression sees one row at a time: use the stage aggregate"
 REFUSED_SIGNS = {
     ";": "an expression is one value, not statements: take ';' away",
     ".": "a column has no table before it: write its name alone, in double quotes where it holds a dot",
@@ -152,6 +152,7 @@ def checked_text(text: str) -> str:
     for here, after in pairwise(matches):
         if here.lastgroup == "number" and here.end() == after.start() and after.lastgroup in {"number", "word"}:
             raise ExpressionError(f"{here.group() + after.group()!r} is not a number, and a name starts with a letter")
+    check_windows(" ".join("''" if match.lastgroup == "text" else match.group() for match in matches))
     values = ["", *(match.group().lower() if match.lastgroup == "word" else match.group() for match in matches), ""]
     values = ["is not" if pair == ("is", "not") else pair[1] for pair in pairwise(["", *values])]
     for i, match in enumerate(matches, start=1):
@@ -170,7 +171,7 @@ def _check_token(token: Token) -> None:
         )
     if kind == "word" and (value == "select" or (value == "exists" and after == "(")):
         raise ExpressionError("queries and subqueries are not allowed in an expression: use the stages join and filter")
-    if kind == "word" and (value == "over" or (value in {"filter", "within"} and before == ")")):
+    if kind == "word" and value in {"filter", "within"} and before == ")":
         raise ExpressionError(f"{value!r} makes a window over rows: {OF_OTHER_ROWS}")
     if value in {"true", "false", "unknown"} and before in {"is", "is not"}:
         raise ExpressionError(
@@ -184,6 +185,8 @@ def _check_function(name: str) -> None:
     """Refuse a function that is not in FUNCTIONS, those that look at other rows with their own reason."""
     if name in FUNCTIONS:
         return
+    if NAMED.get(name, name) in ORDERED:
+        raise ExpressionError(f"{name}() looks at other rows, and {ALONE}: use the stage window, as in {example_of(name)}")
     if ACROSS_ROWS.fullmatch(name):
         raise ExpressionError(f"{name}() looks at other rows: {OF_OTHER_ROWS}")
     close = near(name, FUNCTIONS) if get_close_matches(name, FUNCTIONS, n=1) else " docs/expressions.md lists all there are."

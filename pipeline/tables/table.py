@@ -38,7 +38,7 @@ class Table:
     `axes[array]` is the one-part table that labels an array's second axis. `origins` are the sources that each part's rows came from and
     `written` the columns that steps have written since (None: any may be), so that the files' statistics can tell whether equal keys
     already share a part; `spread` are the columns by whose hash an exchange put rows into these parts, where they have not changed since.
-    `fitted` is what stages before learned and applied; `name` is the job's name for the table, where it has one.
+    `fitted` is what stages before learned and applied; `name` the job's name for it, if any; `as_read`: parts are all of their origins.
     """
 
     session: Session
@@ -51,6 +51,7 @@ class Table:
     spread: tuple[str, ...] = ()
     fitted: tuple[Fitted, ...] = ()
     name: str | None = None
+    as_read: bool = True
 
     @staticmethod
     def of(session: Session, stage: str, sources: Sequence[Any], **facts: Any) -> Table:
@@ -99,14 +100,13 @@ class Table:
 
     def zip_parts(self, other: Table, function: Callable[..., Part], *small: Any, writes: frozenset[str] | None = None) -> Table:
         """`function(Part, Part, *small) -> Part` on this table's parts and another's, pair by pair (`together` makes the pairs)."""
-        pairs = zip(self.blocks, other.blocks, strict=True)
-        blocks = tuple(Step("part", self.stage, pair, function, small) for pair in pairs)
+        blocks = tuple(Step("part", self.stage, pair, function, small) for pair in zip(self.blocks, other.blocks, strict=True))
         return replace(self._after(blocks, writes), fitted=self.fitted + other.fitted)
 
     def _after(self, blocks: tuple[Step, ...], writes: frozenset[str] | None) -> Table:
         written = None if writes is None or self.written is None else self.written | writes
         spread = () if writes is None or writes.intersection(self.spread) else self.spread
-        return replace(self, blocks=blocks, schema=None, written=written, spread=spread, name=None)
+        return replace(self, blocks=blocks, schema=None, written=written, spread=spread, name=None, as_read=False)
 
     def hold(self) -> Table:
         """The table computed once, one task a part; its parts stay with the workers that made them, spilled when memory is short."""
@@ -115,8 +115,7 @@ class Table:
 
     def futures(self) -> list[Any]:
         """One future (or part) a block, for whoever needs parts and not a table."""
-        plain = all(block.kind == "read" and not isinstance(block.source, Source) for block in self.blocks)
-        if plain:
+        if all(block.kind == "read" and not isinstance(block.source, Source) for block in self.blocks):
             return [block.source for block in self.blocks]
         parts = [self.session.evaluate(block) for block in self.blocks]
         self.session.measure(self.name, self.stage, parts)

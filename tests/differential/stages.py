@@ -6,7 +6,17 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from tests.differential import aggregate_stages, feature_stages, keyed_stages, reshape_stages, row_stages, time_stages, window_stages
+from tests.differential import (
+    aggregate_stages,
+    encode_stages,
+    expect_stages,
+    feature_stages,
+    keyed_stages,
+    reshape_stages,
+    row_stages,
+    time_stages,
+    window_stages,
+)
 from tests.differential.cases import Case
 
 STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
@@ -37,9 +47,15 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "as_of": time_stages.as_of,
     "interpolate": time_stages.interpolated,
     "sessionize": time_stages.sessionized,
+    "expect": expect_stages.expect,
     "fill_missing numbers": feature_stages.fill_numbers,
     "fill_missing most frequent": feature_stages.fill_most_frequent,
     "fill_missing constant": feature_stages.fill_constant,
     "categorify": feature_stages.categorify,
     "standardize": feature_stages.standardize,
+    "rescale": encode_stages.rescale,
+    "clip": encode_stages.clip,
+    "bucketize": encode_stages.bucketize,
+    "count_encode": encode_stages.count_encode,
+    "target_encode": encode_stages.target_encode,
 }

@@ -60,12 +60,13 @@ STEPS: dict[str, Mapping[str, Stepped]] = {
     "clock": {
         "52w": _fixed("clock", 364 * 86_400_000_000, 4 * 86_400_000_000),
         "100d": _fixed("clock", 100 * 86_400_000_000),
+        "90d 6h": _fixed("clock", 90 * 86_400_000_000, 6 * 3_600_000_000),
         "1mo": _months("clock", 1),
         "1q": _months("clock", 3),
         "5mo": _months("clock", 5),
     },
     "day": {"1y": _months("day", 12), "30y": _months("day", 360), "1000w": _fixed("day", 7000, 4), "3650d": _fixed("day", 3650)},
-    "small": {"1": _fixed("small", 1), "7": _fixed("small", 7), "50": _fixed("small", 50)},
+    "small": {"1": _fixed("small", 1), "7 3": _fixed("small", 7, 3), "50": _fixed("small", 50)},
 }
 
 
@@ -110,7 +111,8 @@ def resample(draw: st.DrawFn) -> Case:
     filled = ", ".join(f"{_filled(name, 'none' if gaps == 'none' else rules[name], listed)} as {name}" for name in names)
     sql = f"with {steps} select {group}{step.begin} as {time}, {filled} from ({timed}) order by {ordering([*keys, time])}"
     compute = {name: COMPUTED[name][0] for name in names}
-    stage = Resample.model_validate({"by": keys, "time": time, "every": every, "compute": compute, "gaps": gaps})
+    stated = {"every": every.split()[0], "offset": every.split()[1] if " " in every else None}
+    stage = Resample.model_validate({"by": keys, "time": time, "compute": compute, "gaps": gaps, **stated})
     columns = tuple({*keys, "clock", "day", "small", "word", "int16", "uint16", "ratio", "int32"})
     return Case(stage, {"rows": draw(tables(sorted(columns)))}, sql, ordered=True)
 

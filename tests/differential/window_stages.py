@@ -158,17 +158,19 @@ def _rolling(draw: st.DrawFn, groups: Groups) -> Made:
 @st.composite
 def _frames(draw: st.DrawFn, groups: Groups) -> tuple[str, dict[str, Any]]:
     """A window in SQL and as a stage has it."""
-    closed, size = draw(st.sampled_from(["right", "left", "both", "none"])), draw(st.sampled_from([2, 3, 10]))
+    closed, size, center = draw(st.sampled_from(["right", "left", "both", "none"])), draw(st.sampled_from([2, 3, 10])), draw(st.booleans())
     spanned = bool(groups.time) and draw(st.booleans())
     number, spans = TIMES[groups.time] if spanned else ("", {})
     text, units = draw(st.sampled_from(sorted(spans.items()))) if spanned else ("", size)
-    first, last = units - (closed in {"right", "none"}), closed in {"left", "none"}
-    if spanned and first < last:
-        closed, first, last = "both", units, False
+    if units == 1 and closed == "none":  # no window of DuckDB ends before it begins
+        closed = "both"
+    later = (units if spanned else units - 1) // 2 if center else 0
+    ends = [later - units + (closed in {"right", "none"}), later - (closed in {"left", "none"})]
+    frame = " and ".join(f"{abs(end)} {'following' if end > 0 else 'preceding'}" for end in ends)
     if not spanned:
-        return groups.over(f"rows between {first} preceding and {int(last)} preceding"), {"rows": size, "closed": closed}
-    frame = f"range between {first} preceding and {int(last)} preceding"
-    return f"({groups.partition} order by {number} nulls last {frame})", {"span": text, "closed": closed}
+        return groups.over(f"rows between {frame}"), {"rows": size, "closed": closed, "center": center}
+    over = f"({groups.partition} order by {number} nulls last range between {frame})"
+    return over, {"span": text, "closed": closed, "center": center}
 
 
 KINDS: tuple[Callable[[Groups], st.SearchStrategy[Made]], ...] = (_shifted, _ranked, _adding, _of_group, _rolling, _rolling)

@@ -25,7 +25,7 @@ def test_telling_words__are_a_column_a_class_the_greatest_first() -> None:
     assert isinstance(grid, Grid)
     assert section.title == "Telling words: seen"
     assert grid.head == ["towards 1", "towards 0"]
-    assert grid.rows == [(("good 2", 1.0), ("not good 1.5", 0.75)), (("so 0.5", 0.25), ("bad 1", 0.5))]
+    assert grid.rows == [(("good · 2", 1.0), ("not good · 1.5", 0.75)), (("so · 0.5", 0.25), ("bad · 1", 0.5))]
 
 
 def test_telling_words__of_many_classes_say_how_many_are_left_out_and_none_are_no_section() -> None:

@@ -61,15 +61,27 @@ def test_json__whole_numbers_beside_fractions_are_floats_and_lacking_keys_null()
         (b'{"x": [1]}', "the body must be a list of rows, each an object by column, and is an object"),
         (b"[1]", "row 0 must be an object by column, and is a number"),
         (b'[{}, ["x"]]', "row 1 must be an object by column, and is a list"),
-        (b'[{"x": 1}, {"x": "a"}]', "column 'x' holds a number and text; a column holds texts, numbers, or true and false"),
+        (
+            b'[{"x": 1}, {"x": "a"}]',
+            "column 'x' holds a number and text; a column holds texts, numbers, lists of numbers, or true and false",
+        ),
         (b'[{"x": true}, {"x": 1}]', "column 'x' holds a number and true or false"),
         (b'[{"x": {"y": 1}}]', "column 'x' holds an object"),
+        (b'[{"x": [1, "a"]}]', "column 'x' holds a number and text"),
+        (b'[{"x": ["a"]}]', "column 'x' holds a list"),
+        (b'[{"x": [1]}, {"x": 1}]', "column 'x' holds a list and a number"),
         (b'[{"x": 99999999999999999999}]', "column 'x' has a number beyond 64 bits"),
     ],
 )
 def test_json__that_holds_no_rows_is_refused(body: bytes, said: str) -> None:
     with pytest.raises(BadRequestError, match=said):
         read_json(body)
+
+
+def test_json__has_lists_of_numbers() -> None:
+    found = read_json(b'[{"x": [1, 2], "y": [1, 0.5, null]}, {"x": null, "y": []}]')
+    assert found.schema == {"x": pl.List(pl.Int64), "y": pl.List(pl.Float64)}
+    assert found.rows() == [([1, 2], [1.0, 0.5, None]), (None, [])]
 
 
 def broken_streams() -> list[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline.report.finding import Evidence, Finding
+from pipeline.report.findings.expectations import is_of_rules
 from pipeline.report.pieces import Grid, Section, number_text
 
 
@@ -19,6 +20,8 @@ class Metrics(Finding, name="metrics"):
         """One section for all stages that measured anything."""
         section = Section("Metrics")
         for stage, value in evidence.metrics.items():
+            if is_of_rules(value):
+                continue
             rows = value if isinstance(value, Mapping) and all(isinstance(row, Mapping) for row in value.values()) else {"": value}
             cells = {name: row if isinstance(row, Mapping) else {"value": row} for name, row in rows.items()}
             for alike in _alike(cells):

@@ -32,7 +32,7 @@ def _table(text: str, rows: pl.DataFrame) -> Grid:
     ways = rows["towards"].unique().sort(descending=True).to_list()
     most = float(rows["influence"][0])
     columns = [
-        [(f"{ngram} {number_text(influence)}", influence / most) for ngram, influence in told.select("ngram", "influence").iter_rows()]
+        [(f"{ngram} · {number_text(influence)}", influence / most) for ngram, influence in told.select("ngram", "influence").iter_rows()]
         for told in (rows.filter(pl.col("towards") == way).head(MOST) for way in ways[:CLASSES])
     ]
     more = f" {len(ways) - CLASSES} more classes are in the output." if len(ways) > CLASSES else ""

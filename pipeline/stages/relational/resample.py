@@ -46,6 +46,7 @@ class Resample(Stage, name="resample", version=1):
     by: By = Field((), description="The columns that make a key, beside the step; none: all rows are one series.")
     time: ColumnName = Field(description="Column of dates, timestamps (of a zone other than UTC for steps that divide 15m), or numbers.")
     every: str = Field(description="The step: 15m, 1h, 1d, 1w, 1mo, 1q, 1y, or a whole number for a column of numbers.")
+    offset: str | None = Field(None, description="How much later steps begin, which are not of the calendar: 6h, or a whole number.")
     compute: dict[ColumnName, Annotated[Computed, BeforeValidator(written_out)]] = Field(min_length=1, description="Name: what to compute.")
     gaps: Gaps | dict[ColumnName, Gaps] = Field("none", description="Steps without rows: left out, or what each column is there.")
 
@@ -77,7 +78,8 @@ class Resample(Stage, name="resample", version=1):
         return {name: self.gaps.get(name, "null") if isinstance(self.gaps, Mapping) else self.gaps for name in self.compute}
 
     def _steps(self, schema: pl.Schema) -> Steps:
-        return Steps.of(self.every, self.time, schema[self.time], key="every")
+        steps = Steps.of(self.every, self.time, schema[self.time], key="every")
+        return steps if self.offset is None else steps.later(self.offset, key="offset")
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """A step for each row, an aggregate by it, and, where gaps are filled, the steps of each key in one part."""

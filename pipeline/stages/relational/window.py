@@ -29,9 +29,9 @@ class Window(Stage, name="window", version=1):
     Rows before and after: lag, lead, difference, pct_change (`lag(speed, 4)`: four rows before; one where nothing is said), null where the
     group has no such row. In the order: row_number, rank, dense_rank, percent_rank, ntile(4). Up to the row: cum_sum, _mean, _min, _max,
     _count, _std, _var, _median, _quantile. Over a window, of rows as in `rolling_mean(speed, 4)` or of a span of the order's column as in
-    `rolling_mean(speed, 1h)`: rolling_sum, _mean, _min, _max, _count, _std, _var, _median, _quantile. It ends with its row, unless `closed`
-    says otherwise; with a span it has all rows of that time, and a row without a time has none. At a group's start it is shorter. Of the
-    whole group, beside each row: sum, mean, min, max, count, size, n_unique, std, var, median, quantile, first, last, share (of the sum).
+    `rolling_mean(speed, 1h)`: rolling_sum and the like. It ends with its row, unless `closed` or `center` say otherwise; with a span it
+    has all rows of that time, and a row without a time has none. At a group's ends it is shorter. Of the whole group, beside each row:
+    sum, mean, min, max, count, size, n_unique, std, var, median, quantile, first, last, share (of the sum).
 
     Nulls do not count, but lag, lead, first and last give them. Types are those of aggregate: an integer beyond 64 bits fails the run,
     means and spreads are Float64. Rows that tie in `order` have one rank, and otherwise follow by all other columns, so that nothing

@@ -13,6 +13,8 @@ from polars.testing import assert_frame_equal
 
 from pipeline.errors import DataError, StageError
 from pipeline.registry import stage_class
+from pipeline.serving.rows import read_json, write_json
+from pipeline.serving.served import Served
 from pipeline.stages.models.export import Export
 from pipeline.stages.models.network import Network
 from pipeline.stages.models.score import Score
@@ -86,6 +88,17 @@ def test_score__of_images_is_what_training_gave(tmp_path: Path) -> None:
     assert_frame_equal(run_stage(score, {"rows": digits().select("id", "pixels")}, 7)[""], expected, check_exact=True)
     with pytest.raises(StageError, match=r"column 'pixels' is List\(Int64\), and was List\(UInt8\) in training"):
         plan_stage(score, {"rows": digits().with_columns(pl.col("pixels").cast(pl.List(pl.Int64)))})
+
+
+def test_serving__takes_images_as_lists_of_json(tmp_path: Path) -> None:
+    served = Served(str(trained().published(tmp_path)))
+    rows = digits().head(20)
+    (found,) = served.answers([served.typed(read_json(write_json(rows.select("pixels"))))])
+    assert isinstance(found, pl.DataFrame)
+    expected = trained().tables[""].head(20).select(pl.col("^prediction.*$"))
+    assert_frame_equal(found, expected, check_exact=True)
+    with pytest.raises(DataError, match="column 'pixels' has 256, and was UInt8 in training"):
+        served.typed(read_json(b'[{"pixels": [1, 256]}]'))
 
 
 def test_lists_arrays_and_bytes__are_the_same_images_and_missing_ones_count_as_the_mean() -> None:

@@ -106,6 +106,13 @@ def test_too_many_steps__are_refused_before_they_are_made() -> None:
         run_stage(stage, {"rows": frame})
 
 
+def test_an_offset__has_steps_begin_later_as_pandas_does() -> None:
+    frame = FRAME.drop_nulls("time")
+    stage = Resample.model_validate({"time": "time", "every": "8h", "offset": "30h", "compute": {"n": "size()"}, "gaps": "zero"})
+    pandas = frame.to_pandas().resample("8h", on="time", offset="30h").size()
+    assert run_stage(stage, {"rows": frame}, 2)[""].rows() == list(zip(pandas.index.to_pydatetime(), pandas, strict=True))
+
+
 def test_quarters_of_an_hour__are_those_of_any_zone() -> None:
     zoned = DAYS.select(
         pl.datetime_range(dt.datetime(2026, 3, 28, 22), dt.datetime(2026, 3, 29, 6), "7m", time_zone="Europe/Berlin").alias("t")
@@ -123,6 +130,8 @@ def test_quarters_of_an_hour__are_those_of_any_zone() -> None:
         ({"time": "cars", "every": "1h"}, "Give a whole number, such as 5"),
         ({"time": "speed"}, "time: column 'speed' is Float64: times are"),
         ({"time": "zoned"}, "time: column 'zoned' is of the zone Europe/Berlin"),
+        ({"every": "1mo", "offset": "1d"}, "offset: steps of the calendar begin with their month"),
+        ({"offset": "half"}, "offset: 'half' is no span of 'time'"),
         ({"compute": {"time": "size()"}}, "'time' would be two columns of the result"),
         ({"compute": {"n": "sum(sensor)"}}, r"compute\.n: sum\(sensor\) needs numbers"),
         ({"gaps": {"m": "zero"}}, "gaps: the table has no column 'm'"),

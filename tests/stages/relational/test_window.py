@@ -107,6 +107,14 @@ def test_closed__says_which_ends_are_in_the_window(closed: str, rows: list[int],
     assert given["span"].to_list() == span
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, 50])
+def test_center__has_the_row_in_the_midst_as_pandas_does(rows: int) -> None:
+    frame = pl.DataFrame({"t": range(20), "x": [float(i * i % 7) for i in range(20)]})
+    stage = {"function": "rolling_sum", "of": "x", "rows": rows, "center": True}
+    expected = frame.to_pandas()["x"].rolling(rows, center=True, min_periods=1).sum()
+    assert found({"y": stage}, frame, by=[], order="t")["y"].to_list() == expected.to_list()
+
+
 def test_a_difference__is_of_times_too_and_of_no_group_before() -> None:
     rows = found({"since": "difference(time)"})
     assert rows["since"].dtype == pl.Duration("us")
@@ -192,7 +200,7 @@ def test_window__refuses_at_plan_time(keys: dict[str, Any], text: str) -> None:
         ("lag(speed, x)", "valid integer"),
         ("rolling_mean(speed)", "rolling_mean needs a window"),
         ("rolling_quantile(speed, 3)", "rolling_quantile needs quantile"),
-        ({"function": "lag", "of": "speed", "span": "1h"}, "span, closed and min_values are of rolling windows"),
+        ({"function": "lag", "of": "speed", "span": "1h"}, "span, closed, center and min_values are of rolling windows"),
         ("ntile()", "ntile needs buckets"),
     ],
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from pipeline.errors import StageError
 from pipeline.sql.checks import Problem, failing
-from pipeline.stages.relational._ordered.spans import NANOSECONDS, need_time
+from pipeline.stages.relational._ordered.spans import NANOSECONDS, need_time, span_of
 
 MONTHS = {"mo": 1, "q": 3, "y": 12}
 QUARTER = 15 * NANOSECONDS["m"]  # the clocks of all zones differ by multiples of it
@@ -48,6 +48,12 @@ class Steps:
         units = "d, w, mo, q or y" if dtype == pl.Date else "ns, us, ms, s, m, h, d, w, mo, q or y"
         known = f"a number of {units}, such as 1mo" if unit else "a whole number, such as 5"
         raise StageError(f"{text!r} is no step of {name!r}, which is {dtype}. Give {known}.", key=key)
+
+    def later(self, text: str, *, key: str) -> Steps:
+        """The same steps, each so much later. Raises StageError for steps of the calendar, and for a text that is no span."""
+        if self.months:
+            raise StageError("steps of the calendar begin with their month. Leave out the offset, or take a fixed step.", key=key)
+        return replace(self, first=(self.first + span_of(text, self.name, self.dtype, key=key)) % self.size)
 
     def number(self) -> pl.Expr:
         """The step of each time, Int64; a number so near the end of 64 bits that its step begins beyond fails the run."""

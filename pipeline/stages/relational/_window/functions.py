@@ -97,6 +97,9 @@ class Windowed(BaseModel):
     )
     span: str | None = Field(None, description="rolling: a stretch of the order's one column: 15m, 1h, 7d, or a whole number of its own.")
     closed: Closed = Field("right", description="rolling: whether a window has its last row (or time), its first, both or none.")
+    center: bool = Field(
+        False, description="rolling: whether a window is moved later by half its length, so that its row stands in the midst."
+    )
     min_values: int = Field(1, ge=1, description="rolling: null where a window has fewer values.")
     quantile: Share | None = Field(
         None, description="Of quantiles: which one, 0 to 1, between two values on the line from one to the other."
@@ -110,8 +113,8 @@ class Windowed(BaseModel):
             raise ValueError(f"{self.function} takes no column" if bare else f"{self.function} needs `of`: a column or an expression")
         if rolls and (self.rows is None) == (self.span is None):
             raise ValueError(f"{self.function} needs a window: either rows (a number of them) or span (of time, such as 1h)")
-        if not rolls and (self.span is not None or self.closed != "right" or self.min_values != 1):
-            raise ValueError(f"span, closed and min_values are of rolling windows, and {self.function} has none")
+        if not rolls and (self.span is not None or self.closed != "right" or self.center or self.min_values != 1):
+            raise ValueError(f"span, closed, center and min_values are of rolling windows, and {self.function} has none")
         if self.rows is not None and not rolls and self.function not in SHIFTED:
             raise ValueError(f"{self.function} takes no rows")
         for name, owners in (("quantile", {"quantile", "cum_quantile", "rolling_quantile"}), ("buckets", {"ntile"})):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.backend.arrays import to_device, to_host
+from pipeline.backend.arrays import array_module, to_device, to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels.windows import first_from, window_least, window_picks, window_squares, window_sums, window_totals
@@ -20,6 +20,7 @@ from pipeline.tables.infinities import NAME
 from pipeline.tables.part import Part
 
 TWO_TO_32 = 2.0**32
+LEAST, MOST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,12 @@ class Rolled:
         """The part with the results. Raises DataError for a sum beyond its type."""
         spans = any(column.windowed.span is not None for column in self.columns)
         groups = Groups.of(part.frame, self.order if spans else None, self.backend)
-        found, infinite = [], 0
+        found, infinite, windows = [], 0, dict[tuple[Any, ...], Any]()
         for column in self.columns:
-            series = self._result(column, part.frame, groups)
+            key = (column.windowed.rows, column.windowed.span, column.windowed.closed, column.windowed.center)
+            if key not in windows:
+                windows[key] = groups.windows(column.windowed, part.frame.schema[self.order])
+            series = self._result(column, part.frame, *windows[key])
             if series.dtype.is_float():
                 finite = pl.select(pl.when(series.is_finite()).then(series).otherwise(None)).to_series()
                 infinite += finite.null_count() - series.null_count()
@@ -45,10 +49,8 @@ class Rolled:
             found.append(series.alias(column.result))
         return Part(part.frame.with_columns(found), part.arrays, {**part.counts, **({NAME: infinite} if infinite else {})})
 
-    def _result(self, column: Column, frame: pl.DataFrame, groups: Groups) -> pl.Series:
-        values = frame[column.value]
-        low, high, known = groups.windows(column.windowed, frame.schema[self.order])
-        windows = Windows.of(values, low, high, self.backend)
+    def _result(self, column: Column, frame: pl.DataFrame, low: Any, high: Any, known: Any) -> pl.Series:
+        windows = Windows.of(frame[column.value], low, high, self.backend)
         enough = known & (windows.counts >= column.windowed.min_values)
         match column.windowed.taken:
             case "count":
@@ -98,25 +100,21 @@ class Groups:
 
     def windows(self, windowed: Windowed, dtype: pl.DataType) -> tuple[Any, Any, Any]:
         """Where each row's window begins and ends, and whether it has one."""
-        at = self.starts * 0
-        at[:] = range_like(at)
+        at = array_module(self.starts).arange(len(self.starts))
+        without_first, with_last = windowed.closed in {"right", "none"}, windowed.closed in {"right", "both"}
         if windowed.span is None:
             rows = windowed.rows
-            first = at * 0 if rows is None else at - rows + (windowed.closed in {"right", "none"})
-            low = first.clip(self.starts, None)
-            return low, at + (windowed.closed in {"right", "both"}), at >= 0
+            later = (rows - 1) // 2 if windowed.center and rows is not None else 0
+            first = at * 0 if rows is None else at - rows + without_first + later
+            return first.clip(self.starts, self.ends), (at + with_last + later).clip(self.starts, self.ends), at >= 0
         known = at < self.known_ends
         span = span_of(windowed.span, "", dtype, key="span")
-        edge = self.times - span
-        edge[edge > self.times] = np.iinfo(np.int64).min
-        low = first_from(self.times, self.starts, self.known_ends, edge, after=windowed.closed in {"right", "none"})
-        high = first_from(self.times, self.starts, self.known_ends, self.times, after=windowed.closed in {"right", "both"})
+        later = span // 2 if windowed.center else 0
+        first, last = self.times - (span - later), self.times + later
+        first[first > self.times], last[last < self.times] = LEAST, MOST
+        low = first_from(self.times, self.starts, self.known_ends, first, after=without_first)
+        high = first_from(self.times, self.starts, self.known_ends, last, after=with_last)
         return low * known, high * known, known
-
-
-def range_like(array: Any) -> Any:
-    """The numbers from 0 on, as many as the array has, on its device."""
-    return (array * 0 + 1).cumsum() - 1
 
 
 @dataclass(frozen=True)
