@@ -75,6 +75,9 @@ class JsonlInput(HiveInput):
     def _read(self, files: Sequence[str]) -> dict[str, pl.DataType]:
         """The columns of all files with the types of their JSON."""
         found = by_name({file: columns_of(file, stamp(file)) for file in files}, "nulls", common)
+        if wide := [name for name, dtype in found.items() if "Int128" in str(dtype) and name not in self.columns]:
+            remedy = "State uint64 (up to 18446744073709551615), float64 (which rounds them) or string in columns."
+            raise InputError(f"{files[0]}: column {wide[0]!r} holds whole numbers beyond Int64. {remedy}")
         if not found:
             raise InputError(f"{files[0]}: its objects have no fields")
         if missing := [name for name in self.columns if name not in found]:
