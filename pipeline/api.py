@@ -25,6 +25,7 @@ from pipeline.results.overlap import refuse_output_inside_input
 from pipeline.results.publish import Results, RunFolder
 from pipeline.results.published import Run, Scan
 from pipeline.results.store import open_store
+from pipeline.running.appended import Earlier, earlier_files
 from pipeline.running.display import Display, Quiet
 from pipeline.running.energy import metered
 from pipeline.running.execute import Executed, execute
@@ -54,7 +55,9 @@ class LoadedJob:
         check_imports(self.job)
         if self.job.report:
             check_findings()
-        return make_plan(self.job, backend)
+        plan = make_plan(self.job, backend)
+        earlier_files(plan)
+        return plan
 
     def expected(self, plan: Plan) -> str:
         """What earlier runs of the job say of the energy of one by this plan; '' where none was measured."""
@@ -68,11 +71,12 @@ class LoadedJob:
         plan = self.plan()
         with Results(self.job.results).open_run() as folder, ExitStack() as stack:
             try:
+                earlier = earlier_files(plan)
                 cluster = stack.enter_context(open_cluster(self.job.cluster, plan.backend, lean=lean))
             except BaseException:
                 folder.discard()
                 raise
-            return _run(plan, cluster, folder, display or Quiet())
+            return _run(plan, cluster, folder, display or Quiet(), earlier)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.plan().explain())}</pre>"
@@ -101,7 +105,7 @@ def scan_of(described: Mapping[str, Any]) -> Scan:
     return partial(writer.scan, dtypes={name: dtype for name, dtype in known.items() if dtype is not None})
 
 
-def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display) -> Run:
+def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display, earlier: Earlier | None) -> Run:
     place = {"kind": cluster.kind, "workers": cluster.workers, "threads_per_worker": cluster.threads}
     record = RunRecord(folder.id, plan, place)
     try:
@@ -109,7 +113,13 @@ def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display) -> R
         names = [*plan.inputs, *(stage.spec.name for stage in plan.stages)]
         with metered(cluster, names, record.accounts, record.energy.update):
             executed = execute(plan, cluster, folder, display.progress, record.accounts)
+        if earlier is not None:
+            folder.keep(earlier.run, earlier.entries())
+            record.appended = earlier.document()
         view = _publish(record, executed, folder)
+        for output in plan.job.outputs.values():
+            own = [f"{view.path}/{entry.path}" for entry in executed.entries if entry.path.startswith(f"{output.name}/")]
+            output.writer.deliver(own, view.id)
         display.finished(_summary(record, executed, view))
     except BaseException as error:
         _note_failure(record, folder, display, error)

@@ -107,6 +107,12 @@ def folder_values(path: str) -> dict[str, str | None]:
     return {key: None if value == HIVE_NULL else unquote(value) for key, equals, value in pairs if key and equals}
 
 
+def within(path: str, output: str) -> str:
+    """What a file of an output is called in the output's folder, with the folders KEY=VALUE that it lies in."""
+    whole = path.rpartition(f"/{output}/")[2]
+    return whole if "=" in whole else whole.rpartition("/")[2]
+
+
 def open_file(path: str | Path, buffering: int = -1) -> BinaryIO:
     """The bytes of a file, to be read and sought in; `buffering` as `open` has it, for a local file."""
     return cast("BinaryIO", _ask_url(path, "open", mode="rb")) if is_url(path) else Path(path).open("rb", buffering=buffering)

@@ -141,6 +141,10 @@ class InputFormat(BaseModel):
         """What counts, in a task, the infinite values that are read as missing; None where there can be none."""
         return None
 
+    def about(self) -> Mapping[str, Any]:
+        """What the record of a run says of this input beside its rows: the version of a table that keeps several, say."""
+        return {}
+
     def marks(self) -> Sequence[Mark]:
         """Facts that the rows of another input must share before they may meet in a stage."""
         return ()
@@ -177,10 +181,19 @@ class OutputFormat(BaseModel):
         """Write one part to a local path that does not exist yet."""
         raise NotImplementedError(f"{type(self).__name__} has no write")
 
+    def write_all(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> Sequence[tuple[str, int]]:
+        """Write one part to that path, or to files of that name in folders beside it; each with its rows."""
+        self.write(part, axes, path)
+        return [(path, part.frame.height)]
+
+    def deliver(self, files: Sequence[str], run: str) -> None:
+        """Bring the files, once they are published, to where the output says, if it says so; RunError where that fails."""
+
     def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame | None:
         """The rows of a file that was written, for the report; None where it holds none that a report can read.
 
-        `source` is its path or its bytes, `rest` its name after the output's, `dtypes` are those of the table's plain columns.
+        `source` is its path or its bytes, `rest` its name after the output's (with folders KEY=VALUE that it lies in), `dtypes` are those
+        of the table's plain columns.
         """
         return None
 

@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
+from urllib.parse import quote
 
 import polars as pl
 from pydantic import Field
 
 from pipeline.errors import InputError
-from pipeline.files import folder_values
+from pipeline.files import HIVE_NULL, folder_values
 from pipeline.format import InputFormat
 from pipeline.tables.dtypes import DTYPES, DtypeName
 
@@ -26,6 +27,18 @@ class FolderColumn:
     name: str
     dtype: pl.DataType
     value: Any
+
+
+def folder_name(key: str, value: Any) -> str:
+    """The folder of a value: KEY=VALUE, what a path cannot hold as %XX."""
+    text = HIVE_NULL if value is None else str(value).lower() if isinstance(value, bool) else quote(str(value), safe=" ")
+    return f"{key}={text.replace('_', '%5F', 1) if text == HIVE_NULL and value is not None else text}"
+
+
+def written_folders(rest: str, dtypes: Mapping[str, pl.DataType]) -> list[FolderColumn]:
+    """The columns of the folders that a file of an output lies in; a date where the type is not told."""
+    values, day = folder_values(rest), pl.Date()
+    return [FolderColumn(name, dtypes.get(name, day), _value(text, dtypes.get(name, day))) for name, text in values.items()]
 
 
 def with_folder_columns(rows: pl.LazyFrame, columns: Sequence[FolderColumn]) -> pl.LazyFrame:
@@ -78,14 +91,14 @@ def _column(file: str, name: str, dtype: DtypeName) -> FolderColumn:
     if name not in values:
         raise InputError(f"{file}: lies in no folder {name}=VALUE, as others do. Give files of one kind, or say partitions: {{}}.")
     try:
-        return FolderColumn(name, DTYPES[dtype], _value(values[name], dtype))
+        return FolderColumn(name, DTYPES[dtype], _value(values[name], DTYPES[dtype]))
     except (pl.exceptions.PolarsError, KeyError) as error:
         remedy = f"State another type in partitions, such as {name}: string."
         raise InputError(f"{file}: the folder's {name}={values[name]} is no {dtype}. {remedy}") from error
 
 
-def _value(text: str | None, dtype: DtypeName) -> Any:
+def _value(text: str | None, dtype: pl.DataType) -> Any:
     """The value of a folder's text. Raises KeyError, or an error of Polars, where it is none of that type."""
-    if dtype == "boolean" and text is not None:  # which Polars casts from no text
+    if dtype == pl.Boolean() and text is not None:  # which Polars casts from no text
         return _BOOLEANS[text.lower()]
-    return pl.Series([text], dtype=pl.String).cast(DTYPES[dtype]).item()
+    return pl.Series([text], dtype=pl.String).cast(dtype).item()

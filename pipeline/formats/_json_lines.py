@@ -32,9 +32,6 @@ def columns_of(path: str, _stamp: Stamp) -> Mapping[str, pl.DataType]:
         found = pl.scan_ndjson(scannable(path), infer_schema_length=None).collect_schema()
     except (pl.exceptions.PolarsError, *UNREADABLE) as error:
         raise InputError(bad_line(path) or f"{path}: its lines do not make one table ({error})") from error
-    for name, dtype in found.items():
-        if dtype == pl.Int128():
-            raise InputError(f"{path}: column {name!r} holds whole numbers beyond Int64. Write them as texts.")
     return dict(found)
 
 
@@ -72,8 +69,8 @@ def common(name: str, files: tuple[str, str], dtypes: tuple[pl.DataType, pl.Data
     if isinstance(first, pl.Struct) and isinstance(second, pl.Struct):
         fields = [{field.name: field.dtype for field in struct.fields} for struct in (first, second)]
         return pl.Struct({**_both(name, files, fields[0], fields[1])})
-    if {first, second} == {pl.Int64(), pl.Float64()}:
-        return pl.Float64()
+    if first.is_numeric() and second.is_numeric():
+        return pl.Float64() if pl.Float64() in (first, second) else pl.Int128()
     raise InputError(f"{files[1]}: column {name!r} reads as {second}, and as {first} in {files[0]}. Give files of one kind.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import polars as pl
@@ -72,7 +73,7 @@ class ScannedInput(HiveInput):
         for file in files:
             try:
                 found[file] = read(file).collect_schema()
-            except (pl.exceptions.PolarsError, OSError, ValueError, RuntimeError) as error:
+            except (pl.exceptions.PolarsError, OSError, EOFError, ValueError, RuntimeError) as error:
                 raise InputError(f"{file}: not {self.noun} ({error}). Is format {self.name} right, and the file whole?") from error
         return found
 
@@ -99,3 +100,8 @@ class ScannedInput(HiveInput):
 def _cut(source: ScannedSource, parts: int) -> list[ScannedSource]:
     rows = int(source.plain().select(pl.len()).collect(engine="streaming").item())
     return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
+
+
+def deferred(path: str, schema: Callable[[str], pl.Schema], rows: Callable[[str], pl.DataFrame]) -> pl.LazyFrame:
+    """The rows of a file that no scan of Polars reads: it is read when the query is collected."""
+    return pl.defer(partial(rows, path), schema=schema(path))

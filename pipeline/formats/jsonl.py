@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from typing import Any
 
 import polars as pl
@@ -78,6 +79,9 @@ class JsonlInput(HiveInput):
     def _read(self, files: Sequence[str]) -> dict[str, pl.DataType]:
         """The columns of all files with the types of their JSON."""
         found = by_name({file: columns_of(file, stamp(file)) for file in files}, "nulls", common)
+        if wide := [name for name, dtype in found.items() if "Int128" in str(dtype) and name not in self.columns]:
+            remedy = "State uint64 (up to 18446744073709551615), float64 (which rounds them) or string in columns."
+            raise InputError(f"{files[0]}: column {wide[0]!r} holds whole numbers beyond Int64. {remedy}")
         if not found:
             raise InputError(f"{files[0]}: its objects have no fields")
         if missing := [name for name in self.columns if name not in found]:
@@ -118,8 +122,15 @@ class JsonlOutput(OutputFormat):
 
     def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame:
         """The file's rows with the types that are told; others are as its lines have them."""
-        if not (source if isinstance(source, bytes) else stamp(source).size):
+        if _is_empty(source):
             return pl.LazyFrame(schema=dict(dtypes))
         read = {name: plain(dtype) for name, dtype in dtypes.items()}
         rows = pl.scan_ndjson(source, schema_overrides=read, infer_schema_length=None)
         return rows.with_columns(typed(pl.col(name), dtype) for name, dtype in dtypes.items())
+
+
+def _is_empty(source: Any) -> bool:
+    """Whether a path's file, bytes or a buffer of them hold nothing."""
+    if isinstance(source, BytesIO):
+        return not source.getbuffer().nbytes
+    return not (source if isinstance(source, bytes) else stamp(source).size)

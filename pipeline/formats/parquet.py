@@ -11,17 +11,19 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.backend.arrays import to_host
-from pipeline.errors import InputError
+from pipeline.errors import InputError, JobError
 from pipeline.files import folder_values, for_polars
 from pipeline.format import OutputFormat
 from pipeline.formats._drift import Missing, by_name, fitted, same
 from pipeline.formats._finite import INFINITIES, InfinitiesOfParquet, unbounded_floats, with_finite
-from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
+from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns, written_folders
+from pipeline.formats._parquet.folders import check_folders, in_folders
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
 from pipeline.formats._parquet.ranges import RowRange, bunches, cut, footer, row_groups
 from pipeline.genome.inputs import PlacedInput
 from pipeline.tables.columns import AXES, AXIS_IDS
 from pipeline.tables.counts import Count
+from pipeline.tables.names import ColumnName
 from pipeline.tables.part import Part, Schema, read_frame
 
 PART_BYTES_LEAST, PART_BYTES_MOST = 8 << 20, 256 << 20  # bytes in a part: fewer parts and larger ones than one thinks
@@ -190,14 +192,31 @@ class ParquetOutput(OutputFormat):
         "auto", description="auto: zstd, and lz4 for genotypes, which are half as large again and read twice as fast."
     )
 
+    partition_by: tuple[ColumnName, ...] = Field(
+        (),
+        description="Columns that folders KEY=VALUE say, as Hive, Spark and DuckDB have them, in this order; the files have the others.",
+    )
+
+    def check(self, schema: Schema, columns: Sequence[str]) -> None:
+        """Raise JobError for columns that folders cannot say."""
+        if self.partition_by:
+            check_folders(schema, columns, self.partition_by)
+            if self.calls:
+                raise JobError("genotypes are not written to folders. Take calls or partition_by away.")
+
+    def write_all(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> Sequence[tuple[str, int]]:
+        """Write one part to that path, or to the folders of its rows beside it; without rows to the folder of missing values."""
+        if not self.partition_by:
+            return super().write_all(part, axes, path)
+        written = []
+        for file, rows in in_folders(_with_features(part, axes), self.partition_by, path):
+            self.write(Part(rows), {}, file)
+            written.append((file, rows.height))
+        return written
+
     def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
         """Write one part; arrays of features become columns named by their axis, a missing one (NaN) null."""
-        frame = part.frame
-        for name, array in part.arrays.items():
-            if name not in GENOTYPES:
-                labels = axes[name][AXIS_IDS[AXES[name]]].to_list()
-                columns = [pl.Series(label, column) for label, column in zip(labels, to_host(array).T, strict=True)]
-                frame = frame.hstack([column.fill_nan(None) if column.dtype.is_float() else column for column in columns])
+        frame = _with_features(part, axes)
         genotypes = {name: to_host(array) for name, array in part.arrays.items() if name in GENOTYPES}
         if self.calls and genotypes:
             write_genotypes(Part(frame, genotypes), axes[next(iter(genotypes))], self.compression, path)
@@ -206,5 +225,16 @@ class ParquetOutput(OutputFormat):
             frame.write_parquet(path, compression=codec, row_group_size=ROW_GROUP)
 
     def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-        """The file's rows; it knows its types."""
-        return pl.scan_parquet(source)
+        """The file's rows, the columns of its folders last; it knows its types."""
+        return with_folder_columns(pl.scan_parquet(source), written_folders(rest, dtypes) if self.partition_by else ())
+
+
+def _with_features(part: Part, axes: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """The rows, arrays of features as columns named by their axis."""
+    frame = part.frame
+    for name, array in part.arrays.items():
+        if name not in GENOTYPES:
+            labels = axes[name][AXIS_IDS[AXES[name]]].to_list()
+            columns = [pl.Series(label, column) for label, column in zip(labels, to_host(array).T, strict=True)]
+            frame = frame.hstack([column.fill_nan(None) if column.dtype.is_float() else column for column in columns])
+    return frame

@@ -26,7 +26,7 @@ from pipeline.stage import Stage
 from pipeline.tables.names import Order
 
 SECTIONS = ("inputs", "stages", "outputs")
-OUTPUT_KEYS = ("from", "sort_by", "columns", "format")
+OUTPUT_KEYS = ("from", "sort_by", "columns", "format", "append")
 RESERVED = {"models": "the models of a run"}
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -177,7 +177,7 @@ class _Loader:
         if keys is None or writer is None:
             return None
         places = {key: child.place for key, child in node.children()}
-        return Output(name, keys.table, Order(keys.sort_by), keys.columns, use, writer, node.place, places)
+        return Output(name, keys.table, Order(keys.sort_by), keys.columns, use, writer, node.place, places, keys.append)
 
     def _text(self, node: Node, name: str, key: str, meaning: str) -> str | None:
         """A key that must be there and be text."""

@@ -69,6 +69,7 @@ class Output:
     writer: OutputFormat = field(repr=False)
     place: Place
     places: Mapping[str, Place] = field(default_factory=dict, repr=False)
+    append: bool = False
 
     def where(self, key: str) -> Place:
         """The place of a key's value; that of the output where the key is not given."""
@@ -84,6 +85,7 @@ class OutputKeys(BaseModel):
     sort_by: Order | tuple[()] = Field((), description="A column or a list of columns; -column sorts from the greatest down.")
     columns: ColumnNames | None = Field(None, description="The columns to write, in this order; all where it is not given.")
     format: str = Field("parquet", description="The format of the files.")
+    append: bool = Field(False, description="Publish the files of the current run's output of this name, too; they stay as they are.")
 
 
 class PowerBudget(BaseModel):

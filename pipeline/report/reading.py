@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from pipeline.files import within
 from pipeline.job.spec import Output
 from pipeline.plan.plan import Plan
 from pipeline.results.manifest import Entry
@@ -44,7 +45,7 @@ def _rows(output: Output, paths: Sequence[str], columns: pl.Schema) -> Iterator[
     # Text says nothing of its types, and a name such as 1 is no number; the rest (dates, say) is inferred.
     plain = {name: dtype for name, dtype in columns.items() if dtype.is_numeric() or dtype in (pl.String, pl.Boolean)}
     for path in paths:
-        rows = output.writer.scan(_source(path), path.rsplit("/", 1)[-1].removeprefix(output.name), plain)
+        rows = output.writer.scan(_source(path), within(path, output.name).removeprefix(output.name), plain)
         if rows is not None:
             yield rows
 

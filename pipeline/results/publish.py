@@ -73,7 +73,7 @@ class RunFolder:
         if lock is None and isinstance(store, LocalStore):
             self.warnings.append(f"{store.place}: this file system has no locks; let only one run at a time write there")
         self._store, self._lock, self._keep, self._open = store, lock, keep, True
-        self._small: dict[str, Entry] = {}
+        self._small: dict[str, Entry] = {}  # and those kept of former runs
 
     def __enter__(self) -> RunFolder:
         return self
@@ -97,6 +97,19 @@ class RunFolder:
     def write_json(self, name: str, value: Any) -> str:
         """Write a value as JSON, as `write_bytes` does; raises ValueError for NaN and infinity, which JSON does not have."""
         return self.write_bytes(name, _json(value))
+
+    def keep(self, run: str, entries: Iterable[Entry]) -> None:
+        """Publish files of a former run, too, under their names: linked or copied, so that its removal does not touch them.
+
+        Raises RunError where one cannot be had.
+        """
+        for entry in entries:
+            try:
+                self.file(entry.path)
+                self._store.share(f"runs/{run}/{entry.path}", f"runs/{self.id}/{entry.path}")
+            except OSError as error:
+                raise RunError(f"{self.path}/{entry.path}: the file of run {run} could not be kept ({error}). Run again.") from error
+            self._small[entry.path] = entry
 
     def commit(self, entries: Iterable[Entry] = ()) -> RunView:
         """Make this run the current one: sync and hash its files, write the manifest, swap; then remove what is no longer needed.

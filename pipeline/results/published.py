@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from pipeline.errors import RunError, near
+from pipeline.files import within
 from pipeline.results.manifest import RunView
 from pipeline.results.store import open_store
 
@@ -99,7 +100,8 @@ class Result:
         """As a Dask DataFrame, one partition a file."""
         import dask.dataframe as dd
 
-        if Path(self.paths[0]).suffix == ".parquet":
+        in_folders = any("=" in within(path, self.name) for path in self.paths)
+        if Path(self.paths[0]).suffix == ".parquet" and not in_folders:
             return dd.read_parquet(list(self.paths), blocksize=None, split_row_groups=False)
         return dd.from_map(partial(_pandas, self.scan, self.name), list(self.paths))
 
@@ -112,7 +114,7 @@ def _by_suffix(output: str, suffix: str) -> Mapping[str, Any]:
 
 
 def _rows(scan: Scan, name: str, path: str) -> pl.LazyFrame | None:
-    return scan(_bytes_of(path) if "://" in path else path, path.rpartition("/")[2].removeprefix(name))
+    return scan(_bytes_of(path) if "://" in path else path, within(path, name).removeprefix(name))
 
 
 def _pandas(scan: Scan, name: str, path: str) -> Any:

@@ -12,6 +12,7 @@ import errno
 import hashlib
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -65,6 +66,10 @@ class Store:
     def write(self, name: str, data: bytes) -> None:
         """Write the whole file: a reader sees all of it, or the one before. Durable once it is sealed and its folder synced."""
         ask(self.fs.pipe_file, self._at(name), data)
+
+    def share(self, name: str, to: str) -> None:
+        """Give the content of a file that no one writes to any more another name; whichever is removed, the other stays."""
+        ask(self.fs.cp_file, self._at(name), self._at(to))
 
     def seal(self, name: str, sha256: str) -> tuple[int, str]:
         """Make a written file durable; returns its bytes and its checksum, which is computed in blocks where `sha256` is ''."""
@@ -142,6 +147,15 @@ class LocalStore(Store):
         with _removed_on_error(beside), beside.open("rb") as file:
             os.fsync(file.fileno())
         _replace(beside, self._at(name))
+
+    def share(self, name: str, to: str) -> None:
+        """A second link to the file, or a copy where the file system has no links."""
+        try:
+            Path(self._at(to)).hardlink_to(self._at(name))
+        except FileExistsError:
+            raise
+        except OSError:
+            shutil.copyfile(self._at(name), self._at(to))
 
     def seal(self, name: str, sha256: str) -> tuple[int, str]:
         """Sync the file, and hash it where its checksum is not known."""

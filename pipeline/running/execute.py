@@ -191,7 +191,8 @@ class Execution:
 
     def _output(self, output: Output) -> None:
         expected = self.plan.tables[output.table] if not output.columns else None
-        futures = submit_output(self.tables[output.table], output, expected, self.folder.file)
+        stem = f"part-{self.folder.id}" if output.append else "part"  # after the files of earlier runs
+        futures = submit_output(self.tables[output.table], output, expected, self.folder.file, stem)
         self.waiting.add(f"write {output.name}", futures, partial(self.written.__setitem__, output.name))
 
     def _wait(self) -> None:

@@ -70,6 +70,7 @@ class RunRecord:
     accounts: dict[str, Account] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     energy: dict[str, Any] = field(default_factory=dict)
+    appended: dict[str, Any] = field(default_factory=dict)
 
     def end(self, status: str, error: str | None = None) -> None:
         """Note how the run ended: done, failed or interrupted."""
@@ -100,17 +101,21 @@ class RunRecord:
             "machine": machine(),
             "versions": versions(),
             "energy": self.energy,
-            "inputs": {name: account for name, account in accounts.items() if name in self.plan.inputs},
+            "inputs": {
+                name: {**account, **self.plan.job.inputs[name].reader.about()}
+                for name, account in accounts.items()
+                if name in self.plan.inputs
+            },
             "stages": {name: account for name, account in accounts.items() if name in stages},
             "tables": {name: account for name, account in sorted(accounts.items()) if name not in stages and name not in self.plan.inputs},
-            "outputs": {name: _described(self.plan, output) for name, output in self.plan.job.outputs.items()},
+            "outputs": {name: described(self.plan, output) | self.appended.get(name, {}) for name, output in self.plan.job.outputs.items()},
             "fingerprints": dict(self.plan.fingerprints),
             "warnings": self.warnings,
             "job": self.plan.job.raw,
         }
 
 
-def _described(plan: Plan, output: Output) -> dict[str, Any]:
+def described(plan: Plan, output: Output) -> dict[str, Any]:
     """What is needed to read an output's files again: the format, its keys, and the columns with their types."""
     columns = plan.tables[output.table].columns
     names = output.columns or columns.names()

@@ -20,8 +20,8 @@ from pipeline.tables.session import Measured
 from pipeline.tables.table import Table
 
 
-def submit_output(table: Table, output: Output, expected: Schema | None, file: Callable[[str], str]) -> list[Any]:
-    """Submit the tasks that write an output; `file` gives the path of a name in the run's folder.
+def submit_output(table: Table, output: Output, expected: Schema | None, file: Callable[[str], str], stem: str = "part") -> list[Any]:
+    """Submit the tasks that write an output; `file` gives the path of a name in the run's folder, `stem` begins the names.
 
     Futures of what was `Written`: one a part, or one of all parts where they are joined.
     """
@@ -32,7 +32,7 @@ def submit_output(table: Table, output: Output, expected: Schema | None, file: C
     axes = [table.axes[array].value() for array in table.axes]
     written = []
     for number, part in enumerate(table.futures()):
-        path = file(f"{output.name}/" + attempt_name(f"part-{number:05d}", output.writer.suffix))
+        path = file(f"{output.name}/" + attempt_name(f"{stem}-{number:05d}", output.writer.suffix))
         task = WriteTask(output.writer, path, expected, tuple(table.axes))
         written.append(table.session.submit(task, part, axes, stage=table.stage, on_host=True))
     if not isinstance(output.writer, JoinedOutput):
@@ -67,14 +67,17 @@ class WriteTask:
         labels = {name: axis.frame for name, axis in zip(self.arrays, axes, strict=True)}
         with tempfile.TemporaryDirectory() as folder:
             local = path if "://" not in path else str(Path(folder) / path.rpartition("/")[2])
+            written: Sequence[tuple[str, int]] = [(local, part.frame.height)]
             if isinstance(self.writer, JoinedOutput):
-                piece = Piece(path, self.writer.write_piece(part, labels, local))
+                piece: Piece | None = Piece(path, self.writer.write_piece(part, labels, local))
             else:
-                self.writer.write(part, labels, local)
-                piece = None
+                written, piece = self.writer.write_all(part, labels, local), None
             if local != path:
                 _upload(Path(folder), path)
-        return Written([(path, part.frame.height)], piece, Measured.of(part))
+        beside = path.rpartition("/")[0]
+        return Written(
+            [(f"{beside}/{file[len(local.rpartition('/')[0]) + 1 :]}", rows) for file, rows in written], piece, Measured.of(part)
+        )
 
 
 @dataclass(frozen=True)
@@ -104,12 +107,14 @@ class JoinTask:
 
 
 def _upload(folder: Path, beside: str) -> None:
-    """Copy the files of a local folder to the folder of a URL, block by block."""
+    """Copy the files of a local folder, and of those in it, to the folder of a URL, block by block."""
     import fsspec
 
     system, path = fsspec.url_to_fs(beside)
-    for file in sorted(folder.iterdir()):
-        system.put_file(str(file), f"{path.rpartition('/')[0]}/{file.name}")
+    for file in sorted(found for found in folder.rglob("*") if found.is_file()):
+        target = f"{path.rpartition('/')[0]}/{file.relative_to(folder).as_posix()}"
+        system.makedirs(target.rpartition("/")[0], exist_ok=True)
+        system.put_file(str(file), target)
 
 
 def _downloaded(pieces: Sequence[Piece], folder: str) -> list[Piece]:

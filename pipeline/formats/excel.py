@@ -1,0 +1,71 @@
+"""Tables of Excel and OpenDocument workbooks, read by fastexcel through Polars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from io import BytesIO
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.errors import InputError, PlaceError
+from pipeline.files import read_bytes
+from pipeline.formats._scanned import Read, ScannedInput
+from pipeline.tables.dtypes import DTYPES, DtypeName
+from pipeline.tables.part import Schema
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Reads one sheet of a workbook: `skip` lines stand before the names of the columns."""
+
+    sheet: str | None
+    skip: int
+    stated: tuple[tuple[str, DtypeName], ...]
+
+    def __call__(self, path: str) -> pl.LazyFrame:
+        """Its rows. Raises InputError where the workbook does not have it, or cannot be read."""
+        import fastexcel
+
+        try:
+            found = pl.read_excel(
+                BytesIO(read_bytes(path)), sheet_name=self.sheet, infer_schema_length=None, read_options={"header_row": self.skip}
+            )
+        except (fastexcel.FastExcelError, pl.exceptions.PolarsError, ValueError) as error:
+            what = f"sheet {self.sheet!r} of it" if self.sheet else "its first sheet"
+            raise InputError(
+                f"{path}: {what} cannot be read as a table ({error}). Is it a workbook, and the name of the sheet right?"
+            ) from error
+        if missing := [name for name, _ in self.stated if name not in found.columns]:
+            raise InputError(f"{path}: columns names {missing[0]!r}, which the sheet does not have. It has: {', '.join(found.columns)}.")
+        for name, dtype in self.stated:
+            if found[name].cast(DTYPES[dtype], strict=False).null_count() != found[name].null_count():
+                raise InputError(
+                    f"{path}: column {name!r} is {found.schema[name]}, and not all of it is {dtype}. State another type in columns."
+                )
+        return found.lazy().with_columns(pl.col(name).cast(DTYPES[dtype]) for name, dtype in self.stated)
+
+
+class ExcelInput(ScannedInput):
+    """A sheet of a workbook (xlsx, xlsb, xls, ods) below a row of names; empty rows are left out. A part a workbook."""
+
+    name = "excel"
+    suffixes = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+    noun = "a workbook"
+
+    sheet: str | None = Field(None, description="The name of the sheet; the first one where it is not given.")
+    skip: int = Field(0, ge=0, description="Rows above the one with the columns' names.")
+    columns: dict[str, DtypeName] = Field(
+        default_factory=dict, description="Types of some columns; the others are those of all their cells."
+    )
+
+    def reads(self) -> Read:
+        """Reads the sheet."""
+        return Sheet(self.sheet, self.skip, tuple(self.columns.items()))
+
+    def table_schema(self) -> Schema:
+        """The columns of the sheets. PlaceError where fastexcel is not installed."""
+        if find_spec("fastexcel") is None:
+            raise PlaceError("fastexcel, which reads workbooks, is not installed. Install it with: pip install '.[excel]'")
+        return super().table_schema()
