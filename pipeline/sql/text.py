@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pipeline.errors import ExpressionError, near
+from pipeline.sql.spelling import respelled
 from pipeline.sql.windows import ALONE, NAMED, OF_OTHER_ROWS, ORDERED, check_windows, example_of
 
 MAX_CHARACTERS = 2_000
@@ -17,10 +18,11 @@ MAX_CHARACTERS = 2_000
 
 @dataclass(frozen=True)
 class Function:
-    """What a function gives, in one line, and whether cuDF runs it (`gpu`)."""
+    """What a function gives, in one line, whether cuDF runs it (`gpu`), and whether it is ours: Polars' parser does not know it (`own`)."""
 
     meaning: str
     gpu: bool = True
+    own: bool = False
 
 
 FUNCTIONS = {
@@ -89,6 +91,7 @@ FUNCTIONS = {
     "strftime": Function("date or timestamp to text in the given format"),
     "extract": Function("a part of a date or timestamp, written extract(year from d)"),
     "date_part": Function("a part of a date or timestamp, as a whole number (epoch: seconds since 1970, a float)"),
+    "date_trunc": Function("the start of the hour, day, week (Monday), month, quarter or year that it lies in", own=True),
     "cast": Function("another type; a value that does not fit fails the run"),
     "try_cast": Function("another type; a value that does not fit becomes null"),
 }
@@ -157,7 +160,9 @@ def checked_text(text: str) -> str:
     values = ["is not" if pair == ("is", "not") else pair[1] for pair in pairwise(["", *values])]
     for i, match in enumerate(matches, start=1):
         _check_token(Token(match.lastgroup or "", values[i], values[i - 1], values[i + 1]))
-    return TOKEN.sub(lambda match: _number(match.group()) if match.lastgroup == "number" else match.group(), text)
+    pieces = [(match.lastgroup or "", match.group()) for match in TOKEN.finditer(text)]
+    own = {name for name, function in FUNCTIONS.items() if function.own}
+    return respelled([(kind, _number(piece) if kind == "number" else piece) for kind, piece in pieces], own)
 
 
 def _check_token(token: Token) -> None:

@@ -34,6 +34,9 @@ def test_a_form_that_the_page_marks__is_refused(text: str) -> None:
 EXACT = ["i * i + i", "-i", "abs(i)", "i // i", "n % 12345678901234567891", "n // 3 + 1", "n in (18446744073709551615, 5)", "small * small"]
 EXACT += ["p * p", "p / 3", "p * (1 - p) + i", "p > q", "coalesce(p, q)", "cast(z as date)", "cast(z as timestamp)", "cast(m as bigint)"]
 
+EXACT += [f"date_trunc('{part}', {column})" for part in ("minute", "hour", "day", "week", "quarter") for column in ("z", "m", "k")]
+EXACT += ["date_trunc('year', d)", "date_trunc('quarter', d)"]
+
 CASTS = [
     f"{how}({column} as {to})"
     for how in ("cast", "try_cast")

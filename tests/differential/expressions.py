@@ -49,6 +49,7 @@ ROUNDED += [f"try_cast({name} as {to})" for name in ("small", "int16", "uint32",
 ROUNDED += [f"case when {name} between 0 and 100 then cast({name} as tinyint) end" for name in ("small", "int64", "uint32", "ratio")]
 REMAINDER = "((({0}) % nullif({1}, 0)) + ({1})) % nullif({1}, 0)"
 FLOOR = "(({0}) - (" + REMAINDER + ")) // nullif({1}, 0)"
+TRUNCATED = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 PARTS = ("year", "quarter", "month", "week", "day", "doy", "dow", "isodow", "isoyear", "decade", "century")
 
 
@@ -149,6 +150,7 @@ days = st.one_of(
     DAYS,
     made("coalesce({0}, {1})", "", DAYS, DAYS),
     made("cast(cast({0} as int) + 30 as date)", "({0} + 30)", st.just(("date '2020-02-01'", "date '2020-02-01'"))),
+    *(made(f"date_trunc('{part}', {{0}})", f"cast(date_trunc('{part}', {{0}}) as date)", DAYS) for part in TRUNCATED[3:]),
     made("date({0})", "cast({0} as date)", same("'2020-02-29'")),
 )
 
@@ -168,7 +170,7 @@ def compared(value: Pairs) -> Pairs:
 like = [made(f"(word {op} '{text}')", "") for op in ("like", "not like", "ilike") for text in ("%a%", "Z_rich", "%", "", "1%")]
 like += [made("(word ~ '^[0-9]+$')", "regexp_matches(word, '^[0-9]+$')")]
 like += [made("starts_with({0}, 'x')", "", TEXTS), made("ends_with({0}, 'z')", "", TEXTS)]
-moments = same("clock", "timestamp '2021-03-28 01:30:00'")
+moments = same("clock", "timestamp '2021-03-28 01:30:00'", *(f"date_trunc('{part}', clock)" for part in TRUNCATED))
 conditions_of_values = st.one_of(same("flag", "true"), *map(compared, (integers, finite(floats), TEXTS, DAYS, moments)), *like)
 
 
@@ -193,4 +195,4 @@ def conditions() -> Pairs:
 
 def values() -> Pairs:
     """A value of any kind."""
-    return st.one_of(integers, parts, finite(floats), texts, days, conditions())
+    return st.one_of(integers, parts, finite(floats), texts, days, moments, conditions())

@@ -1,0 +1,12 @@
+"""The functions that Polars' SQL does not have, by name: each makes a node of its checked arguments and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from pipeline.sql.moments import date_trunc
+from pipeline.sql.tree import Node
+
+OWN: dict[str, Callable[[list[Node], list[pl.DataType]], Node]] = {"date_trunc": date_trunc}
