@@ -7,6 +7,11 @@ from collections.abc import Callable
 import polars as pl
 
 from pipeline.sql.moments import date_trunc
+from pipeline.sql.patterns import regexp_extract, regexp_replace
 from pipeline.sql.tree import Node
 
-OWN: dict[str, Callable[[list[Node], list[pl.DataType]], Node]] = {"date_trunc": date_trunc}
+OWN: dict[str, Callable[[list[Node], list[pl.DataType]], Node]] = {
+    "date_trunc": date_trunc,
+    "regexp_extract": regexp_extract,
+    "regexp_replace": regexp_replace,
+}

@@ -18,11 +18,15 @@ MAX_CHARACTERS = 2_000
 
 @dataclass(frozen=True)
 class Function:
-    """What a function gives, in one line, whether cuDF runs it (`gpu`), and whether it is ours: Polars' parser does not know it (`own`)."""
+    """What a function gives, in one line, and whether cuDF runs it (`gpu`).
+
+    Polars' parser knows neither what is our `own` nor what is the `same` as a function that it knows.
+    """
 
     meaning: str
     gpu: bool = True
     own: bool = False
+    same: str = ""
 
 
 FUNCTIONS = {
@@ -84,6 +88,9 @@ FUNCTIONS = {
     "strpos": Function("where the other text starts, counted from 1; 0 where it does not occur and for null"),
     "position": Function("the same as strpos, written position('b' in t)"),
     "regexp_like": Function("whether the regular expression matches somewhere in it, the same as ~ (with flags such as 'i': CPU only)"),
+    "regexp_matches": Function("the same as regexp_like", same="regexp_like"),
+    "regexp_extract": Function("what the regular expression, or its n-th group, matches first; empty where it does not match", own=True),
+    "regexp_replace": Function("the first match of a regular expression replaced; every match with a fourth 'g'", gpu=False, own=True),
     "split_part": Function("the n-th piece between separators, counted from 1; empty where there is none", gpu=False),
     "date": Function("text to date, as 2020-06-01 or in the given format; text that does not fit fails the run"),
     "timestamp": Function("text to timestamp, as 2020-06-01 10:20:30 or in the given format; text that does not fit fails the run"),
@@ -96,6 +103,7 @@ FUNCTIONS = {
     "try_cast": Function("another type; a value that does not fit becomes null"),
 }
 
+SPELLED = {name: function.same for name, function in FUNCTIONS.items() if function.own or function.same}
 ACROSS_ROWS = re.compile(
     "any_value|approx_count_distinct|array_agg|avg|bit_(and|or|xor)_agg|bool_(and|or)|count|cum[a-z_]*|every|group_concat|listagg|"
     "(first|last|nth)(_value)?|lag|lead|max|mean|median|min|mode|ntile|(dense_|percent_)?rank|row_number|string_agg|sum|unnest|"
@@ -161,8 +169,7 @@ def checked_text(text: str) -> str:
     for i, match in enumerate(matches, start=1):
         _check_token(Token(match.lastgroup or "", values[i], values[i - 1], values[i + 1]))
     pieces = [(match.lastgroup or "", match.group()) for match in TOKEN.finditer(text)]
-    own = {name for name, function in FUNCTIONS.items() if function.own}
-    return respelled([(kind, _number(piece) if kind == "number" else piece) for kind, piece in pieces], own)
+    return respelled([(kind, _number(piece) if kind == "number" else piece) for kind, piece in pieces], SPELLED)
 
 
 def _check_token(token: Token) -> None:

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.contract
 
 SCHEMA = pl.Schema({"i": pl.Int64(), "t": pl.String(), "u": pl.String(), "s": pl.Datetime("us")})
 CPU_ONLY = ["greatest(t, u)", "left(t, i)", "right(t, i)", "substr(t, i, 2)", "lpad(t, i, '0')", "strpos(t, u)", "regexp_like(t, 'a', 'i')"]
+CPU_ONLY += ["regexp_extract(t, 'a', 0, 'i')", "regexp_extract(t, '[[:alpha:]]')", "regexp_matches(t, 'a', 'i')"]
 CPU_ONLY += ["cast(t as decimal(10, 2))", "cast(cast(i as double) as decimal(38, 10))", "cast(s as varchar)", "s - interval '1 hour'"]
 
 
@@ -35,7 +36,7 @@ EXACT = ["i * i + i", "-i", "abs(i)", "i // i", "n % 12345678901234567891", "n /
 EXACT += ["p * p", "p / 3", "p * (1 - p) + i", "p > q", "coalesce(p, q)", "cast(z as date)", "cast(z as timestamp)", "cast(m as bigint)"]
 
 EXACT += [f"date_trunc('{part}', {column})" for part in ("minute", "hour", "day", "week", "quarter") for column in ("z", "m", "k")]
-EXACT += ["date_trunc('year', d)", "date_trunc('quarter', d)"]
+EXACT += ["regexp_extract(t, '^(a+)(b)?', 2)", "date_trunc('year', d)", "date_trunc('quarter', d)"]
 
 CASTS = [
     f"{how}({column} as {to})"
