@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from typing import Literal
+from zoneinfo import available_timezones
 
 import polars as pl
 
@@ -42,18 +43,31 @@ def date_trunc(nodes: list[Node], dtypes: list[pl.DataType]) -> Node:
     first = made(value, lambda moment: _first_day(_local(moment, dtype).cast(pl.Date), part))
     midnight = cast_value(first, pl.Date(), "Datetime", clock, strict=True)
     zone = zone_of(dtype)
-    return midnight if zone is None else made(midnight, lambda local: with_zone(local, zone, "earliest"))
+    return midnight if zone is None else made(midnight, lambda local: with_zone(local, clock, zone, "earliest"))
 
 
-def with_zone(local: pl.Expr, zone: str, ambiguous: Literal["earliest", "latest"]) -> pl.Expr:
+def at_time_zone(nodes: list[Node], dtypes: list[pl.DataType]) -> Node:
+    """A timestamp as the moment at which the zone's clock shows it; one with a zone as what the clock of this one shows then."""
+    value, dtype, zone = nodes[0], dtypes[0], stated_text(nodes[1], "the zone of `at time zone`")
+    if zone not in available_timezones():
+        raise ExpressionError(f"there is no time zone {zone!r}.{near(zone, sorted(available_timezones()))}")
+    if not isinstance(dtype, pl.Datetime):
+        raise ExpressionError(f"`at time zone` takes a timestamp, and {shown(value)} is {dtype}: cast it, as in cast(d as timestamp)")
+    if dtype.time_zone is not None:
+        return made(value, lambda moment: moment.dt.convert_time_zone(zone).dt.replace_time_zone(None))
+    return made(value, lambda clock: with_zone(clock, dtype, zone, "latest"))
+
+
+def with_zone(local: pl.Expr, dtype: pl.Datetime, zone: str, ambiguous: Literal["earliest", "latest"]) -> pl.Expr:
     """The moments at which a zone's clock shows these times.
 
     Of a time that it shows twice the earlier or later one. A time that it skips counts on from before: 02:30 is 03:30 where two o'clock
     becomes three.
     """
+    day = pl.lit(A_DAY, dtype=pl.Duration(dtype.time_unit))
     shown_there = local.dt.replace_time_zone(zone, ambiguous=ambiguous, non_existent="null")
-    day_before = (local - pl.lit(A_DAY)).dt.replace_time_zone(zone, ambiguous="latest", non_existent="null")
-    return pl.coalesce(shown_there, day_before + pl.lit(A_DAY))
+    day_before = (local - day).dt.replace_time_zone(zone, ambiguous="latest", non_existent="null")
+    return pl.coalesce(shown_there, day_before + day)
 
 
 def _local(moment: pl.Expr, dtype: pl.Datetime) -> pl.Expr:

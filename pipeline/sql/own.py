@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import polars as pl
 
-from pipeline.sql.moments import date_trunc
+from pipeline.sql.moments import at_time_zone, date_trunc
 from pipeline.sql.patterns import regexp_extract, regexp_replace
+from pipeline.sql.spelling import ZONE
 from pipeline.sql.tree import Node
 
 OWN: dict[str, Callable[[list[Node], list[pl.DataType]], Node]] = {
+    ZONE: at_time_zone,
     "date_trunc": date_trunc,
     "regexp_extract": regexp_extract,
     "regexp_replace": regexp_replace,

@@ -50,6 +50,7 @@ ROUNDED += [f"case when {name} between 0 and 100 then cast({name} as tinyint) en
 REMAINDER = "((({0}) % nullif({1}, 0)) + ({1})) % nullif({1}, 0)"
 FLOOR = "(({0}) - (" + REMAINDER + ")) // nullif({1}, 0)"
 TRUNCATED = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+ZONED = [f"{value} at time zone '{zone}'" for value in ("clock at time zone 'Europe/Berlin'", "moment") for zone in ("UTC", "Asia/Tokyo")]
 PARTS = ("year", "quarter", "month", "week", "day", "doy", "dow", "isodow", "isoyear", "decade", "century")
 
 
@@ -173,7 +174,7 @@ def compared(value: Pairs) -> Pairs:
 like = [made(f"(word {op} '{text}')", "") for op in ("like", "not like", "ilike") for text in ("%a%", "Z_rich", "%", "", "1%")]
 like += [made("(word ~ '^[0-9]+$')", "regexp_matches(word, '^[0-9]+$')")]
 like += [made("starts_with({0}, 'x')", "", TEXTS), made("ends_with({0}, 'z')", "", TEXTS)]
-moments = same("clock", "timestamp '2021-03-28 01:30:00'", *(f"date_trunc('{part}', clock)" for part in TRUNCATED))
+moments = same("clock", "timestamp '2021-03-28 01:30:00'", *(f"date_trunc('{part}', clock)" for part in TRUNCATED), *ZONED)
 conditions_of_values = st.one_of(same("flag", "true"), *map(compared, (integers, finite(floats), TEXTS, DAYS, moments)), *like)
 
 
