@@ -212,6 +212,8 @@ class Checker:
             case {"Strptime": [{"Literal": dtype}, options]}:
                 self._need("a text", {"text", "null"}, inputs[0])
                 return cast_text(inputs[0], dtype, options)
+        if detail == "LenChars" and isinstance(self._dtype(inputs[0]), pl.List):
+            return cast(call({"ListExpr": "Length"}, inputs[0]), "Int64")
         self._need("a text", {"text", "null"}, inputs[0])
         if "Find" in detail:
             return place(*inputs)

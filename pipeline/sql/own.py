@@ -7,13 +7,18 @@ from collections.abc import Callable
 import polars as pl
 
 from pipeline.sql.moments import at_time_zone, date_trunc
+from pipeline.sql.nested import field, list_contains, list_extract, string_split
 from pipeline.sql.patterns import regexp_extract, regexp_replace
 from pipeline.sql.spelling import ZONE
 from pipeline.sql.tree import Node
 
 OWN: dict[str, Callable[[list[Node], list[pl.DataType]], Node]] = {
+    ".": field,
     ZONE: at_time_zone,
     "date_trunc": date_trunc,
+    "list_contains": list_contains,
+    "list_extract": list_extract,
     "regexp_extract": regexp_extract,
     "regexp_replace": regexp_replace,
+    "string_split": string_split,
 }

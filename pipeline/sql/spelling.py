@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import ExpressionError
@@ -14,23 +14,38 @@ BRACKETS = {")": "(", "]": "["}
 RESERVED = set(re.findall(r"\w+", "and or not xor in like ilike between is when then else case from for distinct interval"))
 HOW = f"write x {ZONE} 'Europe/Berlin', and brackets around x where it is more than a name, a function or a cast"
 
+NO_TABLE = "a column has no table before it: write its name alone, in double quotes where it holds a dot"
+NO_VALUE = {
+    ZONE: f"`{ZONE}` has no value before it: {HOW}",
+    ".": NO_TABLE,
+    "[": "'[' has no meaning in an expression but in l[1], of a list",
+}
+
 
 def respelled(pieces: Sequence[tuple[str, str]], functions: Mapping[str, str]) -> str:
-    """The text of these pieces, by kind, as Polars' parser takes it: each of the functions by its other name, those without one marked."""
+    """The text of these pieces, by kind, as Polars' parser takes it: each of the functions by its other name, those without one marked.
+
+    `x at time zone 'UTC'`, `x[1]` and `x.y` are marked functions as well.
+    """
     texts = [piece for _, piece in pieces]
     there = [i for i, (kind, _) in enumerate(pieces) if kind != "space"]
-    words = _Words([pieces[i][0] for i in there], [texts[i].lower() if pieces[i][0] == "word" else texts[i] for i in there])
-    for place, (at, until) in words.zones().items():
-        texts[there[at]] = f"coalesce('{MARK}{ZONE}', " + texts[there[at]]
-        texts[there[place]], texts[there[place + 1]], texts[there[place + 2]] = ",", "", ""
-        texts[there[until]] += ")"
+    words = _Words([pieces[i][0] for i in there], [texts[i] for i in there])
+    for name, start, changed in words.behind():
+        for place, text in changed.items():
+            texts[there[place]] = text
+        texts[there[start]] = f"coalesce('{MARK}{name}', " + texts[there[start]]
     for i, after, then in zip(there, there[1:], there[2:], strict=False):
-        name = pieces[i][1].strip('"`').lower()
+        name = _name(pieces[i][1]).lower()
         if pieces[i][0] in {"word", "quoted"} and name in functions and pieces[after][1] == "(":
             texts[i] = texts[i].removesuffix(pieces[i][1]) + (functions[name] or "coalesce")
             if not functions[name]:
                 texts[after] = f"('{MARK}{name}'" + ("" if pieces[then][1] == ")" else ",")
     return "".join(texts)
+
+
+def _name(word: str) -> str:
+    """A name without its quotes."""
+    return word[1:-1].replace('""', '"') if word[:1] in {'"', "`"} else word
 
 
 @dataclass(frozen=True)
@@ -40,41 +55,54 @@ class _Words:
     kinds: list[str]
     words: list[str]
 
-    def zones(self) -> dict[int, tuple[int, int]]:
-        """Where `at time zone` stands: the first piece of the value before each, and the zone behind it."""
-        found = dict[int, tuple[int, int]]()
-        for i in range(len(self.words) - 2):
-            if self.words[i : i + 3] == ZONE.split():
+    def behind(self) -> Iterator[tuple[str, int, dict[int, str]]]:
+        """What stands behind a value and makes another of it: its name, the value's first piece, and how the pieces read as a call."""
+        for i, word in enumerate(self.words):
+            if self._is_zone(i):
                 if i + 3 == len(self.words) or self.kinds[i + 3] != "text":
                     raise ExpressionError(f"`{ZONE}` takes the name of a zone, a text in quotes: {HOW}")
-                found[i] = (self._start(i - 1), i + 3)
-        return found
+                yield ZONE, self._start(i - 1, ZONE), {i: ",", i + 1: "", i + 2: "", i + 3: self.words[i + 3] + ")"}
+            elif word == "[":
+                yield "list_extract", self._start(i - 1, word), {i: ",", self._closing(i): ")"}
+            elif word == ".":
+                if i + 1 == len(self.words) or self.kinds[i + 1] not in {"word", "quoted"}:
+                    raise ExpressionError(NO_TABLE)
+                field = _name(self.words[i + 1]).replace("'", "''")
+                yield word, self._start(i - 1, word), {i: ",", i + 1: f"'{field}')"}
 
-    def _start(self, i: int) -> int:
-        """The first piece of the value that ends at a piece: a name, a text, a function, brackets, or a cast or `at time zone` of one."""
-        if i >= 0 and self.words[i] in BRACKETS:
-            i = self._opening(i)
-            if self.words[i] == "[" or self._is_name(i - 1):
-                return self._start(i - 1)
-            return i
-        if i < 0 or self.kinds[i] not in {"word", "quoted", "text"} or self.words[i] == "end":
-            raise ExpressionError(f"`{ZONE}` has no value before it: {HOW}")
-        before = self.words[i - 1] if i else ""
+    def _is_zone(self, i: int) -> bool:
+        return [word.lower() for word in self.words[max(i, 0) : i + 3]] == ZONE.split()
+
+    def _start(self, i: int, behind: str) -> int:
+        """The first piece of the value that ends at a piece: a name, a text, a function, brackets, or what stands behind such a value."""
+        word = self.words[i].lower() if i >= 0 else ""
+        if word in BRACKETS:
+            opening = self._opening(i)
+            called = opening > 0 and self.kinds[opening - 1] in {"word", "quoted"} and self.words[opening - 1].lower() not in RESERVED
+            return self._start(opening - 1, behind) if called or word == "]" else opening
+        if i < 0 or self.kinds[i] not in {"word", "quoted", "text"} or word in RESERVED | {"end"}:
+            raise ExpressionError(NO_VALUE[behind])
+        before = self.words[i - 1].lower() if i else ""
         if before in {"::", "."}:
-            return self._start(i - 2)
-        if self.kinds[i] == "text" and self.words[max(i - 3, 0) : i] == ZONE.split():
-            return self._start(i - 4)
+            return self._start(i - 2, behind)
+        if self.kinds[i] == "text" and self._is_zone(i - 3):
+            return self._start(i - 4, behind)
         return i - 1 if self.kinds[i] == "text" and before in {"timestamp", "date"} else i
 
     def _opening(self, i: int) -> int:
         """Where the bracket that ends here begins."""
-        closing, opening, open_ones = self.words[i], BRACKETS[self.words[i]], 0
+        opening, open_ones = BRACKETS[self.words[i]], 0
         for place in range(i, -1, -1):
-            open_ones += (self.words[place] == closing) - (self.words[place] == opening)
+            open_ones += (self.words[place] == self.words[i]) - (self.words[place] == opening)
             if not open_ones:
                 return place
-        raise ExpressionError(f"a {closing!r} closes what nothing opens")
+        raise ExpressionError(f"{self.words[i]!r} closes what nothing opens")
 
-    def _is_name(self, i: int) -> bool:
-        """Whether a piece before a bracket is a function or a type, and no word such as `and`."""
-        return i >= 0 and self.kinds[i] in {"word", "quoted"} and self.words[i] not in RESERVED
+    def _closing(self, i: int) -> int:
+        """Where the [ that begins here ends."""
+        open_ones = 0
+        for place in range(i, len(self.words)):
+            open_ones += (self.words[place] == "[") - (self.words[place] == "]")
+            if not open_ones:
+                return place
+        raise ExpressionError("'[' has no end: write l[1]")

@@ -71,7 +71,9 @@ FUNCTIONS = {
     "trim": Function("without white space at both ends; trim(both 'x' from t) takes other characters away"),
     "ltrim": Function("without white space, or the given characters, at its start"),
     "rtrim": Function("without white space, or the given characters, at its end"),
-    "length": Function("number of characters"),
+    "length": Function("number of characters; of a list (CPU only) of its values"),
+    "len": Function("the same as length", same="length"),
+    "array_length": Function("the same as length", same="length"),
     "octet_length": Function("number of bytes in UTF-8"),
     "left": Function("the first n characters (n from a column: CPU only)"),
     "right": Function("the last n characters (n from a column: CPU only)"),
@@ -92,6 +94,9 @@ FUNCTIONS = {
     "regexp_extract": Function("what the regular expression, or its n-th group, matches first; empty where it does not match", own=True),
     "regexp_replace": Function("the first match of a regular expression replaced; every match with a fourth 'g'", gpu=False, own=True),
     "split_part": Function("the n-th piece between separators, counted from 1; empty where there is none", gpu=False),
+    "string_split": Function("the pieces between separators, a list; its characters where the separator is empty", gpu=False, own=True),
+    "list_extract": Function("the n-th value of a list, counted from 1, from its end below 0, the same as l[n]", gpu=False, own=True),
+    "list_contains": Function("whether a list holds a value", gpu=False, own=True),
     "date": Function("text to date, as 2020-06-01 or in the given format; text that does not fit fails the run"),
     "timestamp": Function("text to timestamp, as 2020-06-01 10:20:30 or in the given format; text that does not fit fails the run"),
     "strptime": Function("text to timestamp in the given format; text that does not fit fails the run"),
@@ -115,12 +120,11 @@ HINTS = (
     | dict.fromkeys(("isnan", "is_nan", "isnull"), "null is the only missing value, NaN is none: write `x is null`")
     | dict.fromkeys(("contains", "instr", "charindex"), "write t ~ 'b', or strpos(t, 'b') > 0")
     | dict.fromkeys(("any", "all", "some"), "write `in (...)`")
-    | {"len": "write length(t)", "datediff": "write cast(d as int) - cast(e as int)", "datetime": "write timestamp(t)"}
+    | {"datediff": "write cast(d as int) - cast(e as int)", "datetime": "write timestamp(t)"}
 )
 KEYWORDS = re.compile("and|or|not|is not|xor|in|i?like|rlike|regexp|between|is|when|then|else|case|end|from|for|distinct|interval")
 REFUSED_SIGNS = {
     ";": "an expression is one value, not statements: take ';' away",
-    ".": "a column has no table before it: write its name alone, in double quotes where it holds a dot",
     "'": "a text that begins with ' has no end: close it, and write '' for a quote within it",
     '"': "a name that begins with a double quote has no end: close it",
     "`": "a name that begins with ` has no end: close it",
@@ -131,7 +135,7 @@ REFUSED_SIGNS = {
 TOKEN = re.compile(
     r"""(?P<space>\s+|--[^\r\n]*|/\*.*?\*/) | (?P<text>'(?:[^']|'')*') | (?P<quoted>"(?:[^"]|"")*"|`[^`]*`)
     | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?) | (?P<word>[^\W\d]\w*)
-    | (?P<sign>::|\|\||<=>|//|\^@|[-+*/%=<>!~(),]) | (?P<other>.)""",
+    | (?P<sign>::|\|\||<=>|//|\^@|[-+*/%=<>!~(),.\[\]]) | (?P<other>.)""",
     re.VERBOSE | re.DOTALL,
 )
 

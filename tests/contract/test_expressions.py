@@ -37,6 +37,7 @@ EXACT += ["p * p", "p / 3", "p * (1 - p) + i", "p > q", "coalesce(p, q)", "cast(
 
 EXACT += [f"date_trunc('{part}', {column})" for part in ("minute", "hour", "day", "week", "quarter") for column in ("z", "m", "k", "mz")]
 EXACT += ["m at time zone 'America/Havana'", "z at time zone 'Asia/Tokyo'", "k at time zone 'UTC' at time zone 'Asia/Tokyo'"]
+EXACT += ["s.x * 2", "s.inner.y || 'a'"]
 EXACT += ["regexp_extract(t, '^(a+)(b)?', 2)", "date_trunc('year', d)", "date_trunc('quarter', d)"]
 
 CASTS = [
@@ -67,6 +68,7 @@ def test_exact_numbers_and_local_clocks__translate(text: str) -> None:
     numbers: dict[str, pl.DataType] = {"i": pl.Int64(), "small": pl.Int32(), "n": pl.UInt64(), "p": pl.Decimal(9, 2), "q": pl.Decimal(9, 5)}
     numbers |= {"x": pl.Float64(), "wide": pl.Decimal(38, 2), "t": pl.String()}
     schema = pl.Schema(numbers | {"z": pl.Datetime("us", "Europe/Berlin"), "m": pl.Datetime("ms"), "k": pl.Datetime("ns"), "d": pl.Date()})
+    schema["s"] = pl.Struct({"x": pl.Float64(), "inner": pl.Struct({"y": pl.String()})})
     schema["mz"] = pl.Datetime("ms", "America/Havana")
     assert refused(text, schema.to_frame().clear(1)) == []
 

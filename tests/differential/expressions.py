@@ -80,6 +80,7 @@ parts = st.one_of(
     same("case when word ~ '^[0-9]{1,9}$' then cast(word as int) end").map(
         lambda pair: (pair[0], pair[0].replace("word ~", "word similar to"))
     ),
+    made("len(string_split({0}, 'é'))", "", TEXTS),
     *(made(f"date_part('{part}', {{0}})", "", DAYS) for part in PARTS),
     *(made(f"date_part('{part}', clock)", "") for part in (*PARTS, "hour", "minute", "second")),
 )
@@ -140,6 +141,7 @@ def _grown_texts(inner: Pairs) -> Pairs:
         made("lpad({0}, 3, '*')", "", inner),
         made("rpad({0}, 4, 'é')", "", inner),
         made("split_part({0}, '-', 2)", "", inner),
+        *(made(f"string_split({{0}}, '{by}')[{n}]", "", inner) for by in ("-", "") for n in (2, -1)),
         made("regexp_replace({0}, '([0-9]+)(é)?', '<\\2\\1>', 'g')", "", inner),
         made("regexp_replace({0}, '[a-c]*', '$1')", "", inner),
         made("regexp_extract({0}, '([a-z]+)-?(.)?', 2)", "", inner),
