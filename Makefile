@@ -8,7 +8,8 @@ BIN := $(VENV)/bin
 RAPIDS := .venv-rapids
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # Each process takes a stretch of the suite, and an idle one takes from the other's end: a module's fixtures are made once or twice.
-PYTEST = $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
+SPREAD := --numprocesses logical --maxprocesses 8 --dist worksteal
+PYTEST = $(BIN)/python -m pytest $(SPREAD)
 
 .DEFAULT_GOAL := help
 .PHONY: help run quick test lint types layers unit contract test-gpu schema ptx clean
@@ -38,7 +39,7 @@ unit: $(VENV)/.dev  ## all tests but those of GPUs and of the contract
 	$(PYTEST) -m "not gpu and not contract"
 
 contract: $(RAPIDS)/.gpu  ## every query translates for cuDF, in an environment with RAPIDS; no GPU needed
-	$(RAPIDS)/bin/python -m pytest -m contract --require-rapids tests/contract
+	$(RAPIDS)/bin/python -m pytest $(SPREAD) -m contract --require-rapids tests/contract
 
 test-gpu:  ## on a machine with a GPU, where '.[gpu,test]' is installed: every stage against the CPU
 	python -m pytest -m gpu --require-gpu tests/gpu

@@ -101,13 +101,14 @@ def main() -> None:
             join = Join.model_validate({"on": "key", "how": "left", "method": "exchange"})
             works: dict[str, tuple[Stage, dict[str, Table]]] = {
                 "join": (join, {"left": left, "right": right}),
+                "join, that key on the right": (join.model_copy(update={"how": "inner"}), {"left": right, "right": left}),
                 "aggregate of sums": (Aggregate.model_validate({"by": "key", "compute": SIMPLE}), {"rows": left}),
                 "aggregate of whole keys": (Aggregate.model_validate({"by": "key", "compute": WHOLE}), {"rows": left}),
             }
             for name, (stage, tables) in works.items():
                 found.append({"work": name, "share_of_one_key": share, **measured(stage, tables, session)})
                 print(found[-1], flush=True)
-            with patch("pipeline.tables.pairs.hot_keys", return_value=None):
+            with patch("pipeline.tables.pairs.divided", return_value=(None, None)):
                 found.append({"work": "join without hot keys", "share_of_one_key": share, **measured(*works["join"], session)})
             print(found[-1], flush=True)
     write_result("skew", found, {"rows_in": chosen.rows, "workers": chosen.workers, "load": round(os.getloadavg()[0], 1)})

@@ -40,13 +40,17 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a stage gives, as values or futures: tables ('' is its own name, 'x' is `NAME.x`), models by name, metrics, counts, warnings."""
+    """What a stage gives, as values or futures: tables ('' is its own name, 'x' is `NAME.x`), models by name, metrics, counts, warnings.
+
+    `measures` are what run.json says of the stage beside its counts (what a training step cost, say): a mapping of what JSON can hold.
+    """
 
     tables: Mapping[str, Table]
     files: Mapping[str, Any] = field(default_factory=dict)
     metrics: Any = None
     counts: Any = None
     warnings: Any = None  # a list of texts, each with the column that it is of and the remedy
+    measures: Any = None
 
 
 class Stage(BaseModel):

@@ -86,9 +86,9 @@ def test_the_page__works_in_a_job(project: Path, tmp_path: Path) -> None:
     (tmp_path / "loans.csv").write_text("id,state,balance\n1,a,1\n2,a,3\n", encoding="utf-8")
     lines = ["job: shared", "inputs: {loans: {format: csv, path: loans.csv}}", "stages:"]
     lines += ["  - {use: share_of_total, from: loans, as: shares, by: [state], column: balance}"]
-    lines += ["outputs: {shares: {from: shares, format: arrow, sort_by: id}}"]
+    lines += ["outputs: {shares: {from: shares, format: feather, sort_by: id}}"]
     (tmp_path / "job.yaml").write_text("\n".join(lines), encoding="utf-8")
     code = "import os; from pipeline.run import main; os.chdir({!r}); assert main(['job.yaml', '--quiet']) == 0; import polars; "
-    code += "print(polars.read_ipc('results/shared/current/shares/*.arrow')['balance_share'].to_list())"
+    code += "print(polars.read_ipc('results/shared/current/shares/*.feather')['balance_share'].to_list())"
     assert run(project, "-c", code.format(str(tmp_path))) == "[0.25, 0.75]\n"
     assert "share_of_total" in run(project, "-m", "pipeline.run", "--list")

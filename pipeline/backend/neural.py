@@ -15,6 +15,7 @@ from pipeline.errors import InputError, PlaceError
 LIBRARIES = ("jax", "flax", "optax", "safetensors")
 HOST_DEVICES = 8
 """Devices that a CPU shows to JAX as, from its start on: they share the cores."""
+JOINING_S = 3_600  # a process may wait for others whose workers have other tasks before
 # Collectives of several devices wait in the threads that all programs of a process share: two at once can wait for one another for good.
 _ONE_PROGRAM = Lock()
 _START = Lock()
@@ -67,6 +68,38 @@ def neural_devices(backend: Backend, count: int = 1) -> list[Any]:
         )
         raise PlaceError(f"{count} devices are asked for, and JAX, which has started in this process, sees {len(found)}. {more}")
     return found[:count]
+
+
+def join_processes(backend: Backend, address: str, place: tuple[int, int], devices: int) -> list[Any]:
+    """Become one of several processes that run the same programs together, before JAX has started here; gives the devices of all.
+
+    `address` is where the first one listens, `place` the process's own number and how many there are, `devices` how many each has.
+    """
+    need_neural()
+    import jax
+
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    _prepare("gpu" if backend == "gpu" else "cpu", devices)
+    number, count = place
+    jax.distributed.initialize(
+        address,
+        count,
+        number,
+        cluster_detection_method="deactivate",
+        coordinator_bind_address=address,
+        initialization_timeout=JOINING_S,
+    )
+    own = [[device for device in jax.devices() if device.process_index == process][:devices] for process in range(count)]
+    if fewest := next((found for found in own if len(found) < devices), None):
+        raise PlaceError(f"{devices} devices are asked for of each worker, and JAX sees {len(fewest)}. Ask for fewer.")
+    return [device for found in own for device in found]
+
+
+def leave_processes() -> None:
+    """Leave them, when all have come as far."""
+    import jax
+
+    jax.distributed.shutdown()
 
 
 def _prepare(platform: str, count: int) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import polars as pl
+from pydantic import Field
 
 from pipeline.errors import InputError, near
 
-Missing = Literal["error", "nulls"]
+Missing = Annotated[
+    Literal["error", "nulls"],
+    Field(description="A column that some of the files lack: error, or nulls (it is missing in all their rows)."),
+]
 D = TypeVar("D")
 
 

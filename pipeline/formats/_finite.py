@@ -26,11 +26,15 @@ def with_finite(rows: pl.LazyFrame, schema: Mapping[str, pl.DataType]) -> pl.Laz
     return rows.with_columns(floats) if floats else rows
 
 
-class TextFile(Protocol):
-    """A file of text that can be scanned as it is."""
+class ScannedFile(Protocol):
+    """A file that can be scanned as it is."""
 
     def plain(self) -> pl.LazyFrame:
         """The file with its own columns, of their types."""
+
+
+class TextFile(ScannedFile, Protocol):
+    """One of text."""
 
     def blocks(self) -> Iterator[bytes]:
         """Its text in UTF-8."""
@@ -45,6 +49,17 @@ class InfinitiesOfParquet:
     def __call__(self) -> int:
         """Their number."""
         return sum(_infinities(pl.scan_parquet(for_polars(file)), names) for file, names in self.columns.items())
+
+
+@dataclass(frozen=True)
+class InfinitiesOfScans:
+    """Counts, as a task, the infinities in those columns of files."""
+
+    files: Sequence[tuple[ScannedFile, Sequence[str]]]
+
+    def __call__(self) -> int:
+        """Their number."""
+        return sum(_infinities(file.plain(), floats) for file, floats in self.files if floats)
 
 
 @dataclass(frozen=True)

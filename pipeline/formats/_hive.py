@@ -13,7 +13,6 @@ from pydantic import Field
 from pipeline.errors import InputError
 from pipeline.files import folder_values
 from pipeline.format import InputFormat
-from pipeline.formats._drift import Missing
 from pipeline.tables.dtypes import DTYPES, DtypeName
 
 _BOOLEANS = {"true": True, "false": False}
@@ -39,9 +38,6 @@ class HiveInput(InputFormat):
 
     reads_folders: ClassVar[bool] = True
 
-    missing: Missing = Field(
-        "error", description="A column that some of the files lack: error, or nulls (it is missing in all their rows)."
-    )
     partitions: dict[str, DtypeName] | None = Field(
         None,
         description="Types of the columns that folders KEY=VALUE of the path make; int64, date or string where not given. {}: no columns.",

@@ -15,7 +15,7 @@ from pipeline.formats._csv_dialect import Dialect, Encoding
 from pipeline.formats._csv_problems import first_row
 from pipeline.formats._csv_source import CsvSource, ShortRows
 from pipeline.formats._csv_text import scannable
-from pipeline.formats._drift import by_name
+from pipeline.formats._drift import Missing, by_name
 from pipeline.formats._finite import INFINITIES, InfinitiesOfCsv
 from pipeline.formats._hive import HiveInput
 from pipeline.tables.counts import Count
@@ -43,6 +43,7 @@ class CsvInput(HiveInput):
         "error",
         description="A row with fewer fields than the header line: error, or fill (what lacks is missing, and such rows are counted).",
     )
+    missing: Missing = "error"
     encoding: Encoding = Field("utf-8", description="How the text is encoded; each task decodes all of a file that is not UTF-8.")
     header: bool = Field(True, description="Whether the first line has the columns' names. false: they are those of `names`.")
     names: tuple[str, ...] = Field(

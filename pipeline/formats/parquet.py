@@ -14,7 +14,7 @@ from pipeline.backend.arrays import to_host
 from pipeline.errors import InputError
 from pipeline.files import folder_values, for_polars
 from pipeline.format import OutputFormat
-from pipeline.formats._drift import by_name, fitted, same
+from pipeline.formats._drift import Missing, by_name, fitted, same
 from pipeline.formats._finite import INFINITIES, InfinitiesOfParquet, unbounded_floats, with_finite
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
@@ -99,6 +99,8 @@ class ParquetInput(HiveInput, PlacedInput):
     name = "parquet"
     suffixes = (".parquet", ".pq")
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
+
+    missing: Missing = "error"
 
     def table_schema(self) -> Schema:
         """Names and types from the footers; a column must be of one type in all files."""

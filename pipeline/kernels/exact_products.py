@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.kernels.compiled.products import calls_product
 from pipeline.kernels.fixed_digits import VALUE_DIGITS, digits_of, times
 from pipeline.kernels.genotypes import MISSING, call_counts, missing_calls, pack
 
@@ -62,6 +61,8 @@ def product_sums(calls: Array, people: People, *, complete_case: bool) -> Array:
     genotype counts copies of ALT. Where there is no call the person is left out of the variant's sums, or (not `complete_case`) has the
     mean of the others here, rounded to a unit. At most MOST_PEOPLE.
     """
+    from pipeline.kernels.compiled.products import calls_product
+
     n, m = people.units.shape
     calls = np.ascontiguousarray(calls & people.mask)
     counts, unit = call_counts(calls, n), digits_of(np.array(1 << people.bits))

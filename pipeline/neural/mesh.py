@@ -64,9 +64,9 @@ class MeshSteps:
 
     def cost(self, parameters: Parameters, batch: Batch) -> dict[str, float | None]:
         """What a step costs: devices, bytes sent, and milliseconds in all, of computing, and of the rest."""
-        alone = MeshSteps(*self._given, exchange=False)
+        alone = type(self)(*self._given, exchange=False)
         state, other = self.begun(parameters), alone.begun(parameters)
-        times = step_times(lambda: self.step(state, batch), lambda: alone.step(other, batch))
+        times = step_times(lambda: self.step(state, batch), lambda: alone.step(other, batch), self._agreed)
         return {"devices": float(self._mesh.size), "bytes_sent": float(self.bytes_sent(state, batch)), **times}
 
     def parameters(self, state: Tree) -> Parameters:
@@ -76,6 +76,10 @@ class MeshSteps:
     def skipped(self, state: Tree) -> int:
         """Steps that were skipped."""
         return skipped_steps(state[3])
+
+    def _agreed(self, over: bool) -> bool:
+        """What all processes take for true that have devices."""
+        return over
 
     def _shared(self, batch: Batch) -> Batch:
         shared: Batch = jax.device_put(batch, NamedSharding(self._mesh, PartitionSpec("data")))

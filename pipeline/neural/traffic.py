@@ -42,11 +42,14 @@ def _bytes(array: re.Match[str]) -> int:
     return bits * prod(int(size) for size in array["sizes"].split(",") if size) // 8
 
 
-def step_times(whole: Callable[[], Any], alone: Callable[[], Any]) -> dict[str, float]:
-    """Milliseconds of a step, of its computing alone and of the rest; medians of runs in turn, after one that does not count."""
+def step_times(whole: Callable[[], Any], alone: Callable[[], Any], agreed: Callable[[bool], bool] = bool) -> dict[str, float]:
+    """Milliseconds of a step, of its computing alone and of the rest; medians of runs in turn, after one that does not count.
+
+    `agreed` says whether it is enough, where several processes step together.
+    """
     runs: tuple[list[float], list[float]] = [], []
     for run in range(REPEATS + 1):
-        if run > FEWEST and sum(map(sum, runs)) > ENOUGH_S:
+        if agreed(run > FEWEST and sum(map(sum, runs)) > ENOUGH_S):
             break
         for step, seconds in zip((whole, alone), runs, strict=True):
             started = time.perf_counter()

@@ -152,6 +152,12 @@ def ticks(span: Range, most: int = 6) -> list[Tick]:
     return [(number * step, f"{number * step:.{digits}g}") for number in range(first, last + 1)]
 
 
+def runs(there: NDArray[np.bool]) -> list[slice]:
+    """The stretches of places that are there."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(np.int8)))
+    return [slice(int(first), int(last)) for first, last in zip(edges[::2], edges[1::2], strict=True)]
+
+
 def span_of(values: Any, margin: float = 0.04) -> Range:
     """The range of some finite values with a margin on both sides; one that is not empty for no value or a single one."""
     finite = np.asarray(values, np.float64)

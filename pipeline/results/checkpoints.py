@@ -11,11 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from pipeline.results.store import LocalStore
 
 FOLDER = "checkpoints"
-LEAST_S = 1.0  # between two times of keeping: what takes less than that is sooner done again
+LEAST_S = 0.25  # between two times of keeping: what takes less than that is sooner done again
 SHARE = 20  # and so many times as long as keeping took
 
 
@@ -39,24 +40,36 @@ class Checkpoint:
         self.store.write_durably(f"{FOLDER}/{self.key}", content)
 
 
-class Keeping:
-    """Keeps where a training stands now and then, so that it takes a twentieth of the time at most; where there is no place, never."""
-
-    def __init__(self, checkpoint: Checkpoint | None) -> None:
-        self._checkpoint, self._next = checkpoint, time.monotonic() + LEAST_S
+class Place(Protocol):
+    """Where something is kept."""
 
     def last(self) -> bytes | None:
         """What was kept last; None where nothing was."""
-        return None if self._checkpoint is None else self._checkpoint.last()
+        ...
+
+    def keep(self, content: bytes) -> None:
+        """Keep this instead."""
+        ...
+
+
+class Keeping:
+    """Keeps where a training stands now and then, so that it takes a twentieth of the time at most; where there is no place, never."""
+
+    def __init__(self, place: Place | None) -> None:
+        self._place, self._next = place, time.monotonic() + LEAST_S
+
+    def last(self) -> bytes | None:
+        """What was kept last; None where nothing was."""
+        return None if self._place is None else self._place.last()
 
     def due(self) -> bool:
         """Whether it is time to keep."""
-        return self._checkpoint is not None and time.monotonic() >= self._next
+        return self._place is not None and time.monotonic() >= self._next
 
     def keep(self, content: Callable[[], bytes]) -> None:
         """Keep what this makes."""
-        assert self._checkpoint is not None
+        assert self._place is not None
         started = time.monotonic()
-        self._checkpoint.keep(content())
+        self._place.keep(content())
         ended = time.monotonic()
         self._next = ended + max(LEAST_S, SHARE * (ended - started))

@@ -170,6 +170,7 @@ class Execution:
         wanted: list[tuple[str, list[Any], Callable[[list[Any]], None]]] = [
             ("file", [outcome.files[name] for name in files], lambda values: self.files.update(zip(files, values, strict=True))),
             ("metrics", [outcome.metrics], lambda values: self.metrics.update({stage: values[0]})),
+            ("measures", [outcome.measures], lambda values: self.accounting.of(stage).measures.update(values[0])),
             ("warnings", [outcome.warnings], lambda values: self.warnings.update({stage: values[0]})),
             ("counts", [outcome.counts], lambda values: self.accounting.of(stage).counts.update(values[0])),
         ]

@@ -46,6 +46,7 @@ class Account:
     parts: int | None = None
     seconds: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
+    measures: dict[str, Any] = field(default_factory=dict)
 
     def add(self, measured: Measured) -> None:
         """Add the rows, bytes and parts of one more piece."""
@@ -136,6 +137,7 @@ def versions() -> dict[str, str]:
 def _account(account: Account) -> dict[str, Any]:
     document = asdict(account)
     document.pop("name")
+    document |= document.pop("measures")
     document["seconds"] = round(account.seconds, 3)
     document["rows_out"] = document["rows"]
     return document

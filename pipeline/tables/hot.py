@@ -11,7 +11,8 @@ from pipeline.tables.part import Part
 LOOKED_AT = 1 << 16  # rows of a part, at least, in which keys are counted
 ROWS, HOT = "__rows__", "__hot__"
 COPY = "__copy__"
-"""The column of the other side of a join that tells rows of hot keys: each part has them."""
+"""The column, where rows were copied for hot keys of the other table, that says of each: NORMAL, HOME (where its hash puts it) or AWAY."""
+NORMAL, HOME, AWAY = 0, 1, 2
 
 Heavy = tuple[int, pl.DataFrame]
 
@@ -30,11 +31,18 @@ def added(found: Sequence[Heavy]) -> Heavy:
     return sum(rows for rows, _ in found), counts.group_by(keys).agg(pl.col(ROWS).sum())
 
 
-def hot_keys(found: Heavy, parts: int) -> pl.DataFrame | None:
-    """The keys that have more rows than half of what a part would have; None where there is none."""
-    rows, counts = found
-    hot = counts.filter(pl.col(ROWS) * 2 * parts > rows).drop(ROWS)
-    return hot if hot.height else None
+def hot_keys(found: Heavy, rows: int, parts: int) -> pl.DataFrame:
+    """The keys that have more rows than half of what a part would have of so many rows, and how many."""
+    return found[1].filter(pl.col(ROWS) * 2 * parts > rows)
+
+
+def divided(ours: pl.DataFrame, theirs: pl.DataFrame) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+    """Hot keys of two tables: one that is hot in both is of that with more rows of it. None where there is none."""
+    on = [name for name in ours.columns if name != ROWS]
+    other = pl.col(f"{ROWS}_right").fill_null(0)
+    beside = [one.join(two, on=on, how="left", nulls_equal=True) for one, two in ((ours, theirs), (theirs, ours))]
+    kept = [beside[0].filter(pl.col(ROWS) >= other).select(on), beside[1].filter(pl.col(ROWS) > other).select(on)]
+    return (kept[0] if kept[0].height else None, kept[1] if kept[1].height else None)
 
 
 def is_hot(frame: pl.DataFrame, hot: pl.DataFrame) -> pl.Series:
@@ -50,6 +58,9 @@ def of_hot_keys(part: Part, hot: pl.DataFrame) -> Part:
 
 
 def with_copies(part: Part, hot: pl.DataFrame, copies: Part) -> Part:
-    """A part of the other side with all rows of hot keys in place of its own."""
+    """A part, whose rows lie by the hash of their keys, with those rows of hot keys that lie in others. COPY tells which are which."""
+    own = of_hot_keys(part, hot).frame
     others = part.frame.join(hot, on=hot.columns, how="anti", maintain_order="left")
-    return Part(pl.concat([others.with_columns(pl.lit(False).alias(COPY)), copies.frame.with_columns(pl.lit(True).alias(COPY))]))
+    away = copies.frame.join(own, on=hot.columns, how="anti", maintain_order="left")
+    marked = [frame.with_columns(pl.lit(flag, dtype=pl.Int8).alias(COPY)) for frame, flag in ((others, NORMAL), (own, HOME), (away, AWAY))]
+    return Part(pl.concat(marked))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.tables.exchange import buckets, overlap_groups
-from pipeline.tables.hot import added, heavy, hot_keys, of_hot_keys, with_copies
+from pipeline.tables.hot import Heavy, added, divided, heavy, hot_keys, of_hot_keys, with_copies
 from pipeline.tables.part import Part
 from pipeline.tables.table import Table
 
@@ -36,21 +36,36 @@ def moves(left: Table, right: Table, by: Sequence[str]) -> bool:
     return not (first and second and first[0] == second[0]) and not (left.is_spread(by) and right.is_spread(by))
 
 
-def apart(left: Table, right: Table, by: Sequence[str]) -> tuple[Table, Table, int]:
-    """As `together`, and the number of keys with so many rows of the left that these are spread over all parts.
+def apart(left: Table, right: Table, by: Sequence[str], spread: Sequence[bool]) -> tuple[Table, Table, int]:
+    """As `together`, and the number of keys that have so many rows of a table that these are spread over all parts.
 
-    The right's rows of such keys then stand in every part; its column COPY tells them. Waits for the left's keys to be counted.
+    `spread` says of the left and the right whether their rows may be. The other table's rows of such keys then stand in every part; its
+    column COPY tells them. Waits for keys to be counted.
     """
     keys, parts = _places(left, right, by)
-    if left.is_spread(by) or parts == 1:
+    if parts == 1:
         return *together(left, right, by), 0
-    left = left.hold()
-    hot = hot_keys(left.session.value(left.reduce(heavy, added, list(by), parts)), parts)
-    if hot is None:
+    may = (spread[0] and not left.is_spread(by), spread[1])
+    left, right = left.hold() if may[0] else left, right.hold() if may[1] else right
+    counts = [_heavy(table, by, parts) if counts else None for table, counts in zip((left, right), may, strict=True)]
+    known = [found for found in counts if found is not None]
+    if not known:
         return left.shuffled(keys, parts), right.shuffled(keys, parts), 0
-    right = right.hold()
-    copies = right.map_parts(of_hot_keys, hot).value()
-    return left.shuffled(keys, parts, hot), right.shuffled(keys, parts).map_parts(with_copies, hot, copies), hot.height
+    rows = sum(found[0] for found in known)
+    none = known[0][1].clear()
+    ours, theirs = divided(*(none if found is None else hot_keys(found, rows, parts) for found in counts))
+    left, right = left if theirs is None else left.hold(), right if ours is None else right.hold()
+    first, second = left.shuffled(keys, parts, ours), right.shuffled(keys, parts, theirs)
+    if theirs is not None:
+        first = first.map_parts(with_copies, theirs, left.map_parts(of_hot_keys, theirs).value())
+    if ours is not None:
+        second = second.map_parts(with_copies, ours, right.map_parts(of_hot_keys, ours).value())
+    return first, second, sum(hot.height for hot in (ours, theirs) if hot is not None)
+
+
+def _heavy(table: Table, by: Sequence[str], parts: int) -> Heavy:
+    found: Heavy = table.session.value(table.reduce(heavy, added, list(by), parts))
+    return found
 
 
 def size(table: Table) -> int:

@@ -289,3 +289,52 @@ def test_shipped_ratings__are_what_the_generator_makes_with_gaps_and_films_that_
     assert 200 < views["plays"].null_count() < 400
     assert 200 < views.filter(pl.col("plays") == 0).height < 400
     assert views.drop_nulls().select("person", "film").is_duplicated().sum() > 500
+
+
+make_traffic = script("make_traffic")
+TRAFFIC = DATA / "traffic"
+
+
+def test_traffic__same_seed_gives_same_bytes(tmp_path: Path) -> None:
+    for name, seed in (("first", 7), ("second", 7), ("other", 8)):
+        make_traffic.write_traffic(tmp_path / name, 40_000, seed, files=2)
+    for name in ("readings/part-00000.parquet", "readings/part-00001.parquet", "sown.csv"):
+        first, second, other = ((tmp_path / folder / name).read_bytes() for folder in ("first", "second", "other"))
+        assert first == second != other
+
+
+def test_traffic__of_fewer_sensors_than_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"files=3 is not between 1 and 2, the number of sensors that make 40000 readings \(16128 each\)"):
+        make_traffic.write_traffic(tmp_path, 40_000, 1, files=3)
+
+
+def test_traffic__command_line_writes_readings_holidays_and_what_was_sown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["make_traffic.py", "--readings", "20000", "--out", str(tmp_path), "--files", "1"])
+    make_traffic.main()
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("part-00000.parquet", "holidays.csv", "sown.csv"))
+    assert pl.read_parquet(tmp_path / "readings" / "*.parquet")["sensor"].n_unique() == 1
+
+
+def test_shipped_traffic__is_what_the_generator_makes_and_has_what_was_sown(tmp_path: Path) -> None:
+    make_traffic.write_traffic(tmp_path, 200_000, 20261122, files=2)
+    readings, made = (pl.read_parquet(folder / "readings" / "*.parquet") for folder in (TRAFFIC, tmp_path))
+    assert_frame_equal(readings, made)
+    assert (TRAFFIC / "sown.csv").read_bytes() == (tmp_path / "sown.csv").read_bytes()
+    assert sum(path.stat().st_size for path in TRAFFIC.rglob("*.*")) <= 1_500_000
+    assert readings["sensor"].n_unique() == 12
+    assert readings.filter(pl.col("count") == 0)["speed"].null_count() == readings["speed"].null_count() > 1_000
+    whole = pl.col("count").sum()
+    of_days = readings.group_by(pl.col("time").dt.date().alias("day")).agg(whole).sort("day")
+    free = pl.col("day").is_in([*make_traffic.HOLIDAYS]) | (pl.col("day").dt.weekday() == 7)
+    busiest_free, quietest_working = (of_days.filter(kind)["count"].sort() for kind in (free, ~free & (pl.col("day").dt.weekday() < 6)))
+    assert busiest_free[-1] < quietest_working[0]
+    sown = pl.read_csv(TRAFFIC / "sown.csv", try_parse_dates=True).with_columns(pl.col("first", "last").cast(pl.Datetime("us")))
+    assert set(sown["kind"]) == {"incident", "crowd", "gap", "stuck"}
+    inside = sown.join(readings, on="sensor").filter(pl.col("time").is_between("first", "last"))
+    assert inside.filter(pl.col("kind") == "gap").height == 0
+    stuck = inside.filter(pl.col("kind") == "stuck").group_by("sensor", "first").agg(pl.col("speed", "count").n_unique(), pl.len())
+    assert stuck.select("speed", "count").unique().rows() == [(1, 1)]
+    assert stuck.filter(pl.col("len") < 30).height == 0

@@ -24,9 +24,12 @@ def _joined(draw: st.DrawFn, left: Known, others: Sequence[Known]) -> Said:
     right = draw(st.sampled_from(list(others)))
     shared = [name for name in left.keys if name in right.keys and left.schema[name] == right.schema[name]]
     keys = draw(left.some_keys(shared))
-    hows = ["semi", "anti"] if left.joined or right.joined or left.name == right.name else ["inner", "left", "semi", "anti"]
+    hows = (
+        ["semi", "anti"] if left.joined or right.joined or left.name == right.name else ["inner", "left", "right", "full", "semi", "anti"]
+    )
     how = draw(st.sampled_from(hows))
-    stage = Join.model_validate({"on": keys, "how": how, "suffix": f"_{right.name}"})
+    method = draw(st.sampled_from(["auto", "exchange"]))
+    stage = Join.model_validate({"on": keys, "how": how, "suffix": f"_{right.name}", "method": method})
     same = " and ".join(f"l.{quoted(name)} = r.{quoted(name)}" for name in keys)
     reads = {"left": left.name, "right": right.name}
     if how in {"semi", "anti"}:
@@ -35,7 +38,9 @@ def _joined(draw: st.DrawFn, left: Known, others: Sequence[Known]) -> Said:
     names = {name: f"{name}_{right.name}" if name in left.schema else name for name in right.schema if name not in keys}
     added = "".join(f", r.{quoted(name)} as {quoted(new)}" for name, new in names.items())
     unique = (*left.unique, *(names.get(name, name) for name in right.unique)) if left.unique and right.unique else ()
-    text = f"select l.*{added} from {left.name} l {how} join {right.name} r on {same}"
+    either = "".join(f", coalesce(l.{quoted(name)}, r.{quoted(name)}) as {quoted(name)}" for name in keys)
+    kept = f"l.* replace ({either.removeprefix(', ')})" if how in {"right", "full"} else "l.*"
+    text = f"select {kept}{added} from {left.name} l {how} join {right.name} r on {same}"
     drawn = left.drawn | {new for name, new in names.items() if name == new and name in right.drawn}
     return Said(stage, reads, text, replace(left, unique=unique, drawn=drawn, joined=True))
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.differential import (
     aggregate_stages,
+    encode_stages,
     expect_stages,
     feature_stages,
     keyed_stages,
@@ -52,4 +53,9 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "fill_missing constant": feature_stages.fill_constant,
     "categorify": feature_stages.categorify,
     "standardize": feature_stages.standardize,
+    "rescale": encode_stages.rescale,
+    "clip": encode_stages.clip,
+    "bucketize": encode_stages.bucketize,
+    "count_encode": encode_stages.count_encode,
+    "target_encode": encode_stages.target_encode,
 }

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from pipeline.tables.exchange import split_part
-from pipeline.tables.hot import COPY, added, heavy, hot_keys, is_hot, of_hot_keys, with_copies
+from pipeline.tables.hot import AWAY, COPY, HOME, NORMAL, ROWS, added, divided, heavy, hot_keys, is_hot, of_hot_keys, with_copies
 from pipeline.tables.part import Part
 
 RANDOM = np.random.default_rng(5)
@@ -18,19 +18,25 @@ def test_hot_keys__are_those_of_more_rows_than_half_an_even_part(rows: int) -> N
     keys = RANDOM.integers(0, 1_000, rows)
     keys[: rows // 5] = 7
     parts = [Part(pl.DataFrame({"k": some})) for some in np.array_split(RANDOM.permutation(keys), 5)]
-    found = hot_keys(added([heavy(part, ["k"], 8) for part in parts]), 8)
-    assert found is not None
-    assert found.rows() == [(7,)]
-    assert hot_keys(added([heavy(part, ["k"], 2) for part in parts]), 2) is None
+    found = hot_keys(added([heavy(part, ["k"], 8) for part in parts]), rows, 8)
+    assert found["k"].to_list() == [7]
+    assert found[ROWS].to_list() == [pytest.approx(rows / 5, rel=0.05)]
+    assert hot_keys(added([heavy(part, ["k"], 2) for part in parts]), rows, 2).height == 0
 
 
 def test_hot_keys__may_be_missing_ones() -> None:
     part = Part(pl.DataFrame({"k": [None] * 5 + [1, 2, 3], "s": ["a"] * 8}))
-    found = hot_keys(heavy(part, ["k", "s"], 2), 2)
-    assert found is not None
+    found = hot_keys(heavy(part, ["k", "s"], 2), 8, 2).drop(ROWS)
     assert found.rows() == [(None, "a")]
     assert is_hot(part.frame, found).to_list() == [True] * 5 + [False] * 3
     assert of_hot_keys(part, found).frame.height == 0
+
+
+def test_hot_keys_of_two_tables__are_of_that_with_more_rows_of_them() -> None:
+    ours = pl.DataFrame({"k": [1, 2, None], ROWS: [5, 5, 5]})
+    theirs = pl.DataFrame({"k": [None, 2, 3], ROWS: [4, 6, 1]})
+    assert [None if found is None else found["k"].to_list() for found in divided(ours, theirs)] == [[1, None], [2, 3]]
+    assert divided(ours.clear(), theirs.clear()) == (None, None)
 
 
 def test_split_part__puts_rows_of_hot_keys_to_all_pieces_in_turn() -> None:
@@ -41,7 +47,7 @@ def test_split_part__puts_rows_of_hot_keys_to_all_pieces_in_turn() -> None:
     assert sum(1 in piece["k"] for piece in pieces) == 1
 
 
-def test_copies__stand_in_place_of_a_parts_own_rows() -> None:
-    hot, part = pl.DataFrame({"k": [7]}), Part(pl.DataFrame({"k": [7, 1, None], "y": [1, 2, 3]}))
-    copies = Part(pl.DataFrame({"k": [7, 7], "y": [1, 9]}))
-    assert with_copies(part, hot, copies).frame.select("y", COPY).rows() == [(2, False), (3, False), (1, True), (9, True)]
+def test_copies__are_told_from_a_parts_own_rows() -> None:
+    hot, part = pl.DataFrame({"k": [7, 8]}), Part(pl.DataFrame({"k": [7, 1, None], "y": [1, 2, 3]}))
+    copies = Part(pl.DataFrame({"k": [7, 8], "y": [1, 9]}))
+    assert with_copies(part, hot, copies).frame.select("y", COPY).rows() == [(2, NORMAL), (3, NORMAL), (1, HOME), (9, AWAY)]

@@ -9,7 +9,7 @@ import polars as pl
 
 from pipeline.report.finding import Evidence, Finding
 from pipeline.report.pieces import Figure, Note, Section, headline
-from pipeline.report.svg import Panel, Tick, span_of
+from pipeline.report.svg import Panel, Tick, runs, span_of
 
 VALUES = ("observed", "mean", "lower", "upper")
 MOST_SERIES, MOST_STEPS, TICKS = 6, 400, 3
@@ -55,7 +55,7 @@ def _drawn(frame: pl.DataFrame, time: str, name: str) -> Figure:
     legend = []
     for style, what, column, there in (*kinds, ("s0", "forecast with its interval", "mean", ahead & ~seen)):
         legend += [(style, what)] if there.any() else []
-        for piece in _runs(there):
+        for piece in runs(there):
             if column == "mean" and np.isfinite(values["lower"][piece] + values["upper"][piece]).all():
                 panel.area(across[piece], values["lower"][piece], values["upper"][piece], f"pale {style}")
             panel.line(across[piece], values[column][piece], f"{style} thin")
@@ -63,12 +63,6 @@ def _drawn(frame: pl.DataFrame, time: str, name: str) -> Figure:
     last = float(values["mean"][-1])
     caption = f"{name or 'The series'}: forecast to {_text(frame, time, -1)}, {last:,.4g} at the end."
     return Figure(panel.svg(caption, (time, "Value"), _ticks(frame, time)), caption, legend)
-
-
-def _runs(there: np.ndarray[tuple[int], np.dtype[np.bool]]) -> list[slice]:
-    """The stretches of rows that are there."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(np.int8)))
-    return [slice(int(first), int(last)) for first, last in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def _ticks(frame: pl.DataFrame, time: str) -> list[Tick]:

@@ -18,8 +18,9 @@ from pipeline.stages.models._learning import Given, Learning, outcome
 from pipeline.stages.models._network.attending import HISTORY
 from pipeline.stages.models._network.deep_learning import DeepLearning
 from pipeline.stages.models._network.learners import not_reproducible, over_workers, train_by_learners
+from pipeline.stages.models._network.over_workers import fit_over_workers
 from pipeline.stages.models._network.shown import shown_columns
-from pipeline.stages.models._network.training import read, train
+from pipeline.stages.models._network.training import read, step_cost, train
 from pipeline.stages.models._predictor import Predictor
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
@@ -63,7 +64,7 @@ class Network(DeepLearning, name="network", version=1):
         "rounds_used": Count("rounds used"),
         "rows_*": Count("rows, *"),
         "skipped_steps": Count("steps skipped, with gradients beyond float16", aside=True),
-        "rounds_found": Count("rounds trained by an earlier run", aside=True),
+        "rounds_found": Count("rounds that were there when training went on", aside=True),
         "missing_values": Count("missing values taken as the mean", aside=True),
     }
 
@@ -117,11 +118,13 @@ class Network(DeepLearning, name="network", version=1):
             trained = train_by_learners(learning, given, session)
         else:
             kept = learning if self.by_learners else learning.kept_in(context)
-            trained = session.submit(train, kept, given.parts, given.axes, given.steps, given.states, stage=context.name)
+            made = fit_over_workers(kept, given, context) if self.parallel and self.parallel.workers > 1 else None
+            trained = session.submit(train, kept, made, given.parts, given.axes, given.steps, given.states, stage=context.name)
         found = outcome(learning, trained, context)
         more = {"history": session.submit(attrgetter("history"), trained, stage=context.name)}
         shown = session.submit(attrgetter("shown"), trained, stage=context.name)
         more |= {name: session.submit(itemgetter(name), shown, stage=context.name) for name in shown_columns(self)}
         tables = {**found.tables, **{name: Table.of(session, context.name, [part]) for name, part in more.items()}}
         warnings = None if self.reproducible else session.submit(not_reproducible, stage=context.name)
-        return replace(found, tables=tables, warnings=warnings)
+        measures = session.submit(step_cost, trained, stage=context.name)
+        return replace(found, tables=tables, warnings=warnings, measures=measures)

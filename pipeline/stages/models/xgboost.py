@@ -51,6 +51,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=2):
         "features": Count("features"),
         "trees_used": Count("trees used"),
         "rows_*": Count("rows, *"),
+        "rounds_found": Count("rounds that were there when training went on", aside=True),
         "external_rows": Count("rows trained from external memory", aside=True),
     }
 

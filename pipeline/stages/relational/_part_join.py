@@ -13,12 +13,13 @@ from pipeline.backend.engines import collect
 from pipeline.errors import DataError, under
 from pipeline.sql.checks import Problem
 from pipeline.sql.expression import check_condition
-from pipeline.tables.hot import COPY
+from pipeline.tables.hot import AWAY, COPY, HOME, NORMAL
 from pipeline.tables.part import ROW, Part
 
 How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
 Validate = Literal["one_to_one", "many_to_one", "one_to_many"]
 MATCHED, OTHER = "__matched__", "__other__"
+OURS, THEIRS = f"{COPY}first", f"{COPY}second"  # which rows of hot keys are copies, of the first part and of the second
 
 
 @dataclass(frozen=True)
@@ -44,24 +45,32 @@ class PartJoin:
             self._need_unique(right, "right")
         if self.validate in {"one_to_one", "one_to_many"}:
             self._need_unique(left, "left")
+        ours, theirs = first.frame.rename({COPY: OURS}, strict=False), second.frame.rename({COPY: THEIRS}, strict=False)
         try:
-            joined = collect(self._query(first.frame, second.frame), self.backend)
+            joined = collect(self._query(ours, theirs), self.backend)
         except pl.exceptions.PolarsError as error:
             if problem := Problem.found(str(error)):
                 raise DataError(str(problem), key="where") from error
             raise
-        counts = {**self._counts(joined, first.frame.height), **self.noted}
+        counts = {**self._counts(joined, ours), **self.noted}
         if self.how in {"right", "full"}:
             return Part(joined.select(self.columns), counts=counts)
         return replace(first.with_frame(joined.select(*self.columns, ROW)), counts=counts)
 
-    def _counts(self, joined: pl.DataFrame, height: int) -> dict[str, int]:
-        """Rows of the first with and without a partner, more rows by second partners, and rows of the second that came alone."""
+    def _counts(self, joined: pl.DataFrame, first: pl.DataFrame) -> dict[str, int]:
+        """Rows of the first with and without a partner, more rows by second partners, and rows of the second that came alone.
+
+        A row that was copied has a partner, if in another part; it counts at home.
+        """
+        height, home = first.height, 0
+        if OURS in first.columns:
+            height, home = first.filter(pl.col(OURS) != AWAY).height, first.filter(pl.col(OURS) == HOME).height
         if self.how in {"semi", "anti"}:
             matched = joined.height if self.how == "semi" else height - joined.height
             return {"matched": matched, "multiplied": 0, "lost": height - matched}
         both = joined.drop_nulls([name for name in (ROW, MATCHED) if name in joined.columns])
-        matched = both[ROW].n_unique()
+        normal = both.filter(pl.col(OURS) == NORMAL) if OURS in first.columns else both
+        matched = normal[ROW].n_unique() + home
         counts = {"matched": matched, "multiplied": both.height - matched, "lost": height - matched}
         return {**counts, "added": joined[ROW].null_count()} if self.how == "full" else counts
 
@@ -77,7 +86,11 @@ class PartJoin:
             return rows.join(others, on=self.on, maintain_order="left_right")
         others = others.with_columns(pl.lit(True).alias(MATCHED))
         joined = rows.join(others, on=self.on, how="full" if self.how == "full" else "left", coalesce=True, maintain_order="left_right")
-        return joined if COPY not in second.columns else joined.filter(pl.col(ROW).is_not_null() | ~pl.col(COPY))
+        if OURS in first.columns:
+            joined = joined.filter(pl.col(MATCHED).is_not_null() | (pl.col(OURS) == NORMAL))
+        if THEIRS in second.columns and self.how == "full":
+            joined = joined.filter(pl.col(ROW).is_not_null() | (pl.col(THEIRS) == NORMAL))
+        return joined
 
     def _conditional(self, rows: pl.LazyFrame, others: pl.LazyFrame) -> pl.LazyFrame:
         """By the pairs that have equal keys, where there are some, and meet the condition."""

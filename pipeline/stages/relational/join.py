@@ -33,9 +33,9 @@ class Join(Stage, name="join", version=1):
     full puts the right's others last). A left genotype table keeps its calls.
 
     Over several workers a right table of up to 64 MiB (the left where how is right) goes to all of them, or the rows of both are exchanged
-    by their keys: `method` says which, the run record what was done. Order then returns only with a sort. A key of very many rows of the
-    left is spread over the workers, and the right's rows of it go to all of them: put the larger table left. (Not where `validate` asks
-    the left's keys to be unique, nor of full with `where`.)
+    by their keys: `method` says which, the run record what was done. Order then returns only with a sort. A key of very many rows of one
+    table is spread over the workers, and the other's rows of it go to all of them. (Of the right only for inner, left, right and full
+    without `where`; not where `validate` asks that table's keys to be unique, nor of full with `where`.)
 
     Example: {use: join, from: {left: loans, right: per_loan}, as: joined, on: loan_id, how: inner, validate: one_to_one}
     """
@@ -167,12 +167,19 @@ class Join(Stage, name="join", version=1):
         return second, size(second) <= COPIED_BYTES
 
     def _exchanged(self, first: Table, second: Table, on: tuple[str, ...]) -> tuple[Table, Table, int]:
-        stays = self.how == "full" and self.where is not None
-        unique = {"one_to_one", "many_to_one" if self.how == "right" else "one_to_many"}
-        if stays or self.validate_keys in unique:
-            return *together(first, second, on), 0
-        return apart(first, second, on)
+        """Rows by the hash of their keys, those of hot keys spread where no row's answer needs whole keys."""
+        unique = self.validate_keys or ""
+        sides = unique.split("_to_")[:: -1 if self.how == "right" else 1] if unique else ["many", "many"]
+        whole = self.where is not None and self.how == "full"
+        if self.how in {"semi", "anti"} and not self.where and not unique:
+            second = second.map(_once, writes=frozenset())
+        copied = self.how in {"semi", "anti"} or self.where is not None or bool(first.axes)
+        return apart(first, second, on, (sides[0] == "many" and not whole, sides[1] == "many" and not copied))
 
 
 def _renamed(rows: pl.LazyFrame, names: dict[str, str]) -> pl.LazyFrame:
     return rows.select(pl.col(old).alias(new) for old, new in names.items())
+
+
+def _once(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.unique()

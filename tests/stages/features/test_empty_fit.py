@@ -10,9 +10,14 @@ import pytest
 
 from pipeline.errors import DataError
 from pipeline.stage import FittedRows
+from pipeline.stages.features.bucketize import Bucketize
 from pipeline.stages.features.categorify import Categorify
+from pipeline.stages.features.clip import Clip
+from pipeline.stages.features.count_encode import CountEncode
 from pipeline.stages.features.fill_missing import FillMissing
+from pipeline.stages.features.rescale import Rescale
 from pipeline.stages.features.standardize import Standardize
+from pipeline.stages.features.target_encode import TargetEncode
 from pipeline.testing.stages import run_stage
 
 FRAME = pl.DataFrame(
@@ -27,10 +32,16 @@ FRAME = pl.DataFrame(
     }
 )
 STAGES: dict[str, type[FittedRows]] = {"standardize": Standardize, "mean": FillMissing, "categorify": Categorify}
+STAGES |= {"rescale": Rescale, "clip": Clip, "bucketize": Bucketize, "count_encode": CountEncode, "target_encode": TargetEncode}
 KEYS: dict[str, dict[str, Any]] = {
     "standardize": {"columns": ["x"]},
     "mean": {"columns": ["x", "k"], "method": "median"},
     "categorify": {"columns": ["s"]},
+    "rescale": {"columns": ["x"], "method": "robust"},
+    "clip": {"columns": ["x"], "quantiles": [0.1, 0.9]},
+    "bucketize": {"columns": ["x"], "buckets": 2},
+    "count_encode": {"columns": ["s"]},
+    "target_encode": {"columns": ["s"], "target": "x", "key": ["k"]},
 }
 CONDITIONS = {
     "split = 'trian'": r"'split' has 'train' \(2 rows\), null \(1 rows\), 'test' \(1 rows\)",

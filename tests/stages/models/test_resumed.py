@@ -25,7 +25,8 @@ stages:
 outputs: {predictions: {from: model}, history: {from: model.history}}
 """
 MODELS = {
-    "network": "rounds: 100, layers: [16], batch_size: 32, early_stopping_rounds: 100",
+    "network": "rounds: 60, layers: [16], batch_size: 32, early_stopping_rounds: 60",
+    "xgboost": "rounds: 3000, learning_rate: 0.01, max_depth: 5, early_stopping_rounds: 3000",
 }
 
 

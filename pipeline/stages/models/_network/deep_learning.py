@@ -40,6 +40,12 @@ class Parallel(BaseModel):
     staleness: int = Field(
         0, ge=0, le=10_000, description="asynchronous: steps that a learner may be ahead of the slowest; with 0 all go in step."
     )
+    workers: int = Field(
+        1,
+        ge=1,
+        le=1_024,
+        description="Dask workers that have equal shares of all these devices, each in a process of its own; goes with data and model.",
+    )
     compress: Literal["none", "int8", "top_k"] = Field(
         "none", description="data: send gradients in 8 bits, or the greatest `share` of them; what is left out goes into the next step."
     )
@@ -73,6 +79,13 @@ class Parallel(BaseModel):
             raise StageError(f"{self.model} devices cannot have equal shares of {what}", key="parallel.model")
         if self.pipeline > len(layers) + 1:
             raise StageError(f"{self.pipeline} devices, and {len(layers) + 1} layers, the last one too", key="parallel.pipeline")
+        if self.workers > 1 and (self.pipeline > 1 or self.asynchronous > 1 or self.devices % self.workers):
+            what = f"there are {self.devices} devices in all"
+            if self.pipeline > 1 or self.asynchronous > 1:
+                what = (
+                    "layers that follow one another are of one worker" if self.pipeline > 1 else "learners go to all workers"
+                )
+            raise StageError(f"{what}, which {self.workers} workers cannot share. Give data: {self.workers}, say.", key="parallel.workers")
         if self.compress != "none" and (self.data == 1 or self.devices > self.data):
             raise StageError("gradients are compressed between devices of data, and of nothing else", key="parallel.compress")
 
@@ -112,7 +125,8 @@ class DeepLearning(Supervised):
     )
     accumulate: int = Field(1, ge=1, le=100_000, description="Pieces that a batch is computed in, one after another: less memory.")
     parallel: Parallel | None = Field(
-        None, description="Train over several devices of one worker: its GPUs, or shares of a CPU's cores (8 where it says no more)."
+        None,
+        description="Train over several devices of one worker, or of `workers`: GPUs, or shares of a CPU's cores (8 where none are named).",
     )
 
     @property

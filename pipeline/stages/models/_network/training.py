@@ -13,7 +13,7 @@ from pipeline.stages.models._learning import Learning, Trained, predictions, spl
 from pipeline.stages.models._measures import measured
 from pipeline.stages.models._network.attending import history
 from pipeline.stages.models._network.deep_learning import DeepLearning
-from pipeline.stages.models._network.fitting import fit
+from pipeline.stages.models._network.fitting import Fit, fit
 from pipeline.stages.models._network.layout import Layout
 from pipeline.stages.models._network.rows import Material
 from pipeline.stages.models._network.shown import shown
@@ -67,20 +67,27 @@ def gathered(learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequ
 
 
 def train(
-    learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]
+    learning: Learning[DeepLearning],
+    made: Fit | None,
+    parts: Sequence[Part],
+    axes: Sequence[Part],
+    steps: Sequence[Fitted],
+    states: Sequence[Part],
 ) -> TrainedNetwork:
-    """Train on all parts."""
-    return trained(learning, gathered(learning, parts, axes), with_states(steps, states))
+    """Train on all parts, and predict them; what several workers `made` is not trained again."""
+    return trained(learning, gathered(learning, parts, axes), with_states(steps, states), made=made)
 
 
-def trained(learning: Learning[DeepLearning], given: Gathered, steps: Sequence[Fitted], server: Server | None = None) -> TrainedNetwork:
-    """Train on rows that were gathered, by the learners of a server where there is one."""
+def trained(
+    learning: Learning[DeepLearning], given: Gathered, steps: Sequence[Fitted], server: Server | None = None, made: Fit | None = None
+) -> TrainedNetwork:
+    """Train on rows that were gathered, by the learners of a server where there is one; what is `made` is not trained again."""
     from pipeline.neural.influence import influences
     from pipeline.neural.predicting import NetworkPredictor
     from pipeline.neural.saved import Trained as Saved
 
     stage, rows, names, material = learning.stage, given.rows, given.names, given.material
-    made = fit(learning, material, server)
+    made = made or fit(learning, material, server)
     network, fitted = Saved(made.shape, stage.objective, material.inputs, material.target, made.found.parameters), made.found
     predictor = NetworkPredictor(network, learning.backend)
     predicted = predictor.of_inputs(material.numbers, material.codes)
@@ -102,6 +109,11 @@ def trained(learning: Learning[DeepLearning], given: Gathered, steps: Sequence[F
         history(stage, fitted, material.target[1]),
         shown(learning, network, material, rows, predicted),
     )
+
+
+def step_cost(trained: TrainedNetwork) -> dict[str, Any]:
+    """What run.json says of training over several devices; nothing of one."""
+    return {name: trained.metrics[name] for name in ("parallel",) if name in trained.metrics}
 
 
 def _counts(stage: DeepLearning, fitted: Found, names: list[str]) -> dict[str, int]:

@@ -18,6 +18,7 @@ from pipeline.stages.models._training_rows import TrainingRows
 from pipeline.stages.models._trees.boosted_trees import BoostedTrees
 from pipeline.stages.models._trees.matrices import Matrices, on_matrices
 from pipeline.stages.models._trees.parameters import said
+from pipeline.stages.models._trees.resuming import Boosting
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
 
@@ -29,27 +30,27 @@ HISTORY = {"round": pl.Int64(), "split": pl.String(), "metric": pl.String(), "va
 
 @dataclass(frozen=True)
 class Grown:
-    """A booster, how its metrics went while it was trained, and whether it was trained from external memory."""
+    """A booster, how its metrics went while it was trained, whether that was from external memory, and rounds that were there already."""
 
     booster: Any
     curves: Curves
     external: bool = False
+    found: int = 0
 
 
 def grown(learning: Trees, rows: TrainingRows, names: list[str]) -> Grown:
     """A booster trained on the rows of split train, cut after its best round where it stops early."""
-    xgb, stage = import_xgboost(lean=learning.lean), learning.stage
+    xgb = import_xgboost(lean=learning.lean)
     make_room(learning.backend)
 
     def train(on: Matrices) -> Grown:
         """The booster, with no hold on the matrices."""
-        curves: dict[str, Any] = {}
-        more = {"evals": on.watched, "evals_result": curves, "callbacks": [*stopping(learning), telling(learning)], "verbose_eval": False}
+        boosting = Boosting(learning, native(learning), [*stopping(learning), telling(learning)])
         try:
-            booster = xgb.train(native(learning), on.train, stage.rounds, **more)
+            booster = boosting.trained(on)
         except xgb.core.XGBoostError as error:
             raise DataError(f"XGBoost cannot train on these rows: {said(error)}") from error
-        return Grown(booster.reset(), curves, on.external)
+        return Grown(booster, boosting.curves, on.external, boosting.found)
 
     return on_matrices(learning, rows, names, train)
 

@@ -53,7 +53,7 @@ def _table(name: str, trained: TrainedTrees) -> Part:
 
 def train_here(learning: Trees, rows: Table, context: Context) -> Outcome:
     """Train in one task and give its results as tables, files, metrics and counts."""
-    given = Given.of(rows, learning.arrays, rows.futures())
+    learning, given = learning.kept_in(context), Given.of(rows, learning.arrays, rows.futures())
     trained = context.session.submit(_train, learning, given.parts, given.axes, given.steps, given.states, stage=learning.name)
     warnings = warn_of_rounding(learning.columns, given.parts, context)
     return replace(trees_outcome(learning, trained, context), warnings=warnings)
@@ -71,7 +71,8 @@ def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: 
     check_some_weight(stage, row_weights(stage, whole.frame), rows.labels)
     model = grown(learning, rows, names)
     trained = finished(learning, model, rows, answers(learning, model.booster, rows, names), (names, with_states(steps, states)))
-    return replace(trained, counts={**trained.counts, "external_rows": whole.frame.height}) if model.external else trained
+    more = {"external_rows": whole.frame.height if model.external else 0, "rounds_found": model.found}
+    return replace(trained, counts={**trained.counts, **{name: count for name, count in more.items() if count}})
 
 
 def answers(learning: Trees, booster: Any, rows: TrainingRows, names: list[str]) -> Answers:

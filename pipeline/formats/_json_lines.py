@@ -1,0 +1,120 @@
+"""Lines of JSON as columns: the types that all lines of a file have, those of several files, and what is wrong with a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+
+import polars as pl
+
+from pipeline.errors import InputError
+from pipeline.files import Stamp, for_polars
+from pipeline.formats._csv_dialect import Dialect
+from pipeline.formats._csv_text import UNREADABLE, opened_bytes, unreadable
+
+WALL = "%Y-%m-%dT%H:%M:%S%.f"
+ZONED = f"{WALL}%:z"
+
+
+def scannable(path: str) -> str | bytes:
+    """What a scan of Polars takes for a file: all its bytes where they are packed."""
+    if not path.endswith((".gz", ".zst")):
+        return for_polars(path)
+    with opened_bytes(path) as file:
+        return bytes(file.read())
+
+
+@lru_cache(maxsize=1024)
+def columns_of(path: str, _stamp: Stamp) -> Mapping[str, pl.DataType]:
+    """The columns of a file, by all its lines; of type Null where there is no value. Raises InputError for what is no JSON by lines."""
+    try:
+        found = pl.scan_ndjson(scannable(path), infer_schema_length=None).collect_schema()
+    except (pl.exceptions.PolarsError, *UNREADABLE) as error:
+        raise InputError(bad_line(path) or f"{path}: its lines do not make one table ({error})") from error
+    for name, dtype in found.items():
+        if dtype == pl.Int128():
+            raise InputError(f"{path}: column {name!r} holds whole numbers beyond Int64. Write them as texts.")
+    return dict(found)
+
+
+def bad_line(path: str) -> str | None:
+    """The first line that is no JSON object, with its number; None where all are."""
+    try:
+        with opened_bytes(path) as file:
+            for number, line in enumerate(file, 1):
+                if line.strip() and (problem := _problem(line)):
+                    return f"{path}:{number}: {problem}"
+    except UNREADABLE as error:
+        return unreadable(path, error, Dialect())
+    return None
+
+
+def _problem(line: bytes) -> str | None:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        return f'not JSON ({error}). Every line is one object, as in {{"id": 1}}; correct the line.'
+    if not isinstance(value, dict):
+        return f'a line is one object, as in {{"id": 1}}, and this is {line.strip()[:40].decode()!r}. Write an array\'s items line by line.'
+    return None
+
+
+def common(name: str, files: tuple[str, str], dtypes: tuple[pl.DataType, pl.DataType]) -> pl.DataType:
+    """The type of a column, or of what is nested in it, in two files. Raises InputError where values of one are none of the other."""
+    first, second = dtypes
+    if second in (first, pl.Null()):
+        return first
+    if first == pl.Null():
+        return second
+    if isinstance(first, pl.List) and isinstance(second, pl.List):
+        return pl.List(common(name, files, (_inner(first), _inner(second))))
+    if isinstance(first, pl.Struct) and isinstance(second, pl.Struct):
+        fields = [{field.name: field.dtype for field in struct.fields} for struct in (first, second)]
+        return pl.Struct({**_both(name, files, fields[0], fields[1])})
+    if {first, second} == {pl.Int64(), pl.Float64()}:
+        return pl.Float64()
+    raise InputError(f"{files[1]}: column {name!r} reads as {second}, and as {first} in {files[0]}. Give files of one kind.")
+
+
+def _both(name: str, files: tuple[str, str], first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, pl.DataType]:
+    nothing = pl.Null()
+    pairs = {key: (_type(first.get(key, nothing)), _type(second.get(key, nothing))) for key in {**first, **second}}
+    return {key: common(f"{name}.{key}", files, pair) for key, pair in pairs.items()}
+
+
+def _inner(dtype: pl.List) -> pl.DataType:
+    return _type(dtype.inner)
+
+
+def _type(dtype: object) -> pl.DataType:
+    assert isinstance(dtype, pl.DataType)
+    return dtype
+
+
+def known(dtype: pl.DataType) -> pl.DataType:
+    """The type with text for what no line tells."""
+    if isinstance(dtype, pl.List):
+        return pl.List(known(_inner(dtype)))
+    if isinstance(dtype, pl.Struct):
+        return pl.Struct({field.name: known(_type(field.dtype)) for field in dtype.fields})
+    return pl.String() if dtype == pl.Null() else dtype
+
+
+def plain(dtype: pl.DataType) -> pl.DataType:
+    """The type that the JSON of a column of a type is read as."""
+    if dtype.is_integer():
+        return dtype if dtype in (pl.UInt64, pl.Int128) else pl.Int64()
+    if dtype.is_float():
+        return pl.Float64()
+    return dtype if dtype == pl.Boolean() or dtype.is_nested() else pl.String()
+
+
+def typed(column: pl.Expr, dtype: pl.DataType, *, strict: bool = True) -> pl.Expr:
+    """The values of a column that was read as `plain` of its type; where one is none, a query fails, or it is null if not `strict`."""
+    if isinstance(dtype, pl.Datetime) and dtype.time_zone:
+        found = column.str.to_datetime(ZONED, time_unit=dtype.time_unit, time_zone="UTC", strict=strict)
+        return found.dt.convert_time_zone(dtype.time_zone)
+    if isinstance(dtype, pl.Datetime):
+        return column.str.replace(" ", "T", literal=True).str.to_datetime(WALL, time_unit=dtype.time_unit, strict=strict)
+    return column.cast(dtype, strict=strict)

@@ -1,0 +1,101 @@
+"""Inputs whose files know their columns: one table by the columns' names, a part a file, or ranges of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import polars as pl
+
+from pipeline.errors import InputError
+from pipeline.format import CostlySource, even_ranges
+from pipeline.formats._drift import Missing, by_name, fitted, same
+from pipeline.formats._finite import INFINITIES, InfinitiesOfScans, with_finite
+from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
+from pipeline.tables.counts import Count
+from pipeline.tables.part import Schema
+
+Read = Callable[[str], pl.LazyFrame]
+"""The rows of a file, by its path; it pickles."""
+
+
+@dataclass(frozen=True)
+class ScannedSource(CostlySource):
+    """One file of these columns, or some rows of it; `table` are the columns of all files. On a GPU's machine the host reads it."""
+
+    path: str
+    read: Read
+    columns: tuple[tuple[str, pl.DataType], ...]
+    table: tuple[tuple[str, pl.DataType], ...]
+    folders: tuple[FolderColumn, ...] = ()
+    offset: int = 0
+    rows: int | None = None
+
+    def load(self) -> pl.LazyFrame:
+        """The rows; NaN and infinities are null from here on."""
+        scan = self.plain() if self.rows is None else self.plain().slice(self.offset, self.rows)
+        scan = fitted(with_finite(scan, dict(self.columns)), dict(self.columns), dict(self.table))
+        return with_folder_columns(scan, self.folders)
+
+    def plain(self) -> pl.LazyFrame:
+        """The file as it is."""
+        return self.read(self.path)
+
+    def explain(self) -> str:
+        """What is said of a file whose beginning or end can be read, for a query over it that has failed."""
+        return f"{self.path}: cannot be read whole. It is damaged: copy it again, or write it anew."
+
+
+class ScannedInput(HiveInput):
+    """Base of such inputs."""
+
+    noun: ClassVar[str] = ""  # what such a file is called
+    counts: ClassVar[Mapping[str, Count]] = INFINITIES
+
+    missing: Missing = "error"
+
+    def reads(self) -> Read:
+        """What reads a file."""
+        raise NotImplementedError(f"{type(self).__name__} has no reads")
+
+    def table_schema(self) -> Schema:
+        """The columns of all files, as they tell them themselves."""
+        files = self.files()
+        table = by_name(self._columns(files), self.missing, same)
+        folders = self.folder_columns(files, list(table))[files[0]]
+        return Schema(pl.Schema({**table, **{column.name: column.dtype for column in folders}}))
+
+    def _columns(self, files: Sequence[str]) -> dict[str, pl.Schema]:
+        """The columns of each file. Raises InputError for what is no such file."""
+        found, read = dict[str, pl.Schema](), self.reads()
+        for file in files:
+            try:
+                found[file] = read(file).collect_schema()
+            except (pl.exceptions.PolarsError, OSError, ValueError, RuntimeError) as error:
+                raise InputError(f"{file}: not {self.noun} ({error}). Is format {self.name} right, and the file whole?") from error
+        return found
+
+    def sources(self, parallel: int) -> Sequence[ScannedSource]:
+        """One part a file, or `parts` ranges of rows."""
+        whole = self._whole()
+        if self.parts is None or self.parts <= len(whole):
+            return whole
+        return [piece for source in whole for piece in _cut(source, -(-self.parts // len(whole)))]
+
+    def _whole(self) -> list[ScannedSource]:
+        files, read = self.files(), self.reads()
+        columns = self._columns(files)
+        table = by_name(columns, self.missing, same)
+        folders = self.folder_columns(files, list(table))
+        return [ScannedSource(file, read, tuple(columns[file].items()), tuple(table.items()), folders[file]) for file in files]
+
+    def infinities(self) -> Callable[[], int] | None:
+        """A count in the files' float columns; None where there is none."""
+        files = [(source, [name for name, dtype in source.columns if dtype.is_float()]) for source in self._whole()]
+        return InfinitiesOfScans(files) if any(floats for _, floats in files) else None
+
+
+def _cut(source: ScannedSource, parts: int) -> list[ScannedSource]:
+    rows = int(source.plain().select(pl.len()).collect(engine="streaming").item())
+    return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]

@@ -1,0 +1,121 @@
+"""JSON by lines (NDJSON), one object a row, plain, gzipped or as zstd; objects and arrays within are structures and lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.errors import InputError, JobError, near
+from pipeline.files import stamp
+from pipeline.format import CostlySource, OutputFormat, even_ranges
+from pipeline.formats._drift import by_name
+from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
+from pipeline.formats._json_lines import bad_line, columns_of, common, known, plain, scannable, typed
+from pipeline.tables.dtypes import DTYPES, DtypeName
+from pipeline.tables.part import Part, Schema
+
+WITHOUT_FORM = ("Binary", "Duration", "Object")
+
+
+@dataclass(frozen=True)
+class JsonlSource(CostlySource):
+    """One file, or some rows of it: `read` are the types of its JSON, `stated` those that the job gives some columns."""
+
+    path: str
+    read: tuple[tuple[str, pl.DataType], ...]
+    stated: tuple[tuple[str, pl.DataType], ...]
+    folders: tuple[FolderColumn, ...] = ()
+    offset: int = 0
+    rows: int | None = None
+
+    def load(self) -> pl.LazyFrame:
+        """The scan."""
+        scan = self.plain() if self.rows is None else self.plain().slice(self.offset, self.rows)
+        return with_folder_columns(scan.with_columns(typed(pl.col(name), dtype) for name, dtype in self.stated), self.folders)
+
+    def plain(self) -> pl.LazyFrame:
+        """All rows of the file, of the types of its JSON."""
+        return pl.scan_ndjson(scannable(self.path), schema=dict(self.read))
+
+    def explain(self) -> str | None:
+        """What is wrong with the file, for a query over it that has failed; None where nothing is."""
+        if found := bad_line(self.path):
+            return found
+        for name, dtype in self.stated:
+            value = pl.col(name)
+            rows = self.plain().with_row_index("row").filter(value.is_not_null() & typed(value, dtype, strict=False).is_null())
+            for number, text in rows.select("row", name).head(1).collect().rows():
+                return f"{self.path}: column {name!r} is {dtype}, and {text!r} in row {number + 1} is none. State another type in columns."
+        return None
+
+
+class JsonlInput(HiveInput):
+    """JSON by lines, one object a row. Types are those of all lines; a field that a line or a file lacks is missing."""
+
+    name = "jsonl"
+    suffixes = tuple(f".{name}{packed}" for name in ("jsonl", "ndjson") for packed in ("", ".gz", ".zst"))
+
+    columns: dict[str, DtypeName] = Field(default_factory=dict, description="Types of some columns: dates, say, which JSON has as texts.")
+
+    def table_schema(self) -> Schema:
+        """The columns of all files, as stated or as their lines have them."""
+        files = self.files()
+        dtypes = {**self._read(files), **self._stated()}
+        folders = self.folder_columns(files, list(dtypes))[files[0]]
+        return Schema(pl.Schema({**dtypes, **{column.name: column.dtype for column in folders}}))
+
+    def _stated(self) -> dict[str, pl.DataType]:
+        return {name: DTYPES[dtype] for name, dtype in self.columns.items()}
+
+    def _read(self, files: Sequence[str]) -> dict[str, pl.DataType]:
+        """The columns of all files with the types of their JSON."""
+        found = by_name({file: columns_of(file, stamp(file)) for file in files}, "nulls", common)
+        if not found:
+            raise InputError(f"{files[0]}: its objects have no fields")
+        if missing := [name for name in self.columns if name not in found]:
+            raise InputError(f"{files[0]}: columns names {missing[0]!r}, which no line has.{near(missing[0], found)}")
+        return {name: known(dtype) for name, dtype in found.items()}
+
+    def sources(self, parallel: int) -> Sequence[JsonlSource]:
+        """One part a file, or `parts` ranges of rows."""
+        files = self.files()
+        read, stated = self._read(files), tuple(self._stated().items())
+        folders = self.folder_columns(files, list(read))
+        whole = [JsonlSource(file, tuple(read.items()), stated, folders[file]) for file in files]
+        if self.parts is None or self.parts <= len(files):
+            return whole
+        return [piece for source in whole for piece in self._cut(source, -(-self.parts // len(files)))]
+
+    def _cut(self, source: JsonlSource, parts: int) -> list[JsonlSource]:
+        rows = int(source.plain().select(pl.len()).collect(engine="streaming").item())
+        return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
+
+
+class JsonlOutput(OutputFormat):
+    """JSON by lines. Dates, times and decimals are texts; a missing value is null."""
+
+    name = "jsonl"
+    suffix = ".jsonl"
+
+    def check(self, schema: Schema, columns: Sequence[str]) -> None:
+        """Raise JobError for a column of bytes or intervals, which have no form in JSON."""
+        for name in columns:
+            if any(kind in str(schema.columns[name]) for kind in WITHOUT_FORM):
+                what = f"column {name!r} is {schema.columns[name]}, and JSON has no form for it"
+                raise JobError(f"{what}. Leave it out with columns, or write Parquet.")
+
+    def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
+        """Write one part's frame; arrays have no place in it and are left out."""
+        part.frame.write_ndjson(path)
+
+    def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+        """The file's rows with the types that are told; others are as its lines have them."""
+        if not (source if isinstance(source, bytes) else stamp(source).size):
+            return pl.LazyFrame(schema=dict(dtypes))
+        read = {name: plain(dtype) for name, dtype in dtypes.items()}
+        rows = pl.scan_ndjson(source, schema_overrides=read, infer_schema_length=None)
+        return rows.with_columns(typed(pl.col(name), dtype) for name, dtype in dtypes.items())

@@ -1,0 +1,50 @@
+"""How often each category is there, in the place of the category."""
+
+from __future__ import annotations
+
+import polars as pl
+from pydantic import Field
+
+from pipeline.stage import ColumnNames, FittedRows
+from pipeline.stages.features._counted import need_categories, texts_counted
+from pipeline.tables.part import Schema
+
+
+class CountEncode(FittedRows, name="count_encode", version=1):
+    """Replace categories by the number of rows that have them, Int64, or by their share, Float64; a value not learned has 0.
+
+    Missing stays missing, and a share is one of the rows that have a value. The table NAME.fitted has column, value and rows.
+
+    Example: {use: count_encode, from: filled, as: counted, columns: [city, employer], fit_where: "split = 'train'"}
+    """
+
+    columns: ColumnNames = Field(description="The columns to encode: text, integers or booleans.")
+    share: bool = Field(False, description="The share of the rows in place of their number.")
+
+    def check_input(self, role: str, schema: Schema) -> None:
+        """The columns exist, and hold categories."""
+        need_categories(schema, self.columns, key="columns")
+        if self.fit_where is not None:
+            self.fit_condition(schema.columns)
+
+    def writes(self) -> frozenset[str]:
+        """The columns encoded."""
+        return frozenset(self.columns)
+
+    def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Every column's values with their counts."""
+        return texts_counted(rows, self.columns)
+
+    def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
+        """The same over all parts."""
+        return partial.group_by("column", "value").agg(pl.col("rows").sum()).sort("column", "value")
+
+    def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
+        """The rows with counts."""
+        return rows.with_columns(self._encoded(name, fitted.filter(pl.col("column") == name)) for name in self.columns)
+
+    def _encoded(self, name: str, learned: pl.DataFrame) -> pl.Expr:
+        dtype = pl.Float64() if self.share else pl.Int64()
+        counts = learned["rows"].cast(dtype) / (learned["rows"].sum() or 1) if self.share else learned["rows"]
+        found = pl.col(name).cast(pl.String).replace_strict(learned["value"], counts, default=pl.lit(0, dtype=dtype), return_dtype=dtype)
+        return pl.when(pl.col(name).is_not_null()).then(found).otherwise(None).alias(name)

@@ -1,0 +1,82 @@
+"""Tasks that are under way at the same time, on one worker each: where one of them is lost, all are given up."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipeline.errors import RunError
+from pipeline.tables.lanes import lane
+from pipeline.tables.session import LOOK_S, ClusterSession, Session, key_prefix, run_task
+
+HERE = "127.0.0.1"
+
+
+class LostError(RunError):
+    """Raised by a task whose companions, or whose own process, are gone: it may be run again with all the others."""
+
+
+class Together:
+    """The workers of a session, for tasks of one stage."""
+
+    def __init__(self, session: Session, stage: str) -> None:
+        self._session, self._stage = session, stage
+
+    def workers(self) -> list[str]:
+        """Addresses of the workers that are there, in the order of their names; one without a name where there is no cluster."""
+        if not isinstance(self._session, ClusterSession):
+            return [""]
+        client = self._session.client  # its `scheduler_info` is now and then without workers: it is renewed beside
+        known = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+        return sorted(known, key=lambda address: str(known[address]["name"]))
+
+    def shared(self, value: Any) -> Any:
+        """A value for tasks to take."""
+        session = self._session
+        return session.client.scatter(value, hash=False) if isinstance(session, ClusterSession) else value
+
+    def run(self, tasks: Sequence[tuple[str, Callable[..., Any]]], *arguments: Any) -> list[Any]:
+        """What tasks give, each on the worker whose address stands before it.
+
+        Waits, and raises what a task raised; LostError where one was lost, and all were given up.
+        """
+        session = self._session
+        if not isinstance(session, ClusterSession):
+            return [task(*arguments) for _, task in tasks]
+        futures = []
+        for address, task in tasks:
+            session.submitted[self._stage] += 1
+            place = {"workers": [address], "allow_other_workers": False, "pure": False}
+            key = f"{key_prefix(self._stage)}-{uuid.uuid4().hex}"
+            with lane(session.backend, on_host=False):
+                futures.append(session.client.submit(run_task, self._stage, task, *arguments, key=key, **place))
+        try:
+            while any(future.status == "pending" for future in futures):
+                if any(future.status not in {"pending", "finished"} for future in futures):
+                    break
+                session.look()
+                time.sleep(LOOK_S)
+                if gone := {address for address, _ in tasks} - {*self.workers()}:
+                    raise LostError(f"the worker {min(gone)} is gone", stage=self._stage)
+            return [self._value(future) for future in sorted(futures, key=_order)]
+        finally:
+            session.client.cancel(futures, force=True)
+
+    def _value(self, future: Any) -> Any:
+        if future.status in {"finished", "error"}:
+            return future.result()
+        raise LostError(f"a task was {future.status}", stage=self._stage)
+
+
+def host_of(address: str) -> str:
+    """The host of a worker's address; this machine where it is of this process."""
+    return address.partition("://")[2].rpartition(":")[0] if address.startswith(("tcp", "tls")) else HERE
+
+
+def _order(future: Any) -> int:
+    """What is asked first: a task's own error, then that its companions are gone, and last what came of neither."""
+    if future.status == "error":
+        return int(isinstance(future.exception(), LostError))
+    return 0 if future.status == "finished" else 2
