@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 
+from pipeline.sql.hashed import hashed
 from pipeline.sql.moments import at_time_zone, date_trunc
 from pipeline.sql.nested import field, list_contains, list_extract, string_split
 from pipeline.sql.patterns import regexp_extract, regexp_replace
@@ -16,6 +17,7 @@ OWN: dict[str, Callable[[list[Node], list[pl.DataType]], Node]] = {
     ".": field,
     ZONE: at_time_zone,
     "date_trunc": date_trunc,
+    "hash": hashed,
     "list_contains": list_contains,
     "list_extract": list_extract,
     "regexp_extract": regexp_extract,

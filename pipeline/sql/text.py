@@ -97,6 +97,7 @@ FUNCTIONS = {
     "string_split": Function("the pieces between separators, a list; its characters where the separator is empty", gpu=False, own=True),
     "list_extract": Function("the n-th value of a list, counted from 1, from its end below 0, the same as l[n]", gpu=False, own=True),
     "list_contains": Function("whether a list holds a value", gpu=False, own=True),
+    "hash": Function("64 bits of a hash of the values, UInt64: the same on any machine and in any version", gpu=False, own=True),
     "date": Function("text to date, as 2020-06-01 or in the given format; text that does not fit fails the run"),
     "timestamp": Function("text to timestamp, as 2020-06-01 10:20:30 or in the given format; text that does not fit fails the run"),
     "strptime": Function("text to timestamp in the given format; text that does not fit fails the run"),

@@ -82,9 +82,7 @@ class Parallel(BaseModel):
         if self.workers > 1 and (self.pipeline > 1 or self.asynchronous > 1 or self.devices % self.workers):
             what = f"there are {self.devices} devices in all"
             if self.pipeline > 1 or self.asynchronous > 1:
-                what = (
-                    "layers that follow one another are of one worker" if self.pipeline > 1 else "learners go to all workers"
-                )
+                what = "layers that follow one another are of one worker" if self.pipeline > 1 else "learners go to all workers"
             raise StageError(f"{what}, which {self.workers} workers cannot share. Give data: {self.workers}, say.", key="parallel.workers")
         if self.compress != "none" and (self.data == 1 or self.devices > self.data):
             raise StageError("gradients are compressed between devices of data, and of nothing else", key="parallel.compress")
