@@ -1,7 +1,8 @@
-"""A stable hash of text keys: FNV-1a, 64 bits."""
+"""A stable hash of keys: FNV-1a of texts, 64 bits, and splitmix64 of several words."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,3 +23,17 @@ def fnv1a(data: np.ndarray[Any, np.dtype[np.uint8]], bounds: np.ndarray[Any, np.
         hashes[live] = (hashes[live] ^ data[bounds[live] + place]) * np.uint64(PRIME)
         place += 1
     return hashes
+
+
+def splitmix(words: Sequence[np.ndarray[Any, np.dtype[np.uint64]]], start: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Hashes `uint64[n]` of n rows of words, each `uint64[n]`: of one word z it is splitmix64's output for z + start.
+
+    Steele, Lea & Flood (OOPSLA 2014). Of several words each is added to the mix of those before it, modulo 2^64.
+    """
+    z = np.full(len(words[0]), start, np.uint64)
+    for word in words:
+        z = z + word
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+        z ^= z >> np.uint64(31)
+    return z

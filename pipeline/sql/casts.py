@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import polars as pl
@@ -89,15 +89,16 @@ def _boolean(name: str, node: Node) -> Node:
 def made(child: Node, rule: Callable[[pl.Expr], pl.Expr]) -> Node:
     """What a rule makes of a node."""
     guarded_size(child)
-    return _filled(json.loads(rule(pl.col(HOLE)).meta.serialize(format="json")), child)
+    return filled(json.loads(rule(pl.col(HOLE)).meta.serialize(format="json")), {HOLE: child})
 
 
-def _filled(tree: Any, child: Node) -> Node:
+def filled(tree: Any, children: Mapping[str, Node]) -> Node:
+    """A tree with nodes in the place of some of its columns."""
     match tree:
-        case {"Column": name} if name == HOLE:
-            return child
+        case {"Column": str(name)} if name in children:
+            return children[name]
         case dict():
-            return {key: _filled(value, child) for key, value in tree.items()}
+            return {key: filled(value, children) for key, value in tree.items()}
         case list():
-            return [_filled(value, child) for value in tree]
+            return [filled(value, children) for value in tree]
     return tree

@@ -19,6 +19,8 @@ from pipeline.sql.checks import core, counted, expression, tight
 from pipeline.sql.conversion import is_fine
 from pipeline.sql.dates import PARTS, check_one_clock, check_whole_days, epoch, for_cast, local
 from pipeline.sql.kinds import COMPARISONS, LOGIC, TYPES, family
+from pipeline.sql.own import OWN
+from pipeline.sql.spelling import MARK
 from pipeline.sql.tree import SIGNS, Node, call, cast, integer, operator, place, polars_errors, shown, simple, where
 from pipeline.sql.whole import number
 from pipeline.sql.windows import OF_OTHER_ROWS
@@ -61,6 +63,11 @@ class Checker:
                 check_one_clock((child, values), [self._dtype(child), pl.Date()], "`in`")
                 child = self._in_microseconds(child)
                 return call(function, child, values)
+            case {"Function": {"input": [{"Literal": {"Scalar": {"String": str(name)}}}, *inputs], "function": "Coalesce"}} if (
+                name[:1] == MARK
+            ):
+                nodes = [self.node(child) for child in inputs]
+                return OWN[name[1:]](nodes, self._dtypes(*nodes))
             case {"Function": {"input": inputs, "function": function}}:
                 return self._function(function, [self.node(child) for child in inputs])
             case {"Alias": _}:
@@ -205,6 +212,8 @@ class Checker:
             case {"Strptime": [{"Literal": dtype}, options]}:
                 self._need("a text", {"text", "null"}, inputs[0])
                 return cast_text(inputs[0], dtype, options)
+        if detail == "LenChars" and isinstance(self._dtype(inputs[0]), pl.List):
+            return cast(call({"ListExpr": "Length"}, inputs[0]), "Int64")
         self._need("a text", {"text", "null"}, inputs[0])
         if "Find" in detail:
             return place(*inputs)

@@ -6,6 +6,7 @@ Polars parses the text, which `sql.text` has read before; `sql.checker` checks i
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from pipeline.errors import ExpressionError, near
 from pipeline.sql.checker import Checker
 from pipeline.sql.checks import Problem, lowered
 from pipeline.sql.kinds import family
+from pipeline.sql.spelling import NO_TABLE
 from pipeline.sql.text import FUNCTIONS, Function, checked_text
 from pipeline.sql.tree import NULL, from_tree, integer, polars_errors, to_tree, where_else
 
@@ -66,7 +68,8 @@ def _value(text: str, where: str | None, columns: tuple[tuple[str, pl.DataType],
         tree = where_else(to_tree(checked_text(where)), tree, NULL)
     missing = [name for name in from_tree(tree).meta.root_names() if name not in schema]
     if missing:
-        raise ExpressionError(f"there is no column {missing[0]!r}.{near(missing[0], schema)}")
+        table = f" {NO_TABLE}." if re.search(rf"""(?<![\w."]){re.escape(missing[0])}"?\s*\.""", text) else ""
+        raise ExpressionError(f"there is no column {missing[0]!r}.{near(missing[0], schema)}{table}")
     checked = integer(Checker(schema).node(tree))
     expr, infinite = lowered(checked)
     one_row = pl.DataFrame({name: pl.Series([None], dtype=dtype) for name, dtype in schema.items()} or {"": [None]})
@@ -78,7 +81,7 @@ def _value(text: str, where: str | None, columns: tuple[tuple[str, pl.DataType],
         if problem := Problem.found(str(error.__cause__)):
             raise ExpressionError(f"it fails in every row: {problem}") from None
         raise
-    if family(dtype) not in {"number", "text", "condition", "date", "duration"}:
+    if family(dtype) not in {"number", "text", "condition", "date", "duration", "List(String)"}:
         raise ExpressionError(f"its type is {dtype}, which no derived column can have: cast it to a number, text, boolean or date")
     return Value(expr if "Counted" in checked else finite(expr, dtype), dtype, infinite)
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pipeline.errors import ExpressionError, near
+from pipeline.sql.spelling import respelled
 from pipeline.sql.windows import ALONE, NAMED, OF_OTHER_ROWS, ORDERED, check_windows, example_of
 
 MAX_CHARACTERS = 2_000
@@ -17,10 +18,15 @@ MAX_CHARACTERS = 2_000
 
 @dataclass(frozen=True)
 class Function:
-    """What a function gives, in one line, and whether cuDF runs it (`gpu`)."""
+    """What a function gives, in one line, and whether cuDF runs it (`gpu`).
+
+    Polars' parser knows neither what is our `own` nor what is the `same` as a function that it knows.
+    """
 
     meaning: str
     gpu: bool = True
+    own: bool = False
+    same: str = ""
 
 
 FUNCTIONS = {
@@ -65,7 +71,9 @@ FUNCTIONS = {
     "trim": Function("without white space at both ends; trim(both 'x' from t) takes other characters away"),
     "ltrim": Function("without white space, or the given characters, at its start"),
     "rtrim": Function("without white space, or the given characters, at its end"),
-    "length": Function("number of characters"),
+    "length": Function("number of characters; of a list (CPU only) of its values"),
+    "len": Function("the same as length", same="length"),
+    "array_length": Function("the same as length", same="length"),
     "octet_length": Function("number of bytes in UTF-8"),
     "left": Function("the first n characters (n from a column: CPU only)"),
     "right": Function("the last n characters (n from a column: CPU only)"),
@@ -82,17 +90,26 @@ FUNCTIONS = {
     "strpos": Function("where the other text starts, counted from 1; 0 where it does not occur and for null"),
     "position": Function("the same as strpos, written position('b' in t)"),
     "regexp_like": Function("whether the regular expression matches somewhere in it, the same as ~ (with flags such as 'i': CPU only)"),
+    "regexp_matches": Function("the same as regexp_like", same="regexp_like"),
+    "regexp_extract": Function("what the regular expression, or its n-th group, matches first; empty where it does not match", own=True),
+    "regexp_replace": Function("the first match of a regular expression replaced; every match with a fourth 'g'", gpu=False, own=True),
     "split_part": Function("the n-th piece between separators, counted from 1; empty where there is none", gpu=False),
+    "string_split": Function("the pieces between separators, a list; its characters where the separator is empty", gpu=False, own=True),
+    "list_extract": Function("the n-th value of a list, counted from 1, from its end below 0, the same as l[n]", gpu=False, own=True),
+    "list_contains": Function("whether a list holds a value", gpu=False, own=True),
+    "hash": Function("64 bits of a hash of the values, UInt64: the same on any machine and in any version", gpu=False, own=True),
     "date": Function("text to date, as 2020-06-01 or in the given format; text that does not fit fails the run"),
     "timestamp": Function("text to timestamp, as 2020-06-01 10:20:30 or in the given format; text that does not fit fails the run"),
     "strptime": Function("text to timestamp in the given format; text that does not fit fails the run"),
     "strftime": Function("date or timestamp to text in the given format"),
     "extract": Function("a part of a date or timestamp, written extract(year from d)"),
     "date_part": Function("a part of a date or timestamp, as a whole number (epoch: seconds since 1970, a float)"),
+    "date_trunc": Function("the start of the hour, day, week (Monday), month, quarter or year that it lies in", own=True),
     "cast": Function("another type; a value that does not fit fails the run"),
     "try_cast": Function("another type; a value that does not fit becomes null"),
 }
 
+SPELLED = {name: function.same for name, function in FUNCTIONS.items() if function.own or function.same}
 ACROSS_ROWS = re.compile(
     "any_value|approx_count_distinct|array_agg|avg|bit_(and|or|xor)_agg|bool_(and|or)|count|cum[a-z_]*|every|group_concat|listagg|"
     "(first|last|nth)(_value)?|lag|lead|max|mean|median|min|mode|ntile|(dense_|percent_)?rank|row_number|string_agg|sum|unnest|"
@@ -104,12 +121,11 @@ HINTS = (
     | dict.fromkeys(("isnan", "is_nan", "isnull"), "null is the only missing value, NaN is none: write `x is null`")
     | dict.fromkeys(("contains", "instr", "charindex"), "write t ~ 'b', or strpos(t, 'b') > 0")
     | dict.fromkeys(("any", "all", "some"), "write `in (...)`")
-    | {"len": "write length(t)", "datediff": "write cast(d as int) - cast(e as int)", "datetime": "write timestamp(t)"}
+    | {"datediff": "write cast(d as int) - cast(e as int)", "datetime": "write timestamp(t)"}
 )
 KEYWORDS = re.compile("and|or|not|is not|xor|in|i?like|rlike|regexp|between|is|when|then|else|case|end|from|for|distinct|interval")
 REFUSED_SIGNS = {
     ";": "an expression is one value, not statements: take ';' away",
-    ".": "a column has no table before it: write its name alone, in double quotes where it holds a dot",
     "'": "a text that begins with ' has no end: close it, and write '' for a quote within it",
     '"': "a name that begins with a double quote has no end: close it",
     "`": "a name that begins with ` has no end: close it",
@@ -120,7 +136,7 @@ REFUSED_SIGNS = {
 TOKEN = re.compile(
     r"""(?P<space>\s+|--[^\r\n]*|/\*.*?\*/) | (?P<text>'(?:[^']|'')*') | (?P<quoted>"(?:[^"]|"")*"|`[^`]*`)
     | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?) | (?P<word>[^\W\d]\w*)
-    | (?P<sign>::|\|\||<=>|//|\^@|[-+*/%=<>!~(),]) | (?P<other>.)""",
+    | (?P<sign>::|\|\||<=>|//|\^@|[-+*/%=<>!~(),.\[\]]) | (?P<other>.)""",
     re.VERBOSE | re.DOTALL,
 )
 
@@ -157,7 +173,8 @@ def checked_text(text: str) -> str:
     values = ["is not" if pair == ("is", "not") else pair[1] for pair in pairwise(["", *values])]
     for i, match in enumerate(matches, start=1):
         _check_token(Token(match.lastgroup or "", values[i], values[i - 1], values[i + 1]))
-    return TOKEN.sub(lambda match: _number(match.group()) if match.lastgroup == "number" else match.group(), text)
+    pieces = [(match.lastgroup or "", match.group()) for match in TOKEN.finditer(text)]
+    return respelled([(kind, _number(piece) if kind == "number" else piece) for kind, piece in pieces], SPELLED)
 
 
 def _check_token(token: Token) -> None:

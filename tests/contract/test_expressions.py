@@ -13,6 +13,7 @@ pytestmark = pytest.mark.contract
 
 SCHEMA = pl.Schema({"i": pl.Int64(), "t": pl.String(), "u": pl.String(), "s": pl.Datetime("us")})
 CPU_ONLY = ["greatest(t, u)", "left(t, i)", "right(t, i)", "substr(t, i, 2)", "lpad(t, i, '0')", "strpos(t, u)", "regexp_like(t, 'a', 'i')"]
+CPU_ONLY += ["regexp_extract(t, 'a', 0, 'i')", "regexp_extract(t, '[[:alpha:]]')", "regexp_matches(t, 'a', 'i')"]
 CPU_ONLY += ["cast(t as decimal(10, 2))", "cast(cast(i as double) as decimal(38, 10))", "cast(s as varchar)", "s - interval '1 hour'"]
 
 
@@ -33,6 +34,11 @@ def test_a_form_that_the_page_marks__is_refused(text: str) -> None:
 
 EXACT = ["i * i + i", "-i", "abs(i)", "i // i", "n % 12345678901234567891", "n // 3 + 1", "n in (18446744073709551615, 5)", "small * small"]
 EXACT += ["p * p", "p / 3", "p * (1 - p) + i", "p > q", "coalesce(p, q)", "cast(z as date)", "cast(z as timestamp)", "cast(m as bigint)"]
+
+EXACT += [f"date_trunc('{part}', {column})" for part in ("minute", "hour", "day", "week", "quarter") for column in ("z", "m", "k", "mz")]
+EXACT += ["m at time zone 'America/Havana'", "z at time zone 'Asia/Tokyo'", "k at time zone 'UTC' at time zone 'Asia/Tokyo'"]
+EXACT += ["s.x * 2", "s.inner.y || 'a'"]
+EXACT += ["regexp_extract(t, '^(a+)(b)?', 2)", "date_trunc('year', d)", "date_trunc('quarter', d)"]
 
 CASTS = [
     f"{how}({column} as {to})"
@@ -62,6 +68,8 @@ def test_exact_numbers_and_local_clocks__translate(text: str) -> None:
     numbers: dict[str, pl.DataType] = {"i": pl.Int64(), "small": pl.Int32(), "n": pl.UInt64(), "p": pl.Decimal(9, 2), "q": pl.Decimal(9, 5)}
     numbers |= {"x": pl.Float64(), "wide": pl.Decimal(38, 2), "t": pl.String()}
     schema = pl.Schema(numbers | {"z": pl.Datetime("us", "Europe/Berlin"), "m": pl.Datetime("ms"), "k": pl.Datetime("ns"), "d": pl.Date()})
+    schema["s"] = pl.Struct({"x": pl.Float64(), "inner": pl.Struct({"y": pl.String()})})
+    schema["mz"] = pl.Datetime("ms", "America/Havana")
     assert refused(text, schema.to_frame().clear(1)) == []
 
 

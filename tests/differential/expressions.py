@@ -49,6 +49,8 @@ ROUNDED += [f"try_cast({name} as {to})" for name in ("small", "int16", "uint32",
 ROUNDED += [f"case when {name} between 0 and 100 then cast({name} as tinyint) end" for name in ("small", "int64", "uint32", "ratio")]
 REMAINDER = "((({0}) % nullif({1}, 0)) + ({1})) % nullif({1}, 0)"
 FLOOR = "(({0}) - (" + REMAINDER + ")) // nullif({1}, 0)"
+TRUNCATED = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+ZONED = [f"{value} at time zone '{zone}'" for value in ("clock at time zone 'Europe/Berlin'", "moment") for zone in ("UTC", "Asia/Tokyo")]
 PARTS = ("year", "quarter", "month", "week", "day", "doy", "dow", "isodow", "isoyear", "decade", "century")
 
 
@@ -78,6 +80,7 @@ parts = st.one_of(
     same("case when word ~ '^[0-9]{1,9}$' then cast(word as int) end").map(
         lambda pair: (pair[0], pair[0].replace("word ~", "word similar to"))
     ),
+    made("len(string_split({0}, 'é'))", "", TEXTS),
     *(made(f"date_part('{part}', {{0}})", "", DAYS) for part in PARTS),
     *(made(f"date_part('{part}', clock)", "") for part in (*PARTS, "hour", "minute", "second")),
 )
@@ -138,6 +141,10 @@ def _grown_texts(inner: Pairs) -> Pairs:
         made("lpad({0}, 3, '*')", "", inner),
         made("rpad({0}, 4, 'é')", "", inner),
         made("split_part({0}, '-', 2)", "", inner),
+        *(made(f"string_split({{0}}, '{by}')[{n}]", "", inner) for by in ("-", "") for n in (2, -1)),
+        made("regexp_replace({0}, '([0-9]+)(é)?', '<\\2\\1>', 'g')", "", inner),
+        made("regexp_replace({0}, '[a-c]*', '$1')", "", inner),
+        made("regexp_extract({0}, '([a-z]+)-?(.)?', 2)", "", inner),
         made("coalesce({0}, {1})", "", inner, inner),
         made("nullif({0}, {1})", "", inner, inner),
         made("case when {0} < {1} then {0} end", "", inner, inner),
@@ -149,6 +156,7 @@ days = st.one_of(
     DAYS,
     made("coalesce({0}, {1})", "", DAYS, DAYS),
     made("cast(cast({0} as int) + 30 as date)", "({0} + 30)", st.just(("date '2020-02-01'", "date '2020-02-01'"))),
+    *(made(f"date_trunc('{part}', {{0}})", f"cast(date_trunc('{part}', {{0}}) as date)", DAYS) for part in TRUNCATED[3:]),
     made("date({0})", "cast({0} as date)", same("'2020-02-29'")),
 )
 
@@ -168,7 +176,7 @@ def compared(value: Pairs) -> Pairs:
 like = [made(f"(word {op} '{text}')", "") for op in ("like", "not like", "ilike") for text in ("%a%", "Z_rich", "%", "", "1%")]
 like += [made("(word ~ '^[0-9]+$')", "regexp_matches(word, '^[0-9]+$')")]
 like += [made("starts_with({0}, 'x')", "", TEXTS), made("ends_with({0}, 'z')", "", TEXTS)]
-moments = same("clock", "timestamp '2021-03-28 01:30:00'")
+moments = same("clock", "timestamp '2021-03-28 01:30:00'", *(f"date_trunc('{part}', clock)" for part in TRUNCATED), *ZONED)
 conditions_of_values = st.one_of(same("flag", "true"), *map(compared, (integers, finite(floats), TEXTS, DAYS, moments)), *like)
 
 
@@ -193,4 +201,4 @@ def conditions() -> Pairs:
 
 def values() -> Pairs:
     """A value of any kind."""
-    return st.one_of(integers, parts, finite(floats), texts, days, conditions())
+    return st.one_of(integers, parts, finite(floats), texts, days, moments, conditions())

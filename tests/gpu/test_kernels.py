@@ -138,6 +138,7 @@ HOST_ONLY = {
     "rmse",
     "r2",
     "fnv1a",
+    "splitmix",
     "flat_calls",
     "pair_members",
     "unrelated",

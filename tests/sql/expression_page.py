@@ -64,7 +64,7 @@ def frame_of(columns: str) -> pl.DataFrame:
     values = {name: value if isinstance(value, list) else [value] for name, value in yaml_value(f"{{{columns}}}").items()} or {
         "one_row": [0]
     }
-    empty = {name: pl.Boolean if name in {"a", "b"} else pl.Int64 for name, listed in values.items() if set(listed) == {None}}
+    empty = {name: pl.Boolean if name in {"a", "b"} else pl.Int64 for name, listed in values.items() if all(one is None for one in listed)}
     return pl.DataFrame(values, schema_overrides=empty)
 
 
