@@ -12,7 +12,7 @@ SPREAD := --numprocesses logical --maxprocesses 8 --dist worksteal
 PYTEST = $(BIN)/python -m pytest $(SPREAD)
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test lint types layers unit contract test-gpu schema ptx clean
+.PHONY: help run quick test lint types layers unit soak contract test-gpu schema ptx clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,7 +21,7 @@ run: $(VENV)/.cpu  ## run a job: make run JOB=jobs/loans.yaml ARGS="--set seed=2
 	@$(BIN)/python -m pipeline.run $(JOB) $(ARGS)
 
 quick: schema lint types layers  ## while you work: all checks, and the tests that start no processes and are not long
-	$(PYTEST) -m "not gpu and not contract and not process and not long"
+	$(PYTEST) -m "not gpu and not contract and not process and not long and not soak"
 
 test: lint types layers unit  ## before you hand in: all checks and tests of this machine
 
@@ -36,7 +36,10 @@ layers: $(VENV)/.dev  ## who may import whom
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev  ## all tests but those of GPUs and of the contract
-	$(PYTEST) -m "not gpu and not contract"
+	$(PYTEST) -m "not gpu and not contract and not soak"
+
+soak: $(VENV)/.dev  ## before a release: more of what the other tests show once, some minutes
+	$(PYTEST) -m "soak and not gpu and not contract"
 
 contract: $(RAPIDS)/.gpu  ## every query translates for cuDF, in an environment with RAPIDS; no GPU needed
 	$(RAPIDS)/bin/python -m pytest $(SPREAD) -m contract --require-rapids tests/contract

@@ -105,7 +105,12 @@ def separated(columns: Floats, trait: Floats) -> bool:
 
 
 COHORTS = pytest.mark.parametrize(
-    ("cases", "strength", "missing"), [(12, 0.3, 0.0), (15, 2.5, 0.0), (25, 0.3, 0.05)], ids=["few", "explained", "missing"]
+    ("cases", "strength", "missing"),
+    [
+        pytest.param(12, 0.3, 0.0, id="few"),
+        pytest.param(15, 2.5, 0.0, id="explained", marks=pytest.mark.soak),
+        pytest.param(25, 0.3, 0.05, id="missing", marks=pytest.mark.soak),
+    ],
 )
 
 

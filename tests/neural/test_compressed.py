@@ -59,6 +59,7 @@ def test_int8__is_right_to_a_level_of_each_piece_and_top_k_sends_the_greatest() 
     assert (left == 0).sum() == 80
 
 
+@pytest.mark.soak
 def test_training__comes_as_far_by_fewer_bytes() -> None:
     batches = [batch(128, number) for number in range(30)] * 2
     plain = task((64, 32), learning_rate=0.5)

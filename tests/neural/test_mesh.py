@@ -20,7 +20,11 @@ BATCHES = [batch(64, number, padding=5 * number) for number in range(5)]
 HARD: dict[str, Any] = {"dropout": 0.2, "optimizer": "adamw", "clip": 0.3, "schedule": "cosine", "warmup": 2}
 
 
-@pytest.mark.parametrize(("devices", "model", "accumulate"), [(8, 1, 1), (8, 1, 2), (4, 4, 1), (8, 4, 1)])
+MORE = [(8, 1, 1), (8, 1, 2), (4, 4, 1), (8, 4, 1)]
+MIXES = [(4, 2, 2), *(pytest.param(*mix, marks=pytest.mark.soak) for mix in MORE)]
+
+
+@pytest.mark.parametrize(("devices", "model", "accumulate"), MIXES)
 def test_several_devices__have_the_losses_and_parameters_of_one(devices: int, model: int, accumulate: int) -> None:
     expected, losses = on_one_device(task((8, 4), **HARD), BATCHES)
     told = task((8, 4), **HARD, accumulate=accumulate)

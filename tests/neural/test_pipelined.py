@@ -18,7 +18,8 @@ BATCHES = [batch(64, number, padding=5 * number) for number in range(4)]
 HARD: dict[str, Any] = {"dropout": 0.2, "optimizer": "adamw", "clip": 0.3, "schedule": "cosine", "warmup": 2}
 
 
-MIXES = [(2, 1, 1, 1), (4, 1, 1, 4), (2, 2, 1, 2), (2, 1, 2, 1), (2, 2, 2, 2)]
+MORE = [(2, 1, 1, 1), (4, 1, 1, 4), (2, 1, 2, 1), (2, 2, 2, 2)]
+MIXES = [(2, 2, 1, 2), *(pytest.param(*mix, marks=pytest.mark.soak) for mix in MORE)]
 
 
 @pytest.mark.parametrize(("stages", "data", "model", "pieces"), MIXES)

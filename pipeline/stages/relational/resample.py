@@ -23,6 +23,15 @@ from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
 Gaps = Literal["none", "null", "zero", "forward", "interpolate"]
+
+
+def named_null(value: object) -> object:
+    """YAML's null is the rule of that name."""
+    if isinstance(value, Mapping):
+        return {name: "null" if rule is None else rule for name, rule in value.items()}
+    return "null" if value is None else value
+
+
 PLACE = "__place__"
 
 
@@ -48,7 +57,9 @@ class Resample(Stage, name="resample", version=1):
     every: str = Field(description="The step: 15m, 1h, 1d, 1w, 1mo, 1q, 1y, or a whole number for a column of numbers.")
     offset: str | None = Field(None, description="How much later steps begin, which are not of the calendar: 6h, or a whole number.")
     compute: dict[ColumnName, Annotated[Computed, BeforeValidator(written_out)]] = Field(min_length=1, description="Name: what to compute.")
-    gaps: Gaps | dict[ColumnName, Gaps] = Field("none", description="Steps without rows: left out, or what each column is there.")
+    gaps: Annotated[Gaps | dict[ColumnName, Gaps], BeforeValidator(named_null)] = Field(
+        "none", description="Steps without rows: left out, or what each column is there."
+    )
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Columns exist, the step is one of the column's, what is computed fits, and gaps can be filled so."""

@@ -44,6 +44,8 @@ class Unpivot(Rows, name="unpivot", version=1):
             if schema.columns[name] != schema.columns[first]:
                 types = f"{first!r} is {schema.columns[first]} and {name!r} is {schema.columns[name]}"
                 raise StageError(f"{types}, and one column has one type. Cast one of them before.", key="on")
+        if taken := {self.variable_name, self.value_name} & set(self.on):
+            raise StageError(f"{sorted(taken)[0]!r} is one of the columns that become rows. Give another name.", key="value_name")
         for name, key in ((self.variable_name, "variable_name"), (self.value_name, "value_name")):
             if name in self._index(schema.columns.names()):
                 raise StageError(f"the result would have two columns {name!r}. Give another name.", key=key)

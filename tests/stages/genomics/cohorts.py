@@ -62,6 +62,9 @@ class Found:
         return replace(self, part=replace(self.part, frame=self.frame[order], arrays=arrays))
 
 
+MOVES = {"copied", "exchanged", "hot_keys"}  # what a join counts of rows that go between workers
+
+
 def codes(rows: Part, people: int) -> NDArray[np.uint8]:
     """The calls of a genotype table, a byte each."""
     calls: NDArray[np.uint8] = rows.arrays["calls"]
@@ -166,7 +169,7 @@ def assert_found_equal(found: Mapping[str, Found], expected: Mapping[str, Found]
             for array in table.part.arrays:
                 np.testing.assert_array_equal(found[name].part.arrays[array], table.part.arrays[array])
                 assert_frame_equal(found[name].axes[array], table.axes[array], rel_tol=1e-9, abs_tol=1e-9)
-            assert found[name].counts == table.counts
+            assert {name: count for name, count in found[name].counts.items() if name not in MOVES} == table.counts
         except AssertionError as error:
             raise AssertionError(f"{what}, table {name!r}: {error}") from error
 

@@ -249,7 +249,14 @@ def test_score__of_a_network_file_that_is_torn_is_refused(tmp_path: Path) -> Non
         run_stage(score, {"rows": ROWS})
 
 
-@pytest.mark.parametrize("more", [{}, {"parallel": {"data": 4}}, {"parallel": {"asynchronous": 2}}], ids=["one", "data", "asynchronous"])
+FLOAT16 = [
+    pytest.param({}, id="one"),
+    pytest.param({"parallel": {"data": 4}}, id="data", marks=pytest.mark.soak),
+    pytest.param({"parallel": {"asynchronous": 2}}, id="asynchronous", marks=pytest.mark.soak),
+]
+
+
+@pytest.mark.parametrize("more", FLOAT16)
 def test_float16__ends_where_float32_does_and_counts_the_steps_that_it_skipped(more: dict[str, Any]) -> None:
     given = {"dropout": 0.0, "batch_size": 64, "rounds": 12}
     exact, found = train(stage_for("binary", **given)), train(stage_for("binary", arithmetic="float16", **given, **more))
@@ -260,7 +267,9 @@ def test_float16__ends_where_float32_does_and_counts_the_steps_that_it_skipped(m
 WAYS = [{"data": 8}, {"data": 2, "model": 4}, {"pipeline": 3}, {"data": 2, "pipeline": 3}]
 
 
-@pytest.mark.parametrize("parallel", WAYS, ids=[" and ".join(way) for way in WAYS])
+@pytest.mark.parametrize(
+    "parallel", [pytest.param(way, id=" and ".join(way), marks=pytest.mark.soak if len(way) > 1 else ()) for way in WAYS]
+)
 def test_parallel__over_devices_has_the_loss_curve_of_one_and_says_what_it_costs(parallel: dict[str, int]) -> None:
     given = {"dropout": 0.2, "batch_size": 64, "rounds": 4, "layers": [16, 8], "accumulate": 2}
     one, several = train(stage_for("binary", **given)), train(stage_for("binary", parallel=parallel, **given))
@@ -273,6 +282,7 @@ def test_parallel__over_devices_has_the_loss_curve_of_one_and_says_what_it_costs
     assert cost["bytes_sent"] > 0
 
 
+@pytest.mark.soak
 def test_parallel__with_compressed_gradients_comes_as_far() -> None:
     given = {"dropout": 0.0, "batch_size": 64, "rounds": 12}
     one = train(stage_for("binary", **given))
@@ -284,6 +294,7 @@ def test_parallel__with_compressed_gradients_comes_as_far() -> None:
 LINEAR = [{"data": 4}, {"data": 4, "compress": "int8"}, {"asynchronous": 4}, {"asynchronous": 4, "staleness": 1}]
 
 
+@pytest.mark.soak
 def test_a_network_without_layers__is_a_linear_model_and_trains_over_devices_as_over_one() -> None:
     given = {"layers": [], "batch_size": 64, "rounds": 20, "embedding": 2}
     one = train(stage_for("regression", **given))

@@ -24,6 +24,7 @@ GIVEN: dict[str, Any] = {"batch_size": 64, "rounds": 8, "layers": [16, 8], "drop
 BOUND = 0.1  # of the validation loss: how much worse, or better, stale parameters may end
 
 
+@pytest.mark.soak
 def test_learners_in_step__have_the_loss_curve_of_one_device_and_the_same_model_again() -> None:
     one, found = (train(stage_for("binary", **GIVEN, parallel=way)) for way in (None, {"asynchronous": 4}))
     assert_frame_equal(found.tables["history"], one.tables["history"], rel_tol=1e-4)
@@ -33,6 +34,7 @@ def test_learners_in_step__have_the_loss_curve_of_one_device_and_the_same_model_
     assert found.description["reproducible"]
 
 
+@pytest.mark.soak
 def test_stale_parameters__come_as_far_and_are_never_older_than_the_bound() -> None:
     ways = ({"data": 4}, {"asynchronous": 4, "staleness": 4})
     given = {**GIVEN, "rounds": 60, "learning_rate": 0.002}  # a lower rate than one device would bear

@@ -118,6 +118,7 @@ def test_lists_arrays_and_bytes__are_the_same_images_and_missing_ones_count_as_t
     assert np.isfinite(missing.tables[""].select(pl.col("^prediction.*$")).to_numpy()).all()
 
 
+@pytest.mark.soak
 def test_parallel__trains_on_images_as_one_device_does() -> None:
     rows, given = digits().head(500), {**TINY, "dropout": 0.2, "rounds": 3}
     one = train(stage_for(**given), rows)
@@ -129,7 +130,7 @@ def test_parallel__trains_on_images_as_one_device_does() -> None:
         assert_frame_equal(several.tables[""], one.tables[""], rel_tol=2e-3, abs_tol=1e-4)
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("activation", ["relu", pytest.param("gelu", marks=pytest.mark.soak)])
 def test_export__of_convolutions_predicts_what_they_do(activation: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     images = rng.uniform(0, 255, (300, 6 * 7 * 3)).astype(np.float32)

@@ -59,6 +59,7 @@ def ranks() -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.soak
 def test_workers__have_the_loss_curve_of_one_device_and_say_what_it_costs(workers: ClusterSession) -> None:
     found, expected = (train(stage_for("binary", **SHORT, **over), session=workers) for over in ({"parallel": OVER}, {}))
     np.testing.assert_allclose(found.tables["history"]["value"].to_numpy(), expected.tables["history"]["value"].to_numpy(), rtol=1e-5)

@@ -145,3 +145,9 @@ def test_resample__refuses_at_plan_time(keys: dict[str, Any], text: str) -> None
     stage = Resample.model_validate({"by": "sensor", "time": "time", "every": "1h", "compute": {"n": "size()"}, **keys})
     with pytest.raises(StageError, match=text):
         plan_stage(stage, {"rows": zoned})
+
+
+def test_null_without_quotes__is_the_rule_null() -> None:
+    keys: dict[str, Any] = {"by": "sensor", "time": "time", "every": "1h", "compute": {"n": "size()"}}
+    assert Resample.model_validate({**keys, "gaps": None}) == Resample.model_validate({**keys, "gaps": "null"})
+    assert Resample.model_validate({**keys, "gaps": {"n": None}}) == Resample.model_validate({**keys, "gaps": {"n": "null"}})
