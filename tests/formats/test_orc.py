@@ -12,7 +12,7 @@ import pyarrow.orc as orc
 import pytest
 from polars.testing import assert_frame_equal
 
-from pipeline.errors import DataError, InputError, JobError, RunError
+from pipeline.errors import DataError, InputError, JobError
 from pipeline.formats.orc import OrcInput, OrcOutput
 from pipeline.tables.part import Part, Schema
 from pipeline.testing.formats import assert_reads, assert_round_trip, read_table
@@ -69,11 +69,10 @@ def test_orc__refuses_what_does_not_fit(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.orc: not an ORC file \(.*\)\. Is format orc right"):
         reader(tmp_path).table_schema()
     orc.write_table(pa.table({"t": [str(number * 7919 % 10_007) for number in range(50_000)]}), str(tmp_path / "a.orc"), compression="zstd")
-    whole = bytearray((tmp_path / "a.orc").read_bytes())
-    whole[100:9000] = bytes(8900)
-    (tmp_path / "a.orc").write_bytes(whole)
-    with pytest.raises(RunError, match=r"a\.orc: cannot be read whole\. It is damaged"):
-        read_table(reader(tmp_path / "a.orc"))
+    whole = (tmp_path / "a.orc").read_bytes()
+    (tmp_path / "a.orc").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"a\.orc: not an ORC file"):
+        reader(tmp_path / "a.orc").table_schema()
 
 
 def test_orc_input__takes_files_of_one_table_by_names(tmp_path: Path) -> None:
