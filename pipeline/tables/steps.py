@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -12,9 +13,12 @@ from pipeline.backend.arrays import to_device
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect, read_by_polars
 from pipeline.errors import DataError, PipelineError, RunError
+from pipeline.sql.whole import ROUNDED
 from pipeline.tables.failures import at_row, is_of_a_check, problem_of
 from pipeline.tables.infinities import Tally, counting, enter, tally_here
 from pipeline.tables.part import ROW, Part, added_counts, concat_parts
+
+BEYOND = re.compile(r"conversion from `i128` to `[iu]64` failed .*: \[(-?\d+)")  # of sums and products in 128 bits
 
 
 @runtime_checkable
@@ -161,10 +165,12 @@ def _failed_check(step: Step) -> DataError | None:
 
 
 def _explained(step: Step, error: Exception) -> str:
-    """What the first source that cannot be read says of itself, else the error."""
+    """What the first source that cannot be read says of itself, else the error; of one whole number beyond 64 bits what that is."""
     for source in step.sources:
         if isinstance(source, Explains) and (problem := source.explain()):
             return problem
+    if found := BEYOND.search(str(error)):
+        return f"a whole number is beyond 64 bits: {found[1]}. {ROUNDED}"
     return f"{type(error).__name__}: {error}"
 
 
