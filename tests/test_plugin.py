@@ -17,11 +17,11 @@ pytestmark = pytest.mark.process
 ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "tests" / "plugin"
 JOB = """\
-job: clipped
+job: clamped
 inputs:
   visits: {format: tsv, path: visits.tsv, columns: {age: float64}}
 stages:
-  - {use: clip, from: visits, as: plausible, columns: [age], low: 0, high: 120}
+  - {use: clamp, from: visits, as: plausible, columns: [age], low: 0, high: 120}
 outputs:
   plausible: {from: plausible, format: tsv}
 """
@@ -58,7 +58,7 @@ def test_a_job__uses_a_stage_and_a_format_of_another_package(site: Path, tmp_pat
     (tmp_path / "job.yaml").write_text(JOB, encoding="utf-8")
     ended = run("-m", "pipeline.run", "job.yaml", "--quiet", sites=[site], folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    (written,) = (tmp_path / "results" / "clipped").glob("current/plausible/*.tsv")
+    (written,) = (tmp_path / "results" / "clamped").glob("current/plausible/*.tsv")
     expected = pl.DataFrame({"id": [1, 2, 3, 4], "age": [0.0, 40.5, None, 120.0]})
     assert pl.read_csv(written, separator="\t").equals(expected)
 
@@ -68,22 +68,22 @@ def test_a_mistake_in_such_a_stage__is_told_with_its_place(site: Path, tmp_path:
     (tmp_path / "job.yaml").write_text(JOB.replace("[age]", "[aged]"), encoding="utf-8")
     ended = run("-m", "pipeline.run", "job.yaml", "--check", sites=[site], folder=tmp_path)
     assert ended.returncode == 2
-    assert "job.yaml:5:55: stages.plausible.columns: the table has no column 'aged'. Did you mean 'age'?" in ended.stderr
+    assert "job.yaml:5:56: stages.plausible.columns: the table has no column 'aged'. Did you mean 'age'?" in ended.stderr
 
 
 def test_list_and_describe__show_them_and_list_imports_neither(site: Path) -> None:
     code = "import sys; from pipeline.job.describe import list_stages; print(list_stages()); print([n for n in sys.modules if 'acme' in n])"
     listed = run("-c", code, sites=[site]).stdout
-    assert "acme_tables\n  clip " in listed
+    assert "acme_tables\n  clamp " in listed
     assert "  Numbers below `low` become `low`, those above `high` become `high`; missing stays missing.\n" in listed
     assert "parquet, pgen, plink, tsv, vcf" in listed
-    assert "acme_tables.clip" not in listed
-    assert "  high: number or null, optional\n" in run("-m", "pipeline.run", "--describe", "clip", sites=[site]).stdout
+    assert "acme_tables.clamp" not in listed
+    assert "  high: number or null, optional\n" in run("-m", "pipeline.run", "--describe", "clamp", sites=[site]).stdout
     assert "as an output: As csv, with tabs" in run("-m", "pipeline.run", "--describe", "tsv", sites=[site]).stdout
-    assert '"stage_clip"' in run("-m", "pipeline.run", "--schema", sites=[site]).stdout
+    assert '"stage_clamp"' in run("-m", "pipeline.run", "--schema", sites=[site]).stdout
 
 
-@pytest.mark.parametrize(("name", "owner"), [("filter", "pipeline.stages.relational.filter"), ("clip", "acme_tables.clip")])
+@pytest.mark.parametrize(("name", "owner"), [("filter", "pipeline.stages.relational.filter"), ("clamp", "acme_tables.clamp")])
 def test_a_name_that_is_taken__is_refused(name: str, owner: str, site: Path, tmp_path: Path) -> None:
     lines = ['name = "zebra"', 'version = "1"', '[project.entry-points."pipeline.stages"]', f'{name} = "zebra.stages"']
     (tmp_path / "pyproject.toml").write_text("\n".join(["[project]", *lines]), encoding="utf-8")

@@ -71,7 +71,7 @@ def record_of(accounts: Mapping[str, Account] | None = None, title: str | None =
         SimpleNamespace(spec=SimpleNamespace(name=name, use="some_use", inputs={"rows": "cohort"}, stage=stage))
         for name, stage in made.items()
     ]
-    readers = {name: format_class(use, InputFormat) for name, use in uses.items() if use in FORMATS.modules}
+    readers = {name: format_class(use, InputFormat).model_construct(path=("a",)) for name, use in uses.items() if use in FORMATS.modules}
     inputs = {name: SimpleNamespace(reader=reader) for name, reader in readers.items()}
     raw = {"job": "genomics", "title": title, "stages": [{"use": "variant_qc", "min_hwe_p": 1e-6}]}
     job = SimpleNamespace(name="genomics", title=title, description=None, raw=raw, inputs=inputs)

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import pipeline.stages.relational.join
+import pipeline.stages.relational._part_join
 import pipeline.tables.steps
 from pipeline.api import load
 from pipeline.backend.devices import Backend
@@ -46,7 +46,7 @@ def test_a_whole_job__collects_only_what_does_something_and_nothing_twice(
     job: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collects = Collects()
-    for module in (pipeline.tables.steps, pipeline.stages.relational.join):
+    for module in (pipeline.tables.steps, pipeline.stages.relational._part_join):
         monkeypatch.setattr(module, "collect", collects)
     monkeypatch.chdir(ROOT)
     load(

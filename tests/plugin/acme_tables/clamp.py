@@ -9,10 +9,10 @@ from pipeline.stage import ColumnNames, Rows, need_numeric
 from pipeline.tables.part import Schema
 
 
-class Clip(Rows, name="clip", version=1):
+class Clamp(Rows, name="clamp", version=1):
     """Numbers below `low` become `low`, those above `high` become `high`; missing stays missing.
 
-    Example: {use: clip, from: visits, as: plausible, columns: [age], low: 0, high: 120}
+    Example: {use: clamp, from: visits, as: plausible, columns: [age], low: 0, high: 120}
     """
 
     columns: ColumnNames = Field(description="The columns to bring into the range: numbers.")
@@ -24,7 +24,7 @@ class Clip(Rows, name="clip", version=1):
         need_numeric(schema, self.columns, key="columns")
 
     def writes(self) -> frozenset[str]:
-        """The columns clipped."""
+        """The columns clampped."""
         return frozenset(self.columns)
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
