@@ -85,6 +85,11 @@ def _refuse(query: exp.Query) -> None:
         name = node.name if isinstance(node, exp.Anonymous) else node.key
         if isinstance(node, fickle) or name.lower() in FICKLE:
             raise ExpressionError(f"{node.sql(DIALECT)} gives another answer every time. Write a date, or use the stage sample")
+    for where in query.find_all(exp.Where):
+        for part in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+            computed = part.find(exp.Cast, exp.Func) and not part.find(exp.And, exp.Or)
+            if computed and not part.find(exp.Column, exp.Query):  # of these Polars' streaming engine counts no rows
+                raise ExpressionError(f"{part.sql(DIALECT)} is the same for every row. Leave it out, or write true or false")
     for window in query.find_all(exp.Window):
         if window.args.get("order") is not None:
             raise ExpressionError(

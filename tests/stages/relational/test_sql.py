@@ -65,6 +65,7 @@ def test_infinities__are_missing_and_counted() -> None:
         ("select t.k, u.k from t, u", "two results are named 'k'"),
         ("select k from t, u", "'k' is in several tables"),
         ("select f // 2 as r from t", "of whole numbers only"),
+        ("select k from t where i > 1 and date '2024-01-01' > date '2023-01-01'", "is the same for every row"),
         ("select now() as n from t", "another answer every time"),
         ("select lag(i) over (order by k) as n from t", "Use the stage window"),
         ("with u as (select 1 as o) select o from u", "WITH names 'u'"),
