@@ -85,6 +85,8 @@ def _refuse(query: exp.Query) -> None:
         name = node.name if isinstance(node, exp.Anonymous) else node.key
         if isinstance(node, fickle) or name.lower() in FICKLE:
             raise ExpressionError(f"{node.sql(DIALECT)} gives another answer every time. Write a date, or use the stage sample")
+    for node in query.find_all(exp.GroupConcat, exp.ArrayAgg, exp.First, exp.Last, exp.AnyValue):
+        raise ExpressionError(f"{node.sql(DIALECT)} depends on the order in which rows come. Use the stage aggregate: list, first or last")
     for where in query.find_all(exp.Where):
         for part in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
             computed = part.find(exp.Cast, exp.Func) and not part.find(exp.And, exp.Or)

@@ -30,14 +30,20 @@ def _decorrelate(query: exp.Query) -> None:
     for scope in traverse_scope(query):
         inner, outer = scope.expression, scope.expression.parent_select
         if isinstance(inner, exp.Select) and scope.external_columns and outer is not None and not _is_asked(inner):
+            if not (isinstance(inner.parent, exp.In) or inner.selects[0].find(exp.AggFunc)):  # of several values it would take the greatest
+                raise ExpressionError(_refused(inner))
             apart: Any = decorrelate
             apart(inner, outer, scope.external_columns, named)
     for scope in traverse_scope(query):
         if (scope.external_columns and not _is_asked(scope.expression)) or scope.expression.find(exp.ArrayAgg):
-            raise ExpressionError(
-                f"the subquery ({scope.expression.sql(DIALECT)}) reads columns of the query around it other than by equalities that end in "
-                "one value. Write it as a join of an aggregate, or in two stages"
-            )
+            raise ExpressionError(_refused(scope.expression))
+
+
+def _refused(inner: exp.Expr) -> str:
+    return (
+        f"the subquery ({inner.sql(DIALECT)}) reads columns of the query around it other than by equalities that end in one value. "
+        "Write it as a join of an aggregate, or in two stages"
+    )
 
 
 def _is_asked(inner: exp.Expr) -> bool:
