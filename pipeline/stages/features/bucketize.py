@@ -48,8 +48,6 @@ class Bucketize(FittedRows, name="bucketize", version=1):
         need_numeric(schema, self.columns, key="columns")
         if self.edges is not None and (lacking := [name for name in self.columns if name not in self.edges]):
             raise StageError(f"column {lacking[0]!r} has no edges", key="edges")
-        if self.fit_where is not None:
-            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns put into buckets."""

@@ -35,8 +35,6 @@ class Categorify(FittedRows, name="categorify", version=1):
     def check_input(self, role: str, schema: Schema) -> None:
         """The columns exist, and hold categories."""
         need_categories(schema, self.columns, key="columns")
-        if self.fit_where is not None:
-            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns encoded."""

@@ -50,8 +50,6 @@ class Clip(FittedRows, name="clip", version=1):
                 if bound is not None and not _fits(bound, schema.columns[name]):
                     what = f"column {name!r} is {schema.columns[name]}, which {bound} is no value of"
                     raise StageError(f"{what}. Cast the column before, or take another bound.", key=key)
-        if self.fit_where is not None:
-            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns clipped."""

@@ -24,8 +24,6 @@ class CountEncode(FittedRows, name="count_encode", version=1):
     def check_input(self, role: str, schema: Schema) -> None:
         """The columns exist, and hold categories."""
         need_categories(schema, self.columns, key="columns")
-        if self.fit_where is not None:
-            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns encoded."""

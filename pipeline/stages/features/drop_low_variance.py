@@ -38,8 +38,6 @@ class DropLowVariance(FittedRows, name="drop_low_variance", version=1):
         need_numeric(schema, self.columns, key="columns")
         if others := [name for name in self.dropped if name not in self.columns]:
             raise StageError(f"{others[0]!r} is not one of columns, which are looked at", key="dropped")
-        if self.fit_where is not None:
-            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns that go."""

@@ -84,8 +84,6 @@ class FillMissing(FittedRows, name="fill_missing", version=3):
             if self.indicator and f"{name}_missing" in schema.columns:
                 raise StageError(f"there is a column '{name}_missing' already. Rename it before, or leave out indicator.", key="indicator")
         need_keys(schema, self.by or (), key="by")
-        if self.fit_where is not None:
-            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns filled, and their indicators."""

@@ -54,8 +54,6 @@ class OneHot(FittedRows, name="one_hot", version=1):
         names = [name for name in schema.columns if name not in self._names] + [made for name in self._names for made in self._made(name)]
         if twice := [name for name in names if names.count(name) > 1]:
             raise StageError(f"there would be two columns {twice[0]!r}. Rename one before, or leave out a category.", key="columns")
-        if self.fit_where is not None:
-            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns replaced, and those in their place."""

@@ -35,8 +35,6 @@ class RankToNormal(FittedRows, name="rank_to_normal", version=1):
     def check_input(self, role: str, schema: Schema) -> None:
         """The columns exist, and hold numbers."""
         need_numeric(schema, self.columns, key="columns")
-        if self.fit_where is not None:
-            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns transformed."""

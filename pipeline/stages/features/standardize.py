@@ -27,8 +27,6 @@ class Standardize(FittedRows, name="standardize", version=3):
     def check_input(self, role: str, schema: Schema) -> None:
         """The columns exist, and hold numbers."""
         need_numeric(schema, self.columns, key="columns")
-        if self.fit_where is not None:
-            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns standardized."""

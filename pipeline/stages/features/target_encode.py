@@ -46,8 +46,6 @@ class TargetEncode(FittedRows, name="target_encode", version=1):
         if self.target in self.columns:
             raise StageError(f"column {self.target!r} is the target, and cannot be encoded by itself", key="columns")
         need_hashable(schema, self.key, key="key")
-        if self.fit_where is not None:
-            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The columns encoded."""

@@ -59,8 +59,6 @@ class TextFeatures(FittedRows, name="text_features", version=1):
             )
         if taken := [name for name in self._made if name in schema.columns]:
             raise StageError(f"there is a column {taken[0]!r} already. Rename or drop it before.", key="column")
-        if self.fit_where is not None:
-            self.fit_condition(schema.columns)
 
     def writes(self) -> frozenset[str]:
         """The text, and the columns in its place."""
