@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.errors import DataError, PipelineError, RunError
 
 POLL_S = 0.2
-FINAL = {"error", "cancelled", "lost"}
+FINAL = {"error", "cancelled"}  # one that is lost with its worker is computed again by Dask: it is pending
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def failure(what: str, future: Any) -> PipelineError:
         return error
     if isinstance(error, PipelineError):  # an input that turned out bad only when it was read: the run has started, so it fails
         return DataError(error.text)
-    why = f"{type(error).__name__}: {error}" if error else "its task was cancelled or lost with its worker"
+    why = f"{type(error).__name__}: {error}" if error else "its task was cancelled"
     found = RunError(f"{what}: {why}")
     found.__cause__ = error
     return found

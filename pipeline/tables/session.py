@@ -134,13 +134,13 @@ class ClusterSession(Session):
         self.accounts.append((name, self.submit(Measured.of, *parts, stage=stage, on_host=True)))
 
     def values(self, results: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """The values of futures as they come. Raises RunError for a task that was lost with its worker; the others are then given up."""
+        """The values of futures as they come. Raises RunError for a task that was cancelled; the others are then given up."""
         from distributed import wait as wait_for
 
         left = dict(enumerate(results))
         try:
             while left:
-                there = [number for number, future in left.items() if future.status != "pending"]
+                there = [number for number, future in left.items() if future.status not in {"pending", "lost"}]
                 for number in there:
                     yield number, _value(left.pop(number))
                 self.look()
@@ -158,10 +158,10 @@ class ClusterSession(Session):
 
 
 def _value(future: Any) -> Any:
-    """The value of a future that is done."""
-    if future.status in {"finished", "error"}:
-        return future.result()
-    raise RunError(f"a task was {future.status}: its worker was lost (out of memory?). Run again.")
+    """The value of a future that is done; of one whose worker is lost meanwhile once it was computed again."""
+    if future.status == "cancelled":
+        raise RunError("a task was cancelled, or what it worked with was lost with its worker (out of memory?). Run again.")
+    return future.result()
 
 
 def key_prefix(stage: str) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from distributed import Event
 
 from pipeline.errors import DataError, InputError, PipelineError, RunError
 from pipeline.running.pending import Waiting, failure
+from tests.harness import two_workers
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +70,27 @@ def test_wait__raises_what_a_task_failed_with(client: Any, error: Exception, kin
 def test_failure__of_a_task_that_was_cancelled_says_so(client: Any) -> None:
     future = client.submit(int, 1, pure=False)
     client.cancel([future], force=True)
-    assert str(failure("write a", future)) == "write a: its task was cancelled or lost with its worker"
+    assert str(failure("write a", future)) == "write a: its task was cancelled"
+
+
+@pytest.mark.process
+def test_wait__for_what_is_lost_with_its_worker_until_it_is_computed_again() -> None:
+    with two_workers() as session:
+        client = session.client
+        found, go = dict[str, list[int]](), Event("go", client)
+        waiting, ahead = Waiting(client), client.submit(int, 3, pure=False, priority=1)
+        later = client.submit(lambda: Event("go").wait() and 4, pure=False)
+        ahead.result()
+        waiting.add("write a", [ahead, later], lambda values: found.update(a=values))
+        ((address,),) = client.who_has([ahead]).values()
+        os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
+
+        def look() -> None:
+            if [holder for holders in client.who_has([ahead]).values() for holder in holders] not in ([], [address]):
+                go.set()
+
+        waiting.wait(look)
+    assert found == {"a": [3, 4]}
 
 
 def test_cancel__gives_up_all_that_has_not_come(client: Any) -> None:

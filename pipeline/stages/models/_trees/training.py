@@ -85,7 +85,8 @@ def finished(learning: Trees, model: Grown, rows: TrainingRows, said: Answers, a
     """Everything that is published of a trained model; `about` are the features' names and the stages before."""
     (names, fitted), stage, booster = about, learning.stage, model.booster
     trees = booster.num_boosted_rounds()
-    own = {"trees_used": trees, "xgboost": import_xgboost(lean=learning.lean).__version__, "parameters": native(learning)}
+    told = {name: value for name, value in native(learning).items() if name != "nthread"}  # of where it ran, not of the model
+    own = {"trees_used": trees, "xgboost": import_xgboost(lean=learning.lean).__version__, "parameters": told}
     tables, more = {"history": history(model.curves)}, {}
     if said.shap is not None:
         tables["shap"] = shap_table(stage, rows.part.frame[stage.key], said.shap, names)

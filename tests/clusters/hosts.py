@@ -1,0 +1,82 @@
+"""Hosts for tests: network namespaces joined by a cable, so that what goes from one to the other crosses a network.
+
+They share this machine's files. Making them needs root and iproute2: elsewhere a test that asks for them is skipped, with that reason.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LOOKS, PAUSE_S = 1_200, 0.1  # two minutes in all: workers start slowly on a busy machine
+
+
+@dataclass(frozen=True)
+class Host:
+    """A network namespace, its address, and its end of the cable."""
+
+    name: str
+    address: str
+    device: str
+
+    def command(self, *words: str) -> list[str]:
+        """What runs a command on this host."""
+        return ["ip", "netns", "exec", self.name, *words]
+
+    @contextmanager
+    def running(self, *words: str, log: Path, environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+        """A program on this host, ended at the end; what it says goes to a file."""
+        more: dict[str, Any] = {"env": {**os.environ, **(environment or {})}, "cwd": log.parent}
+        with log.open("wb") as said, subprocess.Popen(self.command(*words), stdout=said, stderr=said, **more) as process:
+            try:
+                yield process
+            finally:
+                process.terminate()
+                process.wait(60)
+
+    def cable(self, state: str) -> None:
+        """Pull the cable out (down) or put it back (up)."""
+        _ip("-n", self.name, "link", "set", self.device, state)
+
+
+@contextmanager
+def two_hosts() -> Iterator[tuple[Host, Host]]:
+    """Two hosts of a network of their own; the test is skipped where they cannot be made."""
+    if shutil.which("ip") is None:
+        pytest.skip("network namespaces are made by ip (Debian's iproute2), which is not here")
+    tag = f"{os.getpid() % 100_000:05d}"
+    first, second = (Host(f"pipe-{end}{tag}", f"10.77.0.{number}", f"p{end}{tag}") for number, end in enumerate("ab", start=1))
+    with ExitStack() as stack:
+        for host in (first, second):
+            made = subprocess.run(["ip", "netns", "add", host.name], capture_output=True, text=True, check=False)
+            if made.returncode:
+                pytest.skip(f"network namespaces cannot be made here: {made.stderr.strip()}")
+            stack.callback(_ip, "netns", "del", host.name)
+        _ip("link", "add", first.device, "netns", first.name, "type", "veth", "peer", "name", second.device, "netns", second.name)
+        for host in (first, second):
+            _ip("-n", host.name, "addr", "add", f"{host.address}/24", "dev", host.device)
+            _ip("-n", host.name, "link", "set", "lo", "up")
+            host.cable("up")
+        yield first, second
+
+
+def wait_until(there: Path, text: str) -> None:
+    """Wait until a file says a text. Raises AssertionError with what it says instead."""
+    for _ in range(LOOKS):
+        if there.exists() and text in there.read_text(encoding="utf-8", errors="replace"):
+            return
+        time.sleep(PAUSE_S)
+    raise AssertionError(f"{there.name} never said {text!r}: {there.read_text(encoding='utf-8', errors='replace')[-2_000:]}")
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
