@@ -5,9 +5,12 @@ They share this machine's files. Making them needs root and iproute2: elsewhere 
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -80,3 +83,35 @@ def wait_until(there: Path, text: str) -> None:
 
 def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@contextmanager
+def cluster_over(
+    hosts: tuple[Host, Host], protocol: str, place: Path, *options: str, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A scheduler on the first host and a worker on each, as a user starts them by hand: the address, and the workers' processes.
+
+    `options` are more of both commands, TLS files say.
+    """
+    first, dask = hosts[0], (sys.executable, "-m", "dask")
+    address = f"{protocol}://{first.address}:8786"
+    quiet = ("--protocol", protocol, "--no-dashboard", *options)
+    with ExitStack() as stack:
+        told = place / "scheduler.log"
+        begun = first.running(*dask, "scheduler", "--host", first.address, "--port", "8786", *quiet, log=told, environment=environment)
+        stack.enter_context(begun)
+        wait_until(told, "Scheduler at")
+        workers = list[subprocess.Popen[bytes]]()
+        for host in hosts:
+            words = (*dask, "worker", address, "--host", host.address, "--nthreads", "1", "--name", host.name, "--no-nanny", *quiet)
+            workers.append(stack.enter_context(host.running(*words, log=place / f"{host.name}.log", environment=environment)))
+        for host in hosts:
+            wait_until(place / f"{host.name}.log", "Starting established connection")
+        yield address, workers
+
+
+def published_bytes(results: Path) -> dict[str, str]:
+    """The checksum of every published table, model and metric, by its name without what tells attempts apart."""
+    listed = json.loads((results / "current" / "manifest.json").read_text(encoding="utf-8"))["files"]
+    named = {re.sub(r"-[0-9a-f]{12}(?=\.)", "", entry["path"]): entry["sha256"] for entry in listed}
+    return {name: checksum for name, checksum in named.items() if name not in ("run.json", "report.html")}
