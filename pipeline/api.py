@@ -156,6 +156,7 @@ def _publish(record: RunRecord, executed: Executed, folder: RunFolder) -> RunVie
     folder.write_json("metrics.json", executed.metrics)
     executed.warnings += over_budget(record.plan.job.power, record.energy)
     record.warnings += executed.warnings
+    record.idle = executed.idle
     record.end("done")
     if record.plan.job.report:
         folder.write_bytes("report.html", write_report(record, executed, folder.path).encode())

@@ -70,6 +70,7 @@ class RunRecord:
     accounts: dict[str, Account] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     energy: dict[str, Any] = field(default_factory=dict)
+    idle: dict[str, float] = field(default_factory=dict)
     appended: dict[str, Any] = field(default_factory=dict)
 
     def end(self, status: str, error: str | None = None) -> None:
@@ -101,6 +102,7 @@ class RunRecord:
             "machine": machine(),
             "versions": versions(),
             "energy": self.energy,
+            "idle": self.idle,
             "inputs": {
                 name: {**account, **self.plan.job.inputs[name].reader.about()}
                 for name, account in accounts.items()
