@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -69,9 +70,12 @@ class Scheduler(ClusterKind):
 
     def _connected(self, address: str) -> Any:
         from distributed import Client
+        from distributed.versions import VersionMismatchWarning
 
         try:
-            return Client(address, timeout=CONNECT_TIMEOUT_S)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", VersionMismatchWarning)  # what differs is refused, in one line
+                return Client(address, timeout=CONNECT_TIMEOUT_S)
         except (OSError, TimeoutError, ValueError) as error:
             given = f" (of {self.scheduler_file})" if self.scheduler_file else ""
             raise PlaceError(
