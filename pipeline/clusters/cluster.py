@@ -67,4 +67,4 @@ def _dashboard(client: Any, kind: ClusterKind) -> str | None:
     port = client.scheduler_info(n_workers=0)["services"].get("dashboard") if kind.dashboard else None
     if port is None:
         return None
-    return str(client.dashboard_link) if kind.elsewhere else f"http://{HOST}:{port}/status"
+    return kind.dashboard_of(client, port) if kind.elsewhere else f"http://{HOST}:{port}/status"
