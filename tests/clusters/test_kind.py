@@ -60,7 +60,8 @@ from pipeline.job.schema import job_schema
 from pipeline.run import main
 
 START = "job: x\\ninputs: {t: {format: parquet, path: t}}\\ncluster: "
-for text in ("{kind: condor}", "{kind: condor, partition: a}", "{kind: condor, partitoin: short}", "{kind: local, partition: a}", "clondor"):
+TEXTS = ("{kind: condor}", "{kind: condor, partition: a}", "{kind: condor, partitoin: a}", "{kind: local, partition: short}", "clondor")
+for text in TEXTS:
     try:
         load_text(START + text, "j.yaml")
     except JobError as error:
