@@ -6,11 +6,14 @@ Whoever reaches a plain-text scheduler reads the data and runs code on its worke
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from copy import copy
 from functools import cache
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -57,8 +60,22 @@ def security_of(tls: Tls | None) -> Any:
         return Security.temporary()
     if tls is None:
         return Security()
-    ours = {f"tls_{role}_cert": tls.certificate for role in ROLES} | {f"tls_{role}_key": tls.key for role in ROLES}
-    return Security(require_encryption=True, tls_ca_file=tls.ca, **ours)
+    certificate, key = (str(Path(path).absolute()) for path in (tls.certificate, tls.key or tls.certificate))
+    ours = {f"tls_{role}_cert": certificate for role in ROLES} | {f"tls_{role}_key": key for role in ROLES}
+    return Security(require_encryption=True, tls_ca_file=str(Path(tls.ca).absolute()), **ours)
+
+
+@contextmanager
+def in_files(security: Any, folder: str) -> Iterator[Any]:
+    """The same, with certificates that were made for a run in files that only the user reads, below a folder and for the block."""
+    with TemporaryDirectory(prefix=".certificates-", dir=folder) as place:
+        told = copy(security)
+        for name in ("tls_ca_file", *(f"tls_{role}_{what}" for role in ROLES for what in ("cert", "key"))):
+            if security is not None and "\n" in str(getattr(security, name)):
+                file = Path(place, f"{name}.pem")
+                file.write_text(getattr(security, name), encoding="ascii")
+                setattr(told, name, str(file))
+        yield told
 
 
 def certificates_in_settings() -> bool:
