@@ -16,6 +16,7 @@ from pipeline.clusters.auto import Auto
 from pipeline.clusters.cuda import Cuda
 from pipeline.clusters.kind import ClusterKind
 from pipeline.clusters.kinds import cluster_keys, cluster_kinds
+from pipeline.clusters.kubernetes import Kubernetes
 from pipeline.clusters.local import Local
 from pipeline.clusters.scheduler import Scheduler
 from pipeline.clusters.slurm import Slurm
@@ -33,6 +34,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from pipeline.clusters.kind import ClusterKind
+from pipeline.clusters.kubernetes import Kubernetes
 from pipeline.clusters.local import Local
 
 
@@ -89,14 +91,22 @@ def test_a_kind__is_one_file(tmp_path: Path) -> None:
     assert unknown.startswith("j.yaml:3:25: cluster.partitoin: unknown parameter 'partitoin' of a job. Did you mean 'partition'?")
     assert foreign == "j.yaml:3:10: cluster: partition is for kind: condor, and this is kind: local"
     assert word.endswith(
-        "'clondor' is no kind of cluster (auto, local, cuda, scheduler, ssh, slurm, condor) and no address such as tls://HOST:8786"
+        "'clondor' is no kind of cluster (auto, local, cuda, scheduler, ssh, slurm, kubernetes, condor) and no address such as tls://HOST:8786"
     )
     assert (schema, code) == ("True", "0")
     assert last_record(folder / "other")["cluster"]["kind"] == "condor"
 
 
 def test_cluster_kinds__are_in_the_order_that_messages_list_them() -> None:
-    assert cluster_kinds() == {"auto": Auto, "local": Local, "cuda": Cuda, "scheduler": Scheduler, "ssh": Ssh, "slurm": Slurm}
+    assert cluster_kinds() == {
+        "auto": Auto,
+        "local": Local,
+        "cuda": Cuda,
+        "scheduler": Scheduler,
+        "ssh": Ssh,
+        "slurm": Slurm,
+        "kubernetes": Kubernetes,
+    }
 
 
 def test_auto__follows_the_backend_and_keeps_the_keys_that_its_kind_has() -> None:
@@ -129,9 +139,13 @@ def test_cluster_keys__say_the_kind_and_leave_out_what_makes_no_difference(writt
         ("5", "3:10: cluster: expected a mapping, found 5"),
         (
             "{kind: cloud}",
-            "3:17: cluster.kind: 'cloud' is not one of the choices. Did you mean 'cuda'? Known: auto, cuda, local, scheduler, slurm, ssh.",
+            "3:17: cluster.kind: 'cloud' is not one of the choices. Did you mean 'cuda'? "
+            "Known: auto, cuda, kubernetes, local, scheduler, slurm, ssh.",
         ),
-        ("{kind: null}", "3:17: cluster.kind: nothing (null) is not one of the choices. Known: auto, cuda, local, scheduler, slurm, ssh."),
+        (
+            "{kind: null}",
+            "3:17: cluster.kind: nothing (null) is not one of the choices. Known: auto, cuda, kubernetes, local, scheduler, slurm, ssh.",
+        ),
         ("{kind: local, threads: 0}", "3:33: cluster.threads: 0 is below the smallest value allowed, 1"),
         (
             "{kind: cuda, protocol: tpc}",

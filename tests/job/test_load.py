@@ -286,7 +286,7 @@ def test_load__refuses_a_stage_with_its_place_and_the_remedy(stage: str, message
         (f"{SMALL}outputs: {{models: {{from: t}}}}\n", "'models' is the folder of the models of a run; give the output another name"),
         (
             f"{SMALL}cluster: cloud\n",
-            "cluster: 'cloud' is no kind of cluster (auto, local, cuda, scheduler, ssh, slurm) and no address such as tls://HOST:8786",
+            "cluster: 'cloud' is no kind of cluster (auto, local, cuda, scheduler, ssh, slurm, kubernetes) and no address such as tls://HOST:8786",
         ),
         (f"{SMALL}cluster: {{workers: 0}}\n", "4:20: cluster.workers: 0 is below the smallest value allowed, 1"),
         (f"{SMALL}cluster: {{memory_limit: lots}}\n", "cluster.memory_limit: 'lots' is not a size such as 8GB"),
