@@ -1,12 +1,17 @@
 """Input files, of this machine or at a URL that fsspec reaches: what they are known by, whether they are there, and their bytes.
 
-A local path costs a call of the system. What fails is an OSError, whatever a remote library raises; a URL of a kind that no installed
-library reads is an InputError.
+A local path costs a call of the system, and what fails is an OSError. A file that is not there is a FileNotFoundError everywhere; a URL
+that cannot be asked (no library, no network, no credentials) is an InputError.
+
+Parquet, CSV and other text is scanned by Polars, which reads s3, gs and az by a library of its own; footers, headers, stamps and all other
+formats go by fsspec. Both take credentials, region and endpoint from the same environment, and where it names them an endpoint in words
+that only one of them knows, S3 is refused.
 """
 
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +24,9 @@ from pipeline.errors import InputError
 
 POLARS_READS = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl")
 """Kinds of URL that a scan of Polars reads by itself, so that it fetches only the columns and rows that it needs."""
+
+EXTRAS = {"s3": ("s3", "s3a"), "http": ("http", "https")}
+"""Kinds of URL by the extra of this package that installs what reads them."""
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -124,6 +132,12 @@ def read_bytes(path: str | Path) -> bytes:
         return file.read()
 
 
+def download(url: str, file: Path) -> None:
+    """Copy the file at a URL to a local one, block by block."""
+    system, inside = _system(url)
+    ask(system.get_file, inside, str(file))
+
+
 def for_polars(path: str) -> str | bytes:
     """What a scan of Polars takes for a file: its path or URL where Polars reads there, else all its bytes."""
     kind = path.partition("://")[0]
@@ -131,20 +145,49 @@ def for_polars(path: str) -> str | bytes:
     return path if direct else read_bytes(path)
 
 
+def _need_one_endpoint(url: str) -> None:
+    """Raise InputError where the environment names an endpoint of S3 that fsspec takes and Polars does not."""
+    known = os.environ.get("AWS_ENDPOINT_URL", "")
+    for name in ("FSSPEC_S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        if os.environ.get(name, known) != known:
+            what = f"{name} and AWS_ENDPOINT_URL name two services ({os.environ[name]}, {known or 'Amazon'})"
+            raise InputError(f"{url}: {what}. Set AWS_ENDPOINT_URL alone, which all libraries here take.")
+
+
 def _system(path: str | Path) -> tuple[Any, str]:
     """The file system of a URL, and the path in it. Raises InputError where no installed library reads there."""
+    if str(path).partition("://")[0] in EXTRAS["s3"]:
+        _need_one_endpoint(str(path))
     try:
         system, inside = fsspec.core.url_to_fs(str(path))
     except (ImportError, ValueError) as error:
-        remedy = "Install it, or copy the file to a folder and give that path."
-        raise InputError(f"{path}: no installed library reads there ({error}). {remedy}") from error
+        raise InputError(f"{path}: {no_library(str(path), 'reads', error)} or copy the file to a folder and give that path.") from error
     return system, str(inside)
 
 
+def no_library(url: str, does: str, error: Exception) -> str:
+    """What is said of a URL of a kind that no installed library reads (writes), up to the other remedy."""
+    extra = next((extra for extra, kinds in EXTRAS.items() if url.partition("://")[0] in kinds), None)
+    install = f"Install it with: pip install '.[{extra}]'," if extra else "Install it,"
+    return f"no installed library {does} there ({error}). {install}"
+
+
 def _ask_url(path: str | Path, method: str, **options: Any) -> Any:
-    """What the file system of a URL answers."""
+    """What the file system of a URL answers. Raises FileNotFoundError where there is no such file, InputError where it cannot be asked."""
     system, inside = _system(path)
-    return ask(getattr(system, method), inside, **options)
+    try:
+        return ask(getattr(system, method), inside, **options)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path}: {cannot_be_reached(error)}") from error
+
+
+def cannot_be_reached(error: OSError) -> str:
+    """What is said of a place that does not answer as it should, in one line."""
+    why = (str(error) or type(error).__name__).splitlines()[0]
+    remedy = " Credentials are taken from the environment of this process and of every worker (docs/stores.md)."
+    return f"cannot be reached ({why}).{remedy if isinstance(error, PermissionError) or 'redential' in why else ''}"
 
 
 def ask(method: Callable[..., Any], *values: Any, **options: Any) -> Any:

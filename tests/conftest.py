@@ -13,6 +13,7 @@ import pytest
 
 from pipeline.backend.devices import gpu_count
 from pipeline.tables.session import ClusterSession
+from tests.buckets import ENVIRONMENT, new_bucket, s3_server
 from tests.harness import two_workers
 
 # Set by the contract test that shows that the bodies of the GPU tests work: they run here on the CPU, and prove nothing about a GPU.
@@ -31,6 +32,23 @@ def workers() -> Iterator[ClusterSession]:
     """A session on two worker processes, started once."""
     with two_workers() as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """A server that speaks S3, started once; the URL of its endpoint."""
+    pytest.importorskip("moto", reason="moto[server], which serves S3 to tests, is not installed")
+    pytest.importorskip("s3fs", reason="s3fs is not installed")
+    with s3_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a new bucket; the environment says where it is, to this process and to those that it starts."""
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": s3}.items():
+        monkeypatch.setenv(name, value)
+    return new_bucket()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
