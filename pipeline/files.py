@@ -15,20 +15,23 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
-from urllib.parse import unquote
+from typing import Any, BinaryIO, TypeVar, cast
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import fsspec.core
 
 from pipeline.errors import InputError
+from pipeline.web import is_web, known, opened
 
 POLARS_READS = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl")
 """Kinds of URL that a scan of Polars reads by itself, so that it fetches only the columns and rows that it needs."""
 
-EXTRAS = {"s3": ("s3", "s3a"), "http": ("http", "https")}
+EXTRAS = {"s3": ("s3", "s3a")}
 """Kinds of URL by the extra of this package that installs what reads them."""
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+Told = TypeVar("Told")
 
 _TOLD = ("ETag", "etag", "md5Hash", "content_md5", "mtime", "LastModified", "last_modified", "updated", "created")
 
@@ -66,19 +69,30 @@ def stamp(path: str | Path) -> Stamp:
     if not is_url(path):
         found = Path(path).stat()
         return Stamp(found.st_size, found.st_mtime_ns)
+    if is_web(path):
+        size, tag = _ask_web(known, path)
+        return Stamp(size, etag=tag)
     told = _ask_url(path, "info")
     return Stamp(int(told.get("size") or 0), etag=next((str(told[key]) for key in _TOLD if told.get(key)), ""))
 
 
 def exists(path: str | Path) -> bool:
     """Whether there is a file of that path, and no folder."""
+    if is_web(path):
+        try:
+            _ask_web(known, path)
+        except FileNotFoundError:
+            return False
+        return True
     return bool(_ask_url(path, "isfile")) if is_url(path) else Path(path).is_file()
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether there is a folder of that path; at a URL, whether anything lies below it. Looked up anew."""
+    """Whether there is a folder of that path; at a URL, whether anything lies below it. Looked up anew. HTTP has none."""
     if not is_url(path):
         return Path(path).is_dir()
+    if is_web(path):
+        return False
     _ask_url(path, "invalidate_cache")
     return bool(_ask_url(path, "isdir"))
 
@@ -104,6 +118,8 @@ def matching(pattern: str) -> list[str]:
     """The files that a pattern with *, ? or [] matches, sorted; ** reaches any number of folders."""
     if not is_url(pattern):
         return sorted(found for found in glob.glob(pattern, recursive=True) if not Path(found).is_dir())
+    if is_web(pattern):
+        raise InputError(f"{pattern}: no such file, and no pattern: an HTTP server does not list its files. List them in the job.")
     system, _ = _system(pattern)
     told = _ask_url(pattern, "glob", detail=True)
     return sorted(system.unstrip_protocol(found) for found, about in told.items() if about["type"] != "directory")
@@ -123,6 +139,8 @@ def within(path: str, output: str) -> str:
 
 def open_file(path: str | Path, buffering: int = -1) -> BinaryIO:
     """The bytes of a file, to be read and sought in; `buffering` as `open` has it, for a local file."""
+    if is_web(path):
+        return cast("BinaryIO", _ask_web(opened, path))
     return cast("BinaryIO", _ask_url(path, "open", mode="rb")) if is_url(path) else Path(path).open("rb", buffering=buffering)
 
 
@@ -170,6 +188,20 @@ def no_library(url: str, does: str, error: Exception) -> str:
     extra = next((extra for extra, kinds in EXTRAS.items() if url.partition("://")[0] in kinds), None)
     install = f"Install it with: pip install '.[{extra}]'," if extra else "Install it,"
     return f"no installed library {does} there ({error}). {install}"
+
+
+def _ask_web(asked: Callable[[str], Told], path: str | Path) -> Told:
+    """What an HTTP server answers. Raises FileNotFoundError where there is no such file, InputError where it does not answer so."""
+    url = urlsplit(str(path))
+    if url.password is not None:
+        plain = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
+        raise InputError(f"{plain}: a password in a URL would stand in records and errors. Give a URL without one.")
+    try:
+        return asked(str(path))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path}: {cannot_be_reached(error)}") from error
 
 
 def _ask_url(path: str | Path, method: str, **options: Any) -> Any:
