@@ -134,6 +134,9 @@ def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display, earl
 
 def _note_failure(record: RunRecord, folder: RunFolder, display: Display, error: BaseException) -> None:
     """Write how the run ended to run.json, and what became of the results to the error's notes."""
+    if folder.overtaken:  # it is whole, and its record as it must be
+        display.finished({"status": record.status, "run": record.run, "error": str(error)})
+        return
     current = current_run(record.plan.job.results)
     if current == folder.id:
         error.add_note(f"The new result was in place already: {folder.path}")

@@ -1,26 +1,37 @@
 """Input files, of this machine or at a URL that fsspec reaches: what they are known by, whether they are there, and their bytes.
 
-A local path costs a call of the system. What fails is an OSError, whatever a remote library raises; a URL of a kind that no installed
-library reads is an InputError.
+A local path costs a call of the system, and what fails is an OSError. A file that is not there is a FileNotFoundError everywhere; a URL
+that cannot be asked (no library, no network, no credentials) is an InputError.
+
+Parquet, CSV and other text is scanned by Polars, which reads s3, gs and az by a library of its own; footers, headers, stamps and all other
+formats go by fsspec. Both take credentials, region and endpoint from the same environment, and where it names them an endpoint in words
+that only one of them knows, S3 is refused.
 """
 
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
-from urllib.parse import unquote
+from typing import Any, BinaryIO, TypeVar, cast
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import fsspec.core
 
 from pipeline.errors import InputError
+from pipeline.web import is_web, known, opened
 
 POLARS_READS = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl")
 """Kinds of URL that a scan of Polars reads by itself, so that it fetches only the columns and rows that it needs."""
 
+EXTRAS = {"s3": ("s3", "s3a")}
+"""Kinds of URL by the extra of this package that installs what reads them."""
+
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+Told = TypeVar("Told")
 
 _TOLD = ("ETag", "etag", "md5Hash", "content_md5", "mtime", "LastModified", "last_modified", "updated", "created")
 
@@ -58,19 +69,30 @@ def stamp(path: str | Path) -> Stamp:
     if not is_url(path):
         found = Path(path).stat()
         return Stamp(found.st_size, found.st_mtime_ns)
+    if is_web(path):
+        size, tag = _ask_web(known, path)
+        return Stamp(size, etag=tag)
     told = _ask_url(path, "info")
     return Stamp(int(told.get("size") or 0), etag=next((str(told[key]) for key in _TOLD if told.get(key)), ""))
 
 
 def exists(path: str | Path) -> bool:
     """Whether there is a file of that path, and no folder."""
+    if is_web(path):
+        try:
+            _ask_web(known, path)
+        except FileNotFoundError:
+            return False
+        return True
     return bool(_ask_url(path, "isfile")) if is_url(path) else Path(path).is_file()
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether there is a folder of that path; at a URL, whether anything lies below it. Looked up anew."""
+    """Whether there is a folder of that path; at a URL, whether anything lies below it. Looked up anew. HTTP has none."""
     if not is_url(path):
         return Path(path).is_dir()
+    if is_web(path):
+        return False
     _ask_url(path, "invalidate_cache")
     return bool(_ask_url(path, "isdir"))
 
@@ -96,6 +118,8 @@ def matching(pattern: str) -> list[str]:
     """The files that a pattern with *, ? or [] matches, sorted; ** reaches any number of folders."""
     if not is_url(pattern):
         return sorted(found for found in glob.glob(pattern, recursive=True) if not Path(found).is_dir())
+    if is_web(pattern):
+        raise InputError(f"{pattern}: no such file, and no pattern: an HTTP server does not list its files. List them in the job.")
     system, _ = _system(pattern)
     told = _ask_url(pattern, "glob", detail=True)
     return sorted(system.unstrip_protocol(found) for found, about in told.items() if about["type"] != "directory")
@@ -115,6 +139,8 @@ def within(path: str, output: str) -> str:
 
 def open_file(path: str | Path, buffering: int = -1) -> BinaryIO:
     """The bytes of a file, to be read and sought in; `buffering` as `open` has it, for a local file."""
+    if is_web(path):
+        return cast("BinaryIO", _ask_web(opened, path))
     return cast("BinaryIO", _ask_url(path, "open", mode="rb")) if is_url(path) else Path(path).open("rb", buffering=buffering)
 
 
@@ -124,6 +150,12 @@ def read_bytes(path: str | Path) -> bytes:
         return file.read()
 
 
+def download(url: str, file: Path) -> None:
+    """Copy the file at a URL to a local one, block by block."""
+    system, inside = _system(url)
+    ask(system.get_file, inside, str(file))
+
+
 def for_polars(path: str) -> str | bytes:
     """What a scan of Polars takes for a file: its path or URL where Polars reads there, else all its bytes."""
     kind = path.partition("://")[0]
@@ -131,20 +163,63 @@ def for_polars(path: str) -> str | bytes:
     return path if direct else read_bytes(path)
 
 
+def _need_one_endpoint(url: str) -> None:
+    """Raise InputError where the environment names an endpoint of S3 that fsspec takes and Polars does not."""
+    known = os.environ.get("AWS_ENDPOINT_URL", "")
+    for name in ("FSSPEC_S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        if os.environ.get(name, known) != known:
+            what = f"{name} and AWS_ENDPOINT_URL name two services ({os.environ[name]}, {known or 'Amazon'})"
+            raise InputError(f"{url}: {what}. Set AWS_ENDPOINT_URL alone, which all libraries here take.")
+
+
 def _system(path: str | Path) -> tuple[Any, str]:
     """The file system of a URL, and the path in it. Raises InputError where no installed library reads there."""
+    if str(path).partition("://")[0] in EXTRAS["s3"]:
+        _need_one_endpoint(str(path))
     try:
         system, inside = fsspec.core.url_to_fs(str(path))
     except (ImportError, ValueError) as error:
-        remedy = "Install it, or copy the file to a folder and give that path."
-        raise InputError(f"{path}: no installed library reads there ({error}). {remedy}") from error
+        raise InputError(f"{path}: {no_library(str(path), 'reads', error)} or copy the file to a folder and give that path.") from error
     return system, str(inside)
 
 
+def no_library(url: str, does: str, error: Exception) -> str:
+    """What is said of a URL of a kind that no installed library reads (writes), up to the other remedy."""
+    extra = next((extra for extra, kinds in EXTRAS.items() if url.partition("://")[0] in kinds), None)
+    install = f"Install it with: pip install '.[{extra}]'," if extra else "Install it,"
+    return f"no installed library {does} there ({error}). {install}"
+
+
+def _ask_web(asked: Callable[[str], Told], path: str | Path) -> Told:
+    """What an HTTP server answers. Raises FileNotFoundError where there is no such file, InputError where it does not answer so."""
+    url = urlsplit(str(path))
+    if url.password is not None:
+        plain = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
+        raise InputError(f"{plain}: a password in a URL would stand in records and errors. Give a URL without one.")
+    try:
+        return asked(str(path))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path}: {cannot_be_reached(error)}") from error
+
+
 def _ask_url(path: str | Path, method: str, **options: Any) -> Any:
-    """What the file system of a URL answers."""
+    """What the file system of a URL answers. Raises FileNotFoundError where there is no such file, InputError where it cannot be asked."""
     system, inside = _system(path)
-    return ask(getattr(system, method), inside, **options)
+    try:
+        return ask(getattr(system, method), inside, **options)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path}: {cannot_be_reached(error)}") from error
+
+
+def cannot_be_reached(error: OSError) -> str:
+    """What is said of a place that does not answer as it should, in one line."""
+    why = (str(error) or type(error).__name__).splitlines()[0]
+    remedy = " Credentials are taken from the environment of this process and of every worker (docs/stores.md)."
+    return f"cannot be reached ({why}).{remedy if isinstance(error, PermissionError) or 'redential' in why else ''}"
 
 
 def ask(method: Callable[..., Any], *values: Any, **options: Any) -> Any:

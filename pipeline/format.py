@@ -145,6 +145,10 @@ class InputFormat(BaseModel):
         """What the record of a run says of this input beside its rows: the version of a table that keeps several, say."""
         return {}
 
+    def state(self) -> Sequence[str]:
+        """What the rows are known by beside the files that they come from: the state of a database, say."""
+        return ()
+
     def marks(self) -> Sequence[Mark]:
         """Facts that the rows of another input must share before they may meet in a stage."""
         return ()

@@ -74,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--list", action="store_true", help="list the stages")
     options.add_argument("--describe", metavar="STAGE", help="what a stage does and its parameters")
     options.add_argument("--verify", metavar="RESULTS", help="check a published result, or a run's folder, by its manifest's checksums")
+    options.add_argument("--publish", metavar="RUN", help="make a whole run, RESULTS/runs/ID, the current one: one that was overtaken, say")
     options.add_argument("--schema", action="store_true", help="print the JSON schema of job files")
     return options
 
@@ -104,6 +105,8 @@ def _do(options: argparse.Namespace) -> int:
         return _tell(options)
     if options.verify:
         return _verified(options)
+    if options.publish:
+        return _published(options)
     if not options.job:
         parser().error("give a job file, such as jobs/genomics.yaml (or --list, --describe STAGE, --schema, --verify RESULTS)")
     overrides = [*([] if options.cluster is None else [f"cluster={options.cluster}"]), *options.set]  # --set may say more of a cluster
@@ -169,6 +172,20 @@ def _verified(options: argparse.Namespace) -> int:
         if not problems and not options.quiet:
             print(f"{path}: every file is there and as it was written")
     return PipelineError.exit_code if problems else 0
+
+
+def _published(options: argparse.Namespace) -> int:
+    """Make a whole run the current one."""
+    from pipeline.results.overtaken import publish_again
+
+    view = publish_again(options.publish)
+    if options.json:
+        import json
+
+        print(json.dumps({"event": "published", "run": view.id, "path": view.path}))
+    elif not options.quiet:
+        print(f"{view.path} is published")
+    return 0
 
 
 def _failed(options: argparse.Namespace, error: BaseException, message: str, code: int) -> int:

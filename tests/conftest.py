@@ -13,6 +13,8 @@ import pytest
 
 from pipeline.backend.devices import gpu_count
 from pipeline.tables.session import ClusterSession
+from tests.buckets import ENVIRONMENT, new_bucket, s3_server
+from tests.databases import postgres_programs, postgres_server
 from tests.harness import two_workers
 
 # Set by the contract test that shows that the bodies of the GPU tests work: they run here on the CPU, and prove nothing about a GPU.
@@ -23,7 +25,7 @@ collect_ignore = ["plugin"]  # the project of another package; test_plugin.py in
 LIBRARIES_MAY_WARN = pytest.mark.filterwarnings("default", "error:::pipeline", "error:::tests")
 
 # What these fixtures give are processes of their own, so a test that asks for one is a process test.
-OF_PROCESSES = {"scheduler", "workers"}
+OF_PROCESSES = {"postgres", "scheduler", "workers"}
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +33,33 @@ def workers() -> Iterator[ClusterSession]:
     """A session on two worker processes, started once."""
     with two_workers() as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """A server that speaks S3, started once; the URL of its endpoint."""
+    pytest.importorskip("moto", reason="moto[server], which serves S3 to tests, is not installed")
+    pytest.importorskip("s3fs", reason="s3fs is not installed")
+    with s3_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a new bucket; the environment says where it is, to this process and to those that it starts."""
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": s3}.items():
+        monkeypatch.setenv(name, value)
+    return new_bucket()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """A PostgreSQL server, started once; the URL of its database, with the password."""
+    pytest.importorskip("adbc_driver_postgresql", reason="adbc-driver-postgresql is not installed")
+    if (programs := postgres_programs()) is None:
+        pytest.skip("PostgreSQL (Debian's package postgresql) is not installed")
+    with postgres_server(programs) as url:
+        yield url
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -34,7 +34,8 @@ class Fingerprints:
 
     def add_input(self, name: str, reader: InputFormat, stamps: Stamps) -> None:
         """Note an input, by the stamps of its files and by how they are read."""
-        self.found[name] = digest([reader.name, fields_of(reader, reader.asides), _known(stamps)])
+        state = [list(reader.state())] if reader.state() else []
+        self.found[name] = digest([reader.name, fields_of(reader, reader.asides), _known(stamps), *state])
 
     def add_stage(self, spec: StageSpec, stamps: Stamps) -> None:
         """Note a stage all of whose tables are known, by the stamps of the files that it reads itself, too."""

@@ -7,7 +7,6 @@ PLACE/champion.json          the same, since when and why, and those before it, 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -15,8 +14,9 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 from pipeline.errors import PlaceError
+from pipeline.results.at_url import Store
 from pipeline.results.manifest import current_id, whole_run
-from pipeline.results.store import Store, open_store
+from pipeline.results.store import open_store
 
 NAME = "champion"
 REMEMBERED = 20
@@ -48,6 +48,7 @@ def promote(place: str, run: str = "current", why: str = "promoted by hand") -> 
     store = open_store(place)
     with _locked(store):
         try:
+            seen = store.pointed(NAME)  # before it is read: who moves it afterwards is noticed
             name = current_id(store) if run == "current" else run
             former = _read(store)
         except OSError as error:
@@ -60,19 +61,19 @@ def promote(place: str, run: str = "current", why: str = "promoted by hand") -> 
         if former is not None and former.run == name:
             return former
         before = [] if former is None else [former.run, *(one for one in former.before if one not in {name, former.run})]
-        return _point(store, Champion(name, _now(), why, before[:REMEMBERED]))
+        return _point(store, Champion(name, _now(), why, before[:REMEMBERED]), seen)
 
 
 def roll_back(place: str) -> Champion:
     """Make the champion before this one the champion again. Raises PlaceError where there is none, or its run is not whole."""
     store = open_store(place)
     with _locked(store):
-        former = read_champion(place)
+        seen, former = _pointed(store), read_champion(place)
         if former is None or not former.before:
             raise PlaceError(f"{place}: there is no champion before this one to go back to. Promote a run by its id.")
         name, *before = former.before
         whole_run(place, name)
-        return _point(store, Champion(name, _now(), f"rolled back from {former.run}", before))
+        return _point(store, Champion(name, _now(), f"rolled back from {former.run}", before), seen)
 
 
 def held_runs(store: Store) -> list[str]:
@@ -94,7 +95,7 @@ def _locked(store: Store) -> Iterator[None]:
         yield
     finally:
         if lock is not None:
-            os.close(lock)
+            lock.close()
 
 
 def _read(store: Store) -> Champion | None:
@@ -110,10 +111,17 @@ def _read(store: Store) -> Champion | None:
     return found if target is None else replace(found, run=PurePosixPath(target).name)
 
 
-def _point(store: Store, champion: Champion) -> Champion:
+def _pointed(store: Store) -> str:
+    try:
+        return store.pointed(NAME)
+    except OSError as error:
+        raise PlaceError(f"{store.place}: {error}. Try again.") from error
+
+
+def _point(store: Store, champion: Champion, seen: str) -> Champion:
     document = {**asdict(champion), "path": f"runs/{champion.run}"}
     try:
-        store.point(NAME, f"runs/{champion.run}", (json.dumps(document, indent=1) + "\n").encode())
+        store.point(NAME, f"runs/{champion.run}", (json.dumps(document, indent=1) + "\n").encode(), seen)
     except OSError as error:
         raise PlaceError(f"{store.place}: the champion is unchanged: {error}. Mend that and try again.") from error
     return champion

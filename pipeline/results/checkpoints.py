@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from pipeline.results.store import LocalStore
+from pipeline.results.at_url import Store
 
 FOLDER = "checkpoints"
 LEAST_S = 0.25  # between two times of keeping: what takes less than that is sooner done again
@@ -24,7 +24,7 @@ SHARE = 20  # and so many times as long as keeping took
 class Checkpoint:
     """The file of one training in a results folder; tasks take it with them, wherever they see that folder."""
 
-    store: LocalStore
+    store: Store
     key: str
 
     def last(self) -> bytes | None:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pipeline.errors import PlaceError, near
-from pipeline.results.store import Store, open_store
+from pipeline.results.at_url import Store
+from pipeline.results.store import open_store
 
 MANIFEST, RECORD = "manifest.json", "run.json"
+RUNNING = "running"  # the status in the record of a run that has begun
 
 
 @dataclass(frozen=True)

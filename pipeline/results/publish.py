@@ -5,15 +5,14 @@
     PLACE/runs/ID/               a folder that no other run uses; its manifest.json, written last, makes it complete
     PLACE/imports/               inputs kept as Parquet: nothing here touches them
     PLACE/checkpoints/           where trainings stand that a run was killed in: removed once a run is published
-    PLACE/lock                   one writer at a time; a dead writer's lock is free (on a URL there is no lock)
+    PLACE/lock                   one writer at a time; a dead writer's lock is free (on S3 a lease, at other URLs nothing)
 
-A run that dies at any moment leaves the former result as it was.
+A run that dies at any moment leaves the former result as it was, and one that finds another's result published since it began leaves that.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,10 +22,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pipeline.errors import PlaceError, RunError
+from pipeline.results.at_url import Store
 from pipeline.results.checkpoints import FOLDER
-from pipeline.results.manifest import MANIFEST, RECORD, Entry, RunView, checked_name, current_id
-from pipeline.results.retention import expired_runs
-from pipeline.results.store import LocalStore, Store, open_store
+from pipeline.results.keyed import torn_folders
+from pipeline.results.lock import ChangedError, Lock
+from pipeline.results.manifest import MANIFEST, RECORD, RUNNING, Entry, RunView, checked_name, current_id
+from pipeline.results.overtaken import is_whole, overtaken_text
+from pipeline.results.retention import expired_runs, mark_dead
+from pipeline.results.store import open_store
 
 HASH_THREADS = 4
 
@@ -40,17 +43,20 @@ class Results:
 
     def open_run(self) -> RunFolder:
         """Make the place, take its lock and make a new run folder in it; raises PlaceError before anything else is done."""
-        store, lock = open_store(self.place), None
+        store = open_store(self.place)
+        lock: Lock | None = None
         try:
             store.make("runs")
             lock = store.lock()
             if store.linked("current") is None and "current" in store.folders(""):
                 raise FileExistsError(f"{store.path('current')} is a folder where a link belongs (move it away)")
+            if lock is not None:
+                mark_dead(store)
             run = RunFolder(store, lock, self.keep)
-            run.write_json(RECORD, {"run": run.id, "status": "running"})
+            run.write_json(RECORD, {"run": run.id, "status": RUNNING})
         except (OSError, PlaceError) as error:
             if lock is not None:
-                os.close(lock)
+                lock.close()
             if isinstance(error, PlaceError):
                 raise
             remedy = "Make it writable, or choose another place with --out."
@@ -63,15 +69,18 @@ class RunFolder:
     """The folder of one run while it is written; `with` abandons a run that was not committed.
 
     `path` is absolute, or a URL; `warnings` tell what went wrong and did no harm. A task may run twice: each attempt writes a name of its
-    own (`attempt_name`), and the entries given to `commit` decide which files count.
+    own (`attempt_name`), and the entries given to `commit` decide which files count. `overtaken` is whether it is whole, and another run
+    was published while it ran.
     """
 
-    def __init__(self, store: Store, lock: int | None, keep: int) -> None:
+    def __init__(self, store: Store, lock: Lock | None, keep: int) -> None:
         self.id = new_run_id(store.folders("runs"))
         self.path = store.path(f"runs/{self.id}")
         self.warnings: list[str] = []
-        if lock is None and isinstance(store, LocalStore):
-            self.warnings.append(f"{store.place}: this file system has no locks; let only one run at a time write there")
+        self.overtaken = False
+        if lock is None and store.keeps:
+            self.warnings.append(f"{store.place}: {store.lockless}; let only one run at a time write there")
+        self._seen = None if lock is not None and lock.excludes else store.pointed("current")
         self._store, self._lock, self._keep, self._open = store, lock, keep, True
         self._small: dict[str, Entry] = {}  # and those kept of former runs
 
@@ -114,7 +123,8 @@ class RunFolder:
     def commit(self, entries: Iterable[Entry] = ()) -> RunView:
         """Make this run the current one: sync and hash its files, write the manifest, swap; then remove what is no longer needed.
 
-        Raises RunError where that fails: the former result is still the current one, and run.json can still be rewritten.
+        Raises RunError where that fails: the former result is still the current one, and run.json can still be rewritten. Where another
+        run was published meanwhile, this one is `overtaken` and stays as it is.
         """
         if not self._open:
             raise RuntimeError(f"{self.path} is closed: open a new run")
@@ -128,10 +138,19 @@ class RunFolder:
             self._store.sync({parent.as_posix() for name in (MANIFEST, *listed) for parent in PurePosixPath("runs", self.id, name).parents})
             self._point({**document, "path": f"runs/{self.id}"})
         except OSError as error:
+            if isinstance(error, ChangedError) or (self._seen is not None and self._store.pointed("current") != self._seen):
+                self._stand_aside()
+                raise RunError(f"{self._store.place}: {overtaken_text(self._store, self.id)}") from error
             raise RunError(f"{self.path}: not published, the former result is unchanged: {error}. Mend that and run again.") from error
         self._tidy(set(listed))
         self._close()
         return view
+
+    def _stand_aside(self) -> None:
+        """Leave what another run has published; a run that is whole stays as it is, with its manifest and its record."""
+        if is_whole(self._store, self.id):
+            self.overtaken = True
+            self._close()
 
     def abandon(self) -> None:
         """Give up a run that was not committed: keep its run.json, remove its other files, free the lock. Does nothing after a commit."""
@@ -162,24 +181,26 @@ class RunFolder:
 
     def _point(self, document: dict[str, str]) -> None:
         try:
-            self.warnings += self._store.point("current", document["path"], _json(document))
+            self.warnings += self._store.point("current", document["path"], _json(document), self._seen)
         except OSError as error:
-            if current_id(self._store) != self.id:
+            if isinstance(error, ChangedError) or current_id(self._store) != self.id:
                 raise
             self.warnings.append(f"{self.path}: published, but: {error}")
 
     def _tidy(self, listed: set[str]) -> None:
-        run = f"runs/{self.id}"
+        run, alone = f"runs/{self.id}", self._lock is not None and self._lock.held()
+        if self._lock is not None and not alone:  # another run has taken the lease: what is no longer needed is its affair
+            return
         try:
             unlisted = [f"{run}/{name}" for name in self._store.sizes(run) if name not in {*listed, MANIFEST}]
-            expired = expired_runs(self._store, self.id, self._keep, alone=self._lock is not None)
+            expired = expired_runs(self._store, self.id, self._keep, alone=alone)
+            torn = torn_folders(self._store) if alone else []
         except OSError as error:
             self.warnings.append(f"{self._store.place}: old runs not looked for: {error}")
             return
-        if self._lock is not None:  # else another run may be training
+        if alone:  # else another run may be training
             self._remove([FOLDER])
-        # Without its manifest a half-removed run is no complete one, and without its record it is not kept as a failed one.
-        self._remove([*unlisted, *(f"runs/{old}{part}" for old in expired for part in (f"/{MANIFEST}", f"/{RECORD}", ""))])
+        self._remove([*unlisted, *expired, *torn])
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -190,7 +211,7 @@ class RunFolder:
 
     def _close(self) -> None:
         if self._open and self._lock is not None:
-            os.close(self._lock)
+            self._lock.close()
         self._open = False
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.results.at_url import Store
 from pipeline.results.checkpoints import Checkpoint
 from pipeline.results.keyed import Keyed, Made
-from pipeline.results.store import LocalStore, Store
 
 FOLDER = "remembered"
 VERSION = 1
@@ -29,8 +29,8 @@ class Remembered:
 
     @staticmethod
     def of(store: Store, about: Sequence[Any], digest: Callable[[Any], str]) -> Remembered | None:
-        """In a results folder; None where results go to a URL, which keeps nothing."""
-        return Remembered(Keyed(store, FOLDER, VERSION), about, digest) if isinstance(store, LocalStore) else None
+        """In a results folder or a bucket of S3; None where results go to another URL, which keeps nothing."""
+        return Remembered(Keyed(store, FOLDER, VERSION), about, digest) if store.keeps else None
 
     def find(self, of: Any) -> Mapping[str, Any] | None:
         """The value that was kept of this (plain values); None where there is none."""
@@ -43,7 +43,6 @@ class Remembered:
 
     def checkpoint(self, of: Any) -> Checkpoint:
         """Where a training of this (plain values) keeps how far it has come."""
-        assert isinstance(self.folders.store, LocalStore)
         return Checkpoint(self.folders.store, self._key(of))
 
     def _key(self, of: Any) -> str:

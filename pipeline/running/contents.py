@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from pipeline.backend.threads import cores
 from pipeline.files import absolute, open_file, stamp
-from pipeline.results.store import Store
+from pipeline.results.at_url import Store
 
 SEGMENT_BYTES = 64 << 20  # what one thread hashes at a time
 SETTLED_NS = 2 * 10**9  # a file that changed within this time may change again without its time showing it

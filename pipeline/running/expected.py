@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.job.spec import PowerBudget
 from pipeline.plan.plan import Plan
-from pipeline.results.store import Store
+from pipeline.results.at_url import Store
 from pipeline.running.energy import NOT_MEASURED
 
 MOST_RUNS = 5  # the newest of them

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import DataError, PlaceError
-from pipeline.files import is_url, stamp
+from pipeline.files import stamp
 from pipeline.format import InputFormat
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
 from pipeline.job.spec import Job
@@ -52,10 +52,11 @@ class Kept:
 
 
 def check_imports(job: Job) -> None:
-    """Raise PlaceError where an input is to be kept, and results do not go to a folder."""
+    """Raise PlaceError where an input is to be kept, and results do not go where that can be."""
     kept = [entry.name for entry in job.inputs.values() if entry.reader.keeps_table()]
-    if kept and is_url(job.results):
-        raise PlaceError(f"{job.results}: input {kept[0]!r} says import: true, and imports are kept in a folder; give one with --out")
+    if kept and not open_store(job.results).keeps:
+        what = f"input {kept[0]!r} says import: true, and imports are kept in a folder or a bucket of S3"
+        raise PlaceError(f"{job.results}: {what}; give one with --out")
 
 
 class Imports:

@@ -12,9 +12,11 @@ from typing import Any
 import polars as pl
 
 from pipeline.errors import RunError
+from pipeline.files import download
 from pipeline.format import JoinedOutput, OutputFormat, Piece
 from pipeline.job.spec import Output
 from pipeline.results.publish import attempt_name
+from pipeline.results.store import open_store
 from pipeline.tables.part import Part, Schema, hidden
 from pipeline.tables.session import Measured
 from pipeline.tables.table import Table
@@ -108,24 +110,17 @@ class JoinTask:
 
 def _upload(folder: Path, beside: str) -> None:
     """Copy the files of a local folder, and of those in it, to the folder of a URL, block by block."""
-    import fsspec
-
-    system, path = fsspec.url_to_fs(beside)
+    store = open_store(beside.rpartition("/")[0])
     for file in sorted(found for found in folder.rglob("*") if found.is_file()):
-        target = f"{path.rpartition('/')[0]}/{file.relative_to(folder).as_posix()}"
-        system.makedirs(target.rpartition("/")[0], exist_ok=True)
-        system.put_file(str(file), target)
+        store.upload(file, file.relative_to(folder).as_posix())
 
 
 def _downloaded(pieces: Sequence[Piece], folder: str) -> list[Piece]:
     """The pieces, their files copied from a URL to a local folder."""
-    import fsspec
-
     local = [Piece(f"{folder}/{piece.path.rpartition('/')[2]}", piece.rows) for piece in pieces]
     for there, here in zip(pieces, local, strict=True):
         for source, target in zip(there.files(), here.files(), strict=True):
-            system, path = fsspec.url_to_fs(source)
-            system.get_file(path, target)
+            download(source, Path(target))
     return local
 
 

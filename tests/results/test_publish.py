@@ -18,8 +18,8 @@ import fsspec
 import pytest
 
 from pipeline.errors import PlaceError, RunError
-from pipeline.results import store as store_module
 from pipeline.results.manifest import Entry, RunView, read_current, verify
+from pipeline.results.on_disk import LocalStore
 from pipeline.results.overlap import refuse_output_inside_input
 from pipeline.results.publish import Results, attempt_name, new_run_id
 
@@ -245,14 +245,14 @@ def test_retention__of_a_url_leaves_runs_without_a_manifest_which_may_be_alive(m
 
 def test_retention__reports_what_it_cannot_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = publish(str(tmp_path), "one").id
-    real = store_module.LocalStore.remove
+    real = LocalStore.remove
 
-    def stuck(self: store_module.LocalStore, name: str) -> None:
+    def stuck(self: LocalStore, name: str) -> None:
         if name == f"runs/{old}":
             raise PermissionError(13, "Permission denied")
         real(self, name)
 
-    monkeypatch.setattr(store_module.LocalStore, "remove", stuck)
+    monkeypatch.setattr(LocalStore, "remove", stuck)
     with Results(str(tmp_path), keep=0).open_run() as run:
         view = run.commit()
     assert len(run.warnings) == 1

@@ -1,0 +1,1 @@
+"""Databases: where they are, what their columns are, and how rows come and go by ADBC."""

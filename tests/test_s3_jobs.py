@@ -1,0 +1,159 @@
+"""Whole jobs with inputs and results in a bucket of S3: the bytes of tables, models and predictions are those of a folder's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from pipeline.api import Run, load, open_run
+from pipeline.models import models_of
+from pipeline.results.champion import promote
+from pipeline.results.manifest import verify
+from pipeline.results.publish import RunFolder
+from pipeline.results.store import open_store
+from pipeline.running.execute import execute
+from tests.small import inside, run_main, run_process, write_small_job
+
+ROOT = Path(__file__).parents[1]
+LOANS = ROOT / "data" / "loans"
+GENOMICS = ROOT / "data" / "genomics"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A folder with the small job, which the test works in."""
+    write_small_job(tmp_path)
+    with inside(tmp_path):
+        yield tmp_path
+
+
+def upload(source: Path, target: str) -> None:
+    """A file, or a folder with all that it holds, to a bucket."""
+    fsspec.filesystem("s3").put(str(source), target, recursive=source.is_dir())
+
+
+def contents(run: Run) -> dict[str, bytes]:
+    """The files of tables, models and metrics, without the part of a name that is an attempt's own."""
+    store = open_store(run.path)
+    return {
+        f"{entry.path.rsplit('-', 1)[0]}{Path(entry.path).suffix}": store.read(entry.path)
+        for entry in run.view.files
+        if entry.path not in {"run.json", "report.html"}
+    }
+
+
+def test_loans_job__gives_the_same_bytes_in_a_bucket(bucket: str, tmp_path: Path) -> None:
+    for name in ("loans", "performance"):
+        upload(LOANS / name, f"{bucket}/data/{name}")
+
+    def run(data: Any, results: str) -> Run:
+        paths = {f"inputs__{name}__path": f"{data}/{name}" for name in ("loans", "performance")}
+        return load(ROOT / "jobs" / "loans.yaml", results=results, cluster__dashboard=False, stages__lateness__rounds=20, **paths).run()
+
+    there, here = run(f"{bucket}/data", f"{bucket}/results"), run(LOANS, str(tmp_path))
+    assert contents(there) == contents(here)
+    assert verify(there.path) == []
+    promote(f"{bucket}/results")
+    assert models_of(f"{bucket}/results")[0]["marks"] == ["champion", "current"]
+    model = f"{there.path}/models/lateness.json"
+    paths = {f"inputs__{name}__path": f"{bucket}/data/{name}" for name in ("loans", "performance")}
+    scored = load(ROOT / "jobs" / "score.yaml", results=f"{bucket}/scores", stages__scores__model=model, **paths).run()
+    assert scored.table("scores").to_polars().height
+
+
+@pytest.mark.long
+def test_genomics_job__gives_the_same_bytes_in_a_bucket(bucket: str, tmp_path: Path) -> None:
+    """The genotypes, a file of this disk, are kept as Parquet in the bucket and read from there."""
+    upload(GENOMICS / "samples.csv", f"{bucket}/data/samples.csv")
+
+    def run(sheet: Any, results: str) -> Run:
+        paths = {"inputs__cohort__path": str(GENOMICS / "cohort.vcf.gz"), "inputs__cohort__import": True, "inputs__sheet__path": str(sheet)}
+        return load(ROOT / "jobs" / "genomics.yaml", results=results, cluster__dashboard=False, **paths).run()
+
+    here = contents(run(GENOMICS / "samples.csv", str(tmp_path)))
+    assert contents(run(f"{bucket}/data/samples.csv", f"{bucket}/results")) == here
+    assert len(open_store(f"{bucket}/results").folders("imports")) == 1
+
+
+@pytest.mark.process
+def test_small_job__of_four_processes_reads_and_writes_a_bucket_by_their_environment(bucket: str, small: Path) -> None:
+    upload(small / "sheet.csv", f"{bucket}/in/sheet.csv")
+    there = ["--set", f"inputs.sheet.path={bucket}/in/*.csv", "--out", f"{bucket}/results", "--set", "inputs.cohort.import=true"]
+    workers = ["--set", "cluster.kind=local", "--set", "cluster.workers=4"]
+    ended = run_process("job.yaml", "--quiet", *there, *workers, cwd=small)
+    assert (ended.code, ended.err) == (0, "")
+    assert run_main("job.yaml", "--quiet").code == 0
+    assert contents(open_run(f"{bucket}/results")) == contents(open_run("results"))
+    told = "".join(open_store(f"{bucket}/results").read(name).decode(errors="replace") for name in files_told(bucket))
+    assert "made-up" not in told, "credentials stand nowhere"
+
+
+def files_told(bucket: str) -> list[str]:
+    """What says something of a run: its record, its report, the lock."""
+    return [name for name in open_store(f"{bucket}/results").sizes("") if not name.endswith(".parquet")]
+
+
+@pytest.mark.usefixtures("small")
+def test_small_job__appends_in_a_bucket_and_keeps_the_files_of_another_run(bucket: str) -> None:
+    options = ["--quiet", "--out", f"{bucket}/results", "--set", "outputs.people.append=true"]
+    assert [run_main("job.yaml", *options).code for _ in range(2)] == [0, 0]
+    found = open_run(f"{bucket}/results")
+    assert found.table("people").to_polars().height == 128
+    assert found.record["outputs"]["people"]["appended_to"]["rows"] == 64
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("environment", "path", "said"),
+    [
+        ({}, "s3://no-such-bucket-at-all/sheet.csv", "no such file. Is the path right, and may it be seen with the credentials here?"),
+        (
+            {"AWS_ACCESS_KEY_ID": ""},
+            "BUCKET/sheet.csv",
+            "cannot be reached (NoCredentialsError: Unable to locate credentials). Cred",
+        ),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "BUCKET/sheet.csv", "cannot be reached ("),
+        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9"}, "BUCKET/sheet.csv", "name two services (http://127.0.0.1:9, http://"),
+    ],
+)
+def test_small_job__says_in_a_line_what_is_wrong_with_a_bucket(
+    bucket: str, environment: dict[str, str], path: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload(Path("sheet.csv"), f"{bucket}/sheet.csv")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
+    fsspec.filesystem("s3").clear_instance_cache()
+    ended = run_main("job.yaml", "--set", f"inputs.sheet.path={path.replace('BUCKET', bucket)}")
+    fsspec.filesystem("s3").clear_instance_cache()
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert said in ended.err
+    assert "made-up" not in ended.err
+
+
+@pytest.mark.usefixtures("small")
+def test_small_job__that_another_run_overtakes_keeps_its_own_result(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = f"{bucket}/results"
+    options = ["job.yaml", "--json", "--out", place]
+    other = list[Run]()
+
+    def executed(*values: Any) -> Any:
+        done = execute(*values)
+        with monkeypatch.context() as patch:
+            patch.setattr("pipeline.results.lease.LEASE_S", -1.0)
+            patch.setattr("pipeline.api.execute", execute)
+            patch.setattr(RunFolder, "_tidy", lambda *_: None)
+            other.append(load("job.yaml", results=place).run())
+        return done
+
+    monkeypatch.setattr("pipeline.api.execute", executed)
+    ended = run_main(*options)
+    assert ended.code == 1
+    assert f"another run published {other[0].view.id} while this one ran" in ended.err
+    assert json.loads(ended.out.splitlines()[-1])["status"] == "done"
+    assert open_run(place).view.id == other[0].view.id
