@@ -72,6 +72,8 @@ class RunRecord:
     energy: dict[str, Any] = field(default_factory=dict)
     idle: dict[str, float] = field(default_factory=dict)
     appended: dict[str, Any] = field(default_factory=dict)
+    expected: dict[str, Any] = field(default_factory=dict)
+    actual: dict[str, Any] = field(default_factory=dict)
 
     def end(self, status: str, error: str | None = None) -> None:
         """Note how the run ended: done, failed or interrupted."""
@@ -101,6 +103,8 @@ class RunRecord:
             "cluster": self.cluster,
             "machine": machine(),
             "versions": versions(),
+            "expected": self.expected,
+            "actual": self.actual,
             "energy": self.energy,
             "idle": self.idle,
             "inputs": {
