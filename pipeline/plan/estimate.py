@@ -14,7 +14,7 @@ from pipeline.plan.curve import FEW, Curve, Point, Range, foretold, left_out, me
 from pipeline.plan.former import Former, former_runs, input_bytes
 from pipeline.plan.plan import Plan
 from pipeline.plan.rates import Rates, by_rates, here
-from pipeline.results.store import Store
+from pipeline.results.at_url import Store
 
 HOUR_S = 3_600
 SAVES = 0.1  # of the whole time: a doubling of the workers that saves less does not pay

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.plan.plan import Plan
-from pipeline.results.store import Store
+from pipeline.results.at_url import Store
 
 MOST_RUNS = 12  # the newest of them, whole or not
 

@@ -18,7 +18,8 @@ from pipeline.plan.estimate_text import estimate_text
 from pipeline.plan.former import former_runs, input_bytes, roots
 from pipeline.plan.plan import Plan
 from pipeline.plan.rates import Rates
-from pipeline.results.store import LocalStore, open_store
+from pipeline.results.on_disk import LocalStore
+from pipeline.results.store import open_store
 from tests.small import inside
 
 JOB = """\
