@@ -113,6 +113,7 @@ def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display, earl
         names = [*plan.inputs, *(stage.spec.name for stage in plan.stages)]
         with metered(cluster, names, record.accounts, record.energy.update):
             executed = execute(plan, cluster, folder, display.progress, record.accounts)
+        executed.warnings += cluster.warnings
         if earlier is not None:
             folder.keep(earlier.run, earlier.entries())
             record.appended = earlier.document()

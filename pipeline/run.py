@@ -106,8 +106,8 @@ def _do(options: argparse.Namespace) -> int:
         return _verified(options)
     if not options.job:
         parser().error("give a job file, such as jobs/genomics.yaml (or --list, --describe STAGE, --schema, --verify RESULTS)")
-    overrides = list(options.set)
-    for key, value in (("results", options.out), ("backend", options.backend), ("cluster", options.cluster)):
+    overrides = [*([] if options.cluster is None else [f"cluster={options.cluster}"]), *options.set]  # --set may say more of a cluster
+    for key, value in (("results", options.out), ("backend", options.backend)):
         if value is not None:
             overrides.append(f"{key}={value}")
     from pipeline.api import LoadedJob

@@ -85,7 +85,7 @@ def test_a_kind__is_one_file(tmp_path: Path) -> None:
     assert absent == first
     assert unknown.startswith("j.yaml:3:24: cluster.partitoin: unknown parameter 'partitoin' of a job. Did you mean 'partition'?")
     assert foreign == "j.yaml:3:10: cluster: partition is for kind: slurm, and this is kind: local"
-    assert word.endswith("'clurm' is no kind of cluster (auto, local, cuda, scheduler, slurm) and no address such as tcp://HOST:8786")
+    assert word.endswith("'clurm' is no kind of cluster (auto, local, cuda, scheduler, slurm) and no address such as tls://HOST:8786")
     assert (schema, code) == ("True", "0")
     assert last_record(folder / "other")["cluster"]["kind"] == "slurm"
 
@@ -104,7 +104,7 @@ def test_auto__follows_the_backend_and_keeps_the_keys_that_its_kind_has() -> Non
     ("written", "keys"),
     [
         ("cuda", {"kind": "cuda"}),
-        ("a:8786", {"kind": "scheduler", "address": "tcp://a:8786"}),
+        ("a:8786", {"kind": "scheduler", "address": "a:8786"}),
         ({}, {"kind": "auto"}),
         ({"workers": 4}, {"kind": "auto", "workers": 4}),
         ({"kind": "auto", "address": "tcp://a:1"}, {"kind": "scheduler", "address": "tcp://a:1"}),
