@@ -117,8 +117,8 @@ def test_genomics_job__the_record_tells_what_ran(run: Run) -> None:
     assert (record["inputs"]["cohort"]["rows"], record["inputs"]["sheet"]["rows"]) == (21300, 1203)
     stages = record["stages"]
     assert list(stages) == [
-        "people_passed", "unrelated", "passed", "pruned", "axes", "people", "gwas", "loci", "divided", "training_people", "screen", "best",
-        "dosages", "features", "risk",
+        "people_passed", "unrelated", "passed", "pruned", "axes", "places", "people", "gwas", "loci", "divided", "training_people",
+        "screen", "best", "dosages", "features", "risk",
     ]  # fmt: skip
     assert all(stage["seconds"] >= 0 and {"rows_in", "rows_out", "bytes", "parts"} <= set(stage) for stage in stages.values())
     assert sum(stage["seconds"] for stage in stages.values()) > 0
