@@ -29,7 +29,7 @@ UCX = {
 def run_on(host: Host, address: str, results: Path) -> subprocess.Popen[str]:
     """The loans job, begun on a host by the command line."""
     pytest.importorskip("distributed_ucxx")
-    words = ("-m", "pipeline.run", str(JOB), "--out", str(results), "--set", f"cluster.address={address}")
+    words = ("-m", "pipeline.run", str(JOB), "--out", str(results), "--set", f"cluster={{address: '{address}', insecure: true}}")
     environment: Any = {**os.environ, **UCX}
     return subprocess.Popen(
         host.command(sys.executable, *words), env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -45,9 +45,13 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_loans__over_ucx_between_two_hosts_give_the_bytes_of_one_process(expected: dict[str, str], tmp_path: Path) -> None:
-    with two_hosts() as hosts, cluster_over(hosts, "ucxx", tmp_path, environment=UCX) as (address, _):
-        with run_on(hosts[0], address, tmp_path / "results") as run:
-            said, _ = run.communicate(timeout=600)
+    results = tmp_path / "results"
+    with (
+        two_hosts() as hosts,
+        cluster_over(hosts, "ucxx", tmp_path, environment=UCX) as (address, _),
+        run_on(hosts[0], address, results) as run,
+    ):
+        said, _ = run.communicate(timeout=600)
     assert run.returncode == 0, said
     assert published_bytes(tmp_path / "results") == expected
 
