@@ -15,11 +15,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+PAIRS = count()  # one test may have hosts while another's still stand
 LOOKS, PAUSE_S = 1_200, 0.1  # two minutes in all: workers start slowly on a busy machine
 
 
@@ -56,7 +58,7 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
     """Two hosts of a network of their own; the test is skipped where they cannot be made."""
     if shutil.which("ip") is None:
         pytest.skip("network namespaces are made by ip (Debian's iproute2), which is not here")
-    tag = f"{os.getpid() % 100_000:05d}"
+    tag = f"{os.getpid() % 100_000:05d}{next(PAIRS)}"
     first, second = (Host(f"pipe-{end}{tag}", f"10.77.0.{number}", f"p{end}{tag}") for number, end in enumerate("ab", start=1))
     with ExitStack() as stack:
         for host in (first, second):
