@@ -23,6 +23,7 @@ import pytest
 
 PORTS = count(18786, 10)  # UCX does not listen where something has just listened
 LOOKS, PAUSE_S = 600, 0.1  # a minute in all: workers start slowly on a busy machine
+PAIRS = count()  # one test may have hosts while another's still stand
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
     """Two hosts of a network of their own; the test is skipped where they cannot be made."""
     if shutil.which("ip") is None:
         pytest.skip("network namespaces are made by ip (Debian's iproute2), which is not here")
-    tag = f"{os.getpid() % 100_000:05d}"
+    tag = f"{os.getpid() % 100_000:05d}{next(PAIRS)}"
     first, second = (Host(f"pipe-{end}{tag}", f"10.77.0.{number}", f"p{end}{tag}") for number, end in enumerate("ab", start=1))
     with ExitStack() as stack:
         for host in (first, second):
