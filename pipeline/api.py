@@ -106,8 +106,7 @@ def scan_of(described: Mapping[str, Any]) -> Scan:
 
 
 def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display, earlier: Earlier | None) -> Run:
-    place = {"kind": cluster.kind, "workers": cluster.workers, "threads_per_worker": cluster.threads}
-    record = RunRecord(folder.id, plan, place)
+    record = RunRecord(folder.id, plan, cluster.place())
     try:
         display.started(folder.id, plan.job.results, cluster.dashboard, [stage.spec.name for stage in plan.stages])
         names = [*plan.inputs, *(stage.spec.name for stage in plan.stages)]
