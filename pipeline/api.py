@@ -114,8 +114,7 @@ def scan_of(described: Mapping[str, Any]) -> Scan:
 
 def _run(plan: Plan, foreseen: Foreseen, folder: RunFolder, display: Display, earlier: Earlier | None) -> Run:
     cluster = foreseen.cluster
-    place = {"kind": cluster.kind, "workers": cluster.workers, "threads_per_worker": cluster.threads}
-    record = RunRecord(folder.id, plan, place, expected=foreseen.document())
+    record = RunRecord(folder.id, plan, cluster.place(), expected=foreseen.document())
     try:
         display.started(folder.id, plan.job.results, cluster.dashboard, [stage.spec.name for stage in plan.stages])
         names = [*plan.inputs, *(stage.spec.name for stage in plan.stages)]

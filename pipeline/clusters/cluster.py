@@ -16,8 +16,11 @@ from pipeline.backend.threads import blas_limited
 from pipeline.clusters.alike import all_alike
 from pipeline.clusters.kind import ClusterKind, ClusterSpec
 from pipeline.clusters.on_this_machine import HOST, QUIET
+from pipeline.clusters.scaling import Scaled, Scaling
 from pipeline.clusters.workers import prepare_workers
 from pipeline.tables.session import ClusterSession, register_with_dask
+
+WAIT_S = 60.0  # for workers on this machine
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Cluster:
     dashboard: str | None
     lean: bool = False
     warnings: list[str] = field(default_factory=list)
+    scaled: Scaled | None = None
 
     @property
     def kind(self) -> str:
@@ -43,7 +47,15 @@ class Cluster:
 
     def session(self) -> ClusterSession:
         """Where tables of this run compute."""
-        return ClusterSession(self.client, self.backend, self.workers, self.threads, lean=self.lean and self.spec.lean)
+        session = ClusterSession(self.client, self.backend, self.workers, self.threads, lean=self.lean and self.spec.lean)
+        session.fixing = self.scaled.fixed if self.scaled else session.fixing
+        return session
+
+    def place(self) -> dict[str, Any]:
+        """What run.json says of it; workers are those that there may be at most."""
+        scaling = getattr(self.spec, "workers", None)
+        least = {"minimum_workers": scaling.minimum} if isinstance(scaling, Scaling) else {}
+        return {"kind": self.kind, "workers": self.workers, "threads_per_worker": self.threads, **least}
 
 
 @contextmanager
@@ -60,7 +72,10 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
         prepare_workers(client, backend)
         threads = list(client.nthreads().values())
         with blas_limited():
-            yield Cluster(kind, client, len(threads), max(threads), backend, _dashboard(client, kind), lean, refused)
+            scaling = getattr(kind, "workers", None)
+            scaled = Scaled(client, scaling, getattr(kind, "wait_s", WAIT_S)) if isinstance(scaling, Scaling) else None
+            workers = scaling.maximum if isinstance(scaling, Scaling) else len(threads)
+            yield Cluster(kind, client, workers, max(threads), backend, _dashboard(client, kind), lean, refused, scaled)
 
 
 def _dashboard(client: Any, kind: ClusterKind) -> str | None:

@@ -12,6 +12,7 @@ from pipeline.backend.devices import Backend, gpu_count
 from pipeline.clusters.encryption import encryption_required, refuse_ucx
 from pipeline.clusters.kind import ClusterKind, Size
 from pipeline.clusters.on_this_machine import HOST, OwnWorkers, client_of, interrupts_held, tasks_at_once
+from pipeline.clusters.scaling import Scaling
 from pipeline.errors import PlaceError
 
 DeviceShare = Annotated[float, Field(gt=0, le=1)]
@@ -69,6 +70,10 @@ def cuda_options(spec: Cuda, gpus: int) -> dict[str, Any]:
 
     With no pool asked for, the workers' allocator is that of `backend.allocator`.
     """
+    if isinstance(spec.workers, Scaling):
+        raise PlaceError(
+            "cluster cuda: workers are the GPUs, and as many as are given: workers: 2. A minimum and a maximum are for others."
+        )
     workers = spec.workers or gpus
     if workers > gpus:
         raise PlaceError(f"cluster cuda: {workers} workers are asked for and this machine shows {gpus} GPUs. One worker a GPU is the most.")

@@ -15,6 +15,7 @@ from pipeline.backend.threads import worker_threads
 from pipeline.clusters.kind import Size
 from pipeline.clusters.on_other_machines import OtherMachines
 from pipeline.clusters.on_this_machine import tasks_at_once
+from pipeline.clusters.scaling import at_first
 from pipeline.errors import PlaceError
 
 GPU = "nvidia.com/gpu"
@@ -47,7 +48,7 @@ class Kubernetes(OtherMachines):
     @contextmanager
     def open(self, backend: Backend) -> Iterator[Any]:
         """A client of workers whose pods run; they are removed at the end."""
-        workers = self.workers or 1
+        workers = at_first(self.workers)
         with self.joined(partial(self._started, workers, backend), workers) as client:
             yield client
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +14,7 @@ from pipeline.backend.threads import started_with, worker_threads
 from pipeline.clusters.encryption import Tls, check_tls, security_of
 from pipeline.clusters.kind import ClusterKind
 from pipeline.clusters.on_this_machine import HOST, QUIET, OwnWorkers, client_of, interrupts_held, tasks_at_once
+from pipeline.clusters.scaling import Scaling, at_first, at_most
 
 # In our own process Dask would look around a hundred times a second, and XGBoost's threads stand still meanwhile.
 CALM = {"distributed.worker.profile.interval": "200ms", "distributed.admin.tick.interval": "200ms"}
@@ -34,7 +36,7 @@ class Local(OwnWorkers, ClusterKind):
     @property
     def in_this_process(self) -> bool:
         """Whether it is threads of this process."""
-        return self.workers is None or self.workers == 1
+        return not isinstance(self.workers, Scaling) and at_most(self.workers) == 1
 
     def check(self) -> None:
         """Raise PlaceError where certificates are asked for that cannot be had."""
@@ -42,7 +44,7 @@ class Local(OwnWorkers, ClusterKind):
 
     def open(self, backend: Backend) -> AbstractContextManager[Any]:
         """A client of workers that are started here and closed at the end."""
-        return client_of(self._threads(backend) if self.in_this_process else self._processes(self.workers or 1, backend))
+        return client_of(self._threads(backend)) if self.in_this_process else self._scaled(backend)
 
     def _threads(self, backend: Backend) -> Any:
         from dask import config
@@ -53,16 +55,26 @@ class Local(OwnWorkers, ClusterKind):
             options = {"n_workers": 1, "threads_per_worker": threads, "silence_logs": QUIET, **self.common_options()}
             return _prompt(LocalCluster(processes=False, **options))
 
-    def _processes(self, workers: int, backend: Backend) -> Any:
-        from distributed import LocalCluster
-
-        threads = tasks_at_once(self.threads, workers, backend)
+    @contextmanager
+    def _scaled(self, backend: Backend) -> Iterator[Any]:
+        """A client of worker processes; those that come later start with the same environment."""
+        threads = tasks_at_once(self.threads, at_most(self.workers), backend)
         environment = worker_threads(threads)
+        kept = started_with(environment) if isinstance(self.workers, Scaling) else nullcontext()
+        with kept, client_of(self._processes(threads, environment)) as client:
+            yield client
+
+    def _processes(self, threads: int, environment: dict[str, str]) -> Any:
+        from distributed import LocalCluster
+        from distributed.system import MEMORY_LIMIT
+
         options = {**self.common_options(), "host": HOST, "env": environment, "silence_logs": QUIET}
+        if isinstance(self.workers, Scaling):  # Dask would share the memory out among those that begin
+            options.setdefault("memory_limit", MEMORY_LIMIT // self.workers.maximum)
         if self.tls is not None:
             options["security"] = security_of(self.tls)
         with interrupts_held(), started_with(environment):
-            return LocalCluster(processes=True, n_workers=workers, threads_per_worker=threads, **options)
+            return LocalCluster(processes=True, n_workers=at_first(self.workers), threads_per_worker=threads, **options)
 
 
 def _prompt(cluster: Any) -> Any:

@@ -20,6 +20,7 @@ from pipeline.clusters.encryption import (
     security_of,
 )
 from pipeline.clusters.kind import ClusterKind, Size
+from pipeline.clusters.scaling import Count, Scaling
 from pipeline.errors import PlaceError
 
 MADE_FOR_A_RUN = "Certificates of files, or true, made for the run: what it is where not given, unless insecure is true."
@@ -33,7 +34,7 @@ class OtherMachines(ClusterKind):
     shares_our_folder: ClassVar[bool] = False
     extra: ClassVar[tuple[str, str]]  # the module that starts them, and this project's extra that has it
 
-    workers: int | None = Field(None, ge=1, le=10_000, description="Worker processes in all; a number of its own by kind where not given.")
+    workers: Count | Scaling | None = Field(None, description="Worker processes in all; one where not given.")
     threads: int | None = Field(None, ge=1, le=10_000, description="Threads of each worker.")
     memory_limit: Size | None = Field(None, description="Memory of each worker, such as 8GB; beyond it parts spill to disk.")
     tls: Tls | None = Field(None, description=MADE_FOR_A_RUN)

@@ -15,6 +15,7 @@ from pydantic import Field
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import cores
 from pipeline.clusters.kind import ClusterSpec, Size
+from pipeline.clusters.scaling import Count, Scaling
 
 HOST = "127.0.0.1"
 QUIET = logging.CRITICAL  # what fails comes to the user as one message; Dask would print it too, with its traceback
@@ -23,7 +24,7 @@ QUIET = logging.CRITICAL  # what fails comes to the user as one message; Dask wo
 class OwnWorkers(ClusterSpec):
     """The keys of clusters whose workers this process starts."""
 
-    workers: int | None = Field(None, ge=1, le=10_000, description="Processes; local: threads of one where not given; cuda: one a GPU.")
+    workers: Count | Scaling | None = Field(None, description="Processes; local: threads of one where not given; cuda: one a GPU.")
     threads: int | None = Field(
         None, ge=1, le=10_000, description="Threads of each worker, on a GPU those beside its own; the machine's cores, shared out."
     )

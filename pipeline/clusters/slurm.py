@@ -17,6 +17,7 @@ from pipeline.clusters.encryption import in_files
 from pipeline.clusters.kind import Size
 from pipeline.clusters.on_other_machines import OtherMachines
 from pipeline.clusters.on_this_machine import HOST, QUIET, tasks_at_once
+from pipeline.clusters.scaling import at_first
 from pipeline.errors import PlaceError
 
 
@@ -51,7 +52,7 @@ class Slurm(OtherMachines):
     @contextmanager
     def open(self, backend: Backend) -> Iterator[Any]:
         """A client of workers whose jobs have begun; they are cancelled at the end."""
-        workers, folder = self.workers or 1, str(Path(self.shared_temp_directory or "").absolute())
+        workers, folder = at_first(self.workers), str(Path(self.shared_temp_directory or "").absolute())
         with (
             in_files(self.security(), folder) as security,
             self.joined(partial(self._started, workers, backend, security), workers) as client,

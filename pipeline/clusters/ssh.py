@@ -13,6 +13,7 @@ from pipeline.backend.devices import Backend
 from pipeline.backend.threads import worker_threads
 from pipeline.clusters.on_other_machines import OtherMachines
 from pipeline.clusters.on_this_machine import HOST, tasks_at_once
+from pipeline.clusters.scaling import Count
 
 
 class Ssh(OtherMachines):
@@ -23,6 +24,7 @@ class Ssh(OtherMachines):
     extra: ClassVar[tuple[str, str]] = ("asyncssh", "ssh")
 
     kind: Literal["ssh"] = Field("ssh", description="Hosts that ssh reaches.")
+    workers: Count | None = Field(None, description="Worker processes in all; one a host where not given.")
     hosts: list[str] = Field(min_length=1, description="Hosts of the workers, filled in turn; the first has the scheduler, too.")
     connect_options: dict[str, Any] = Field(
         default_factory=dict, description="How ssh connects, as asyncssh.connect has it: username, port, client_keys, known_hosts."

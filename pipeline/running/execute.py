@@ -225,7 +225,7 @@ class Execution:
             metrics={name: self.metrics[name] for name in names if name in self.metrics},
             idle=self.idleness.document(),
         )
-        done.warnings = [f"{name}: {text}" for name in names for text in self.warnings.get(name, ())]
+        done.warnings = [f"{name}: {text}" for name in names for text in self.warnings.get(name, ())] + self.session.notes
         for output in self.plan.job.outputs.values():
             written = self.written[output.name]
             account = self.accounting.of(output.table)

@@ -7,7 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import wait
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,6 +65,11 @@ class Session:
         """Whether a query over all these blocks' rows runs as one, wherever they are."""
         return self.workers == 1
 
+    @contextmanager
+    def fixed_workers(self, stage: str) -> Iterator[None]:
+        """No worker comes or goes while the block lasts: a stage trains over them."""
+        yield
+
     def evaluate(self, step: Step) -> Any:
         """The part that a tree stands for (or a future of it), in one task."""
         tree, futures = extract(step, self.is_future)
@@ -80,6 +85,9 @@ class ClusterSession(Session):
         self.submitted: Counter[str] = Counter()  # tasks per stage
         self.accounts: list[tuple[str | None, Any]] = []  # of every table computed, its name and a future of what it measured
         self.all_gpus = AllGpus(client)
+        self.fixing: Callable[[], AbstractContextManager[str]] = lambda: nullcontext("")  # of a cluster whose workers come and go
+        self.until_the_end = ExitStack()  # what is undone when the run is over
+        self.notes: list[str] = []  # what was noticed and does not stop the run
         self.look: Callable[[], None] = lambda: None  # called now and then while a stage waits here, so that its run can be followed
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str, on_host: bool = False) -> Any:
@@ -131,8 +139,20 @@ class ClusterSession(Session):
         """What a future gives, waited for."""
         return self.wait(self.client.gather(future, asynchronous=True))
 
+    @contextmanager
+    def fixed_workers(self, stage: str) -> Iterator[None]:
+        """As many workers as there may be at most, until the block ends. Notes what goes between hosts in plain text meanwhile."""
+        with self.fixing() as missing:
+            workers = [address.partition("://") for address in self.client.nthreads()]
+            hosts = {rest.rpartition(":")[0] for _, _, rest in workers}
+            plain = f"what is trained over workers goes between {len(hosts)} hosts in plain text: XGBoost and JAX have no TLS"
+            encrypted = len(hosts) > 1 and {protocol for protocol, _, _ in workers} == {"tls"}
+            self.notes += [f"{stage}: {note}" for note in (missing, plain if encrypted else "") if note]
+            yield
+
     def close(self) -> None:
-        """Give the workers' GPUs back to their tasks."""
+        """Give the workers' GPUs back to their tasks, and let workers come and go."""
+        self.until_the_end.close()
         self.all_gpus.close()
 
     def measure(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:

@@ -128,13 +128,6 @@ def test_scheduler__here_whose_worker_is_elsewhere_in_plain_text_is_refused(monk
             raise AssertionError
 
 
-@pytest.mark.process
-def test_local__processes_talk_by_certificates_made_for_the_run() -> None:
-    with open_cluster(Local(workers=2, threads=1, tls=True), "cpu") as cluster:
-        assert {address[:16] for address in cluster.client.nthreads()} == {"tls://127.0.0.1:"}
-        assert cluster.client.submit(sum, [1, 2]).result() == 3
-
-
 def test_local__says_what_makes_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline.clusters.encryption, "find_spec", lambda _name: None)
     with pytest.raises(PlaceError, match=r"^cluster local: certificates for a run are made by cryptography.*pip install '\.\[tls\]'"):

@@ -61,15 +61,15 @@ def test_slurm__a_job_is_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.process
 def test_slurm__gives_the_result_of_this_machine_and_cancels_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, folder = commands(tmp_path / "slurm", monkeypatch), published_job(tmp_path)
-    keys = {"kind": "slurm", "workers": 2, "threads": 1, "memory_limit": "2GB", "interface": "lo", "python": python_of_hosts(tmp_path)}
+    keys = {"kind": "slurm", "workers": 1, "threads": 1, "memory_limit": "2GB", "interface": "lo", "python": python_of_hosts(tmp_path)}
     with inside(folder):
         ended = run_main("job.yaml", "--quiet", "--out", "other", "--set", f"cluster={keys}")
     assert (ended.code, ended.err) == (0, "")
-    assert last_record(folder / "other")["cluster"] == {"kind": "slurm", "workers": 2, "threads_per_worker": 1}
+    assert last_record(folder / "other")["cluster"] == {"kind": "slurm", "workers": 1, "threads_per_worker": 1}
     for name in ("associations", "people"):
         here, there = (pl.read_parquet(current_run(folder / made) / name / "*.parquet") for made in ("results", "other"))
         assert_frame_equal(here, there, rel_tol=1e-12, abs_tol=1e-12)
-    assert len(list((place / "jobs").iterdir())) == 2
+    assert len(list((place / "jobs").iterdir())) == 1
     assert not list((place / "pids").iterdir())
     assert not list(folder.glob(".certificates*"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +14,14 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import pipeline.clusters.on_other_machines
+from pipeline.api import load
 from pipeline.clusters.cluster import open_cluster
-from pipeline.clusters.kinds import cluster_keys
 from pipeline.clusters.ssh import Ssh
 from pipeline.errors import PlaceError
+from pipeline.running.display import Quiet
 from tests.clusters.running import LOOKS, PAUSE_S
 from tests.clusters.sshd import missing, python_of_hosts, running_sshd
-from tests.small import current_run, inside, last_record, published_job, run_main
+from tests.small import current_run, inside, last_record, published_job
 
 psutil: Any = pytest.importorskip("psutil")
 
@@ -34,36 +36,38 @@ def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
         yield options
 
 
+class Looking(Quiet):
+    """A display that looks, when a run begins, at what was started for it."""
+
+    def __init__(self) -> None:
+        self.dashboard: str | None = None
+        self.processes = list[Any]()
+        self.keys = list[Path]()
+
+    def started(self, run: str, place: str, dashboard: str | None, stages: list[str]) -> None:
+        self.dashboard = dashboard
+        self.processes = [process for process in psutil.process_iter() if "distributed.cli.dask_spec" in command(process)]
+        self.keys = list(Path(gettempdir()).glob("pipeline-*/key.pem"))
+
+
 @pytest.mark.process
 def test_ssh__gives_the_result_of_this_machine_by_tls_and_leaves_nothing(connect: dict[str, Any], tmp_path: Path) -> None:
-    folder = published_job(tmp_path)
+    folder, looking = published_job(tmp_path), Looking()
     keys = {"hosts": ["127.0.0.1"], "workers": 2, "threads": 1, "connect_options": connect, "python": python_of_hosts(tmp_path)}
     with inside(folder):
-        ended = run_main("job.yaml", "--json", "--out", "other", "--set", f"cluster={cluster_keys(keys)}")
-    assert (ended.code, ended.err) == (0, "")
-    assert '"dashboard": "http://127.0.0.1:' in ended.out
+        load("job.yaml", cluster=keys, results="other").run(looking)
     assert last_record(folder / "other")["cluster"] == {"kind": "ssh", "workers": 2, "threads_per_worker": 1}
     for name in ("associations", "people"):
         here, there = (pl.read_parquet(current_run(folder / place) / name / "*.parquet") for place in ("results", "other"))
         assert_frame_equal(here, there, rel_tol=1e-12, abs_tol=1e-12)
-
-
-@pytest.mark.process
-def test_ssh__talks_tls_by_names_in_order_and_ends_all_that_it_started(connect: dict[str, Any], tmp_path: Path) -> None:
-    with open_cluster(Ssh(hosts=["127.0.0.1"], threads=1, connect_options=connect, python=python_of_hosts(tmp_path)), "cpu") as cluster:
-        assert str(cluster.client.scheduler.address).startswith("tls://127.0.0.1:")
-        known = cluster.client.scheduler_info(n_workers=-1)["workers"]
-        assert [(address[:16], about["name"]) for address, about in known.items()] == [("tls://127.0.0.1:", 0)]
-        started = [process for process in psutil.process_iter() if "distributed.cli.dask_spec" in command(process)]
-        assert len(started) == 2
-        assert not any("PRIVATE KEY" in word or "BEGIN" in word for process in started for word in command(process))
-        assert len(list(Path(gettempdir()).glob("pipeline-*/key.pem"))) == 2
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/status \(on 127\.0\.0\.1\)", looking.dashboard or "")
+    assert (len(looking.processes), len(looking.keys)) == (3, 3)
     for _ in range(LOOKS):
-        if not any(process.is_running() for process in started):
+        if not any(process.is_running() for process in looking.processes):
             break
         time.sleep(PAUSE_S)
-    assert not any(process.is_running() for process in started)
-    assert not list(Path(gettempdir()).glob("pipeline-*"))
+    assert not any(process.is_running() for process in looking.processes)
+    assert not any(key.parent.exists() for key in looking.keys)
 
 
 def command(process: Any) -> list[str]:

@@ -35,6 +35,7 @@ def train_by_learners(learning: Learning[DeepLearning], given: Given, session: S
     assert isinstance(session, ClusterSession)
     over, name, client = learning.stage.parallel, learning.name, session.client
     assert over is not None
+    session.until_the_end.enter_context(session.fixed_workers(name))  # a callback when it ends would keep what is given up alive
     rows = session.submit(gathered, learning, given.parts, given.axes, stage=name)
     key = f"{key_prefix(name)}-server-{uuid4().hex}"
     server = client.submit(run_task, name, _server, over.asynchronous, over.staleness, key=key, actor=True, pure=False)

@@ -27,7 +27,13 @@ def fit_over_workers(learning: Learning[DeepLearning], given: Given, context: Co
     The model depends on how many processes there are, and not on which workers have them: where there are fewer workers, or one is lost,
     a worker has several. Raises RunError where processes are lost again and again.
     """
-    together, last, lost = Together(context.session, learning.name), None, 0
+    with context.session.fixed_workers(learning.name):
+        return _tried(learning, given, Together(context.session, learning.name))
+
+
+def _tried(learning: Learning[DeepLearning], given: Given, together: Together) -> Any:
+    """What training gave, on the workers that are there, and again where one of them is lost."""
+    last, lost = None, 0
     while True:
         before, last = last, learning.checkpoint.last() if learning.checkpoint else None
         lost = lost if last == before else 0

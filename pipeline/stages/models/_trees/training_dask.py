@@ -44,7 +44,8 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
     check_some_weight(stage, row_weights(stage, whole), labels)
     names = learning.feature_names(client.gather(given.axes))
     pieces = list(zip(given.parts, targets, strict=True))
-    content, curves = _trained(learning, context.session, pieces, class_weights(stage, labels), names)
+    with context.session.fixed_workers(name):
+        content, curves = _trained(learning, context.session, pieces, class_weights(stage, labels), names)
     model = client.scatter(content, broadcast=False)
     predicted = [submit(_predicted, learning, model, part, names, stage=name) for part in given.parts]
     trained = submit(_finished, learning, (model, curves), predicted, names, given.steps, given.states, stage=name)
