@@ -94,7 +94,8 @@ def estimate(store: Store, plan: Plan, place: Place) -> Estimate:
         return _by_rates(store, plan, place)
     newest = found[0]
     if place.workers is None or place.at_once is None:
-        place = replace(place, workers=newest.workers, at_once=newest.at_once)
+        as_then = Place(newest.workers, newest.at_once, newest.processes, place.limit)
+        place = as_then.of(place.workers or newest.workers)
     workers, at_once = place.workers or 1, place.at_once or 1
     rates = Rates.measured()
     scale = here() if rates.matters(found, at_once, place.processes) else 1.0
@@ -117,11 +118,11 @@ def _by_rates(store: Store, plan: Plan, place: Place) -> Estimate:
     unknown = sorted(name for name, size in input_bytes(plan).items() if size is None)
     if unknown:
         return Estimate(place, why=f"how large input {unknown[0]} is shows only when it is read")
-    if place.workers is None:
+    if place.workers is None or place.at_once is None:
         return Estimate(
             place, why=f"no run of these stages is in {store.place}, and the cluster is asked for its workers when a run starts"
         )
-    found = by_rates(plan, place.at_once or 1, place.processes)
+    found = by_rates(plan, place.at_once, place.processes)
     if isinstance(found, str):
         return Estimate(place, why=f"no run of these stages is in {store.place}, and {found}")
     return Estimate(place, found.seconds, found.memory, found.by, "", None, found.stages, found.tables)
