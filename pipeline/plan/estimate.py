@@ -110,7 +110,7 @@ def estimate(store: Store, plan: Plan, place: Place) -> Estimate:
     nearest = min(found, key=lambda run: abs(1 - run.size))
     stages = {name: value / nearest.size for name, value in nearest.stages.items()}
     tables = {name: value / nearest.size for name, value in nearest.tables.items()}
-    return Estimate(place, seconds, memory, _words(found, took, start, process), "", curve, stages, tables)
+    return Estimate(place, seconds, memory, _words(found, took, place, (start, process)), "", curve, stages, tables)
 
 
 def _by_rates(store: Store, plan: Plan, place: Place) -> Estimate:
@@ -128,12 +128,12 @@ def _by_rates(store: Store, plan: Plan, place: Place) -> Estimate:
     return Estimate(place, found.seconds, found.memory, found.by, "", None, found.stages, found.tables)
 
 
-def _words(found: Sequence[Former], took: Sequence[Point], start: float, process: float) -> str:
+def _words(found: Sequence[Former], took: Sequence[Point], place: Place, known: tuple[float, float]) -> str:
     """How many runs say it, of how much data, and how well they foretell one another."""
     sizes = sorted(run.size for run in found)
     runs = f"{len(found)} earlier runs" if len(found) > 1 else "one earlier run"
     times = f"{sizes[0]:.2g}" if sizes[-1] / sizes[0] < 1.1 else f"{sizes[0]:.2g} to {sizes[-1]:.2g}"
     text = f"{runs} of {times} times the data" if sizes[0] < 0.95 or sizes[-1] > 1.05 else f"{runs} of as much data"
     if len(medians(took)) >= FEW:
-        text += f", each size foretold by the others within {worst(left_out(took, start, process)):.0%}"
-    return text
+        text += f", each size foretold by the others within {worst(left_out(took, *known)):.0%}"
+    return text + ("" if any(run.processes == place.processes for run in found) else ", none of them on as many processes")
