@@ -77,7 +77,7 @@ class Estimate:
         for name, known in named.items():
             if known is not None:
                 digits = {"seconds": 3, "memory_bytes": 0, "money": 6}[name]
-                low, value, high = (round(number, digits) for number in (known.low, known.value, known.high))
+                low, value, high = (round(number, digits or None) for number in (known.low, known.value, known.high))
                 found[name], found[f"{name}_range"] = value, [low, high]
         return found
 
@@ -101,7 +101,7 @@ def estimate(store: Store, plan: Plan, place: Place) -> Estimate:
     scale = here() if rates.matters(found, at_once, place.processes) else 1.0
     process = rates.process * scale
     opening = max(0.0, min(run.opening - process * run.processes for run in found))
-    start = min(opening + rates.stage * len(plan.stages) * scale, min(run.seconds for run in found) / 2)
+    start = opening + min(rates.stage * len(plan.stages) * scale, min(run.seconds - run.opening for run in found) / 2)
     took = [Point(run.size, run.at_once, run.processes, run.seconds) for run in found]
     seconds, curve = foretold(took, Point(1.0, at_once, place.processes, 0.0), start, process)
     held = [Point(run.size, run.workers, 0, run.memory) for run in found if run.memory]
