@@ -124,8 +124,7 @@ def _run(plan: Plan, foreseen: Foreseen, folder: RunFolder, display: Display, ea
         if earlier is not None:
             folder.keep(earlier.run, earlier.entries())
             record.appended = earlier.document()
-        record.actual = foreseen.actual()
-        view = _publish(record, executed, folder)
+        view = _publish(record, executed, folder, foreseen)
         for output in plan.job.outputs.values():
             own = [f"{view.path}/{entry.path}" for entry in executed.entries if entry.path.startswith(f"{output.name}/")]
             output.writer.deliver(own, view.id)
@@ -162,7 +161,7 @@ def _note_failure(record: RunRecord, folder: RunFolder, display: Display, error:
     display.finished({"status": record.status, "run": record.run, "error": record.error})
 
 
-def _publish(record: RunRecord, executed: Executed, folder: RunFolder) -> RunView:
+def _publish(record: RunRecord, executed: Executed, folder: RunFolder, foreseen: Foreseen) -> RunView:
     for name, data in executed.files.items():
         folder.write_bytes(f"models/{name}", data)
     folder.write_json("metrics.json", executed.metrics)
@@ -174,6 +173,7 @@ def _publish(record: RunRecord, executed: Executed, folder: RunFolder) -> RunVie
         folder.write_bytes("report.html", write_report(record, executed, folder.path).encode())
         record.end("done")
     record.warnings += folder.warnings
+    record.actual = foreseen.actual()
     folder.write_json("run.json", record.document())
     return folder.commit(executed.entries)
 

@@ -102,7 +102,8 @@ def foretold(points: Sequence[Point], asked: Point, start: float, process: float
     """What `asked` (its value is not looked at) will come to, and the curve that says so.
 
     The range is what is not known: after one size, whether all of it grows with the data or nothing; after two, whether it grows by a line
-    or by a power; after more, how far off a size was that the others foretold. Runs of one size differ, too.
+    or by a power; after more, how far off a size was that the others foretold. Runs of one size differ, too. And where none had as many
+    processes, whether these gain anything by sharing.
     """
     middle = medians(points)
     curve = fitted(middle, start, process)
@@ -114,7 +115,9 @@ def foretold(points: Sequence[Point], asked: Point, start: float, process: float
     elif len(middle) < FEW and middle[0].share < middle[-1].share:
         power = math.log(middle[-1].value / middle[0].value) / math.log(middle[-1].share / middle[0].share)
         others.append(middle[-1].value * (asked.share / middle[-1].share) ** power)
-    elif len(middle) >= FEW:
+    if all(point.processes != asked.processes for point in middle):
+        others.append(curve.at(asked.size, 1, asked.processes))
+    if len(middle) >= FEW:
         factors += left_out(points, start, process)
     return Range(value, min(others) * min(factors), max(others) * max(factors)), curve
 

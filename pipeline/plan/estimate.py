@@ -77,7 +77,7 @@ class Estimate:
         for name, known in named.items():
             if known is not None:
                 digits = {"seconds": 3, "memory_bytes": 0, "money": 6}[name]
-                low, value, high = (round(number, digits) for number in (known.low, known.value, known.high))
+                low, value, high = (round(number, digits or None) for number in (known.low, known.value, known.high))
                 found[name], found[f"{name}_range"] = value, [low, high]
         return found
 
@@ -94,13 +94,14 @@ def estimate(store: Store, plan: Plan, place: Place) -> Estimate:
         return _by_rates(store, plan, place)
     newest = found[0]
     if place.workers is None or place.at_once is None:
-        place = replace(place, workers=newest.workers, at_once=newest.at_once)
+        as_then = Place(newest.workers, newest.at_once, newest.processes, place.limit)
+        place = as_then.of(place.workers or newest.workers)
     workers, at_once = place.workers or 1, place.at_once or 1
     rates = Rates.measured()
     scale = here() if rates.matters(found, at_once, place.processes) else 1.0
     process = rates.process * scale
     opening = max(0.0, min(run.opening - process * run.processes for run in found))
-    start = min(opening + rates.stage * len(plan.stages) * scale, min(run.seconds for run in found) / 2)
+    start = opening + min(rates.stage * len(plan.stages) * scale, min(run.seconds - run.opening for run in found) / 2)
     took = [Point(run.size, run.at_once, run.processes, run.seconds) for run in found]
     seconds, curve = foretold(took, Point(1.0, at_once, place.processes, 0.0), start, process)
     held = [Point(run.size, run.workers, 0, run.memory) for run in found if run.memory]
@@ -109,7 +110,7 @@ def estimate(store: Store, plan: Plan, place: Place) -> Estimate:
     nearest = min(found, key=lambda run: abs(1 - run.size))
     stages = {name: value / nearest.size for name, value in nearest.stages.items()}
     tables = {name: value / nearest.size for name, value in nearest.tables.items()}
-    return Estimate(place, seconds, memory, _words(found, took, start, process), "", curve, stages, tables)
+    return Estimate(place, seconds, memory, _words(found, took, place, (start, process)), "", curve, stages, tables)
 
 
 def _by_rates(store: Store, plan: Plan, place: Place) -> Estimate:
@@ -117,22 +118,22 @@ def _by_rates(store: Store, plan: Plan, place: Place) -> Estimate:
     unknown = sorted(name for name, size in input_bytes(plan).items() if size is None)
     if unknown:
         return Estimate(place, why=f"how large input {unknown[0]} is shows only when it is read")
-    if place.workers is None:
+    if place.workers is None or place.at_once is None:
         return Estimate(
             place, why=f"no run of these stages is in {store.place}, and the cluster is asked for its workers when a run starts"
         )
-    found = by_rates(plan, place.at_once or 1, place.processes)
+    found = by_rates(plan, place.at_once, place.processes)
     if isinstance(found, str):
         return Estimate(place, why=f"no run of these stages is in {store.place}, and {found}")
     return Estimate(place, found.seconds, found.memory, found.by, "", None, found.stages, found.tables)
 
 
-def _words(found: Sequence[Former], took: Sequence[Point], start: float, process: float) -> str:
+def _words(found: Sequence[Former], took: Sequence[Point], place: Place, known: tuple[float, float]) -> str:
     """How many runs say it, of how much data, and how well they foretell one another."""
     sizes = sorted(run.size for run in found)
     runs = f"{len(found)} earlier runs" if len(found) > 1 else "one earlier run"
     times = f"{sizes[0]:.2g}" if sizes[-1] / sizes[0] < 1.1 else f"{sizes[0]:.2g} to {sizes[-1]:.2g}"
     text = f"{runs} of {times} times the data" if sizes[0] < 0.95 or sizes[-1] > 1.05 else f"{runs} of as much data"
     if len(medians(took)) >= FEW:
-        text += f", each size foretold by the others within {worst(left_out(took, start, process)):.0%}"
-    return text
+        text += f", each size foretold by the others within {worst(left_out(took, *known)):.0%}"
+    return text + ("" if any(run.processes == place.processes for run in found) else ", none of them on as many processes")

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.plan.plan import Plan
 from pipeline.results.at_url import Store
 
-MOST_RUNS = 12  # the newest of them, whole or not
+MOST_RUNS = 8  # the newest of them, whole or not
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def records(store: Store) -> Iterator[dict[str, Any]]:
     for run in sorted(store.folders("runs"), reverse=True):
         try:
             yield json.loads(store.read(f"runs/{run}/run.json"))
-        except (FileNotFoundError, ValueError):  # a run under way has none yet
+        except (OSError, ValueError):  # a run under way has none yet, and one that cannot be read says nothing
             continue
 
 

@@ -6,6 +6,7 @@ import sys
 from time import perf_counter
 from typing import Any
 
+from pipeline.backend.devices import gpu_count
 from pipeline.backend.memory import host_bytes
 from pipeline.backend.threads import cores
 from pipeline.clusters.cluster import Cluster
@@ -59,13 +60,15 @@ def foreseen(plan: Plan) -> Estimate:
 
 def place_of(kind: ClusterKind) -> Place:
     """Workers of a cluster that is not open: those that the job states, or what is there where it states none."""
+    stated, limit = getattr(kind, "workers", None), bytes_of(getattr(kind, "memory_limit", None))
+    count = stated if isinstance(stated, int) else getattr(stated, "maximum", None)  # of a number that follows the work
+    threads = getattr(kind, "threads", None)
     if kind.elsewhere:
-        return Place(getattr(kind, "workers", None), None)
-    processes = 0 if kind.in_this_process else getattr(kind, "workers", None) or 1
+        return Place(count, count * threads if count and threads else None, 0, limit or None)
+    processes = 0 if kind.in_this_process else count or max(1, gpu_count())
     workers, all_cores = max(1, processes), cores()
-    threads = getattr(kind, "threads", None) or max(1, all_cores // workers)
-    limit = bytes_of(getattr(kind, "memory_limit", None)) or host_bytes() // workers or None
-    return Place(workers, min(workers * threads, all_cores), processes, limit, all_cores)
+    threads = threads or max(1, all_cores // workers)
+    return Place(workers, min(workers * threads, all_cores), processes, limit or host_bytes() // workers or None, all_cores)
 
 
 def place_in_use(cluster: Cluster) -> Place:

@@ -67,6 +67,13 @@ def test_runs_of_one_size__count_by_their_median_and_widen_the_range() -> None:
     assert known.low == pytest.approx((1 - SPREAD) * known.value)
 
 
+def test_processes_that_no_run_had__may_gain_nothing_by_sharing() -> None:
+    points = [point(1), point(2), point(4)]
+    known, curve = foretold(points, Point(4, 2, 4, 0.0), 2.0, 0.5)
+    assert known.value == pytest.approx(TRUE.at(4, 2, 4), rel=0.02)
+    assert known.high == pytest.approx(curve.at(4, 1, 4) * (1 + SPREAD), rel=0.02)
+
+
 def test_work_that_grows_by_a_power__is_within_the_range_of_two_sizes() -> None:
     grown = [Point(size, 1, 0, 0.1 * size**1.5) for size in (1, 4)]
     known, _ = foretold(grown, Point(16, 1, 0, 0.0), 0.01, 0.0)

@@ -95,6 +95,21 @@ def test_earlier_runs__say_what_one_on_more_data_takes(tmp_path: Path, plans: Pl
     assert set(found.document(None)) == {"by", "seconds", "seconds_range", "memory_bytes", "memory_bytes_range"}
 
 
+def test_workers_that_a_running_cluster_has__are_taken_as_they_were(tmp_path: Path, plans: Plans) -> None:
+    """Runs of one worker with two tasks at once; four workers have eight."""
+    for number, rows in enumerate((1_000, 4_000)):
+        store = left(tmp_path, plans(rows), 1.0 + 2.0 * rows / 1_000, number)
+    as_before, four = estimate(store, plans(8_000), Place(None, None)), estimate(store, plans(8_000), Place(4, None))
+    assert as_before.seconds is not None
+    assert four.seconds is not None
+    assert as_before.seconds.value == pytest.approx(17.0, rel=0.02)
+    assert four.seconds.value == pytest.approx(5.0, rel=0.05)
+    assert (four.place.workers, four.place.at_once) == (4, 8)
+    money = four.money(3_600.0)
+    assert money is not None
+    assert money.value == pytest.approx(4 * four.seconds.value)
+
+
 def test_runs_of_other_stages_formats_or_ends__say_nothing(tmp_path: Path, plans: Plans) -> None:
     plan = plans(1_000)
     store = left(tmp_path, plans(1_000, JOB.replace("x * 2", "x * 3")), 9.0, 1)
