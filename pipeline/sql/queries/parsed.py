@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline.errors import ExpressionError, near
-from pipeline.sql.queries.answered import check_answers
+from pipeline.sql.queries.answered import check_answers, check_grouped
+from pipeline.sql.queries.functions import check_functions
+from pipeline.sql.queries.rewritten import rewritten
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -32,10 +34,13 @@ def parsed(text: str, schemas: Mapping[str, pl.Schema]) -> exp.Query:
     query = _one_query(text)
     _need_tables(query, schemas)
     _refuse(query)
+    query = rewritten(query, DIALECT)
+    check_functions(query, DIALECT)
     types: dict[str, object] = {name: {column: type_of(dtype) for column, dtype in schema.items()} for name, schema in schemas.items()}
     try:
         query = qualify(query, schema=types, dialect=DIALECT)
         _name_outputs(query)
+        check_grouped(query, DIALECT)
         found = annotate_types(query, schema=types, dialect=DIALECT)
     except SqlglotError as error:
         raise ExpressionError(_explained(str(error), schemas)) from error

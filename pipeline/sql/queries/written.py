@@ -11,6 +11,7 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.sql.queries.exact import made_exact
 from pipeline.sql.queries.lacking import made_up_for
+from pipeline.sql.queries.mended import mended
 from pipeline.sql.queries.ordered import made_ordered
 from pipeline.sql.queries.parsed import parsed
 from pipeline.sql.queries.spelled import spelled
@@ -26,7 +27,7 @@ def written(text: str, schemas: Mapping[str, pl.Schema], backend: Backend) -> st
 def _written(text: str, tables: tuple[tuple[str, tuple[tuple[str, pl.DataType], ...]], ...], on_gpu: bool) -> str:
     query = taken_apart(spelled(parsed(text, {name: pl.Schema(columns) for name, columns in tables})))
     wide = "DECIMAL(38,0)" if on_gpu else "INT128"  # cuDF has no integers of 128 bits; Polars adds them up four times as fast
-    return made_ordered(made_up_for(made_exact(query, wide=wide))).sql(_grammar())
+    return made_ordered(mended(made_up_for(made_exact(query, wide=wide)), wide=wide)).sql(_grammar())
 
 
 @cache
