@@ -6,6 +6,7 @@ import datetime as dt
 import random
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -122,6 +123,65 @@ def test_quarters_of_an_hour__are_those_of_any_zone() -> None:
     assert found["t"].dtype == zoned["t"].dtype
 
 
+ZONES = {
+    "Europe/Berlin": ["2021-03-25", "2021-10-28"],
+    "America/Sao_Paulo": ["2018-11-01"],  # 4 November has no midnight
+    "Pacific/Apia": ["2011-12-27"],  # there was no 30 December
+    "Asia/Kolkata": ["1969-12-20"],
+    "Australia/Lord_Howe": ["2021-04-01"],
+}
+CUTS = {"1d": "day", "1w": "week", "1mo": "month", "1q": "quarter", "1y": "year"}
+
+
+def of_zone(zone: str, first: str) -> pl.DataFrame:
+    """A moment every 7 minutes for 8 days."""
+    start = dt.datetime.fromisoformat(first)
+    times = pl.datetime_range(start, start + dt.timedelta(days=8), "7m", time_unit="us", time_zone="UTC", eager=True)
+    return pl.DataFrame({"t": times.dt.convert_time_zone(zone)})
+
+
+@pytest.mark.parametrize("every", ["1h", "2h", "6h", "12h", "1d", "1w", "1mo", "1q", "1y"])
+@pytest.mark.parametrize("zone", sorted(ZONES))
+def test_steps_of_a_zone__are_those_of_duckdb(zone: str, every: str) -> None:
+    if (zone, every) == ("Australia/Lord_Howe", "1h"):
+        return  # half an hour of summer time: refused
+    clock = f"(t at time zone '{zone}')"
+    bucket = f"time_bucket(interval '{every.removesuffix('h')} hours', {clock})"
+    before = f"(({bucket} - interval '30 minutes') at time zone '{zone}') + interval '30 minutes'"
+    bucket = f"least({bucket} at time zone '{zone}', {before})"  # the first of two
+    hour = f"t - ({clock} - date_trunc('hour', {clock}))"  # an hour that is shown twice is two
+    cut = f"date_trunc('{CUTS[every]}', t)" if every in CUTS else hour if every == "1h" else bucket
+    for first in ZONES[zone]:
+        rows = of_zone(zone, first)
+        with duckdb.connect() as connection:
+            connection.execute(f"set TimeZone = '{zone}'")
+            connection.register("rows", rows.to_arrow())
+            theirs = pl.from_arrow(connection.sql(f"select {cut} as t, count(*) as n from rows group by all order by all").to_arrow_table())
+        stage = Resample.model_validate({"time": "t", "every": every, "compute": {"n": "size()"}, "gaps": "zero"})
+        ours = run_stage(stage, {"rows": rows}, 3)[""]
+        assert isinstance(theirs, pl.DataFrame)
+        instants = [frame.select(pl.col("t").dt.convert_time_zone("UTC"), pl.col("n").cast(pl.Int64)).rows() for frame in (ours, theirs)]
+        assert instants[0] == instants[1]
+        assert ours["t"].dtype == rows["t"].dtype
+
+
+def test_days_of_23_and_25_hours__are_those_of_pandas() -> None:
+    for first in ZONES["Europe/Berlin"]:
+        rows = of_zone("Europe/Berlin", first)
+        stage = Resample.model_validate({"time": "t", "every": "1d", "compute": {"n": "size()"}, "gaps": "zero"})
+        found, pandas = assert_same_for_any_parts(stage, {"rows": rows}, ["t"]), rows.to_pandas().resample("D", on="t").size()
+        assert found["t"].dt.epoch("s").to_list() == [int(moment.timestamp()) for moment in pandas.index]
+        assert found["n"].to_list() == pandas.to_list()
+
+
+def test_a_day_with_two_midnights__begins_at_the_first() -> None:
+    rows = of_zone("America/Havana", "2021-11-05")
+    found = run_stage(Resample.model_validate({"time": "t", "every": "1d", "compute": {"n": "size()"}}), {"rows": rows}, 2)[""]
+    begins = found["t"].dt.convert_time_zone("UTC").dt.replace_time_zone(None).to_list()
+    assert begins[2:5] == [dt.datetime(2021, 11, 6, 4), dt.datetime(2021, 11, 7, 4), dt.datetime(2021, 11, 8, 5)]
+    assert sum(found["n"]) == len(rows)
+
+
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
@@ -129,7 +189,10 @@ def test_quarters_of_an_hour__are_those_of_any_zone() -> None:
         ({"time": "day", "every": "1h"}, r"every: '1h' is no step of 'day', which is Date. Give a number of d, w, mo, q or y"),
         ({"time": "cars", "every": "1h"}, "Give a whole number, such as 5"),
         ({"time": "speed"}, "time: column 'speed' is Float64: times are"),
-        ({"time": "zoned"}, "time: column 'zoned' is of the zone Europe/Berlin"),
+        (
+            {"time": "zoned"},
+            "every: the clock of Australia/Lord_Howe moved by no whole steps of 1h of 'zoned'. Take a step that divides 15m",
+        ),
         ({"every": "1mo", "offset": "1d"}, "offset: steps of the calendar begin with their month"),
         ({"offset": "half"}, "offset: 'half' is no span of 'time'"),
         ({"compute": {"time": "size()"}}, "'time' would be two columns of the result"),
@@ -141,7 +204,7 @@ def test_quarters_of_an_hour__are_those_of_any_zone() -> None:
     ],
 )
 def test_resample__refuses_at_plan_time(keys: dict[str, Any], text: str) -> None:
-    zoned = FRAME.with_columns(day=pl.col("time").dt.date(), zoned=pl.col("time").dt.replace_time_zone("Europe/Berlin"))
+    zoned = FRAME.with_columns(day=pl.col("time").dt.date(), zoned=pl.col("time").dt.replace_time_zone("Australia/Lord_Howe"))
     stage = Resample.model_validate({"by": "sensor", "time": "time", "every": "1h", "compute": {"n": "size()"}, **keys})
     with pytest.raises(StageError, match=text):
         plan_stage(stage, {"rows": zoned})
