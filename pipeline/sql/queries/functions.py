@@ -18,15 +18,15 @@ strposition=strpos regexplike=regexp_matches splitpart=split_part weekofyear=wee
 timestamptrunc=date_trunc datetrunc=date_trunc timetounix=epoch dateadd=date_add logicaland=bool_and logicalor=bool_or
 stddevpop=stddev_pop stddevsamp=stddev_samp variancepop=var_pop covarsamp=covar_samp covarpop=covar_pop
 percentilecont=quantile_cont"""
+BEFORE = "regexpreplace=regexp_replace regexpextract=regexp_extract timetostr=strftime strtotime=strptime"
 # By what the tree calls them: how they are written.
-FUNCTIONS = {name: name for name in SAME.split()} | dict(pair.split("=") for pair in OTHERS.split())
+FUNCTIONS = {name: name for name in SAME.split()} | dict(pair.split("=") for pair in (OTHERS + " " + BEFORE).split())
 REMEDIES = {
     **dict.fromkeys(("percentiledisc", "mode"), "The stage aggregate has quantile and mode"),
     **dict.fromkeys(("explode", "unnest"), "The stage explode makes rows of a list"),
     **dict.fromkeys(("isnan", "isinf", "isfinite"), "NaN and infinities are null: write x is null"),
     **dict.fromkeys(("bitwiseandagg", "bitwiseoragg", "bitwisexoragg"), "bool_and and bool_or are there"),
     "countif": "Write count(*) filter (where x)",
-    **dict.fromkeys(("strtotime", "trystrptime"), "A stage derive before has strptime"),
     **dict.fromkeys(("array", "struct"), "Lists and structures are for stages"),
     **dict.fromkeys(("grouping", "groupingid"), "Write a SELECT for each grouping, with UNION ALL between"),
 }
