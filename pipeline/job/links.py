@@ -30,7 +30,7 @@ def read_roles(node: Node, key: str, kind: type[Stage], problems: Problems) -> d
         return {}
     if roles == ("*",):
         listed = source.value if isinstance(source.value, list) else [source]
-        given = {str(index): child for index, child in enumerate(listed)}
+        given = _by_name(listed)
     elif roles == ("**",) and not isinstance(source.value, dict):
         listed = source.value if isinstance(source.value, list) else [source]
         given = {str(child.value): child for child in listed}
@@ -44,6 +44,15 @@ def read_roles(node: Node, key: str, kind: type[Stage], problems: Problems) -> d
         given = {}
         problems.add(source.place, f"{key}.from", f"{_wanted(kind)} Found {found_text(source.value)}.")
     return {role: (child.value, child.place) for role, child in given.items() if _is_table(child, f"{key}.from", kind, problems)}
+
+
+def _by_name(listed: list[Node]) -> dict[str, Node]:
+    """Tables by their names, those that come again with a number behind."""
+    given: dict[str, Node] = {}
+    for child in listed:
+        name, times = str(child.value), 1 + sum(other.value == child.value for other in given.values())
+        given[name if times == 1 else f"{name} ({times})"] = child
+    return given
 
 
 def _check_roles(given: dict[str, Node], source: Node, key: str, about: tuple[type[Stage], Problems]) -> None:

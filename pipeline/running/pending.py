@@ -46,8 +46,13 @@ class Waiting:
             self._pause()
 
     def cancel(self) -> None:
-        """Give up what has not come yet."""
-        self.client.cancel([future for pending in self.pending for future in pending.futures], force=True)
+        """Give up what has not come yet, one after the other from what was submitted last.
+
+        Dask's scheduler prints a traceback where a task is cancelled before one that needs it, and which no client holds any more.
+        """
+        for pending in reversed(self.pending):
+            for future in reversed(pending.futures):
+                self.client.cancel([future], force=True)
 
     def _settle(self) -> None:
         """Fetch what is there in one go, and have it done with in the order in which it was submitted."""

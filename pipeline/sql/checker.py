@@ -17,11 +17,12 @@ from pipeline.sql.arithmetic import Arithmetic, aligned
 from pipeline.sql.casts import at_one_unit, cast_text, cast_value, made
 from pipeline.sql.checks import core, counted, expression, tight
 from pipeline.sql.conversion import is_fine
+from pipeline.sql.cut import check_layout, of_known
 from pipeline.sql.dates import PARTS, check_one_clock, check_whole_days, epoch, for_cast, local
 from pipeline.sql.kinds import COMPARISONS, LOGIC, TYPES, family
 from pipeline.sql.own import OWN
 from pipeline.sql.spelling import MARK
-from pipeline.sql.tree import SIGNS, Node, call, cast, integer, operator, place, polars_errors, shown, simple, where
+from pipeline.sql.tree import SIGNS, Node, call, cast, integer, operator, place, polars_errors, shown, where
 from pipeline.sql.whole import number
 from pipeline.sql.windows import OF_OTHER_ROWS
 
@@ -149,7 +150,10 @@ class Checker:
                 return number(int(digits), "UInt64")  # how the text of a number beyond Int64 comes
             case {"BinaryExpr": {"op": "FloorDivide"}}, "Int64" if options == "NonStrict" and self._dtypes(child) == [pl.UInt64()]:
                 return child
-        child = for_cast(integer(child), self._dtype(child), name)
+        old = self._dtype(child)
+        if name == "Boolean" and family(old) == "text":
+            raise ExpressionError(f"{shown(child)} is a text, and no cast makes a condition of it: compare it, as in t = 'true'")
+        child = for_cast(integer(child), old, name)
         return cast_value(child, self._dtype(child), dtype, self._dtype(cast(child, dtype, "NonStrict")), strict=options == "Strict")
 
     def _binary(self, left: Node, op: str, right: Node) -> Node:
@@ -217,7 +221,7 @@ class Checker:
         self._need("a text", {"text", "null"}, inputs[0])
         if "Find" in detail:
             return place(*inputs)
-        answer = simple(detail, inputs)
+        answer = of_known(detail, inputs)
         return cast(answer, "Int64") if detail in ("LenChars", "LenBytes") else answer
 
     def _temporal(self, function: Node, detail: Node, inputs: list[Node]) -> Node:
@@ -226,6 +230,8 @@ class Checker:
             check_whole_days(inputs, self._dtypes(*inputs))
         if isinstance(detail, str) and PARTS.fullmatch(detail):
             return self.arithmetic.small(cast(call(function, local(inputs[0], self._dtype(inputs[0]))), "Int64"))
+        if "ToString" in detail:
+            check_layout(str(detail["ToString"]), self._dtype(inputs[0]))
         if detail == "OffsetBy" or "ToString" in detail or "TimeStamp" in detail:
             return call(function, *inputs)
         raise ExpressionError(f"the part {detail} of a date is not supported: docs/expressions.md says what is")

@@ -149,7 +149,7 @@ def divisor(node: Node) -> Node:
 
 
 def simple(function: Node, inputs: list[Node]) -> Node:
-    """A text function in a form that cuDF has too, where there is one: like by its ends, right by a negative start."""
+    """A text function in a form that cuDF has too, where there is one: like by its ends."""
     match function, inputs:
         case {"Contains": _}, [text, {"Literal": {"Scalar": {"String": str(pattern)}}}]:
             like = re.fullmatch(r"\^\(\?s\)(\.\*)?((?:[^\\.*+?()\[\]{}|^$]|\\[\W_])*?)(\.\*)?\$", pattern, re.DOTALL)
@@ -159,12 +159,6 @@ def simple(function: Node, inputs: list[Node]) -> Node:
             if pattern.startswith("^(?s)"):  # like again: cuDF has no flags, and its '.' no ends of lines
                 anything = re.sub(r"(\\.)|\.", lambda found: found[1] or r"[\s\S]", "^" + pattern.removeprefix("^(?s)"), flags=re.DOTALL)
                 return call({"StringExpr": function}, text, literal(anything))
-        case "Slice", [
-            text,
-            {"BinaryExpr": {"op": "Minus", "left": {"Cast": _}, "right": {"Literal": {"Scalar": {"Int64": int(n)}}}}},
-            end,
-        ] if n > 0:
-            return call({"StringExpr": "Slice"}, text, literal(-n), end)
     return call({"StringExpr": function}, *inputs)
 
 

@@ -174,7 +174,8 @@ class ClusterSession(Session):
                     with suppress(TimeoutError):
                         wait_for(list(left.values()), timeout=LOOK_S, return_when="FIRST_COMPLETED")
         finally:
-            self.client.cancel(list(left.values()), force=True)
+            for future in reversed(list(left.values())):  # as in running/pending: what needs others first
+                self.client.cancel([future], force=True)
 
     def is_future(self, value: Any) -> bool:
         """Whether a value is a Dask future."""

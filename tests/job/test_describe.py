@@ -33,6 +33,11 @@ def test_list_stages__names_every_stage_and_imports_none() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(STAGES.modules))
+def test_list_stages__has_a_whole_sentence_for_each(name: str) -> None:
+    assert STAGES.summary(name).endswith(".")
+
+
+@pytest.mark.parametrize("name", sorted(STAGES.modules))
 def test_describe_stage__has_every_parameter_with_its_meaning(name: str) -> None:
     text = describe_stage(name)
     for parameter, field in stage_class(name).model_fields.items():

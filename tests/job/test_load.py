@@ -69,7 +69,7 @@ def test_load__gives_what_the_file_says() -> None:
         ("passed", "variant_qc", {"genotypes": "cohort"}),
         ("gwas", "linear_gwas", {"genotypes": "passed", "samples": "grown"}),
         ("grown", "filter", {"rows": "sheet"}),
-        ("union", "union", {"0": "sheet", "1": "grown"}),
+        ("union", "union", {"sheet": "sheet", "grown": "grown"}),
     ]
     assert job.stages[0].stage.model_dump()["min_hwe_p"] == 1e-6
     assert str(job.stages[0].where("min_maf")) == "7:58"
@@ -423,7 +423,7 @@ def test_override__sets_by_name() -> None:
     assert job.stages[0].stage.model_dump()["min_maf"] == 0.05
     assert job.stages[1].stage.model_dump()["traits"] == ("a", "b")
     assert job.stages[2].stage.model_dump()["where"] == "age > 30 and sex = 'f'"
-    assert job.stages[3].inputs == {"0": "grown", "1": "sheet"}
+    assert job.stages[3].inputs == {"grown": "grown", "sheet": "sheet"}
     assert (job.inputs["cohort"].format, job.inputs["cohort"].reader.path) == ("plink", ("x.bed",))
     assert job.inputs["sheet"].reader.model_dump()["columns"] == {"age": "float64", "height": "float32"}
     assert job.inputs["sheet"].reader.path == ("c.csv",)
@@ -473,3 +473,8 @@ def test_override__is_refused_with_its_own_text_as_the_place(override: str, mess
     problems = problems_of(JOB, [override])
     assert len(problems) == 1
     assert message in problems[0]
+
+
+def test_a_table_that_is_read_twice__has_a_number_behind_its_name() -> None:
+    job = job_of(JOB, ["stages.union.from=[grown, sheet, grown]"])
+    assert job.stages[3].inputs == {"grown": "grown", "sheet": "sheet", "grown (2)": "grown"}

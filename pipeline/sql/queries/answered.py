@@ -35,6 +35,40 @@ def check_answers(query: exp.Query, dialect: str) -> None:
             )
 
 
+def check_grouped(query: exp.Query, dialect: str) -> None:
+    """Raise ExpressionError for a column beside an aggregate of all rows, and for windows over groups: Polars answers both, wrongly."""
+    from sqlglot import exp
+
+    for select in query.find_all(exp.Select):
+        found = _outer(select)
+        windows = [node for node in found if isinstance(node, exp.Window)]
+        if windows and (select.args.get("group") or any(node.find_ancestor(exp.AggFunc) for node in windows[0].find_all(exp.AggFunc))):
+            raise ExpressionError(
+                f"{windows[0].sql(dialect)} is a window over groups. Group in a query within FROM, and take the window of that"
+            )
+        tables = {source.alias_or_name for source in _sources(select)}
+        aggregates = [node for node in found if isinstance(node, exp.AggFunc | exp.Filter)]
+        columns = [node for node in found if isinstance(node, exp.Column) and node.table in tables]
+        if aggregates and columns and not select.args.get("group"):
+            one, other = aggregates[0].sql(dialect), columns[0].sql(dialect)
+            raise ExpressionError(f"{other} has a value a row, and {one} beside it one in all. Add GROUP BY, or {one} over ()")
+
+
+def _outer(select: exp.Select) -> list[exp.Expr]:
+    """What the results, HAVING and ORDER BY of a query are made of, down to its aggregates, windows and the queries inside."""
+    from sqlglot import exp
+
+    ends = exp.Query | exp.AggFunc | exp.Window | exp.Filter
+    parts = [*select.selects, *(select.args[key] for key in ("having", "qualify", "order") if select.args.get(key))]
+    return [node for part in parts for node in part.walk(prune=lambda node: isinstance(node, ends))]
+
+
+def _sources(select: exp.Select) -> list[exp.Expr]:
+    """The tables of FROM and its joins."""
+    first = select.args.get("from_")
+    return [source.this for source in ([first] if first else []) + (select.args.get("joins") or [])]
+
+
 def check_compared(node: exp.Binary) -> None:
     """Raise ExpressionError for a typed comparison of a text with a number, which Polars refuses when rows come."""
     kinds = {str(side.type.this.value) if side.type is not None else "" for side in (node.left, node.right)}
@@ -50,7 +84,7 @@ def _problem(window: exp.Window) -> str:
         return ": a window with an order has other answers in Polars where there are nulls. Use the stage window"
     if window.find(exp.RowNumber, exp.FirstValue, exp.LastValue, exp.NthValue, exp.Lag, exp.Lead, exp.Ntile):
         return " depends on the order in which rows come. Use the stage window, which has an order"
-    if window.find(exp.Corr, exp.CovarSamp, exp.CovarPop):
+    if window.find(exp.Corr, exp.CovarSamp, exp.CovarPop, exp.PercentileCont):
         return " has other answers in Polars. Aggregate by the keys, and join that"
     return ""
 

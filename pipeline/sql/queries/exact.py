@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pipeline.errors import ExpressionError
 from pipeline.sql.queries.answered import check_compared
 from pipeline.sql.queries.parsed import DIALECT
+from pipeline.sql.queries.typed import DAY_US, DIGITS, FLOATS, LONG, MOMENTS, NARROW, as_type, decimal_of, kind_of
 
 if TYPE_CHECKING:
     from sqlglot import exp
-
-DIGITS = 38
-NARROW = {"TINYINT", "SMALLINT", "INT", "UTINYINT", "USMALLINT", "UINT"}
-LONG = {"BIGINT", "UBIGINT", "INT128"}
-MOMENTS = {"TIMESTAMP", "TIMESTAMPNTZ"}
-DAY_US = 86_400_000_000
-FLOATS = {"FLOAT", "DOUBLE"}
 
 
 def made_exact(query: exp.Query, *, wide: str = "INT128") -> exp.Query:
@@ -30,8 +24,8 @@ def made_exact(query: exp.Query, *, wide: str = "INT128") -> exp.Query:
     for scope in traverse_scope(query):  # what is inside first
         for column in scope.columns:
             source = scope.sources.get(column.table)
-            if isinstance(source, Scope) and _kind(column) == "DECIMAL":
-                column.type = _decimal(_scale_of(source.expression, column.name))
+            if isinstance(source, Scope) and kind_of(column) == "DECIMAL":
+                column.type = decimal_of(_scale_in(source.expression, column.name))
         for node in list(scope.walk())[::-1]:
             _made_exact(node, wide)
     return query
@@ -55,42 +49,22 @@ def _made_exact(node: exp.Expr, wide: str) -> None:
     elif isinstance(node, exp.Mod | exp.IntDiv):
         _remainder(node, wide)
     elif isinstance(node, exp.Literal) and not node.is_string and "e" in node.name.lower():
-        node.replace(_cast(exp.Literal.string(node.name), "DOUBLE"))
+        node.replace(as_type(exp.Literal.string(node.name), "DOUBLE"))
     elif isinstance(node, exp.Cast):
         _rounded(node)
     elif isinstance(node, exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
         check_compared(node)
 
 
-def _kind(node: exp.Expr) -> str:
-    """The name of a node's type; '' where it is not known."""
-    return str(node.type.this.value) if node.type is not None else ""
-
-
-def _cast(node: exp.Expr, to: str) -> exp.Expr:
-    """A copy of the node as another type."""
-    from sqlglot import exp
-
-    found = exp.Cast(this=node.copy(), to=exp.DataType.build(to, dialect="duckdb"))
-    found.type = found.to
-    return found
-
-
-def _decimal(scale: int) -> exp.DataType:
-    from sqlglot import exp
-
-    return exp.DataType.build(f"DECIMAL({DIGITS},{scale})")
-
-
-def _scale_of(query: Any, name: str) -> int:
+def _scale_in(query: Any, name: str) -> int:
     """Digits behind the point of a result of a query inside, or of the members of a UNION."""
     from sqlglot import exp
 
     if isinstance(query, exp.SetOperation):
         members: list[Any] = [query.left.unnest(), query.right.unnest()]
-        return max(_scale_of(member, member.named_selects[query.named_selects.index(name)]) for member in members)
+        return max(_scale_in(member, member.named_selects[query.named_selects.index(name)]) for member in members)
     (found,) = (select for select in query.selects if select.alias_or_name == name)
-    return _scale(found)
+    return scale_of(found)
 
 
 def _one(query: Any) -> exp.Expr:
@@ -99,13 +73,13 @@ def _one(query: Any) -> exp.Expr:
     return found
 
 
-def _scale(node: exp.Expr) -> int:
+def scale_of(node: exp.Expr) -> int:
     """Digits behind the point: of a decimal, of a literal as it is written, none of integers. Raises ExpressionError where nobody knows."""
     from sqlglot import exp
 
     if isinstance(node, exp.Literal):
         return len(node.name.partition(".")[2])
-    if _kind(node) != "DECIMAL":
+    if kind_of(node) != "DECIMAL":
         return 0
     if isinstance(node, exp.Column | exp.Cast | exp.Add | exp.Sub | exp.Mul):
         return int(node.type.expressions[1].name) if node.type is not None and len(node.type.expressions) == 2 else 3
@@ -119,15 +93,24 @@ def _scale(node: exp.Expr) -> int:
         branches = [node.this]
     else:
         raise ExpressionError(f"nobody knows how many digits {node.sql(DIALECT)} has. Cast it, as in cast(x as decimal(18, 2))")
-    return max(map(_scale, branches))
+    return max(map(scale_of, branches))
 
 
 def _sum(node: exp.Sum, wide: str) -> None:
     """Integers are added up in more digits, and then again of 64 bits: a sum that is beyond fails. Decimals have 38 digits."""
-    kind = _kind(node.this)
+    value = _added(node)
+    kind = kind_of(value)
     if kind in LONG | NARROW | {"BOOLEAN"}:
-        node.set("this", _cast(node.this, wide if kind in LONG else "BIGINT"))
+        value.replace(as_type(value, wide if kind in LONG else "BIGINT"))
         _around(node, "UBIGINT" if kind == "UBIGINT" else "BIGINT")
+
+
+def _added(node: exp.Sum | exp.Avg) -> exp.Expr:
+    """What is added up, each value once where it says DISTINCT."""
+    from sqlglot import exp
+
+    found: exp.Expr = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
+    return found
 
 
 def _around(node: exp.Expr, to: str) -> None:
@@ -136,21 +119,22 @@ def _around(node: exp.Expr, to: str) -> None:
 
     while isinstance(node.parent, exp.Window | exp.Filter) and node.arg_key == "this":
         node = node.parent
-    node.replace(_cast(node, to))
+    node.replace(as_type(node, to))
 
 
 def _mean(node: exp.Avg) -> None:
-    if _kind(node.this) in LONG | NARROW | {"DECIMAL"}:
-        node.set("this", _cast(node.this, "DOUBLE"))
+    value = _added(node)
+    if kind_of(value) in LONG | NARROW | {"DECIMAL"}:
+        value.replace(as_type(value, "DOUBLE"))
 
 
 def _arithmetic(node: exp.Binary, wide: str) -> None:
     """`+ - *` of integers in 64 bits, of decimals with all digits; the days between dates."""
     from sqlglot import exp
 
-    kinds = {_kind(node.left), _kind(node.right)}
+    kinds = {kind_of(node.left), kind_of(node.right)}
     if node.key == "sub" and kinds == {"DATE"}:  # days; Polars has a duration
-        node.replace(exp.IntDiv(this=_cast(node, "BIGINT"), expression=exp.Literal.number(DAY_US)))
+        node.replace(exp.IntDiv(this=as_type(node, "BIGINT"), expression=exp.Literal.number(DAY_US)))
     if "UBIGINT" in kinds and kinds <= NARROW | LONG:
         raise ExpressionError(f"{node.sql(DIALECT)}: arithmetic of UInt64. Cast it: cast(x as bigint), or to double where rounded will do")
     if kinds <= NARROW | LONG:
@@ -159,7 +143,7 @@ def _arithmetic(node: exp.Binary, wide: str) -> None:
         if not short:
             _around(node, "BIGINT")
     elif "DECIMAL" in kinds and kinds <= NARROW | LONG | {"DECIMAL"}:
-        left, right = _scale(node.left), _scale(node.right)
+        left, right = scale_of(node.left), scale_of(node.right)
         scale = left + right if node.key == "mul" else max(left, right)
         if scale > DIGITS:
             raise ExpressionError(f"{node.sql(DIALECT)} has {scale} digits behind the point, and {DIGITS} are the most. Cast one to fewer")
@@ -170,8 +154,8 @@ def _arithmetic(node: exp.Binary, wide: str) -> None:
 
 def _both(node: exp.Binary, to: str) -> None:
     """Both operands, and the result, of one type."""
-    node.set("this", _cast(node.left, to))
-    node.set("expression", _cast(node.right, to))
+    node.set("this", as_type(node.left, to))
+    node.set("expression", as_type(node.right, to))
     node.type = node.left.type
 
 
@@ -179,8 +163,8 @@ def _negative(node: exp.Neg, wide: str) -> None:
     from sqlglot import exp
 
     node.type = node.this.type
-    if _kind(node.this) in LONG and not isinstance(node.this, exp.Literal):
-        node.set("this", _cast(node.this, wide))
+    if kind_of(node.this) in LONG and not isinstance(node.this, exp.Literal):
+        node.set("this", as_type(node.this, wide))
         _around(node, "BIGINT")
 
 
@@ -200,11 +184,13 @@ def _remainder(node: exp.Binary, wide: str) -> None:
     """`%` has the sign of what is divided and `//` is cut towards 0, as SQL has them; both are null where they divide by zero."""
     from sqlglot import exp
 
-    kinds = {_kind(node.left), _kind(node.right)}
+    kinds = {kind_of(node.left), kind_of(node.right)}
     whole = kinds <= NARROW | LONG
+    if "DECIMAL" in kinds:
+        raise ExpressionError(f"{node.sql(DIALECT)}: `%` and `//` are not there for decimals. Cast them, as in cast(x as double)")
     if isinstance(node, exp.IntDiv) and not whole:
         raise ExpressionError(f"{node.sql(DIALECT)} is of whole numbers only. Write floor(a / b), or cast both to bigint")
-    left, right = (_cast(side, wide) if whole else side.copy() for side in (node.left, node.right))
+    left, right = (as_type(side, wide) if whole else side.copy() for side in (node.left, node.right))
     sizes = type(node)(this=exp.Abs(this=left), expression=_not_zero(exp.Abs(this=right)))
     signed: exp.Expr = exp.LT(this=left.copy(), expression=exp.Literal.number(0))
     if isinstance(node, exp.IntDiv):
@@ -212,26 +198,26 @@ def _remainder(node: exp.Binary, wide: str) -> None:
         signed = exp.NEQ(this=exp.paren(signed), expression=exp.paren(other))
     found = exp.Case().when(signed, exp.Neg(this=exp.paren(sizes))).else_(sizes.copy())
     found.type = left.type
-    node.replace(_cast(found, "BIGINT") if whole else found)
+    node.replace(as_type(found, "BIGINT") if whole else found)
 
 
 def _rounded(node: exp.Cast) -> None:
     """A fraction becomes the nearest whole number, a half the even one; a text is read as a date by its format, which Polars wants."""
     from sqlglot import exp
 
-    if _kind(node.this) == "VARCHAR" and _kind(node) in {"DATE", *MOMENTS}:
+    if kind_of(node.this) == "VARCHAR" and kind_of(node) in {"DATE", *MOMENTS}:
         found = _moment(node)
         found.type = node.type
         node.replace(found)
-    if _kind(node) in NARROW | LONG and _kind(node.this) in FLOATS | {"DECIMAL"}:
-        node.set("this", exp.Round(this=_cast(node.this, "DOUBLE") if _kind(node.this) == "FLOAT" else node.this.copy()))
+    if kind_of(node) in NARROW | LONG and kind_of(node.this) in FLOATS | {"DECIMAL"}:
+        node.set("this", exp.Round(this=as_type(node.this, "DOUBLE") if kind_of(node.this) == "FLOAT" else node.this.copy()))
 
 
 def _moment(node: exp.Cast) -> exp.Expr:
     """A date or timestamp that the query writes, as a number; of other texts a date by its format. Polars' cast of texts goes away."""
     from sqlglot import exp
 
-    is_date = _kind(node) == "DATE"
+    is_date = kind_of(node) == "DATE"
     if not isinstance(node.this, exp.Literal):
         if is_date:
             return exp.func("DATE", node.this.copy(), exp.Literal.string("%Y-%m-%d"))

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline.errors import ExpressionError, near
-from pipeline.sql.queries.answered import check_answers
+from pipeline.sql.expression import value_of
+from pipeline.sql.queries.answered import check_answers, check_grouped
+from pipeline.sql.queries.beforehand import Made, beforehand
+from pipeline.sql.queries.functions import check_functions
+from pipeline.sql.queries.rewritten import rewritten
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -19,8 +23,8 @@ DIALECT = "duckdb, normalization_strategy=case_sensitive"
 FICKLE = {"now", "random", "uuid", "gen_random_uuid", "today", "getdate", "current_date", "current_timestamp", "current_time"}
 
 
-def parsed(text: str, schemas: Mapping[str, pl.Schema]) -> exp.Query:
-    """The query with every column under its table, every `*` written out and types on what has one.
+def parsed(text: str, schemas: Mapping[str, pl.Schema]) -> tuple[exp.Query, Made]:
+    """The query with every column under its table, every `*` written out and types on what has one; and columns that tables need before.
 
     Raises ExpressionError for what is no query, names what is not there, or would give other rows in another run.
     """
@@ -32,15 +36,28 @@ def parsed(text: str, schemas: Mapping[str, pl.Schema]) -> exp.Query:
     query = _one_query(text)
     _need_tables(query, schemas)
     _refuse(query)
-    types: dict[str, object] = {name: {column: type_of(dtype) for column, dtype in schema.items()} for name, schema in schemas.items()}
+    query = rewritten(query, DIALECT)
+    check_functions(query, DIALECT)
+    types: dict[str, object] = {name: _types(schema) for name, schema in schemas.items()}
     try:
         query = qualify(query, schema=types, dialect=DIALECT)
         _name_outputs(query)
+        check_grouped(query, DIALECT)
         found = annotate_types(query, schema=types, dialect=DIALECT)
+        assert isinstance(found, exp.Query)
+        made = beforehand(found, schemas, DIALECT)
+        if made:
+            for table, columns in made.items():
+                types[table] = _types({**schemas[table], **{name: value_of(text, schemas[table]).dtype for name, text in columns.items()}})
+            found = annotate_types(found, schema=types, dialect=DIALECT)
     except SqlglotError as error:
         raise ExpressionError(_explained(str(error), schemas)) from error
     assert isinstance(found, exp.Query)
-    return found
+    return found, made
+
+
+def _types(schema: Mapping[str, pl.DataType]) -> dict[str, str]:
+    return {column: type_of(dtype) for column, dtype in schema.items()}
 
 
 def _one_query(text: str) -> exp.Query:

@@ -13,12 +13,9 @@ def spelled(query: exp.Query) -> exp.Query:
     """Dates that are known worked out, LIKE by what its pattern says, and IN of a query as EXISTS."""
     from sqlglot import exp
 
-    for node in list(query.find_all(exp.Add, exp.Sub, exp.Like, exp.StrPosition)):
+    for node in list(query.find_all(exp.Add, exp.Sub, exp.Like)):
         if isinstance(node, exp.Like):
             _spell_like(node)
-        elif isinstance(node, exp.StrPosition):  # of a missing text Polars' is 0
-            text = exp.Is(this=node.this.copy(), expression=exp.null())
-            node.replace(exp.Case().when(text, exp.null()).else_(node.copy()))
         elif node.find(exp.Interval) and node.parent and not node.find(exp.Column):
             _work_out(node)
     for inside in list(query.find_all(exp.In))[::-1]:
@@ -71,6 +68,7 @@ def _spell_in(node: exp.In) -> None:
     rows = inner.unnest().copy()
     name = f"_in_{id(node)}"
     value = exp.column(rows.named_selects[0], table=name, quoted=True)
+    value.type = rows.selects[0].type
     same = exp.Exists(this=exp.select("1").from_(rows.subquery(name)).where(exp.EQ(this=value, expression=node.this.copy())))
     if asked is node:
         node.replace(same)

@@ -9,24 +9,27 @@ from typing import Any
 import polars as pl
 
 from pipeline.backend.devices import Backend
+from pipeline.sql.queries.beforehand import Made
 from pipeline.sql.queries.exact import made_exact
 from pipeline.sql.queries.lacking import made_up_for
+from pipeline.sql.queries.mended import mended
 from pipeline.sql.queries.ordered import made_ordered
 from pipeline.sql.queries.parsed import parsed
 from pipeline.sql.queries.spelled import spelled
 from pipeline.sql.queries.subqueries import taken_apart
 
 
-def written(text: str, schemas: Mapping[str, pl.Schema], backend: Backend) -> str:
-    """The text for Polars' SQL on tables of these columns. Raises ExpressionError for what is refused."""
+def written(text: str, schemas: Mapping[str, pl.Schema], backend: Backend) -> tuple[str, Made]:
+    """The text for Polars' SQL on tables of these columns, and columns that these need before. Raises ExpressionError."""
     return _written(text, tuple((name, tuple(schema.items())) for name, schema in schemas.items()), backend != "cpu")
 
 
 @lru_cache(64)
-def _written(text: str, tables: tuple[tuple[str, tuple[tuple[str, pl.DataType], ...]], ...], on_gpu: bool) -> str:
-    query = taken_apart(spelled(parsed(text, {name: pl.Schema(columns) for name, columns in tables})))
+def _written(text: str, tables: tuple[tuple[str, tuple[tuple[str, pl.DataType], ...]], ...], on_gpu: bool) -> tuple[str, Made]:
+    found, made = parsed(text, {name: pl.Schema(columns) for name, columns in tables})
+    query = taken_apart(spelled(found))
     wide = "DECIMAL(38,0)" if on_gpu else "INT128"  # cuDF has no integers of 128 bits; Polars adds them up four times as fast
-    return made_ordered(made_up_for(made_exact(query, wide=wide))).sql(_grammar())
+    return made_ordered(mended(made_up_for(made_exact(query, wide=wide)), wide=wide)).sql(_grammar()), made
 
 
 @cache

@@ -108,7 +108,8 @@ def _need_features(published: Published, schema: Schema) -> None:
     """Raise StageError where the rows, once prepared, are not what the model was trained on."""
     for name, dtype in published.types.items():
         if name not in schema.columns:
-            raise StageError(f"the model needs the column {name!r}, as {dtype}.{near(name, schema.columns.names())}", key="from")
+            text = f"the model needs the column {name!r}, as {dtype}.{near(name, schema.columns.names())} {_not_repeated(published)}"
+            raise StageError(text, key="from")
         if schema.columns[name] != dtype:
             raise StageError(f"column {name!r} is {schema.columns[name]}, and was {dtype} in training. Cast it.", key="from")
     if lacking := [array for array in published.description["arrays"] if array not in schema.arrays]:
@@ -148,3 +149,10 @@ def predicted_columns(predicts: Mapping[str, pl.DataType], predicted: Any) -> li
     """What a model predicts, `[rows]` or `[rows, columns]`, as its columns with their types."""
     columns = zip(predicts.items(), np.atleast_2d(predicted.T), strict=True)
     return [pl.Series(name, np.ascontiguousarray(values)).cast(dtype) for (name, dtype), values in columns]
+
+
+def _not_repeated(published: Published) -> str:
+    """Which stages before the model are repeated, and what to do about the others."""
+    repeated = ", ".join(repr(step.name) for step in published.steps)
+    found = f"Of the stages before the model only those that learned are repeated ({repeated})" if repeated else "No stage is repeated here"
+    return f"{found}: if one that learns nothing made it (derive, window, date_parts, join), put the same stage before this one."

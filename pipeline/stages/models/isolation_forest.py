@@ -37,12 +37,11 @@ _MOST = float(np.finfo(np.float32).max)
 
 
 class IsolationForest(Unsupervised, name="isolation_forest", version=1):
-    """Say of every row how unusual it is, by the isolation forest of scikit-learn: trees of random cuts, in which a row that stands alone
-    ends early.
+    """Say of every row how unusual it is, by an isolation forest: trees of random cuts, in which a row that stands alone ends early.
 
-    Trees are grown on a sample of the rows (of split `train`, where there is one) with the lowest hashes of their keys, which does not
-    depend on how rows are divided; all rows are then scored part by part. Features are numbers of 32 bits, as scikit-learn's trees have
-    them.
+    The forest is scikit-learn's. Trees are grown on a sample of the rows (of split `train`, where there is one) with the lowest hashes of
+    their keys, which does not depend on how rows are divided; all rows are then scored part by part. Features are numbers of 32 bits, as
+    scikit-learn's trees have them.
 
     A row each: key, split, `score` (0 to 1, the higher the more unusual: scikit-learn's score_samples with the other sign) and `anomaly`:
     above 0.5, or above the share `contamination` of the sample. The model is models/NAME.npz, the trees as plain arrays; `score` says the

@@ -16,7 +16,7 @@ from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.part import ROW, Schema
 
 
-class Derive(Rows, name="derive", version=3):
+class Derive(Rows, name="derive", version=4):
     """Add columns, or replace some, by SQL expressions; a later one sees the earlier ones. NaN and infinities become null.
 
     Example: {use: derive, from: loans, as: ratios, columns: {ratio: balance / amount, is_high: "case when ratio > 0.8 then 1 else 0 end"}}

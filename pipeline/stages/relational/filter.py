@@ -16,7 +16,7 @@ from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.part import Schema
 
 
-class Filter(Rows, name="filter", version=3):
+class Filter(Rows, name="filter", version=4):
     """Keep the rows for which an SQL condition is true; where it is false or unknown (null) they are dropped.
 
     Example: {use: filter, from: performance, as: valid, where: "balance >= 0 and month < 12"}

@@ -29,7 +29,7 @@ class Interpolate(Stage, name="interpolate", version=1):
     the nearer one (of two equally near the one before), each of any type. With `limit` forward, backward and nearest go so many rows from
     the known value, and linear fills no gap of more rows; with `max_span` they go so far along `order`, and linear fills no gap between
     known values farther apart. Rows without an order are left as they are, and fill nothing. The result is in the order of its groups,
-    then in `order`; rows that tie follow by all other columns.
+    then in `order`, and rows that tie follow by all other columns; over several workers each part is, and the whole only with a sort.
 
     Example: {use: interpolate, from: flow, as: filled, by: sensor, order: time, columns: {speed: linear, status: forward}, max_span: 2h}
     """

@@ -35,11 +35,13 @@ def named_null(value: object) -> object:
 PLACE = "__place__"
 
 
-class Resample(Stage, name="resample", version=1):
+class Resample(Stage, name="resample", version=2):
     """One row for each step of time and key, with sums, means and the like of its rows, as aggregate computes them.
 
     `time` becomes the beginning of its step. Steps are fixed (15m, 6h, 1d; weeks begin on Monday) or of the calendar (1mo, 1q, 1y), all
     counted from 1970; of a column of whole numbers they are counted from 0, and become Int64. A step holds its beginning, not its end.
+    In a zone, steps of more than an hour are those of the local clock: a day begins at its midnight (the first of two, or when the clock
+    goes on where there is none) and has 23, 24 or 25 hours, and 6h begins at 0, 6, 12 and 18 o'clock. An hour shown twice is two of 1h.
 
     `gaps` says what becomes of steps without rows, from a key's first step to its last: none leaves them out, null gives a row with nulls,
     zero one with 0, forward repeats the last known value before, and interpolate takes the line, in time, from the last known value before
@@ -54,7 +56,7 @@ class Resample(Stage, name="resample", version=1):
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     by: By = Field((), description="The columns that make a key, beside the step; none: all rows are one series.")
-    time: ColumnName = Field(description="Column of dates, timestamps (of a zone other than UTC for steps that divide 15m), or numbers.")
+    time: ColumnName = Field(description="Column of dates, timestamps, or numbers.")
     every: str = Field(description="The step: 15m, 1h, 1d, 1w, 1mo, 1q, 1y, or a whole number for a column of numbers.")
     offset: str | None = Field(None, description="How much later steps begin, which are not of the calendar: 6h, or a whole number.")
     compute: dict[ColumnName, Annotated[Computed, BeforeValidator(written_out)]] = Field(min_length=1, description="Name: what to compute.")

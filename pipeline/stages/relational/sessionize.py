@@ -19,8 +19,9 @@ from pipeline.tables.table import Table
 class Sessionize(Stage, name="sessionize", version=1):
     """Number the sessions of each group, from 1 on: a new one begins with the first row after more than `gap` without a row.
 
-    A row without a time is in no session. The result is in the order of its groups, then of time; rows of one time follow by all other
-    columns. Aggregate by the group's columns and the session for what is in each.
+    A row without a time is in no session. The result is in the order of its groups, then of time, and rows of one time follow by all
+    other columns; over several workers each part is, and the whole only with a sort. Aggregate by the group's columns and the session for
+    what is in each.
 
     Example: {use: sessionize, from: clicks, as: visits, by: user, time: time, gap: 30m}
     """

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from pipeline.backend.devices import Backend
 from pipeline.errors import StageError, under
+from pipeline.sql.queries.beforehand import with_made
 from pipeline.sql.queries.written import written
 from pipeline.stage import Context, Outcome, Stage
 from pipeline.tables.counts import Count
@@ -18,15 +19,18 @@ from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
 
-class Sql(Stage, name="sql", version=2):
+class Sql(Stage, name="sql", version=3):
     """Run one SELECT, with joins, subqueries, WITH, UNION and all, over the tables of `from`, each by the name it has there.
 
     The grammar is DuckDB's, names are case-sensitive, and Polars' SQL runs it, on GPUs cuDF: correlated subqueries become joins first.
     Numbers are those of all stages: integer arithmetic has 64 bits and fails the run beyond, `/` gives a float, decimals keep all digits,
-    a division by zero is null, a cast rounds. Rows are in the order of ORDER BY, those that tie, or a query without one, in that of all
+    a division by zero is null, a cast and round go to the nearest, a half to the even one. All else is as in DuckDB, but that a date
+    which is cut, or moved by days, stays a date, upper and lower follow Unicode in full, and median and quantile_cont are floats; what
+    was not tried against DuckDB is refused. Rows are in the order of ORDER BY, those that tie, or a query without one, in that of all
     results; a query that only picks rows of one table keeps theirs. Every result has a name. Refused are windows with an order, or that
     depend on that of the rows (the stage window has them), what changes from run to run (now(), random()), files in place of tables, and
     subqueries that read columns of the query around them otherwise than by equalities.
+    regexp_replace, regexp_extract, strftime, strptime and at time zone are those of derive, worked out on columns of the tables of `from`.
     All rows of its tables come to one task, which with several CPU workers is in one of them: let stages before it make them few there.
 
     Example: {use: sql, from: {l: loans, p: payments}, as: late, query: "select l.region, count(*) as late from l join p on l.id = p.loan
@@ -45,7 +49,7 @@ class Sql(Stage, name="sql", version=2):
 
     def explained(self, schemas: Mapping[str, Schema]) -> str:
         """Where it runs, and what Polars is given."""
-        text = written(self.query, {role: schema.columns for role, schema in schemas.items()}, "cpu")
+        text, _ = written(self.query, {role: schema.columns for role, schema in schemas.items()}, "cpu")
         return f"runs as one query, in one task: {text}"
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
@@ -63,7 +67,8 @@ def _answered(*given: Any) -> pl.LazyFrame:
 
 def _asked(frames: Mapping[str, pl.LazyFrame], text: str, backend: Backend) -> pl.LazyFrame:
     with under("query"):
-        asked = written(text, {name: frame.collect_schema() for name, frame in frames.items()}, backend)
+        asked, made = written(text, {name: frame.collect_schema() for name, frame in frames.items()}, backend)
+        frames = {name: with_made(frame, made.get(name, {})) for name, frame in frames.items()}
         try:
             with pl.SQLContext(frames=frames) as context:
                 rows = context.execute(asked)

@@ -18,7 +18,8 @@ class TopN(Stage, name="top_n", version=1):
     """Keep the first `n` rows of each group in an order; rows that tie in it follow by all other columns, however they came.
 
     `with_ties` also keeps the rows that tie with the last one kept, as SQL's FETCH FIRST ... WITH TIES does. A group of fewer rows keeps
-    all. The rows come out in the order of their groups, then in `order`. A missing key is a group of its own; missing values are last.
+    all. The rows come out in the order of their groups, then in `order`; over several workers each part is, and the whole only with a sort.
+    A missing key is a group of its own; missing values are last.
 
     Example: {use: top_n, from: sales, as: best, by: store, n: 3, order: [-sold, product]}
     """

@@ -35,9 +35,9 @@ class Window(Stage, name="window", version=1):
 
     Nulls do not count, but lag, lead, first and last give them. Types are those of aggregate: an integer beyond 64 bits fails the run,
     means and spreads are Float64. Rows that tie in `order` have one rank, and otherwise follow by all other columns, so that nothing
-    depends on how they came. The result is in the order of its groups, then in `order` (over several workers within each
-    part); without one, a group's rows stay as they came. A
-    group is whole in one part; with no `by` all rows are, as in sort.
+    depends on how they came. Of no values a sum over the whole group is 0, cum_sum and rolling_sum are null. The result is in the order
+    of its groups, then in `order`; over several workers each part is, and the whole only with a sort; without an order, a group's rows
+    stay as they came. A group is whole in one part; with no `by` all rows are, as in sort.
 
     Example: {use: window, from: readings, as: features, by: sensor, order: time, compute: {before: lag(speed), total: cum_sum(count),
     day_before: "lag(speed, 96)", speed_1h: "rolling_mean(speed, 1h)", share_of_sensor: share(count), most_of_hour_before: {function:

@@ -58,8 +58,11 @@ def with_gaps(part: Part, by: Sequence[str], steps: Steps) -> Part:
     rows, untimed = whole.filter(pl.col(STEP).is_not_null()), whole.filter(pl.col(STEP).is_null())
     source, of_key, numbers = Rows.of(rows, by, steps).spread()
     places = pl.DataFrame({"source": source, "number": numbers}, schema={"source": pl.Int64, "number": pl.Int64}).select(
-        pl.when(pl.col("source") >= 0).then("source").otherwise(None), steps.begin(pl.col("number")).alias(STEP)
+        pl.when(pl.col("source") >= 0).then("source").otherwise(None), steps.begin(pl.col("number")).alias(STEP), "number"
     )
+    if steps.zone:  # where a clock was put on by a day, steps of it never were
+        there = (places["source"].is_not_null() | (places.select(replace(steps, name=STEP).number())[STEP] == places["number"])).to_numpy()
+        places, of_key = places.filter(there), of_key[there]
     found = {name: rows[name].gather(of_key if name in by else places["source"]) for name in rows.columns if name != STEP}
     filled = pl.DataFrame([places[STEP], *found.values()]).with_columns(
         places["source"].is_null().alias(GAP), pl.Series(START, of_key, dtype=pl.Int64)

@@ -1,18 +1,28 @@
-"""Steps of time: fixed ones, weeks from Monday, and months of the calendar; each time's step, and when a step begins."""
+"""Steps of time: fixed ones, weeks from Monday, and months of the calendar; each time's step, and when a step begins.
+
+In a zone, steps of more than an hour are those of the local clock: a day begins at its midnight, and has 23, 24 or 25 hours. Steps of up
+to an hour are fixed, and an hour that the clock shows twice is two.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from dataclasses import dataclass, replace
+from functools import cache
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
 from pipeline.errors import StageError
 from pipeline.sql.checks import Problem, failing
+from pipeline.sql.moments import with_zone
 from pipeline.stages.relational._ordered.spans import NANOSECONDS, need_time, span_of
 
 MONTHS = {"mo": 1, "q": 3, "y": 12}
 QUARTER = 15 * NANOSECONDS["m"]  # the clocks of all zones differ by multiples of it
+HOUR = 60 * NANOSECONDS["m"]
+KNOWN_YEARS = range(1970, 2038)
 MONDAY = 4  # the first one since 1970-01-01, in days
 ERA, ERA_YEARS = 146_097, 400  # days and years after which the calendar repeats
 MARCH_0000 = 719_468  # days from 0000-03-01 to 1970-01-01
@@ -27,6 +37,7 @@ class Steps:
     months: int
     size: int
     first: int = 0
+    zone: str | None = None
 
     @staticmethod
     def of(text: str, name: str, dtype: pl.DataType, *, key: str) -> Steps:
@@ -37,14 +48,14 @@ class Steps:
         if number and not unit and not suffix:
             return Steps(name, pl.Int64(), 0, number)
         size = number * NANOSECONDS.get(suffix, 0)
-        zone = dtype.time_zone if isinstance(dtype, pl.Datetime) else None
-        if zone not in {None, "UTC"} and (not size or QUARTER % size):
-            problem = f"column {name!r} is of the zone {zone}, where only steps that divide 15m begin alike everywhere, not {text}. "
-            raise StageError(f"{problem}Derive a time without zone from it.", key="time")
+        zone = dtype.time_zone if isinstance(dtype, pl.Datetime) and dtype.time_zone != "UTC" else None
         if unit and 0 < number * MONTHS.get(suffix, 0) <= 120_000:
-            return Steps(name, dtype, number * MONTHS[suffix], 0)
+            return Steps(name, dtype, number * MONTHS[suffix], 0, zone=zone)
         if unit and size and size % unit == 0 and size // unit < 2**62:
-            return Steps(name, dtype, 0, size // unit, MONDAY * NANOSECONDS["d"] // unit if suffix == "w" else 0)
+            first = MONDAY * NANOSECONDS["d"] if suffix == "w" else 0
+            if zone and size <= HOUR:
+                first, zone = _first_within(size, zone, f"{text} of {name!r}", key), None
+            return Steps(name, dtype, 0, size // unit, first // unit, zone)
         units = "d, w, mo, q or y" if dtype == pl.Date else "ns, us, ms, s, m, h, d, w, mo, q or y"
         known = f"a number of {units}, such as 1mo" if unit else "a whole number, such as 5"
         raise StageError(f"{text!r} is no step of {name!r}, which is {dtype}. Give {known}.", key=key)
@@ -58,6 +69,8 @@ class Steps:
     def number(self) -> pl.Expr:
         """The step of each time, Int64; a number so near the end of 64 bits that its step begins beyond fails the run."""
         time = pl.col(self.name)
+        if self.zone:
+            time = time.dt.replace_time_zone(None)
         if self.months:
             month = time.dt.year().cast(pl.Int64) * 12 + time.dt.month().cast(pl.Int64) - 1
             return (month - 1970 * 12) // self.months
@@ -77,7 +90,23 @@ class Steps:
     def _as_time(self, place: pl.Expr) -> pl.Expr:
         if self.dtype == pl.Date:  # by way of a timestamp: cuDF takes no number for a date
             return (place * 86_400_000).cast(pl.Datetime("ms")).cast(pl.Date)
+        if self.zone and isinstance(self.dtype, pl.Datetime):
+            clock = pl.Datetime(self.dtype.time_unit)
+            return with_zone(place.cast(clock), clock, self.zone, "earliest")
         return place if self.dtype.is_integer() else place.cast(self.dtype)
+
+
+@cache
+def _first_within(size: int, zone: str, what: str, key: str) -> int:
+    """When the first step of up to an hour begins after 1970 in UTC, in ns. Raises StageError where a clock moves by no whole steps."""
+    clock, months = ZoneInfo(zone), [(year, month) for year in KNOWN_YEARS for month in range(1, 13)]
+    ahead = [dt.datetime(year, month, 1, tzinfo=clock).utcoffset() or dt.timedelta() for year, month in months]
+    firsts = {-int(found.total_seconds()) * NANOSECONDS["s"] % size for found in ahead} if QUARTER % size else {0}
+    if len(firsts) > 1:
+        raise StageError(
+            f"the clock of {zone} moved by no whole steps of {what}. Take a step that divides 15m, or one of more than 1h.", key=key
+        )
+    return firsts.pop()
 
 
 def _first_day(month: pl.Expr) -> pl.Expr:
