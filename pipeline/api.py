@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.backend.devices import choose_backend
 from pipeline.clusters.cluster import Cluster, open_cluster
-from pipeline.errors import DataError, PipelineError, RefusedError, RunError
+from pipeline.errors import DataError, PipelineError, PlaceError, RefusedError, RunError
 from pipeline.format import OutputFormat
 from pipeline.job.load import load as load_job
 from pipeline.job.spec import Job
@@ -60,8 +60,14 @@ class LoadedJob:
         return plan
 
     def expected(self, plan: Plan) -> str:
-        """What earlier runs of the job say of the energy of one by this plan; '' where none was measured."""
-        return expectation(open_store(self.job.results), plan)
+        """What earlier runs of the job say of the energy of one by this plan; '' where none was measured.
+
+        Raises PlaceError where the results cannot be read.
+        """
+        try:
+            return expectation(open_store(self.job.results), plan)
+        except OSError as error:
+            raise PlaceError(f"{self.job.results}: {error}. Mend that, or choose another place with --out.") from error
 
     def run(self, display: Display | None = None, *, lean: bool = False) -> Run:
         """Run the job and publish its results; `lean` where nobody else uses this process (the command line says so).
