@@ -47,6 +47,7 @@ def contents(run: Run) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.long
 def test_loans_job__gives_the_same_bytes_in_a_bucket(bucket: str, tmp_path: Path) -> None:
     for name in ("loans", "performance"):
         upload(LOANS / name, f"{bucket}/data/{name}")
@@ -80,6 +81,7 @@ def test_genomics_job__gives_the_same_bytes_in_a_bucket(bucket: str, tmp_path: P
     assert len(open_store(f"{bucket}/results").folders("imports")) == 1
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_small_job__of_two_processes_reads_and_writes_a_bucket_by_their_environment(bucket: str, small: Path) -> None:
     upload(small / "sheet.csv", f"{bucket}/in/sheet.csv")
