@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.backend.devices import choose_backend
-from pipeline.clusters.cluster import Cluster, open_cluster
+from pipeline.clusters.cluster import open_cluster
 from pipeline.errors import DataError, PipelineError, PlaceError, RefusedError, RunError
 from pipeline.format import OutputFormat
 from pipeline.job.load import load as load_job
 from pipeline.job.spec import Job
+from pipeline.plan.estimate_text import estimate_text
 from pipeline.plan.plan import Plan, make_plan
 from pipeline.registry import format_class
 from pipeline.report.finding import check_findings
@@ -30,6 +31,7 @@ from pipeline.running.display import Display, Quiet
 from pipeline.running.energy import metered
 from pipeline.running.execute import Executed, execute
 from pipeline.running.expected import expectation, over_budget
+from pipeline.running.foreseen import Clock, Foreseen, foreseen
 from pipeline.running.kept_inputs import check_imports
 from pipeline.running.record import RunRecord
 from pipeline.tables.dtypes import dtype_of_text
@@ -59,22 +61,27 @@ class LoadedJob:
         earlier_files(plan)
         return plan
 
+    def foreseen(self, plan: Plan) -> dict[str, Any]:
+        """What a run by this plan will take, as run.json has it: seconds, a worker's bytes and money, each with its range, or why not."""
+        return foreseen(plan).document(self.job.price)
+
     def expected(self, plan: Plan) -> str:
-        """What earlier runs of the job say of the energy of one by this plan; '' where none was measured.
+        """What a run by this plan will take: seconds, memory, money and energy, by what was measured, or why that is not known.
 
         Raises PlaceError where the results cannot be read.
         """
         try:
-            return expectation(open_store(self.job.results), plan)
+            lines = (estimate_text(foreseen(plan), self.job.price), expectation(open_store(self.job.results), plan))
         except OSError as error:
             raise PlaceError(f"{self.job.results}: {error}. Mend that, or choose another place with --out.") from error
+        return "\n".join(filter(None, lines))
 
     def run(self, display: Display | None = None, *, lean: bool = False) -> Run:
         """Run the job and publish its results; `lean` where nobody else uses this process (the command line says so).
 
         Raises JobError, InputError or PlaceError where nothing was started, RunError or DataError where the run failed.
         """
-        plan = self.plan()
+        plan, clock = self.plan(), Clock()
         with Results(self.job.results).open_run() as folder, ExitStack() as stack:
             try:
                 earlier = earlier_files(plan)
@@ -82,7 +89,7 @@ class LoadedJob:
             except BaseException:
                 folder.discard()
                 raise
-            return _run(plan, cluster, folder, display or Quiet(), earlier)
+            return _run(plan, Foreseen(plan, cluster, clock), folder, display or Quiet(), earlier)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.plan().explain())}</pre>"
@@ -111,17 +118,20 @@ def scan_of(described: Mapping[str, Any]) -> Scan:
     return partial(writer.scan, dtypes={name: dtype for name, dtype in known.items() if dtype is not None})
 
 
-def _run(plan: Plan, cluster: Cluster, folder: RunFolder, display: Display, earlier: Earlier | None) -> Run:
+def _run(plan: Plan, foreseen: Foreseen, folder: RunFolder, display: Display, earlier: Earlier | None) -> Run:
+    cluster = foreseen.cluster
     place = {"kind": cluster.kind, "workers": cluster.workers, "threads_per_worker": cluster.threads}
-    record = RunRecord(folder.id, plan, place)
+    record = RunRecord(folder.id, plan, place, expected=foreseen.document())
     try:
         display.started(folder.id, plan.job.results, cluster.dashboard, [stage.spec.name for stage in plan.stages])
         names = [*plan.inputs, *(stage.spec.name for stage in plan.stages)]
         with metered(cluster, names, record.accounts, record.energy.update):
             executed = execute(plan, cluster, folder, display.progress, record.accounts)
+        executed.warnings += cluster.warnings
         if earlier is not None:
             folder.keep(earlier.run, earlier.entries())
             record.appended = earlier.document()
+        record.actual = foreseen.actual()
         view = _publish(record, executed, folder)
         for output in plan.job.outputs.values():
             own = [f"{view.path}/{entry.path}" for entry in executed.entries if entry.path.startswith(f"{output.name}/")]
@@ -165,6 +175,7 @@ def _publish(record: RunRecord, executed: Executed, folder: RunFolder) -> RunVie
     folder.write_json("metrics.json", executed.metrics)
     executed.warnings += over_budget(record.plan.job.power, record.energy)
     record.warnings += executed.warnings
+    record.idle = executed.idle
     record.end("done")
     if record.plan.job.report:
         folder.write_bytes("report.html", write_report(record, executed, folder.path).encode())

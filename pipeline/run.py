@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pipeline.errors import PipelineError, RefusedError
 
 if TYPE_CHECKING:
+    from pipeline.api import LoadedJob
     from pipeline.plan.plan import Plan
     from pipeline.running.display import Display
     from pipeline.running.progress import Progress
@@ -109,8 +110,8 @@ def _do(options: argparse.Namespace) -> int:
         return _published(options)
     if not options.job:
         parser().error("give a job file, such as jobs/genomics.yaml (or --list, --describe STAGE, --schema, --verify RESULTS)")
-    overrides = list(options.set)
-    for key, value in (("results", options.out), ("backend", options.backend), ("cluster", options.cluster)):
+    overrides = [*([] if options.cluster is None else [f"cluster={options.cluster}"]), *options.set]  # --set may say more of a cluster
+    for key, value in (("results", options.out), ("backend", options.backend)):
         if value is not None:
             overrides.append(f"{key}={value}")
     from pipeline.api import LoadedJob
@@ -119,22 +120,23 @@ def _do(options: argparse.Namespace) -> int:
     job = LoadedJob(load(options.job, overrides))
     if options.check or options.explain:
         plan = job.plan()
-        return _planned(options, plan, job.expected(plan) if options.explain else "")
+        return _planned(options, plan, job)
     from pipeline.running.display import make_display
 
     job.run(_Ending(make_display("json" if options.json else "quiet" if options.quiet else None)), lean=True)
     return 0
 
 
-def _planned(options: argparse.Namespace, plan: Plan, expected: str) -> int:
-    """What --check and --explain say of a job that fits together; `expected` is what earlier runs say of the next one."""
+def _planned(options: argparse.Namespace, plan: Plan, job: LoadedJob) -> int:
+    """What --check and --explain say of a job that fits together; --explain also what a run will take."""
     if options.json:
         import json
 
         tables = {name: {column: str(dtype) for column, dtype in schema.columns.items()} for name, schema in plan.tables.items()}
-        print(json.dumps({"event": "planned", "job": plan.job.name, "backend": plan.backend, "tables": tables}))
+        expected = {"expected": job.foreseen(plan)} if options.explain else {}
+        print(json.dumps({"event": "planned", "job": plan.job.name, "backend": plan.backend, "tables": tables, **expected}))
     elif options.explain:
-        print("\n".join(filter(None, (plan.explain(), expected))))
+        print(f"{plan.explain()}\n{job.expected(plan)}")
     elif not options.quiet:
         from pipeline.plan.explain import so_many
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from pipeline.backend.arrays import array_module
@@ -10,6 +12,7 @@ MOST = 8 << 30
 """Bytes: a larger block is no quicker."""
 
 _OF_FREE, _OF_ALL = 8, 40
+_GROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 def block_bytes(array: Any, on_host: int) -> int:
@@ -23,3 +26,11 @@ def block_bytes(array: Any, on_host: int) -> int:
         return on_host
     free, total = xp.cuda.runtime.memGetInfo()
     return int(min(MOST, max((free + xp.get_default_memory_pool().free_bytes()) // _OF_FREE, total // _OF_ALL)))
+
+
+def host_bytes() -> int:
+    """Bytes of memory that this machine has, or that its container may take where that is less; 0 where the system does not say."""
+    names = getattr(os, "sysconf_names", {})
+    has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in names else 0
+    told = _GROUP.read_text(encoding="ascii").strip() if _GROUP.is_file() else "max"
+    return min(has, int(told)) if told.isdigit() and has else has

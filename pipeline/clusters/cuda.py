@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from pipeline.backend.devices import Backend, gpu_count
+from pipeline.clusters.encryption import encryption_required, refuse_ucx
 from pipeline.clusters.kind import ClusterKind, Size
 from pipeline.clusters.on_this_machine import HOST, OwnWorkers, client_of, interrupts_held, tasks_at_once
 from pipeline.errors import PlaceError
@@ -71,13 +72,16 @@ def cuda_options(spec: Cuda, gpus: int) -> dict[str, Any]:
     workers = spec.workers or gpus
     if workers > gpus:
         raise PlaceError(f"cluster cuda: {workers} workers are asked for and this machine shows {gpus} GPUs. One worker a GPU is the most.")
-    ucx = spec.protocol == "ucx" or (spec.protocol == "auto" and workers > 1 and find_spec("distributed_ucxx") is not None)
+    if spec.protocol == "ucx":
+        refuse_ucx(spec.kind, encrypted=False)
+    encrypted, several = encryption_required(), workers > 1 and find_spec("distributed_ucxx") is not None
+    ucx = spec.protocol == "ucx" or (spec.protocol == "auto" and several and not encrypted)
     return {
         **spec.common_options(),
         **({"rmm_pool_size": spec.rmm_pool_size} if spec.rmm_pool_size else {}),
         "n_workers": workers,
         "threads_per_worker": tasks_at_once(spec.threads, workers, "gpu"),
-        "protocol": "ucx" if ucx else "tcp",
+        "protocol": "ucx" if ucx else "tls" if encrypted else "tcp",
         "device_memory_limit": spec.device_memory_limit or "default",
         "host": HOST,
     }

@@ -66,6 +66,10 @@ class ClusterKind(ClusterSpec):
     def check(self) -> None:
         """Raise PlaceError for what can be known of a cluster that cannot be had, before anything is started or asked."""
 
+    def dashboard_of(self, client: Any, port: int) -> str:
+        """Where the dashboard is, of a cluster elsewhere."""
+        return str(client.dashboard_link)
+
     def open(self, backend: Backend) -> AbstractContextManager[Any]:
         """A client of the cluster, which is there until the end of the block. Raises PlaceError where it cannot be had.
 

@@ -24,12 +24,12 @@ def cluster_kinds() -> dict[str, type[ClusterSpec]]:
 
 
 def keys_of_text(text: str) -> dict[str, Any]:
-    """The keys that a cluster written as one text stands for: cuda, tcp://host:8786. Raises ValueError where it is neither."""
+    """The keys that a cluster written as one text stands for: cuda, tls://host:8786. Raises ValueError where it is neither."""
     kinds = cluster_kinds()
     for spec in kinds.values():
         if (keys := spec.of_text(text)) is not None:
             return keys
-    raise ValueError(f"{text!r} is no kind of cluster ({', '.join(kinds)}) and no address such as tcp://HOST:8786")
+    raise ValueError(f"{text!r} is no kind of cluster ({', '.join(kinds)}) and no address such as tls://HOST:8786")
 
 
 def cluster_keys(value: Any) -> Any:

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import started_with, worker_threads
+from pipeline.clusters.encryption import Tls, check_tls, security_of
 from pipeline.clusters.kind import ClusterKind
 from pipeline.clusters.on_this_machine import HOST, QUIET, OwnWorkers, client_of, interrupts_held, tasks_at_once
 
@@ -23,15 +24,21 @@ class Local(OwnWorkers, ClusterKind):
     """This machine's cores: threads of this process, or so many worker processes."""
 
     rank: ClassVar[int] = 1
-    ignores: ClassVar[frozenset[str]] = frozenset({"protocol"})
+    ignores: ClassVar[frozenset[str]] = frozenset({"protocol", "insecure"})
     lean: ClassVar[bool] = True
 
     kind: Literal["local"] = Field("local", description="This machine's cores.")
+
+    tls: Tls | None = Field(None, description="Encrypts what worker processes tell one another; true: by certificates made for the run.")
 
     @property
     def in_this_process(self) -> bool:
         """Whether it is threads of this process."""
         return self.workers is None or self.workers == 1
+
+    def check(self) -> None:
+        """Raise PlaceError where certificates are asked for that cannot be had."""
+        check_tls(self.kind, self.tls)
 
     def open(self, backend: Backend) -> AbstractContextManager[Any]:
         """A client of workers that are started here and closed at the end."""
@@ -52,6 +59,8 @@ class Local(OwnWorkers, ClusterKind):
         threads = tasks_at_once(self.threads, workers, backend)
         environment = worker_threads(threads)
         options = {**self.common_options(), "host": HOST, "env": environment, "silence_logs": QUIET}
+        if self.tls is not None:
+            options["security"] = security_of(self.tls)
         with interrupts_held(), started_with(environment):
             return LocalCluster(processes=True, n_workers=workers, threads_per_worker=threads, **options)
 

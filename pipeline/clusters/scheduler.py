@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,6 +13,17 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, WithJsonSchema, model_validator
 
 from pipeline.backend.devices import Backend
+from pipeline.clusters.encryption import (
+    ENCRYPTED,
+    INSECURE,
+    UCX,
+    TlsFiles,
+    certificates_in_settings,
+    check_tls,
+    refuse_plain,
+    refuse_ucx,
+    security_of,
+)
 from pipeline.clusters.kind import ClusterKind
 from pipeline.errors import PlaceError
 
@@ -31,21 +43,21 @@ class Scheduler(ClusterKind):
     kind: Annotated[Literal["scheduler"], WithJsonSchema({"enum": ["scheduler", "auto"]})] = Field(
         "scheduler", description="A running cluster."
     )
-    address: str | None = Field(None, pattern=r"^[a-z]+://\S+$|^\S+:[0-9]+$", description="Of a running scheduler: tcp://HOST:8786.")
+    address: str | None = Field(None, pattern=r"^[a-z]+://\S+$|^\S+:[0-9]+$", description="Of a running scheduler: tls://HOST:8786.")
     scheduler_file: str | None = Field(None, min_length=1, description="The file that a running scheduler wrote.")
+    tls: TlsFiles | None = Field(None, description="Certificates that its processes know; Dask's own settings where not given.")
+    insecure: bool = INSECURE
 
     @model_validator(mode="after")
     def _is_found(self) -> Self:
         if (self.address is None) == (self.scheduler_file is None):
-            raise ValueError("kind: scheduler needs one of address: tcp://HOST:PORT and scheduler_file: PATH")
+            raise ValueError("kind: scheduler needs one of address: tls://HOST:PORT and scheduler_file: PATH")
         return self
 
     @classmethod
     def of_text(cls, text: str) -> dict[str, Any] | None:
-        """Its name, or an address, with tcp:// where it names no protocol."""
-        if ADDRESS.fullmatch(text) is None:
-            return super().of_text(text)
-        return {"kind": "scheduler", "address": text if "://" in text else f"tcp://{text}"}
+        """Its name, or an address."""
+        return super().of_text(text) if ADDRESS.fullmatch(text) is None else {"kind": "scheduler", "address": text}
 
     @classmethod
     def refusal(cls, owners: Mapping[str, str]) -> str:
@@ -53,8 +65,18 @@ class Scheduler(ClusterKind):
         return f"{', '.join(owners)}: a running cluster has its own; leave them out"
 
     def check(self) -> None:
-        """Raise PlaceError for a scheduler file that is none."""
-        self._found_address()
+        """Raise PlaceError for a scheduler file that is none, certificates that are missing, and what would go in plain text."""
+        address, encrypted = self._found_address(), self.tls is not None
+        protocol = address.partition("://")[0]
+        check_tls(self.kind, self.tls)
+        if protocol in UCX:
+            refuse_ucx(self.kind, encrypted=encrypted)
+        elif protocol in ENCRYPTED and not self._has_certificates:
+            what = "needs certificates: give tls: {ca, certificate, key}, or Dask's settings (DASK_DISTRIBUTED__COMM__TLS__CA_FILE ...)"
+            raise PlaceError(f"cluster scheduler: {address} {what}")
+        elif protocol not in ENCRYPTED and encrypted:
+            raise PlaceError(f"cluster scheduler: {address} is plain text, and tls is given. Write tls://HOST:PORT, or leave tls out.")
+        refuse_plain(self.kind, [address], insecure=self.insecure)
 
     @contextmanager
     def open(self, backend: Backend) -> Iterator[Any]:
@@ -65,25 +87,35 @@ class Scheduler(ClusterKind):
                 client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
             except TimeoutError as error:
                 raise PlaceError(f"cluster scheduler: {address} has no worker. Start one with: dask worker {address}") from error
+            refuse_plain(self.kind, client.scheduler_info(n_workers=-1)["workers"], insecure=self.insecure)
             yield client
+
+    @property
+    def _has_certificates(self) -> bool:
+        return self.tls is not None or certificates_in_settings()
 
     def _connected(self, address: str) -> Any:
         from distributed import Client
+        from distributed.versions import VersionMismatchWarning
 
         try:
-            return Client(address, timeout=CONNECT_TIMEOUT_S)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", VersionMismatchWarning)  # what differs is refused, in one line
+                return Client(address, timeout=CONNECT_TIMEOUT_S, security=security_of(self.tls))
         except (OSError, TimeoutError, ValueError) as error:
             given = f" (of {self.scheduler_file})" if self.scheduler_file else ""
+            known = ", does it know our certificate" if address.startswith("tls") else ""
             raise PlaceError(
                 f"cluster scheduler: no Dask scheduler answers at {address}{given} within {CONNECT_TIMEOUT_S} s. "
-                "Is it running, and does a firewall let this machine reach it?"
+                f"Is it running{known}, and does a firewall let this machine reach it?"
             ) from error
 
     def _found_address(self) -> str:
         """The scheduler's address. Dask itself would wait for a missing scheduler file without an end."""
         if self.scheduler_file is None:
             assert self.address is not None
-            return self.address
+            protocol = "tls" if self._has_certificates else "tcp"
+            return self.address if "://" in self.address else f"{protocol}://{self.address}"
         remedy = f"Start a scheduler that writes it: dask scheduler --scheduler-file {self.scheduler_file}"
         try:
             return str(json.loads(Path(self.scheduler_file).read_text(encoding="utf-8"))["address"])

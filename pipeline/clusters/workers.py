@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.backend.allocator import share_memory
-from pipeline.backend.devices import Backend, gpu_count
+from pipeline.backend.devices import Backend
 from pipeline.errors import PlaceError
 from pipeline.tables.lanes import announce_lane, open_lane
 from pipeline.tables.session import register_with_dask
@@ -47,29 +47,14 @@ class _Lanes:
         announce_lane(scheduler, worker)
 
 
-def prepare_workers(client: Any, backend: Backend, *, elsewhere: bool) -> None:
-    """Have every worker prepared. Raises PlaceError where this project is not installed on them, or one shows no GPU that must have one.
-
-    `elsewhere`: the workers are on machines whose GPUs this process has not seen.
-    """
+def prepare_workers(client: Any, backend: Backend) -> None:
+    """Have every worker prepared. Raises PlaceError where this project is not installed on them."""
     from distributed import SchedulerPlugin, WorkerPlugin
 
     _register(client, _Parts, WorkerPlugin)
     if backend == "gpu":
-        if elsewhere:
-            _need_gpus(client)
         _register(client, _Gpu, WorkerPlugin)
         _register(client, _Lanes, SchedulerPlugin)
-
-
-def _need_gpus(client: Any) -> None:
-    """Raise PlaceError where a worker shows no GPU: XGBoost would train there on the CPU in silence."""
-    without = sorted(address for address, gpus in client.run(gpu_count).items() if gpus == 0)
-    if without:
-        raise PlaceError(
-            f"backend gpu: the worker at {without[0]} shows no NVIDIA GPU ({len(without)} such workers). Start workers on machines "
-            "with GPUs (dask cuda worker), or use backend: cpu."
-        )
 
 
 def _register(client: Any, plugin: type, kind: type) -> None:

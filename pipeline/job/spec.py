@@ -116,6 +116,9 @@ class JobSettings(BaseModel):
         description="A folder or URL for what comes out; results/JOB where it is not given.",
     )
     power: PowerBudget | None = Field(None, description="A budget of energy and power; a run that goes beyond it has a warning.")
+    price: float | None = Field(
+        None, gt=0, description="What a worker costs for an hour, in any currency: --explain and run.json say money."
+    )
     report: bool = Field(True, description="Whether a report page is written.")
     counts: Literal["boundaries", "all"] = Field("boundaries", description="all: count the rows of every stage, which costs fusion.")
 

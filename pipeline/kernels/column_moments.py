@@ -19,11 +19,11 @@ class Moments:
     """Of p columns, on the host."""
 
     known: Array
-    """`int64[p]`: values that are not missing."""
+    """`int64[p]`: values that are not missing; `float64[p]`, what they weigh, where they have weights."""
     mean: Array
     """`float64[p]`: 0 where all are missing."""
     squares: Array
-    """`float64[p]`: sum of squared differences from the mean."""
+    """`float64[p]`: sum of squared differences from the mean, each times its weight."""
     least: Array
     """`float64[p]`: infinite where all are missing."""
     greatest: Array
@@ -38,27 +38,32 @@ class Moments:
     def plus(self, other: Moments) -> Moments:
         """Of both one's rows."""
         known = self.known + other.known
-        share = other.known / np.maximum(known, 1)
+        share = other.known / np.where(known > 0, known, 1)
         apart = other.mean - self.mean
         squares = self.squares + other.squares + apart**2 * self.known * share
         least, greatest = np.minimum(self.least, other.least), np.maximum(self.greatest, other.greatest)
         return Moments(known, self.mean + apart * share, squares, least, greatest)
 
 
-def column_moments(values: Array) -> Moments:
-    """Moments of `values [n, p]`, NaN where missing."""
+def column_moments(values: Array, weights: Array | None = None) -> Moments:
+    """Moments of `values [n, p]`, NaN where missing; a row of weight 2 counts as two (`weights float64[n]`), one of 0 not at all."""
     rows = max(1, AT_A_TIME // max(1, values.shape[1]))
-    blocks = (_moments(values[start : start + rows]) for start in range(0, len(values), rows))
+    pieces = (slice(start, start + rows) for start in range(0, len(values), rows))
+    blocks = (_moments(values[at], None if weights is None else weights[at]) for at in pieces)
     return reduce(Moments.plus, blocks, Moments.nothing(values.shape[1]))
 
 
-def _moments(values: Any) -> Moments:
+def _moments(values: Any, weights: Any = None) -> Moments:
     xp = array_module(values)
-    gap = xp.isnan(values)
-    known = (~gap).sum(axis=0)
-    mean = xp.where(gap, 0.0, values).sum(axis=0) / xp.maximum(known, 1)
+    gap = xp.isnan(values) if weights is None else xp.isnan(values) | (weights == 0)[:, None]
+    counts = ~gap if weights is None else xp.where(gap, 0.0, weights[:, None])
+    known = counts.sum(axis=0)
+    some = xp.where(known > 0, known, 1)
+    mean = (xp.where(gap, 0.0, values) * counts).sum(axis=0) / some
     apart = xp.where(gap, 0.0, values - mean)
-    shift = apart.sum(axis=0) / xp.maximum(known, 1)  # what rounding left of a mean far from 0
-    squares = (apart**2).sum(axis=0) - known * shift**2
+    shift = (apart * counts).sum(axis=0) / some  # what rounding left of a mean far from 0
+    squares = (apart**2 * counts).sum(axis=0) - known * shift**2
     least, greatest = xp.where(gap, xp.inf, values).min(axis=0), xp.where(gap, -xp.inf, values).max(axis=0)
-    return Moments(*(to_host(array) for array in (known.astype(xp.int64), mean + shift, squares, least, greatest)))
+    return Moments(
+        *(to_host(array) for array in (known.astype(xp.int64) if weights is None else known, mean + shift, squares, least, greatest))
+    )

@@ -11,6 +11,14 @@ import numpy as np
 Array = Any
 
 
+def mean_and_deviation(values: Array, weights: Array | None) -> tuple[float, float]:
+    """Mean and standard deviation (by n) of `values [n]`, each as often as it weighs."""
+    if weights is None:
+        return float(values.mean()), float(values.std())
+    mean = float(np.average(values, weights=weights))
+    return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
+
+
 @dataclass(frozen=True)
 class Inputs:
     """Which columns of a matrix are numbers and which codes, and how numbers are standardized: `mean` and `scale`, float64 [numbers]."""
@@ -21,8 +29,10 @@ class Inputs:
     scale: Array
 
     @staticmethod
-    def learned(features: Array, numbers: Sequence[int], codes: Sequence[int], alike: Sequence[Sequence[int]] = ()) -> Inputs:
-        """Of the features to learn from, float32 [rows, columns], NaN where missing.
+    def learned(
+        features: Array, numbers: Sequence[int], codes: Sequence[int], alike: Sequence[Sequence[int]] = (), weights: Array | None = None
+    ) -> Inputs:
+        """Of the features to learn from, float32 [rows, columns], NaN where missing; a row of weight 2 (`weights [rows]`) counts as two.
 
         The scale is the standard deviation of the values that are there, by n; 1 where they do not vary. Numbers that are `alike`, by their
         places among the numbers (the pixels of a channel), share mean and scale.
@@ -31,9 +41,11 @@ class Inputs:
         shared = {place for places in alike for place in places}
         for places in [*map(list, alike), *([place] for place in range(len(numbers)) if place not in shared)]:
             values = features[:, [numbers[place] for place in places]]
-            values = values[~np.isnan(values)].astype(np.float64)
-            if len(values):
-                mean[places], scale[places] = values.mean(), values.std() or 1.0
+            known = ~np.isnan(values)
+            if known.any():
+                own = None if weights is None else np.broadcast_to(weights[:, None], values.shape)[known]
+                middle, deviation = mean_and_deviation(values[known].astype(np.float64), own)
+                mean[places], scale[places] = middle, deviation or 1.0
         return Inputs(tuple(numbers), tuple(codes), mean, scale)
 
     def taken(self, features: Array) -> tuple[Array, Array]:

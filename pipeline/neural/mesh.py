@@ -183,6 +183,6 @@ def summed(task: Task, parameters: Tree, rows: Batch) -> tuple[Array, Tree]:
     nothing = (jnp.float32(0), jax.tree.map(jnp.zeros_like, parameters))
     if task.accumulate == 1:
         return added(nothing, rows)[0]
-    pieces = jax.tree.map(lambda array: array.reshape(task.accumulate, -1, *array.shape[1:]), rows)
+    pieces = jax.tree.map(lambda array: array.reshape(task.accumulate, len(array) // task.accumulate, *array.shape[1:]), rows)
     sums: tuple[Array, Tree] = jax.lax.scan(added, nothing, pieces)[0]
     return sums

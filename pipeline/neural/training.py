@@ -43,7 +43,10 @@ class Steps(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows to learn from: `arrays` by name, the same rows in each, and how many make a batch."""
+    """Rows to learn from: `arrays` by name, the same rows in each, and how many make a batch.
+
+    With `counts` the mean loss that is told counts each row so often; they are 1 in the mean.
+    """
 
     arrays: Batch
     batch: int
@@ -65,7 +68,7 @@ class Rows:
             chosen = order[start : start + self.batch]
             batch = {name: padded(array[chosen], self.batch) for name, array in self.arrays.items()}
             batch["weighs"] = batch["weighs"] / np.float32(len(chosen))
-            batch["real"] = padded(np.ones(len(chosen), np.float32), self.batch)
+            batch["real"] = batch.pop("counts", padded(np.ones(len(chosen), np.float32), self.batch))
             batch["keys"] = row_keys(seed, epoch, number, self.batch)
             yield batch
 

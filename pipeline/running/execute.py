@@ -23,6 +23,7 @@ from pipeline.results.publish import RunFolder
 from pipeline.results.remembered import Remembered
 from pipeline.results.store import open_store
 from pipeline.running.accounting import Accounting
+from pipeline.running.idleness import Idleness
 from pipeline.running.inputs import input_table
 from pipeline.running.kept_inputs import Imports, Kept, submit_import
 from pipeline.running.pending import Waiting
@@ -44,6 +45,7 @@ class Executed:
     files: dict[str, bytes] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    idle: dict[str, float] = field(default_factory=dict)
 
 
 class Execution:
@@ -63,6 +65,8 @@ class Execution:
         self.warnings: dict[str, list[str]] = {}
         self.written: dict[str, list[Written]] = {}
         self.stage = ""  # the one that submits its tasks just now
+        self.idleness = Idleness()
+        self.depths = dict[str, int]()  # of every table: stages on the longest way to it
 
     def run(self) -> Executed:
         """Submit, wait, and give what came out. Raises a task's first error, as RunError or DataError, and cancels the others.
@@ -147,6 +151,7 @@ class Execution:
     def _stage(self, stage: PlannedStage) -> None:
         reads = {role: self.tables[table] for role, table in stage.spec.inputs.items()}
         context = Context(stage.spec.name, self.plan.job.seed, self.session, self._remembered(stage))
+        self.session.depth = 1 + max(self.depths[table] for table in stage.spec.inputs.values())
         self.accounts[stage.spec.name], self.stage = Account(stage.spec.name, stage.spec.use), stage.spec.name
         try:
             outcome = stage.spec.stage.run(reads, context)
@@ -184,13 +189,14 @@ class Execution:
         written = any(output.table == name for output in self.plan.job.outputs.values())
         if (uses > 1 and (written or not table.cheap)) or (self.plan.job.counts == "all" and uses):
             table = table.hold()
-        self.tables[name] = table
+        self.tables[name], self.depths[name] = table, self.session.depth
         for array, axis in table.axes.items():
             if array in schema.arrays:
                 self._keep(f"{name}.{AXES[array]}", axis, Schema(schema.arrays[array]))
 
     def _output(self, output: Output) -> None:
         expected = self.plan.tables[output.table] if not output.columns else None
+        self.session.depth = 1 + self.depths[output.table]
         stem = f"part-{self.folder.id}" if output.append else "part"  # after the files of earlier runs
         futures = submit_output(self.tables[output.table], output, expected, self.folder.file, stem)
         self.waiting.add(f"write {output.name}", futures, partial(self.written.__setitem__, output.name))
@@ -204,6 +210,8 @@ class Execution:
 
     def _progress(self) -> None:
         progress = progress_of(self.cluster.client, self.session.submitted, self.stage)
+        if progress.threads is not None:
+            self.idleness.look(progress.threads)
         for stage, seconds in progress.seconds.items():
             if stage in self.accounts:
                 self.accounts[stage].seconds = seconds
@@ -213,7 +221,9 @@ class Execution:
         """What came out, in the order of the job; a table that was never by itself has the account of its files."""
         names = [stage.spec.name for stage in self.plan.stages]
         done = Executed(
-            files=dict(sorted(self.files.items())), metrics={name: self.metrics[name] for name in names if name in self.metrics}
+            files=dict(sorted(self.files.items())),
+            metrics={name: self.metrics[name] for name in names if name in self.metrics},
+            idle=self.idleness.document(),
         )
         done.warnings = [f"{name}: {text}" for name in names for text in self.warnings.get(name, ())]
         for output in self.plan.job.outputs.values():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.job.spec import PowerBudget
+from pipeline.plan.former import records
 from pipeline.plan.plan import Plan
 from pipeline.results.at_url import Store
 from pipeline.running.energy import NOT_MEASURED
@@ -45,11 +45,7 @@ def expectation(store: Store, plan: Plan) -> str:
 def measured_runs(store: Store, plan: Plan) -> Iterator[dict[str, Any]]:
     """The records of the job's newest runs that ended well on the same backend and were measured."""
     found = 0
-    for run in sorted(store.folders("runs"), reverse=True):
-        try:
-            record = json.loads(store.read(f"runs/{run}/run.json"))
-        except (FileNotFoundError, ValueError):  # a run under way has none yet
-            continue
+    for record in records(store):
         energy = record.get("energy") or {}
         if (record["status"], record["backend"]) == ("done", plan.backend) and "joules" in energy:
             yield record

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.tables.rounds import Round, last_rounds
 from pipeline.tables.session import key_prefix
+
+
+class Threads(NamedTuple):
+    """Threads of all workers at one moment: how many there are, how many have no task, and tasks that wait though they could run."""
+
+    all: int
+    idle: int
+    waiting: int
 
 
 @dataclass(frozen=True)
@@ -17,6 +25,7 @@ class Progress:
     tasks: Mapping[str, tuple[int, int]]
     seconds: Mapping[str, float]
     rounds: Mapping[str, Round] = field(default_factory=dict)
+    threads: Threads | None = None
 
     @property
     def finished(self) -> list[str]:
@@ -26,13 +35,18 @@ class Progress:
 
 def progress_of(client: Any, stages: Iterable[str], submitting: str = "") -> Progress:
     """The progress of these stages, in one question to the scheduler; the one that is `submitting` tasks has one more to come."""
-    seen, rounds = client.run_on_scheduler(scheduler_state, sorted(stages))
+    seen, rounds, threads = client.run_on_scheduler(scheduler_state, sorted(stages))
     tasks = {stage: (done, done + left + (stage == submitting)) for stage, (done, left, _) in seen.items()}
-    return Progress(tasks, {stage: of[2] for stage, of in seen.items()}, {stage: Round(**said) for stage, said in rounds.items()})
+    return Progress(
+        tasks, {stage: of[2] for stage, of in seen.items()}, {stage: Round(**said) for stage, said in rounds.items()}, Threads(*threads)
+    )
 
 
-def scheduler_state(stages: list[str], dask_scheduler: Any) -> tuple[dict[str, tuple[int, int, float]], dict[str, dict[str, Any]]]:
-    """On the scheduler: per stage the tasks done, those still to do, and the seconds that its tasks computed; and the rounds at work."""
+State = tuple[dict[str, tuple[int, int, float]], dict[str, dict[str, Any]], tuple[int, int, int]]
+
+
+def scheduler_state(stages: list[str], dask_scheduler: Any) -> State:
+    """On the scheduler: per stage the tasks done, those still to do, and the seconds that they computed; the rounds at work; `Threads`."""
     from dask.utils import key_split
 
     found = {}
@@ -43,4 +57,11 @@ def scheduler_state(stages: list[str], dask_scheduler: Any) -> tuple[dict[str, t
             continue
         left = sum(prefix.states.get(state, 0) for state in ("waiting", "queued", "no-worker", "processing"))
         found[stage] = (int(prefix.state_counts.get("memory", 0)), int(left), float(prefix.all_durations["compute"]))
-    return found, last_rounds(stages, dask_scheduler)
+    return found, last_rounds(stages, dask_scheduler), threads_now(dask_scheduler)
+
+
+def threads_now(dask_scheduler: Any) -> tuple[int, int, int]:
+    """On the scheduler: threads of all workers, those without a task, and tasks that are queued or that a worker has beyond its threads."""
+    having = [(worker.nthreads, len(worker.processing)) for worker in dask_scheduler.workers.values()]
+    waiting = sum(max(0, tasks - threads) for threads, tasks in having) + len(dask_scheduler.queued)
+    return sum(threads for threads, _ in having), sum(max(0, threads - tasks) for threads, tasks in having), waiting

@@ -70,7 +70,10 @@ class RunRecord:
     accounts: dict[str, Account] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     energy: dict[str, Any] = field(default_factory=dict)
+    idle: dict[str, float] = field(default_factory=dict)
     appended: dict[str, Any] = field(default_factory=dict)
+    expected: dict[str, Any] = field(default_factory=dict)
+    actual: dict[str, Any] = field(default_factory=dict)
 
     def end(self, status: str, error: str | None = None) -> None:
         """Note how the run ended: done, failed or interrupted."""
@@ -100,7 +103,10 @@ class RunRecord:
             "cluster": self.cluster,
             "machine": machine(),
             "versions": versions(),
+            "expected": self.expected,
+            "actual": self.actual,
             "energy": self.energy,
+            "idle": self.idle,
             "inputs": {
                 name: {**account, **self.plan.job.inputs[name].reader.about()}
                 for name, account in accounts.items()

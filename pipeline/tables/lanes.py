@@ -14,18 +14,26 @@ from pipeline.backend.devices import Backend
 LANE = "gpu"
 """The executor's name on every worker."""
 
+AHEAD = 1_000_000.0
+"""What is added to the priority of a task of the GPU: more than any depth of a plan."""
+
 PLACE = "pipeline-gpu"
 """The resource of Dask's that every worker has one of."""
 
 
 def lane(backend: Backend, *, on_host: bool) -> AbstractContextManager[Any]:
     """Tasks that are submitted in the block run in the GPU's lane, but for those of the host's; without a GPU there is one lane for all."""
-    if on_host or backend != "gpu":
+    if not in_lane(backend, on_host=on_host):
         return nullcontext()
     from dask import annotate
 
-    annotated: AbstractContextManager[Any] = annotate(executor=LANE, resources={PLACE: 1}, priority=1)
+    annotated: AbstractContextManager[Any] = annotate(executor=LANE, resources={PLACE: 1})
     return annotated
+
+
+def in_lane(backend: Backend, *, on_host: bool) -> bool:
+    """Whether a task waits for a GPU's one thread."""
+    return backend == "gpu" and not on_host
 
 
 async def open_lane(worker: Any) -> None:

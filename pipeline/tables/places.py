@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
 import polars as pl
 
+from pipeline.tables.steps import Placed, Range
 from pipeline.tables.table import Table
 
 FILE, LINE = "file", "row"
 AT = "__at__"
-Range = tuple[str, int, int | None]  # a file, the first of its rows (the first one is 0), and how many; None: all that follow
-
-
-@runtime_checkable
-class Placed(Protocol):
-    """A source that knows which rows of which files its rows are."""
-
-    def places(self) -> Sequence[Range]:
-        """The ranges that its rows are of, in order."""
 
 
 def placed(rows: Table) -> Table:

@@ -39,6 +39,17 @@ class Source(Protocol):
         """Least and greatest value of a column, exact and from the file's own statistics; None where they are not known."""
 
 
+Range = tuple[str, int, int | None]  # a file, the first of its rows (the first one is 0), and how many; None: all that follow
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A source that knows which rows of which files its rows are."""
+
+    def places(self) -> Sequence[Range]:
+        """The ranges that its rows are of, in order."""
+
+
 @runtime_checkable
 class Explains(Protocol):
     """A source that can say more of a failed read than the error does."""

@@ -16,7 +16,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipeline.backend.threads import SETTINGS, limit_threads, started_with, worker_threads
+from pipeline.backend import threads
+from pipeline.backend.threads import SETTINGS, cores, limit_threads, started_with, worker_threads
 from tests.clusters.running import running_scheduler
 
 pytestmark = pytest.mark.process
@@ -205,3 +206,28 @@ def test_started_with__gives_the_environment_back_also_what_was_added_meanwhile(
         assert os.environ["POLARS_MAX_THREADS"] == "3"
         os.environ["ADDED_BY_DASK"] = "1"
     assert dict(os.environ) == before
+
+
+def test_cores__are_as_many_as_dask_counts() -> None:
+    from dask.system import CPU_COUNT
+
+    assert cores() == CPU_COUNT
+
+
+def test_cores__of_a_container_are_its_quota_rounded_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_ROOT", tmp_path)
+    monkeypatch.setattr(threads, "_GROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
+    assert cores() == 16
+    (tmp_path / "cgroup").write_text("0::/job\n", encoding="utf-8")
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "cpu.max").write_text("max 100000\n", encoding="ascii")
+    assert cores() == 16
+    (tmp_path / "job" / "cpu.max").write_text("350000 100000\n", encoding="ascii")
+    assert cores() == 4
+    (tmp_path / "cpu,cpuacct").mkdir()
+    for name, value in (("quota", -1), ("period", 100_000)):
+        (tmp_path / "cpu,cpuacct" / f"cpu.cfs_{name}_us").write_text(f"{value}\n", encoding="ascii")
+    assert cores() == 16
+    (tmp_path / "cpu,cpuacct" / "cpu.cfs_quota_us").write_text("50000\n", encoding="ascii")
+    assert cores() == 1

@@ -31,6 +31,23 @@ def running_scheduler(place: Path, *worker: str, environment: Mapping[str, str] 
 
 
 @contextmanager
+def one_more_worker(
+    address: str, place: Path, *options: str, environment: Mapping[str, str] | None = None, awaited: bool = True
+) -> Iterator[subprocess.Popen[bytes]]:
+    """One more worker of a scheduler, with an environment of its own; it has joined if it is `awaited`, and has gone at the end."""
+    from distributed import Client
+
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": place, "env": environment}
+    command = [sys.executable, "-m", "dask", "worker", address, "--host", "127.0.0.1", "--nthreads", "1", "--no-dashboard", "--no-nanny"]
+    with Client(address) as client:
+        before = len(client.scheduler_info(n_workers=-1)["workers"])
+        with _ended(subprocess.Popen([*command, *options], **quiet)) as process:
+            if awaited:
+                client.wait_for_workers(before + 1, timeout=LOOKS * PAUSE_S)
+            yield process
+
+
+@contextmanager
 def _ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process

@@ -16,14 +16,17 @@ from pipeline.clusters.auto import Auto
 from pipeline.clusters.cuda import Cuda
 from pipeline.clusters.kind import ClusterKind
 from pipeline.clusters.kinds import cluster_keys, cluster_kinds
+from pipeline.clusters.kubernetes import Kubernetes
 from pipeline.clusters.local import Local
 from pipeline.clusters.scheduler import Scheduler
+from pipeline.clusters.slurm import Slurm
+from pipeline.clusters.ssh import Ssh
 from pipeline.errors import JobError
 from pipeline.job.load import load_text
 from tests.small import last_record, published_job
 
 ROOT = Path(__file__).parents[2]
-SLURM = '''\
+CONDOR = '''\
 """A kind that a test adds."""
 
 from typing import ClassVar, Literal
@@ -31,15 +34,16 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from pipeline.clusters.kind import ClusterKind
+from pipeline.clusters.kubernetes import Kubernetes
 from pipeline.clusters.local import Local
 
 
-class Slurm(ClusterKind):
+class Condor(ClusterKind):
     """Threads, under another name."""
 
     shares_our_folder: ClassVar[bool] = False
 
-    kind: Literal["slurm"] = Field("slurm", description="Workers of a batch system.")
+    kind: Literal["condor"] = Field("condor", description="Workers of a batch system.")
     partition: str = Field(min_length=3, description="Where they queue.")
 
     def open(self, backend):
@@ -52,20 +56,21 @@ from pipeline import registry
 
 sys.path.insert(0, sys.argv[1])
 known = registry.entry_points
-registry.entry_points = lambda group: [EntryPoint("slurm", "slurm", group)] if group == "pipeline.clusters" else known(group=group)
+registry.entry_points = lambda group: [EntryPoint("condor", "condor", group)] if group == "pipeline.clusters" else known(group=group)
 from pipeline.errors import JobError
 from pipeline.job.load import load_text
 from pipeline.job.schema import job_schema
 from pipeline.run import main
 
 START = "job: x\\ninputs: {t: {format: parquet, path: t}}\\ncluster: "
-for text in ("{kind: slurm}", "{kind: slurm, partition: a}", "{kind: slurm, partitoin: short}", "{kind: local, partition: short}", "clurm"):
+TEXTS = ("{kind: condor}", "{kind: condor, partition: a}", "{kind: condor, partitoin: a}", "{kind: local, partition: short}", "clondor")
+for text in TEXTS:
     try:
         load_text(START + text, "j.yaml")
     except JobError as error:
         print(error)
-print("Slurm" in job_schema()["$defs"])
-print(main(["job.yaml", "--quiet", "--out", "other", "--set", "cluster={kind: slurm, partition: short}"]))
+print("Condor" in job_schema()["$defs"])
+print(main(["job.yaml", "--quiet", "--out", "other", "--set", "cluster={kind: condor, partition: short}"]))
 """
 
 
@@ -73,7 +78,7 @@ print(main(["job.yaml", "--quiet", "--out", "other", "--set", "cluster={kind: sl
 def test_a_kind__is_one_file(tmp_path: Path) -> None:
     folder = published_job(tmp_path)
     (tmp_path / "kinds").mkdir()
-    (tmp_path / "kinds" / "slurm.py").write_text(SLURM)
+    (tmp_path / "kinds" / "condor.py").write_text(CONDOR)
     command = [sys.executable, "-c", ADDED, str(tmp_path / "kinds")]
     done = subprocess.run(
         command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120, check=False
@@ -81,17 +86,27 @@ def test_a_kind__is_one_file(tmp_path: Path) -> None:
     assert done.stderr == ""
     first, bounds, absent, unknown, foreign, word, schema, code = done.stdout.splitlines()
     assert first == "j.yaml:3:10: cluster.partition: missing: partition (text)"
-    assert bounds == "j.yaml:3:35: cluster.partition: 'a' is too short: at least 3 are needed"
+    assert bounds == "j.yaml:3:36: cluster.partition: 'a' is too short: at least 3 are needed"
     assert absent == first
-    assert unknown.startswith("j.yaml:3:24: cluster.partitoin: unknown parameter 'partitoin' of a job. Did you mean 'partition'?")
-    assert foreign == "j.yaml:3:10: cluster: partition is for kind: slurm, and this is kind: local"
-    assert word.endswith("'clurm' is no kind of cluster (auto, local, cuda, scheduler, slurm) and no address such as tcp://HOST:8786")
+    assert unknown.startswith("j.yaml:3:25: cluster.partitoin: unknown parameter 'partitoin' of a job. Did you mean 'partition'?")
+    assert foreign == "j.yaml:3:10: cluster: partition is for kind: condor, and this is kind: local"
+    assert word.endswith(
+        "'clondor' is no kind of cluster (auto, local, cuda, scheduler, ssh, slurm, kubernetes, condor) and no address such as tls://HOST:8786"
+    )
     assert (schema, code) == ("True", "0")
-    assert last_record(folder / "other")["cluster"]["kind"] == "slurm"
+    assert last_record(folder / "other")["cluster"]["kind"] == "condor"
 
 
 def test_cluster_kinds__are_in_the_order_that_messages_list_them() -> None:
-    assert cluster_kinds() == {"auto": Auto, "local": Local, "cuda": Cuda, "scheduler": Scheduler}
+    assert cluster_kinds() == {
+        "auto": Auto,
+        "local": Local,
+        "cuda": Cuda,
+        "scheduler": Scheduler,
+        "ssh": Ssh,
+        "slurm": Slurm,
+        "kubernetes": Kubernetes,
+    }
 
 
 def test_auto__follows_the_backend_and_keeps_the_keys_that_its_kind_has() -> None:
@@ -104,9 +119,10 @@ def test_auto__follows_the_backend_and_keeps_the_keys_that_its_kind_has() -> Non
     ("written", "keys"),
     [
         ("cuda", {"kind": "cuda"}),
-        ("a:8786", {"kind": "scheduler", "address": "tcp://a:8786"}),
+        ("a:8786", {"kind": "scheduler", "address": "a:8786"}),
         ({}, {"kind": "auto"}),
         ({"workers": 4}, {"kind": "auto", "workers": 4}),
+        ({"hosts": ["a"], "workers": 2}, {"kind": "ssh", "hosts": ["a"], "workers": 2}),
         ({"kind": "auto", "address": "tcp://a:1"}, {"kind": "scheduler", "address": "tcp://a:1"}),
         ({"kind": "local", "rmm_pool_size": None, "protocol": "tcp"}, {"kind": "local"}),
         ({"kind": "cuda", "threads": 2, "workers": 1}, {"kind": "cuda", "threads": 2, "workers": 1}),
@@ -123,9 +139,13 @@ def test_cluster_keys__say_the_kind_and_leave_out_what_makes_no_difference(writt
         ("5", "3:10: cluster: expected a mapping, found 5"),
         (
             "{kind: cloud}",
-            "3:17: cluster.kind: 'cloud' is not one of the choices. Did you mean 'cuda'? Known: auto, cuda, local, scheduler.",
+            "3:17: cluster.kind: 'cloud' is not one of the choices. Did you mean 'cuda'? "
+            "Known: auto, cuda, kubernetes, local, scheduler, slurm, ssh.",
         ),
-        ("{kind: null}", "3:17: cluster.kind: nothing (null) is not one of the choices. Known: auto, cuda, local, scheduler."),
+        (
+            "{kind: null}",
+            "3:17: cluster.kind: nothing (null) is not one of the choices. Known: auto, cuda, kubernetes, local, scheduler, slurm, ssh.",
+        ),
         ("{kind: local, threads: 0}", "3:33: cluster.threads: 0 is below the smallest value allowed, 1"),
         (
             "{kind: cuda, protocol: tpc}",
@@ -150,6 +170,7 @@ def test_a_wrong_key__is_one_problem_at_its_place(written: str, problem: str) ->
         (Local(workers=2), False, True, False),
         (Cuda(), False, True, False),
         (Scheduler(address="tcp://a:1"), False, False, True),
+        (Ssh(hosts=["a"]), False, False, True),
     ],
 )
 def test_a_kind__says_what_its_workers_share_with_us(

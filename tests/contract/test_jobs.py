@@ -23,7 +23,7 @@ pytestmark = pytest.mark.contract
 ROOT = Path(__file__).parents[2]
 AFTER_LOANS = {"score", "search"}  # they want what jobs/loans.yaml publishes
 SHIPPED = sorted(path for path in (ROOT / "jobs").glob("*.yaml") if path.stem not in AFTER_LOANS)
-AWAY = "tcp://192.0.2.1:8786"  # nobody answers there, and planning asks nobody
+AWAY = "{address: tcp://192.0.2.1:8786, insecure: true}"  # nobody answers there, and planning asks nobody
 JOB = """
 job: angles
 backend: gpu

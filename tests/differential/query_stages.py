@@ -42,6 +42,17 @@ select row, sum(cast(small as bigint)) over (partition by key) as s, count(*) ov
 select row, word like 'a%' as a, word like '%é%' as b, word not like '%z' as c, word like '_a%' as d, upper(word) as u from l
 select day, count(*) filter (where flag) as n, sum(price) filter (where small > 0) as p from l group by day
 select q.key, max(q.p) as m from (select key, price * price as p from l) q group by q.key
+select row, price / (select count(*) from r) as share, price * (select max(small) from r) as w from l
+select key, count(*) * 100.0 / (select count(*) from l) as share from l group by key
+select extract(year from day) as y, extract(month from day) as m, count(*) as n from l \
+group by extract(year from day), extract(month from day)
+select row, cast(date_trunc('year', day) as date) as y, cast(date_trunc('quarter', day) as date) as q, \
+cast(date_trunc('month', day) as date) as m, cast(date_trunc('week', day) as date) as w from l
+select row, flag is true as a, flag is not true as b, flag is false as c, flag is not false as d from l
+select row from l where (small > 0) is not true
+select quantile_cont(small, 0.25) as q, count(*) as n from l
+select quantile_cont(small, 0.25) as q from l
+select row, quarter(day) as q, dayofyear(day) as d, isodow(day) as w, try_cast(word as int) as t from l
 select row, day - date '2000-01-01' as since, extract(year from day) as y from l where day < date '2100-01-01'
 """.strip().splitlines()
 

@@ -286,13 +286,13 @@ def test_load__refuses_a_stage_with_its_place_and_the_remedy(stage: str, message
         (f"{SMALL}outputs: {{models: {{from: t}}}}\n", "'models' is the folder of the models of a run; give the output another name"),
         (
             f"{SMALL}cluster: cloud\n",
-            "cluster: 'cloud' is no kind of cluster (auto, local, cuda, scheduler) and no address such as tcp://HOST:8786",
+            "cluster: 'cloud' is no kind of cluster (auto, local, cuda, scheduler, ssh, slurm, kubernetes) and no address such as tls://HOST:8786",
         ),
         (f"{SMALL}cluster: {{workers: 0}}\n", "4:20: cluster.workers: 0 is below the smallest value allowed, 1"),
         (f"{SMALL}cluster: {{memory_limit: lots}}\n", "cluster.memory_limit: 'lots' is not a size such as 8GB"),
         (
             f"{SMALL}cluster: {{kind: scheduler}}\n",
-            "cluster: kind: scheduler needs one of address: tcp://HOST:PORT and scheduler_file: PATH",
+            "cluster: kind: scheduler needs one of address: tls://HOST:PORT and scheduler_file: PATH",
         ),
         (f"{SMALL}cluster: {{kind: cuda, address: 'tcp://a:1'}}\n", "cluster: address is for kind: scheduler, and this is kind: cuda"),
         (f"{SMALL}cluster: {{address: 'tcp://a:1', workers: 2}}\n", "cluster: workers: a running cluster has its own; leave them out"),
@@ -347,7 +347,7 @@ def test_load__takes_a_chain_of_a_thousand_stages_backwards() -> None:
 def test_cluster__is_a_word_an_address_or_a_mapping() -> None:
     assert job_of(f"{SMALL}cluster: cuda\n").cluster.kind == "cuda"
     spec: Any = job_of(SMALL, ["cluster=10.0.0.5:8786"]).cluster
-    assert (spec.kind, spec.address) == ("scheduler", "tcp://10.0.0.5:8786")
+    assert (spec.kind, spec.address) == ("scheduler", "10.0.0.5:8786")
     assert job_of(f"{SMALL}cluster: {{scheduler_file: s.json}}\n").cluster.kind == "scheduler"
     spec = job_of(f"{SMALL}cluster: {{kind: cuda, workers: 2, memory_limit: 8GB, device_memory_limit: 0.8}}\n").cluster
     assert (spec.workers, spec.memory_limit, spec.device_memory_limit, spec.dashboard) == (2, "8GB", 0.8, True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,14 @@ import polars as pl
 import pytest
 
 import pipeline.tables.spread
+from pipeline.clusters.cluster import open_cluster
+from pipeline.clusters.local import Local
 from pipeline.errors import DataError
 from pipeline.formats.parquet import ParquetInput
 from pipeline.tables.lanes import open_lane
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
 
 
@@ -80,3 +85,51 @@ def test_a_value__is_waited_for_and_its_error_raised(workers: ClusterSession) ->
     assert workers.value(workers.submit(after, 0.1, 5, stage="tested")) == Session().value(5) == 5
     with pytest.raises(DataError, match="stage tested: a value below 0"):
         workers.value(workers.submit(after, 0.0, -1, stage="tested"))
+
+
+ORDER: list[str] = []
+FREE = threading.Event()
+
+
+def note(what: str | Step) -> None:
+    """One task: it waits until all are submitted, and says that it ran."""
+    FREE.wait(60)
+    ORDER.append(what if isinstance(what, str) else f"{what.source.rows} rows")
+
+
+def known_tasks(dask_scheduler: Any) -> int:
+    """On the scheduler: how many tasks it has heard of."""
+    return len(dask_scheduler.tasks)
+
+
+@dataclass(frozen=True)
+class File:
+    """A source of so many rows, which is never read."""
+
+    rows: int
+    cheap: bool = True
+
+    def load(self) -> pl.LazyFrame | Part:
+        raise AssertionError("nobody reads it")
+
+    def interval(self, column: str) -> None:
+        return None
+
+    def places(self) -> list[tuple[str, int, int | None]]:
+        return [("file", 0, self.rows)]
+
+
+def test_submit__what_is_deeper_in_the_plan_goes_first_and_in_one_stage_what_reads_more_rows() -> None:
+    with open_cluster(Local(threads=1, dashboard=False), "cpu") as cluster:
+        session, futures = cluster.session(), []
+        ORDER.clear()
+        FREE.clear()
+        less, more = (Step("read", "t", source=File(rows)) for rows in (10, 2_000_000))
+        for depth, what in ((9, "first"), (9, "sent ahead"), (1, "early"), (1, less), (1, more), (3, "late")):
+            session.depth = depth
+            futures.append(session.submit(note, what, stage="t"))
+            while session.client.run_on_scheduler(known_tasks) < len(futures):
+                pass
+        FREE.set()
+        session.client.gather(futures)
+    assert ORDER == ["first", "sent ahead", "late", "2000000 rows", "10 rows", "early"]

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import ExpressionError
+from pipeline.sql.queries.answered import check_compared
 from pipeline.sql.queries.parsed import DIALECT
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def _made_exact(node: exp.Expr, wide: str) -> None:
         node.replace(_cast(exp.Literal.string(node.name), "DOUBLE"))
     elif isinstance(node, exp.Cast):
         _rounded(node)
+    elif isinstance(node, exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
+        check_compared(node)
 
 
 def _kind(node: exp.Expr) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline.errors import ExpressionError, near
+from pipeline.sql.queries.answered import check_answers
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -92,11 +93,7 @@ def _refuse(query: exp.Query) -> None:
             computed = part.find(exp.Cast, exp.Func) and not part.find(exp.And, exp.Or)
             if computed and not part.find(exp.Column, exp.Query):  # of these Polars' streaming engine counts no rows
                 raise ExpressionError(f"{part.sql(DIALECT)} is the same for every row. Leave it out, or write true or false")
-    for window in query.find_all(exp.Window):
-        if window.args.get("order") is not None:
-            raise ExpressionError(
-                f"{window.sql(DIALECT)}: a window with an order has other answers in Polars where there are nulls. Use the stage window"
-            )
+    check_answers(query, DIALECT)
 
 
 def _name_outputs(query: exp.Query) -> None:

@@ -10,6 +10,7 @@ import polars as pl
 
 from pipeline.backend.devices import Backend
 from pipeline.sql.queries.exact import made_exact
+from pipeline.sql.queries.lacking import made_up_for
 from pipeline.sql.queries.ordered import made_ordered
 from pipeline.sql.queries.parsed import parsed
 from pipeline.sql.queries.spelled import spelled
@@ -25,7 +26,7 @@ def written(text: str, schemas: Mapping[str, pl.Schema], backend: Backend) -> st
 def _written(text: str, tables: tuple[tuple[str, tuple[tuple[str, pl.DataType], ...]], ...], on_gpu: bool) -> str:
     query = taken_apart(spelled(parsed(text, {name: pl.Schema(columns) for name, columns in tables})))
     wide = "DECIMAL(38,0)" if on_gpu else "INT128"  # cuDF has no integers of 128 bits; Polars adds them up four times as fast
-    return made_ordered(made_exact(query, wide=wide)).sql(_grammar())
+    return made_ordered(made_up_for(made_exact(query, wide=wide))).sql(_grammar())
 
 
 @cache
@@ -38,7 +39,30 @@ def _grammar() -> Any:
         """A function as it was written."""
         return lambda self, node: self.func(name, node.this, *(node.args[key] for key in ("decimals", "quantile") if node.args.get(key)))
 
-    own = {exp.Round: plainly("ROUND"), exp.Median: plainly("MEDIAN"), exp.Quantile: plainly("QUANTILE_CONT")}
+    def within(self: Any, node: Any) -> str:
+        """quantile_cont(x, q), which the standard writes as percentile_cont(q) within group (order by x)."""
+        return str(self.func("QUANTILE_CONT", node.this, node.expression))
+
+    def logarithm(self: Any, node: Any) -> str:
+        """DuckDB's log(base, x), and log(x) to the base 10: Polars has the base behind."""
+        base, value = (node.this, node.expression) if node.expression else (exp.Literal.number(10), node.this)
+        short = {"10": "LOG10", "2": "LOG2"}.get(base.name if isinstance(base, exp.Literal) else "")
+        return str(self.func(short, value) if short else self.func("LOG", value, base))
+
+    def part(name: str) -> Any:
+        """A part of a date, by EXTRACT."""
+        return lambda self, node: self.sql(exp.Extract(this=exp.var(name), expression=node.this))
+
+    parts = {exp.Hour: "HOUR", exp.Minute: "MINUTE", exp.Second: "SECOND", exp.Quarter: "QUARTER", exp.WeekOfYear: "WEEK"}
+    days = {exp.DayOfYear: "DOY", exp.DayOfWeek: "DOW", exp.DayOfWeekIso: "ISODOW", exp.Week: "WEEK"}
+    own = {
+        exp.Round: plainly("ROUND"),
+        exp.Median: plainly("MEDIAN"),
+        exp.PercentileCont: within,
+        exp.Log: logarithm,
+        exp.TryCast: lambda self, node: self.cast_sql(node, safe_prefix="TRY_"),
+        **{kind: part(name) for kind, name in {**parts, **days}.items()},
+    }
     theirs: Any = Postgres.Generator
     generator = type("Generator", (theirs,), {"TRANSFORMS": {**theirs.TRANSFORMS, **own}})
     return type("Grammar", (Postgres,), {"Generator": generator})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -27,6 +28,7 @@ from pipeline.tables.rounds import go_on
 from pipeline.tables.table import Table
 
 MOST_PEOPLE = 20_000  # the sums of so many take 4.8 GB, and a thread holds two of them
+SIDE_BY_SIDE = 32  # sums, at most
 LOADED = (*VARIANT, "alt_frequency")  # what describes a variant beside its loadings
 
 
@@ -112,19 +114,23 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
         return Part(frame.with_columns(alt_frequency=pl.Series(frequency[rows])), {"calls": calls})
 
     def exact(self, used: Table, people: Any, context: Context) -> Any:
-        """A future of what the relationship matrix gives. As many sums grow side by side as tasks run at once, part by part."""
-        session, sums = context.session, list[Any]()
-        side_by_side = session.workers * session.threads
-        for number, part in enumerate(used.futures()):
-            earlier = sums.pop(0) if number >= side_by_side else None
-            sums.append(session.submit(_summed, part, people, earlier, stage=context.name))
-        return session.submit(self.solve, people, *sums, stage=context.name)
+        """A future of what the relationship matrix gives: sums grow side by side, each over neighbouring parts, and are added in order.
 
-    def solve(self, people: Part, *sums: GrmSums) -> _Solved:
+        How many there are depends on the parts alone: so do the last digits, wherever it runs. One that is there is added before the next
+        begins, if it can be, so that no more are held than tasks run at once.
+        """
+        submit, name, parts = context.session.submit, context.name, used.futures()
+        total: Any = None
+        for low, high in pairwise(len(parts) * i // SIDE_BY_SIDE for i in range(SIDE_BY_SIDE + 1)):
+            grown: Any = None
+            for part in parts[low:high]:
+                grown = submit(_summed, part, people, grown, stage=name)
+            if grown is not None:
+                total = grown if total is None else submit(GrmSums.plus, total, grown, stage=name)
+        return submit(self.solve, people, total, stage=name)
+
+    def solve(self, people: Part, total: GrmSums) -> _Solved:
         """The leading eigenvectors. Raises DataError where there are too few variants or people."""
-        total = sums[0]
-        for more in sums[1:]:
-            total = total.plus(more)
         self._check(total.variants, people)
         shared = shared_variants(total)
         _check_pairs(shared, people.frame["sample_id"])

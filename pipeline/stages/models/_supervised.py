@@ -9,7 +9,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError
-from pipeline.stage import ColumnName, need_columns
+from pipeline.stage import ColumnName, need_columns, need_numeric
 from pipeline.stages.models._predictor import Learns
 from pipeline.stages.models._unfolded.column import Unfolded
 from pipeline.tables.part import Schema
@@ -42,6 +42,9 @@ class Supervised(Learns):
         None, ge=1, description="Stop after so many rounds without a better validation metric, and keep the best round's model."
     )
     class_weight: Literal["none", "balanced"] = Field("none", description="balanced: every class weighs the same in training.")
+    weight: ColumnName | None = Field(
+        None, description="Column of row weights, 0 or more, in training and in metrics: a row of weight 2 counts as two; no feature."
+    )
 
     @property
     def class_names(self) -> list[str]:
@@ -63,9 +66,14 @@ class Supervised(Learns):
         """Names of the columns with predictions: one a class where there are several."""
         return [f"prediction_{value}" for value in self.classes] or ["prediction"]
 
+    @property
+    def aside_columns(self) -> list[str]:
+        """Columns that say how rows are learned from, and are no features."""
+        return [self.weight] if self.weight else []
+
     def feature_columns(self, schema: Schema) -> list[str]:
         """Columns of the frame that are features, in order."""
-        outside = {*self.row_columns, *self.exclude}
+        outside = {*self.row_columns, *self.exclude, *self.aside_columns}
         return [name for name in (self.features or schema.columns.names()) if name not in outside]
 
     def check_columns(self, schema: Schema) -> None:
@@ -94,6 +102,16 @@ class Supervised(Learns):
             raise StageError("the table has packed genotype calls, which are no features. Use genotype_features to make dosages of them.")
         if not self.feature_columns(schema) and not schema.arrays:
             raise StageError("there is no feature column left: the table has only key, target, split and excluded columns")
+
+    def check_weight(self, schema: Schema) -> None:
+        """Raise StageError where the weights are no column of numbers, or one that is something else already."""
+        if not self.weight:
+            return
+        need_numeric(schema, [self.weight], key="weight")
+        if self.weight in (*self.row_columns, *self.features):
+            raise StageError(
+                f"{self.weight!r} is the key, the target, the split or a feature already. Give a column of its own.", key="weight"
+            )
 
     def check_stopping(self) -> None:
         """Raise StageError where early stopping has no rows to watch."""

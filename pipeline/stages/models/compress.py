@@ -24,7 +24,6 @@ from pipeline.stages.models._smaller.taught import learned, make_student, of_one
 from pipeline.stages.models._smaller.thinned import thinned
 from pipeline.stages.models._smaller.tradeoff import GIVEN, TRADEOFF, Judge, Judged, predictions, tradeoff
 from pipeline.stages.models._supervised import Supervised
-from pipeline.stages.models._trees.boosted_trees import BoostedTrees
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.table import Table
@@ -110,8 +109,7 @@ class Compress(OfModel, name="compress", version=1):
         if self._student is not None:
             with under("student"):
                 self._student.outputs({"rows": taught_schema(prepared, self._published, self.split)})
-        if isinstance(self._judge, BoostedTrees):
-            self._judge.check_weight(schema)
+        self._judge.check_weight(schema)
         kept = {name: schema.columns[name] for name in self._judge.row_columns}
         return {"": Schema(pl.Schema({**kept, **self._published.predicts})), "tradeoff": Schema(TRADEOFF)}
 
@@ -216,8 +214,6 @@ def _judge(stage: Compress) -> Supervised:
         raise StageError(
             f"the model was learned by {learner.name} without a target, so there is nothing to judge a smaller one by", key="model"
         )
-    if stage.weight and "weight" not in learner.model_fields:
-        raise StageError(f"{learner.name} takes no weights. Leave it out.", key="weight")
     given = {**{name: told[name] for name in names}, "split": stage.split, **({"weight": stage.weight} if stage.weight else {})}
     if told["objective"] == "quantile":
         given["quantiles"] = told["parameters"]["quantile_alpha"]

@@ -52,6 +52,7 @@ class GaussianMixture(Unsupervised, name="gaussian_mixture", version=1):
         {use: gaussian_mixture, from: features, as: groups, key: loan_id, clusters: 4, covariance: diagonal, exclude: [label]}
     """
 
+    exports = ("onnx",)
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"), "clusters": Count("clusters"), "rounds": Count("rounds"), "rows_*": Count("rows, *"),
     }  # fmt: skip

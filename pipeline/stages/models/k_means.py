@@ -52,6 +52,7 @@ class KMeans(Unsupervised, name="k_means", version=1):
         {use: k_means, from: features, as: groups, key: loan_id, clusters: 8, standardize: true, exclude: [label]}
     """
 
+    exports = ("onnx",)
     counts: ClassVar[Mapping[str, Count]] = {
         "features": Count("features"), "clusters": Count("clusters"), "rounds": Count("rounds"), "rows_*": Count("rows, *"),
     }  # fmt: skip

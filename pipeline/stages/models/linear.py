@@ -33,6 +33,7 @@ class Linear(LinearTerms, name="linear", version=1):
     least squares, else normal); scale is the column's standard deviation. NAME.importance has the standard deviation of what a feature
     adds to the linear predictor, NAME.history a metric round by round.
 
+    A row of `weight` 2 counts as two wherever rows are summed, so the model is that of the row repeated; one of 0 is predicted only.
     A missing number counts as the mean of training. A category (`categorical`) has a coefficient for each code but the most frequent of
     training, the base, which a code that is missing or that training did not have counts as. Without a penalty a feature that does not
     vary, or is a sum of those before it, has no coefficient, with a warning; classes that a feature separates are refused.
@@ -65,6 +66,7 @@ class Linear(LinearTerms, name="linear", version=1):
         """
         schema = schemas["rows"]
         self.check_columns(schema)
+        self.check_weight(schema)
         self.check_features(schema)
         self.check_split(schema)
         self.check_stopping()

@@ -35,6 +35,7 @@ class Network(DeepLearning, name="network", version=1):
     NAME.history has for every round (a pass over the training rows) the log loss or rmse of `train`, while it was learned from, and
     of `validation` after it. NAME.importance has how far a feature moves the answer: the mean, over the training rows, of how far the
     value of the network's last layer is moved by the feature's distance from its mean, by its gradient.
+    A row of `weight` 2 counts as two in what is minimized and measured, and where numbers are standardized; a batch has it once.
     Numbers are standardized by the training rows inside; a missing one counts as their mean. A category (`categorical`) is an
     embedding, that of a missing one its own; one that no training row has adds nothing. With early stopping the model is that of the best
     round, else of the last. The same rows give the same model however they are divided: one task takes them in the order of the key.
@@ -76,6 +77,7 @@ class Network(DeepLearning, name="network", version=1):
         schema = schemas["rows"]
         need_neural()
         self.check_columns(schema)
+        self.check_weight(schema)
         self.check_features(schema)
         self.check_split(schema)
         self.check_stopping()

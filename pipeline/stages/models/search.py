@@ -112,7 +112,7 @@ class Search(AroundModel, name="search", version=1):
             "batch": {"asha", "bayesian"},
             "prune": {"bayesian"},
         }.items():
-            if key in self.model_fields_set and self.method not in methods:
+            if key in self.model_fields_set and getattr(self, key) is not None and self.method not in methods:
                 raise StageError(f"method: {self.method} has no {key}. Leave it out, or use {' or '.join(sorted(methods))}.", key=key)
         if self._has_rungs and "rounds" in self.parameters:
             raise StageError("the trials get more rounds step by step, and so rounds are none of their parameters", key="parameters.rounds")

@@ -52,6 +52,7 @@ class TruncatedSvd(Unsupervised, name="truncated_svd", version=1):
         {use: truncated_svd, from: features, as: axes, key: loan_id, components: 5, standardize: true, exclude: [label]}
     """
 
+    exports = ("onnx",)
     counts: ClassVar[Mapping[str, Count]] = {"features": Count("features"), "components": Count("axes"), "rows_*": Count("rows, *")}
 
     components: int = Field(2, ge=1, le=1_000, description="Number of axes.")

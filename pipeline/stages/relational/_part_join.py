@@ -97,7 +97,7 @@ class PartJoin:
         assert self.where is not None
         pairs = rows.join(others, on=self.on) if self.on else rows.join(others, how="cross")
         with under("where"):
-            pairs = pairs.filter(check_condition(self.where, pairs.collect_schema()).expr)
+            pairs = pairs.filter(check_condition(self.where, pairs.drop(ROW, OTHER).collect_schema()).expr)
         if self.how == "inner":
             return pairs.sort(ROW, OTHER)
         if self.how in {"semi", "anti"}:

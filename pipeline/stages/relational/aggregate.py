@@ -21,8 +21,9 @@ from pipeline.tables.table import Table
 
 
 class Aggregate(Keyed, name="aggregate", version=5):
-    """One row a key, with sums, means, counts and the like of its rows; nulls do not count. The result is in the order of its keys.
+    """One row a key, with sums, means, counts and the like of its rows; nulls do not count.
 
+    The result is in the order of its keys; over several workers each part is, and the whole only with a sort.
     `by: []` makes one row of all rows, also where there are none. `having` keeps some of the results.
 
     `function(column)` is the short way to write one; second parameters follow, as in quantile(x, 0.9), corr(x, y), weighted_mean(x, w),

@@ -15,7 +15,8 @@ from pipeline.tables.part import Schema, hidden
 class DropDuplicates(Keyed, name="drop_duplicates", version=1):
     """Keep one row of each key: the first by `order_by`, then by all other columns, so that it never depends on how the rows came.
 
-    The rows come out in the order of their keys; a missing key is a key of its own, and stands last.
+    The rows come out in the order of their keys (over several workers within each part); a missing key is a key of its own, and
+    stands last.
 
     Example: {use: drop_duplicates, from: visits, as: latest, columns: [sample_id], order_by: [-visit_date]}
     """

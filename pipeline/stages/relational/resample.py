@@ -44,7 +44,8 @@ class Resample(Stage, name="resample", version=1):
     `gaps` says what becomes of steps without rows, from a key's first step to its last: none leaves them out, null gives a row with nulls,
     zero one with 0, forward repeats the last known value before, and interpolate takes the line, in time, from the last known value before
     to the next one after, Float64. A mapping says it by column; what it does not name is null. A value that is null in a step with rows
-    stays so. Rows without a time make a row of their own. The result is in the order of keys, then of time.
+    stays so. Rows without a time make a row of their own. The result is in the order of keys, then of time;
+    over several workers each part is, and the whole only with a sort.
 
     Example: {use: resample, from: readings, as: flow, by: sensor, time: time, every: 15m, compute: {cars: sum(count), speed: mean(speed)},
     gaps: {cars: zero, speed: interpolate}}

@@ -18,14 +18,15 @@ from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
 
-class Sql(Stage, name="sql", version=1):
+class Sql(Stage, name="sql", version=2):
     """Run one SELECT, with joins, subqueries, WITH, UNION and all, over the tables of `from`, each by the name it has there.
 
     The grammar is DuckDB's, names are case-sensitive, and Polars' SQL runs it, on GPUs cuDF: correlated subqueries become joins first.
     Numbers are those of all stages: integer arithmetic has 64 bits and fails the run beyond, `/` gives a float, decimals keep all digits,
     a division by zero is null, a cast rounds. Rows are in the order of ORDER BY, those that tie, or a query without one, in that of all
-    results; a query that only picks rows of one table keeps theirs. Every result has a name. Refused are windows with an order (the
-    stage window has them), what changes from run to run (now(), random()) and files in place of tables.
+    results; a query that only picks rows of one table keeps theirs. Every result has a name. Refused are windows with an order, or that
+    depend on that of the rows (the stage window has them), what changes from run to run (now(), random()), files in place of tables, and
+    subqueries that read columns of the query around them otherwise than by equalities.
     All rows of its tables come to one task, which with several CPU workers is in one of them: let stages before it make them few there.
 
     Example: {use: sql, from: {l: loans, p: payments}, as: late, query: "select l.region, count(*) as late from l join p on l.id = p.loan

@@ -35,7 +35,8 @@ class Window(Stage, name="window", version=1):
 
     Nulls do not count, but lag, lead, first and last give them. Types are those of aggregate: an integer beyond 64 bits fails the run,
     means and spreads are Float64. Rows that tie in `order` have one rank, and otherwise follow by all other columns, so that nothing
-    depends on how they came. The result is in the order of its groups, then in `order`; without one, a group's rows stay as they came. A
+    depends on how they came. The result is in the order of its groups, then in `order` (over several workers within each
+    part); without one, a group's rows stay as they came. A
     group is whole in one part; with no `by` all rows are, as in sort.
 
     Example: {use: window, from: readings, as: features, by: sensor, order: time, compute: {before: lag(speed), total: cum_sum(count),

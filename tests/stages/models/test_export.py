@@ -16,11 +16,12 @@ from polars.testing import assert_frame_equal
 
 import pipeline
 from pipeline.errors import DataError, InputError, PlaceError, RefusedError, StageError
-from pipeline.registry import stage_class
+from pipeline.registry import STAGES, stage_class
 from pipeline.stages.models._exported import graph as _onnx
 from pipeline.stages.models._exported.graph import OnnxPredictor, onnx_file
 from pipeline.stages.models._exported.of_trees import graph_of_trees
 from pipeline.stages.models._exported.treelite import TreelitePredictor, forest_of
+from pipeline.stages.models._predictor import Learns
 from pipeline.stages.models.export import Export
 from pipeline.stages.models.score import Score
 from pipeline.tables.session import ClusterSession
@@ -256,6 +257,14 @@ def test_export__of_onnx_and_of_a_model_without_a_form_in_it_is_refused(tmp_path
     monkeypatch.setattr(stage_class("xgboost"), "exports", ())
     with pytest.raises(StageError, match="was learned by xgboost, which has no form in onnx here"):
         Export(model=str(KEPT)).opened(stage_class)
+
+
+def test_export__is_offered_of_exactly_the_models_that_have_the_form() -> None:
+    learners = {name: kind for name in STAGES.modules if issubclass(kind := stage_class(name), Learns)}
+    assert {"xgboost", "linear", "network", "k_means", "isolation_forest", "cox"} <= learners.keys()
+    for name, kind in learners.items():
+        made = {form: next(each for each in kind.__mro__ if how in vars(each)) for form, how in (("onnx", "graph"), ("treelite", "forest"))}
+        assert kind.exports == tuple(form for form, owner in made.items() if owner is not Learns), name
 
 
 def test_export__of_rows_that_are_not_those_of_the_model_is_refused_before_a_run() -> None:

@@ -105,6 +105,14 @@ def test_network__is_the_same_for_any_parts_and_order_of_rows(objective: str) ->
             assert_frame_equal(found.tables[name], table, check_exact=True)
 
 
+@pytest.mark.parametrize(("features", "parallel"), [(["x", "y"], None), (["code"], {"data": 2})], ids=str)
+def test_accumulate__of_numbers_or_of_categories_alone_goes_the_way_of_whole_batches(features: list[str], parallel: Any) -> None:
+    alone = {"features": features, "categorical": [name for name in features if name == "code"], "batch_size": 64, "rounds": 2}
+    whole = train(stage_for("regression", **alone)).tables[""]
+    pieces = train(stage_for("regression", **alone, accumulate=4, parallel=parallel)).tables[""]
+    assert_frame_equal(pieces, whole, abs_tol=1e-4)
+
+
 def test_network__is_the_same_on_workers(workers: ClusterSession) -> None:
     stage = stage_for("binary")
     expected, found = train(stage), train(stage, ROWS, even_sizes(600, 3), workers)

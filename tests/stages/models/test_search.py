@@ -335,6 +335,10 @@ def test_search__refuses_what_cannot_be_tried_before_a_run(more: dict[str, Any],
         plan_stage(search(**more), {"rows": PEOPLE})
 
 
+def test_a_grid__takes_trials_of_another_method_that_are_set_to_nothing() -> None:
+    assert plan_stage(search(trials=None), {"rows": PEOPLE}) == plan_stage(search(), {"rows": PEOPLE})
+
+
 @pytest.mark.parametrize(("at_once", "threads"), [(1, 4), (2, 4), (3, 2), (8, 1), (100, 1), (0, 4)])
 def test_trials_at_once__share_the_threads_of_all_workers(at_once: int, threads: int) -> None:
     session = Session()

@@ -257,3 +257,9 @@ def test_join__refuses_at_plan_time() -> None:
     floats = pl.DataFrame({"k": [0.5]})
     with pytest.raises(StageError, match="a fraction is no key"):
         plan_stage(join(on="k"), {"left": floats, "right": floats})
+
+
+def test_condition_on_an_unknown_column__names_those_of_the_tables_alone() -> None:
+    tables = {"left": pl.DataFrame({"a": [1]}), "right": pl.DataFrame({"b": [1]})}
+    with pytest.raises(StageError, match=r"no column 'nope'\. Known: a, b\."):
+        plan_stage(Join(where="a < nope"), tables)

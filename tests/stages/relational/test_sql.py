@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from pipeline.errors import PipelineError, StageError
 from pipeline.stages.relational.sql import Sql
@@ -45,6 +48,28 @@ def test_division_by_zero__is_missing() -> None:
     assert found.null_count().row(0) == (6, 6, 6, 6)
 
 
+def test_logarithms__have_the_base_that_the_query_says() -> None:
+    found = run_stage(
+        Sql(query="select log10(v) as a, log2(v) as b, log(10, v) as c, log(v) as d, log(3, v) as e from u where v = 10"), TABLES
+    )[""]
+    assert found.row(0) == pytest.approx((1.0, 3.321928, 1.0, 1.0, 2.095903), abs=1e-6)
+
+
+def test_aggregates_of_a_whole_table__are_one_row() -> None:
+    found = run_stage(Sql(query="select corr(k, v) as a, covar_samp(k, v) as b, quantile_cont(v, 0.5) as c from u"), TABLES)[""]
+    assert found.rows() == [pytest.approx((0.999595, 29.833333, 21.0), abs=1e-5)]
+
+
+def test_date_trunc__is_the_beginning_of_the_step() -> None:
+    rows = pl.DataFrame({"s": [datetime(1969, 11, 3, 5, 6, 7, 8), datetime(2024, 12, 31, 23, 59, 59), None]})
+    parts = ["second", "minute", "hour", "day", "week", "month", "quarter", "year"]
+    columns = [f"date_trunc('{part}', s) as {part}_" for part in parts]
+    query = f"select {', '.join(columns)}, 1 as o from t"
+    found = run_stage(Sql(query=query), {"t": rows})[""]
+    every = {"second": "1s", "minute": "1m", "hour": "1h", "day": "1d", "week": "1w", "month": "1mo", "quarter": "1q", "year": "1y"}
+    assert_frame_equal(found.drop("o"), rows.select(pl.col("s").dt.truncate(every[part]).alias(f"{part}_") for part in parts))
+
+
 def test_infinities__are_missing_and_counted() -> None:
     rows = pl.DataFrame({"f": [1e300, 2.0]})
     assert run_stage(Sql(query="select f * 1e300 as r from t"), {"t": rows})[""]["r"].to_list() == [None, 2e300]
@@ -71,6 +96,17 @@ def test_infinities__are_missing_and_counted() -> None:
         ("select k, first(i) as r from t group by k", "depends on the order in which rows come"),
         ("select now() as n from t", "another answer every time"),
         ("select lag(i) over (order by k) as n from t", "Use the stage window"),
+        ("select row_number() over (partition by k) as n from t", "depends on the order in which rows come"),
+        ("select k from t qualify row_number() over (partition by k) = 1", "depends on the order in which rows come"),
+        ("select last_value(i) over () as n from t", "depends on the order in which rows come"),
+        ("select corr(i, f) over (partition by k) as n from t", "has other answers in Polars"),
+        ("select quantile(f, 0.5) as q from t", "Write quantile_cont"),
+        ("select datediff('day', date '2024-01-01', date '2024-01-03') + i as d from t", "Subtract: b - a of dates are days"),
+        ("select i from t where i > all (select v from u)", "compare with the greatest or the least"),
+        ("select substr(cast(i as varchar), -1) as r from t", "counts from 1.*right"),
+        ("select i from t where cast(i as varchar) > 3", "compares text with a number"),
+        ("select date_trunc('fortnight', date '2024-01-01') as d, i from t", "date_trunc has no part 'fortnight'"),
+        ("select date_trunc('day', i) as d from t", "takes a date, or a timestamp"),
         ("with u as (select 1 as o) select o from u", "WITH names 'u'"),
         ("select (select v from u where u.v > t.i) as r from t", "reads columns of the query around it"),
         ("select w.k as k from t, lateral (select k from u where u.k = t.k) w", "reads columns of the query around it"),

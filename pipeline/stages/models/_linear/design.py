@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,7 +44,7 @@ class Design:
     @classmethod
     def of(cls, names: Sequence[str], categorical: Sequence[str], summary: Summary) -> Design:
         """Of features and what is known of them."""
-        moments, rows = summary.moments, max(summary.rows, 1)
+        moments, rows = summary.moments, summary.total or 1.0
         found: list[tuple[int, float, float, float]] = []
         categories, flat = [], []
         for place, name in enumerate(names):
@@ -91,9 +91,9 @@ class Design:
         return xp.where(xp.isnan(values), 0.0, (values - means) / scales)
 
 
-def _category(place: int, counts: dict[int, int]) -> Category:
-    """The most frequent code is the base, the least of several such."""
+def _category(place: int, counts: Mapping[int, float]) -> Category:
+    """The most frequent code is the base, the least of several such: weights are compared as far as rounding leaves them the same."""
     if not counts:
         return Category(place, 0, ())
-    base = min(counts, key=lambda code: (-counts[code], code))
+    base = min(counts, key=lambda code: (-float(f"{counts[code]:.12g}"), code))
     return Category(place, base, tuple(sorted(set(counts) - {base})))

@@ -93,7 +93,7 @@ class Course:
             return self._found(self.best_point, None, "stopped early")
         converged = solver.done == "converged"
         point = solver.trial if converged and solver.problem.newton else solver.at.point
-        covariance = _covariance(setting, solver, gram) if converged and gram is not None and setting.weights is None else None
+        covariance = _covariance(setting, solver, gram) if converged and gram is not None and not setting.weighted else None
         return self._found(point, covariance, solver.done or "rounds used up")
 
     def _found(self, point: Array, covariance: Array | None, ended: str) -> Fit:
@@ -154,7 +154,7 @@ def varying(setting: Setting, gram: Array, factor: Array | None) -> Array:
 
 def solved(setting: Setting, gram: Array, factor: Array | None, kept: Array) -> Fit:
     """Least squares by the Gram matrix or, where that was not enough, the factor of columns and target; of the columns that are kept."""
-    stage, rows, columns = setting.stage, setting.rows, setting.design.columns
+    stage, rows, columns = setting.stage, setting.total, setting.design.columns
     last = np.append(kept, len(gram) - 1)
     gram = gram[np.ix_(last, last)]
     if stage.l1 > 0:
@@ -169,8 +169,8 @@ def solved(setting: Setting, gram: Array, factor: Array | None, kept: Array) -> 
         upper = stacked([factor[:, last], below])
     squares = least_squares(upper)
     residual = _residual(gram, squares.coefficients) if setting.penalized else squares.residual
-    freedom = rows - 1 - columns
-    if setting.penalized or freedom < 1:
+    freedom = setting.rows - 1 - columns
+    if setting.penalized or setting.weighted or freedom < 1:
         return _of_least_squares(setting, squares.coefficients, residual, None)
     covariance = np.zeros((columns + 1, columns + 1))
     covariance[0, 0], covariance[1:, 1:] = 1 / rows, squares.inverse
@@ -178,7 +178,7 @@ def solved(setting: Setting, gram: Array, factor: Array | None, kept: Array) -> 
 
 
 def _penalized(setting: Setting, gram: Array) -> Array:
-    raised: Array = gram + np.diag(np.append(np.full(len(gram) - 1, setting.stage.l2 * setting.rows), 0.0))
+    raised: Array = gram + np.diag(np.append(np.full(len(gram) - 1, setting.stage.l2 * setting.total), 0.0))
     return raised
 
 
@@ -191,7 +191,7 @@ def _residual(gram: Array, found: Array) -> float:
 def _of_least_squares(setting: Setting, found: Array, residual: float, covariance: Array | None) -> Fit:
     coefficients = np.append(setting.mean, found)[:, None]
     freedom = setting.rows - 1 - setting.design.columns
-    return Fit(setting, coefficients, covariance, freedom, ((1, "train", residual / setting.rows / 2),), 1, "solved")
+    return Fit(setting, coefficients, covariance, freedom, ((1, "train", residual / setting.total / 2),), 1, "solved")
 
 
 def warnings_of(asked: Setting, fit: Fit) -> list[str]:

@@ -22,6 +22,7 @@ from pipeline.stages.models._linear.tables import coefficients, history, importa
 from pipeline.stages.models._linear.terms import LinearTerms
 from pipeline.stages.models._measures import Metrics, measured
 from pipeline.stages.models._training_rows import Labels
+from pipeline.stages.models._weights import row_weights
 from pipeline.tables.part import Part
 from pipeline.tables.table import Fitted, Table
 
@@ -39,7 +40,8 @@ def learn(learning: Terms, rows: Table, context: Context) -> Outcome:
     fit = _fitted(learning, rows, asked, context)
     model = submit(_model, fit)
     table = rows.map_parts(_predicted, learning, fit, model).hold()
-    scores = [submit(_scores, learning, part) for part in table.futures()]
+    known = rows.futures() if learning.stage.weight else [None] * len(table.futures())
+    scores = [submit(_scores, learning, part, of) for part, of in zip(table.futures(), known, strict=True)]
     steps = submit(with_states, given.steps, given.states)
     files = {f"{name}.npz": submit(LinearModel.saved, model), f"{name}.json": submit(_description, learning, asked, fit, steps)}
     parts = {
@@ -101,16 +103,18 @@ def _predicted(part: Part, learning: Terms, fit: Fit, model: LinearModel) -> Par
     return Part(part.frame[stage.row_columns].hstack([pl.Series(name, np.ascontiguousarray(values)) for name, values in columns]))
 
 
-def _scores(learning: Terms, part: Part) -> tuple[Labels, Any]:
-    """What metrics want of a part's predictions."""
+def _scores(learning: Terms, part: Part, given: Part | None) -> tuple[Labels, Any, Any]:
+    """What metrics want of a part's predictions: labels, predictions, and weights where the rows as `given` have some."""
     stage = learning.stage
     found = part.frame.select(stage.prediction_columns).to_numpy()
-    return Labels.of(stage, part.frame), found if stage.classes else found[:, 0]
+    weights = row_weights(stage, given.frame) if given else None
+    return Labels.of(stage, part.frame), found if stage.classes else found[:, 0], weights
 
 
-def _metrics(learning: Terms, scores: Sequence[tuple[Labels, Any]]) -> Metrics:
-    labels = Labels(*(np.concatenate([getattr(part, each) for part, _ in scores]) for each in ("values", "splits")))
-    return measured(learning.stage, labels, np.concatenate([found for _, found in scores]))
+def _metrics(learning: Terms, scores: Sequence[tuple[Labels, Any, Any]]) -> Metrics:
+    parts, found, weights = zip(*scores, strict=True)
+    labels = Labels(*(np.concatenate([getattr(part, each) for part in parts]) for each in ("values", "splits")))
+    return measured(learning.stage, labels, np.concatenate(found), np.concatenate(weights) if learning.stage.weight else None)
 
 
 def _description(learning: Terms, asked: Setting, fit: Fit, steps: Sequence[Fitted]) -> bytes:

@@ -25,7 +25,7 @@ NEWTON_UP_TO = 1_000  # coefficients; beyond, where nothing else is asked for, L
 
 @dataclass(frozen=True)
 class Setting:
-    """One model to be fitted; `weights` are those of a row of each class, None where all weigh the same."""
+    """One model to be fitted; `weights` are those of a row of each class, None where classes weigh the same."""
 
     stage: LinearTerms
     family: Family
@@ -38,6 +38,16 @@ class Setting:
     def rows(self) -> int:
         """Training rows."""
         return self.summary.rows
+
+    @property
+    def total(self) -> float:
+        """What the training rows weigh together by their own weights."""
+        return self.summary.total
+
+    @property
+    def weighted(self) -> bool:
+        """Whether some rows weigh more than others."""
+        return self.weights is not None or self.stage.weight is not None
 
     @property
     def mean(self) -> float:

@@ -15,13 +15,15 @@ from pipeline.kernels.generalized_linear import LossSums, loss_sums
 from pipeline.kernels.least_squares import gram_sums, stacked, triangle
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._linear.setting import Setting
+from pipeline.stages.models._linear.summary import chosen_rows
 from pipeline.stages.models._training_rows import Labels
+from pipeline.stages.models._weights import row_weights
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
 
 Array = Any
 
-TARGET, TRAINS = "target", "trains"  # columns of rows that are used
+TARGET, TRAINS, WEIGHT = "target", "trains", "weight"  # columns of rows that are used
 FEATURES = "features"  # the array beside them, float64 [rows, features]
 
 
@@ -47,11 +49,13 @@ def used_rows(part: Part, learning: Learning[Any]) -> Part:
     """The rows that are learned from, then those that are watched, with their target; features lie where the backend computes."""
     stage = learning.stage
     labels = Labels.of(stage, part.frame)
-    train = np.flatnonzero(labels.of_split("train"))
-    watched = np.flatnonzero(labels.of_split("validation")) if stage.early_stopping_rounds else train[:0]
+    train, watched = (np.flatnonzero(chosen_rows(stage, part.frame, labels, split)) for split in ("train", "validation"))
+    watched = watched if stage.early_stopping_rounds else train[:0]
     rows = np.concatenate([train, watched])
     features = np.ascontiguousarray(learning.matrix(part)[rows])
     frame = pl.DataFrame({TARGET: labels.values[rows], TRAINS: np.arange(len(rows)) < len(train)})
+    if (weights := row_weights(stage, part.frame)) is not None:
+        frame = frame.with_columns(pl.Series(WEIGHT, weights[rows]))
     return Part(frame, {FEATURES: to_device(features, learning.backend)})
 
 
@@ -66,18 +70,24 @@ def losses(part: Part, setting: Setting, wanted: Wanted, name: str) -> Sums:
 
 
 def _losses(part: Part, setting: Setting, wanted: Wanted, rows: slice, *, learns: bool) -> LossSums:
-    """Sums over some rows; those that are not learned from weigh the same, and want no Hessian."""
+    """Sums over some rows; classes of those that are not learned from weigh the same, and they want no Hessian."""
     features, target = part.arrays[FEATURES], part.frame[TARGET].to_numpy()
     xp = array_module(features)
     coefficients, found = xp.asarray(wanted.coefficients), []
     with np.errstate(all="ignore"):  # a step that went too far is taken back by its infinite loss
         for at, block in setting.design.blocks(features, rows):
             labels = target[at]
-            weights = np.ones(len(labels)) if setting.weights is None or not learns else setting.weights[labels.astype(int)]
+            weights = _own(part, at) * (1.0 if setting.weights is None or not learns else setting.weights[labels.astype(int)])
             design = xp.concatenate([xp.ones((len(block), 1)), block], axis=1)
             hessian = wanted.hessian and learns
             found.append(loss_sums(design, xp.asarray(labels), xp.asarray(weights), coefficients, setting.family, hessian=hessian))
     return reduce(LossSums.plus, found)
+
+
+def _own(part: Part, at: slice) -> np.ndarray[Any, Any]:
+    """The rows' own weights, 1 where they have none."""
+    rows = part.frame[at]
+    return rows[WEIGHT].to_numpy() if WEIGHT in rows.columns else np.ones(rows.height)
 
 
 def products(part: Part, setting: Setting) -> np.ndarray[Any, Any]:
@@ -94,7 +104,10 @@ def _of_blocks(part: Part, setting: Setting, function: Callable[[Array], np.ndar
     features, target = part.arrays[FEATURES], part.frame[TARGET].to_numpy() - setting.mean
     xp, rows = array_module(features), slice(0, int(part.frame[TRAINS].sum()))
     blocks = setting.design.blocks(features, rows)
-    return [function(xp.concatenate([block, xp.asarray(target[at])[:, None]], axis=1)) for at, block in blocks]
+    whole = ((at, xp.concatenate([block, xp.asarray(target[at])[:, None]], axis=1)) for at, block in blocks)
+    if WEIGHT not in part.frame.columns:
+        return [function(rows) for _, rows in whole]
+    return [function(rows * xp.asarray(np.sqrt(_own(part, at)))[:, None]) for at, rows in whole]
 
 
 def added(values: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:

@@ -53,21 +53,22 @@ def watching(learning: Learning[DeepLearning], shape: Shape, material: Material)
 
     at, stage = material.labels.of_split("validation"), learning.stage
     numbers, codes, truth = material.numbers[at], material.codes[at], material.labels.values[at]
+    weights = None if material.weights is None else material.weights[at]
 
     def watch(parameters: Any) -> float | None:
         """The log loss, or the rmse."""
         if not len(truth):
             return None
         network = Saved(shape, stage.objective, material.inputs, material.target, parameters)
-        return _loss(stage.objective, truth, NetworkPredictor(network, learning.backend).of_inputs(numbers, codes))
+        return _loss(stage.objective, truth, NetworkPredictor(network, learning.backend).of_inputs(numbers, codes), weights)
 
     return watch
 
 
-def _loss(objective: str, truth: Array, predicted: Array) -> float:
+def _loss(objective: str, truth: Array, predicted: Array, weights: Array | None) -> float:
     if objective == "regression":
-        return rmse(truth, predicted)
-    return log_loss(truth.astype(int), np.column_stack([1 - predicted, predicted]) if objective == "binary" else predicted)
+        return rmse(truth, predicted, weights)
+    return log_loss(truth.astype(int), np.column_stack([1 - predicted, predicted]) if objective == "binary" else predicted, weights)
 
 
 def last_round(stage: DeepLearning, found: Fitted, scale: float) -> Round:

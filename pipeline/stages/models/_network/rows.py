@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._network.deep_learning import DeepLearning
 from pipeline.stages.models._network.layout import Layout
 from pipeline.stages.models._training_rows import Labels, TrainingRows
+from pipeline.stages.models._weights import row_weights, training_weights
 
 if TYPE_CHECKING:
     from pipeline.neural.inputs import Inputs
@@ -26,7 +27,8 @@ MOST_CATEGORIES = 1_000_000
 class Material:
     """All rows: `layout` and `inputs` say how features became `numbers` and `codes`.
 
-    `target` are the mean and scale of a regression's, 0 and 1 else.
+    `labels` are of the rows that count: those of weight 0 have none. `weights float64[rows]` are the rows' own, None where all weigh the
+    same, `classes` those of a row by its class. `target` are the mean and scale of a regression's, 0 and 1 else.
     """
 
     layout: Layout
@@ -34,29 +36,34 @@ class Material:
     numbers: Array
     codes: Array
     labels: Labels
+    weights: Array | None
+    classes: Callable[[Array], Array | None]
     target: tuple[float, float]
     missing: int
 
     @staticmethod
     def of(learning: Learning[DeepLearning], rows: TrainingRows, names: list[str]) -> Material:
         """Of the rows in the order of their key. Raises DataError for codes that cannot be embedded."""
-        from pipeline.neural.inputs import Inputs
+        from pipeline.neural.inputs import Inputs, mean_and_deviation
 
         features, stage = np.concatenate([learning.matrix(piece) for piece in rows.pieces()]), learning.stage
         layout = Layout.of(names, stage.categorical, learning.unfolded)
         for name, column in zip(stage.categorical, layout.codes, strict=False):
             _check_codes(name, features[:, column])
-        train = rows.labels.of_split("train")
+        weights = row_weights(stage, rows.part.frame)
+        labels = rows.labels if weights is None else Labels(np.where(weights > 0, rows.labels.values, np.nan), rows.labels.splits)
+        train = labels.of_split("train")
         channels = (
             [range(channel, stage.image.size, stage.image.channels) for channel in range(stage.image.channels)] if stage.image else []
         )
-        inputs = Inputs.learned(features[train], layout.numbers, layout.codes, channels)
+        own = None if weights is None else weights[train]
+        inputs = Inputs.learned(features[train], layout.numbers, layout.codes, channels, own)
         missing = int(np.isnan(features[:, inputs.numbers]).sum())
         target = (0.0, 1.0)
         if stage.objective == "regression":
-            values = rows.labels.values[train]
-            target = (float(values.mean()), float(values.std()))
-        return Material(layout, inputs, *inputs.taken(features), rows.labels, target, missing)
+            target = mean_and_deviation(labels.values[train], own)
+        weigh = class_weights(stage, rows.labels)
+        return Material(layout, inputs, *inputs.taken(features), labels, weights, weigh, target, missing)
 
     def seen(self, columns: Sequence[int]) -> list[Array]:
         """Rows of each embedding that training rows have, of codes in so many columns each."""
@@ -64,15 +71,17 @@ class Material:
         return [np.unique(codes) for codes in pieces]
 
     def batches(self, stage: DeepLearning) -> dict[str, Array]:
-        """The training rows: numbers, codes, standardized targets, and what each weighs."""
+        """The training rows: numbers, codes, standardized targets, what each weighs, and as how many rows it counts, in the mean one."""
         train = self.labels.of_split("train")
         values, (mean, scale) = self.labels.values[train], self.target
-        weights = class_weights(stage, self.labels)(values)
+        counts = None if self.weights is None else self.weights[train] / self.weights[train].mean()
+        weights = training_weights(self.classes, values, counts)
         return {
             "numbers": self.numbers[train],
             "codes": self.codes[train],
             "targets": ((values - mean) / scale).astype(np.float32),
             "weighs": np.ones(len(values), np.float32) if weights is None else weights.astype(np.float32),
+            **({} if counts is None else {"counts": counts.astype(np.float32)}),
         }
 
 

@@ -20,6 +20,7 @@ from pipeline.stages.models._network.shown import shown
 from pipeline.stages.models._predictor import Predictor, check_finite
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
 from pipeline.stages.models._unfolded.columns import told
+from pipeline.stages.models._weights import check_some_weight, check_weights, row_weights
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted
 
@@ -63,6 +64,8 @@ def gathered(learning: Learning[DeepLearning], parts: Sequence[Part], axes: Sequ
     check_finite([name for name in learning.columns if name not in learning.unfolded], whole.frame, pl.Float32())
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
+    check_weights(stage, whole.frame, rows.labels)
+    check_some_weight(stage, row_weights(stage, whole.frame), rows.labels)
     return Gathered(rows, names, Material.of(learning, rows, names))
 
 
@@ -91,7 +94,7 @@ def trained(
     network, fitted = Saved(made.shape, stage.objective, material.inputs, material.target, made.found.parameters), made.found
     predictor = NetworkPredictor(network, learning.backend)
     predicted = predictor.of_inputs(material.numbers, material.codes)
-    at = rows.labels.of_split("train")
+    at = material.labels.of_split("train")
     influence = influences(network, (material.numbers[at], material.codes[at]), learning.backend)
     own = {
         "network": made.shape.told(),
@@ -104,7 +107,7 @@ def trained(
         _importance(material.layout.names, influence),
         network.saved(),
         learning.description(names, rows.part.frame, steps, {**own, "reproducible": stage.reproducible}),
-        {**measured(stage, rows.labels, predicted), **({"parallel": made.cost} if made.cost else {})},
+        {**measured(stage, rows.labels, predicted, material.weights), **({"parallel": made.cost} if made.cost else {})},
         {**_counts(stage, fitted, names), "missing_values": material.missing, **split_counts(rows)},
         history(stage, fitted, material.target[1]),
         shown(learning, network, material, rows, predicted),

@@ -21,7 +21,7 @@ from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
 from pipeline.stages.models._trees.boosted_trees import BoostedTrees
 from pipeline.stages.models._trees.measures import trees_measured
-from pipeline.stages.models._trees.weights import check_weights
+from pipeline.stages.models._weights import check_weights, row_weights
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import go_on
 
@@ -57,8 +57,7 @@ class Judge:
     def __init__(self, judge: Supervised, published: Published, backend: Backend, rows: Part, matrix: Callable[[Part, Published], Any]):
         self.judge, self.published, self.backend, self.matrix = judge, published, backend, matrix
         self.rows = TrainingRows.of(judge, in_key_order(judge, rows))
-        if isinstance(judge, BoostedTrees):
-            check_weights(judge, self.rows.part.frame, self.rows.labels)
+        check_weights(judge, self.rows.part.frame, self.rows.labels)
         if not self.rows.labels.of_split("validation").any():
             raise DataError(f"there is no validation row with a {judge.target!r} to judge by. Is the split column right?", key="split")
 
@@ -86,7 +85,7 @@ class Judge:
         """The metrics that training gives for such predictions."""
         if isinstance(self.judge, BoostedTrees):
             return trees_measured(self.judge, self.rows, predicted)
-        return measured(self.judge, self.rows.labels, predicted)
+        return measured(self.judge, self.rows.labels, predicted, row_weights(self.judge, self.rows.part.frame))
 
     def loss(self, judged: Judged) -> float:
         """What a form loses on validation rows."""

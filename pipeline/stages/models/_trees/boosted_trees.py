@@ -12,7 +12,7 @@ from pydantic import Field
 from pipeline.backend.boosting import xgboost_device
 from pipeline.backend.devices import Backend
 from pipeline.errors import StageError, near
-from pipeline.stage import ColumnName, need_columns, need_keys, need_numeric
+from pipeline.stage import ColumnName, need_columns, need_keys
 from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._trees.parameters import check_metric, check_parameters
 from pipeline.tables.part import Schema
@@ -57,9 +57,6 @@ class BoostedTrees(Supervised):
     )
     max_bin: int = Field(256, ge=2, le=65_536, description="Most bins a feature is cut into.")
     explain: bool = Field(False, description="Give NAME.shap: what each feature adds to each row's margin (SHAP values of trees).")
-    weight: ColumnName | None = Field(
-        None, description="Column of row weights, 0 or more, in training and in metrics: a row of weight 2 counts as two; no feature."
-    )
     metric: str | None = Field(
         None, description="XGBoost's metric that early stopping watches (auc, aucpr, mae, error@0.7); by default rmse, logloss or mlogloss."
     )
@@ -128,15 +125,6 @@ class BoostedTrees(Supervised):
         """XGBoost's feature types: c for categories, q for numbers."""
         return ["c" if name in self.categorical else "q" for name in names]
 
-    @property
-    def aside_columns(self) -> list[str]:
-        """Columns that say how rows are learned from, and are no features."""
-        return [self.weight] if self.weight else []
-
-    def feature_columns(self, schema: Schema) -> list[str]:
-        """Columns of the frame that are features, in order."""
-        return [name for name in super().feature_columns(schema) if name not in self.aside_columns]
-
     def check_objective(self, schema: Schema) -> None:
         """Raise StageError where quantiles or a group are missing, of no use, or not what they must be."""
         if (self.objective == "quantile") != bool(self.quantiles):
@@ -152,16 +140,6 @@ class BoostedTrees(Supervised):
                 raise StageError(f"{self.group!r} is the key, the target or the split already. Give a column of its own.", key="group")
             if self.weight:
                 raise StageError("a ranking weighs groups alike, and takes no weights of rows. Leave it out.", key="weight")
-
-    def check_weight(self, schema: Schema) -> None:
-        """Raise StageError where the weights are no column of numbers, or one that is something else already."""
-        if not self.weight:
-            return
-        need_numeric(schema, [self.weight], key="weight")
-        if self.weight in (*self.row_columns, *self.features):
-            raise StageError(
-                f"{self.weight!r} is the key, the target, the split or a feature already. Give a column of its own.", key="weight"
-            )
 
     def check_features(self, schema: Schema) -> None:
         """Raise StageError for a feature that XGBoost does not take, and where there is none."""

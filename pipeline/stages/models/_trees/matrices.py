@@ -16,7 +16,7 @@ from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._training_rows import TrainingRows
 from pipeline.stages.models._trees.boosted_trees import BoostedTrees
 from pipeline.stages.models._trees.groups import group_codes, group_sizes
-from pipeline.stages.models._trees.weights import row_weights, training_weights
+from pipeline.stages.models._weights import row_weights, training_weights
 from pipeline.tables.part import Part
 from pipeline.tables.session import this_worker
 

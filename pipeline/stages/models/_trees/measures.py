@@ -11,7 +11,7 @@ from pipeline.stages.models._measures import Metrics, measured
 from pipeline.stages.models._training_rows import SPLITS, TrainingRows
 from pipeline.stages.models._trees.boosted_trees import BoostedTrees
 from pipeline.stages.models._trees.groups import group_codes
-from pipeline.stages.models._trees.weights import row_weights
+from pipeline.stages.models._weights import row_weights
 
 FIRST = 10  # rows of a group that ndcg@ looks at, where `metric` names no other number
 

@@ -19,7 +19,7 @@ from pipeline.stages.models._trees.explained import MEAN, contributions, mean_co
 from pipeline.stages.models._trees.groups import by_group, check_groups
 from pipeline.stages.models._trees.measures import trees_measured
 from pipeline.stages.models._trees.rounded import warn_of_rounding
-from pipeline.stages.models._trees.weights import check_some_weight, check_weights, row_weights
+from pipeline.stages.models._weights import check_some_weight, check_weights, row_weights
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted, Table
 

@@ -19,7 +19,7 @@ from pipeline.stages.models._training_rows import Labels, TrainingRows, in_key_o
 from pipeline.stages.models._trees.booster import Curves, Grown, Trees, native, stopping, telling
 from pipeline.stages.models._trees.rounded import warn_of_rounding
 from pipeline.stages.models._trees.training import Answers, TrainedTrees, answers, finished, trees_outcome
-from pipeline.stages.models._trees.weights import check_some_weight, check_weights, row_weights, training_weights
+from pipeline.stages.models._weights import check_some_weight, check_weights, row_weights, training_weights
 from pipeline.tables.part import Part, concat_parts, take
 from pipeline.tables.session import ClusterSession, run_task
 from pipeline.tables.table import Fitted, Table

@@ -69,7 +69,6 @@ class Unsupervised(NumberRows, Learns):
 
     roles = ("rows",)
     suffix = "npz"
-    exports = ("onnx",)
 
     split: ColumnName | None = Field(
         None, description="Column of train, validation and test: train alone is learned from; all rows without."

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 
 from pipeline.errors import DataError
+from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._training_rows import Labels
-from pipeline.stages.models._trees.boosted_trees import BoostedTrees
 
 Weigh = Callable[[Any], Any]
 
 
-def row_weights(stage: BoostedTrees, rows: pl.DataFrame) -> Any:
+def row_weights(stage: Supervised, rows: pl.DataFrame) -> Any:
     """The column of weights, float64 [rows], NaN where missing; None where there is none."""
     return rows[stage.weight].cast(pl.Float64).fill_null(float("nan")).to_numpy() if stage.weight else None
 
@@ -28,7 +28,7 @@ def training_weights(weigh: Weigh, labels: Any, weights: Any) -> Any:
     return of_class * weights
 
 
-def check_weights(stage: BoostedTrees, rows: pl.DataFrame, labels: Labels) -> None:
+def check_weights(stage: Supervised, rows: pl.DataFrame, labels: Labels) -> None:
     """Raise DataError for a row with a label whose weight is missing, infinite or below 0."""
     weights = row_weights(stage, rows)
     if weights is None:
@@ -44,8 +44,13 @@ def check_weights(stage: BoostedTrees, rows: pl.DataFrame, labels: Labels) -> No
         )
 
 
-def check_some_weight(stage: BoostedTrees, weights: Any, labels: Labels) -> None:
+def check_some_weight(stage: Supervised, weights: Any, labels: Labels) -> None:
     """Raise DataError where no row to learn from, or to stop early by, weighs anything."""
     for split in ("train", "validation") if stage.early_stopping_rounds else ("train",):
         if weights is not None and not (weights[labels.of_split(split)] > 0).any():
-            raise DataError(f"every {split} row weighs 0 by {stage.weight!r}. Give some a weight.", key="weight")
+            raise no_weight(stage, split)
+
+
+def no_weight(stage: Supervised, split: str) -> DataError:
+    """The error of a split whose rows weigh nothing."""
+    return DataError(f"every {split} row weighs 0 by {stage.weight!r}. Give some a weight.", key="weight")

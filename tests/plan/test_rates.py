@@ -1,0 +1,83 @@
+"""Rates that were measured once: which the package has, and what they say of a job that has not run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import pipeline
+from pipeline.plan.plan import Plan
+from pipeline.plan.rates import Rate, Rated, Rates, by_rates, short_work, summed
+from tests.small import inside, write_small_job
+
+RATES = Rates(
+    {"vcf": Rate(10.0, 2.0), "csv": Rate(1.0, 1.0)},
+    {"variant_qc": Rate(4.0, 0.5), "join": Rate(1.0, 1.0), "derive": Rate(0.0, 1.0), "linear_gwas": Rate(8.0, 3.0)},
+    opening=0.5,
+    stage=0.1,
+    process=1.0,
+    of_sum=0.5,
+    base=1e8,
+    memory_of_bytes=2.0,
+    off_by=3.0,
+    memory_off_by=2.0,
+    machine="a machine",
+    short_work=0.01,
+)
+"""Of every use of the small job."""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    write_small_job(tmp_path)
+    with inside(tmp_path):
+        return pipeline.load("job.yaml", backend="cpu").plan()
+
+
+def test_rates__add_up_from_the_bytes_of_the_inputs_on(plan: Plan) -> None:
+    sizes = {name: sum(stamp.size for stamp in plan.stamps[name].values()) for name in plan.inputs}
+    sums = summed(plan, RATES)
+    assert not isinstance(sums, str)
+    seconds, tables = sums
+    assert seconds["cohort"] == pytest.approx(10 * sizes["cohort"] / 1e9)
+    assert (tables["cohort"], tables["passed"]) == (2 * sizes["cohort"], sizes["cohort"])
+    assert tables["people"] == tables["cohort"] + sizes["sheet"]
+    assert seconds["gwas"] == pytest.approx(8 * (tables["passed"] + tables["older"]) / 1e9)
+    rated = by_rates(plan, 2, 0, RATES, 1.0)
+    assert isinstance(rated, Rated)
+    assert rated.seconds.value == pytest.approx(0.5 + 4 * 0.1 + sum(seconds.values()) * 0.5 / 2)
+    assert (rated.seconds.low, rated.seconds.high) == pytest.approx((rated.seconds.value / 3, rated.seconds.value * 3))
+    assert rated.memory.value == pytest.approx(1e8 + 2 * sum(sorted(tables.values())[-2:]))
+
+
+def test_a_slower_machine_and_more_processes__take_longer(plan: Plan) -> None:
+    once, twice, more = by_rates(plan, 2, 0, RATES, 1.0), by_rates(plan, 2, 0, RATES, 2.0), by_rates(plan, 2, 4, RATES, 1.0)
+    assert isinstance(once, Rated)
+    assert isinstance(twice, Rated)
+    assert isinstance(more, Rated)
+    assert twice.seconds.value == pytest.approx(2 * once.seconds.value)
+    assert more.seconds.value == pytest.approx(once.seconds.value + 4)
+    assert "this machine takes 2 times as long" in twice.by
+
+
+def test_what_was_not_measured__is_named(plan: Plan) -> None:
+    stages = {name: rate for name, rate in RATES.stages.items() if name != "join"}
+    assert by_rates(plan, 2, 0, replace(RATES, stages=stages), 1.0) == "no rate was measured of the stage join"
+    assert by_rates(plan, 2, 0, replace(RATES, formats={}), 1.0) == "no rate was measured of the format vcf"
+    assert by_rates(replace(plan, backend="gpu"), 2, 0, RATES, 1.0) == "no rates were measured on a GPU"
+
+
+def test_the_rates_of_the_package__are_whole_and_written_as_they_are_read() -> None:
+    rates = Rates.measured()
+    assert Rates.read(rates.document()) == rates
+    assert {"parquet", "csv", "vcf"} <= set(rates.formats)
+    assert {"filter", "derive", "join", "aggregate", "xgboost", "linear_gwas"} <= set(rates.stages)
+    assert min(rates.off_by, rates.memory_off_by) >= 1
+    assert min(rates.of_sum, rates.short_work, rates.opening) > 0
+    assert all(min(rate.seconds, rate.gives) >= 0 for kind in (rates.formats, rates.stages) for rate in kind.values())
+
+
+def test_the_short_piece_of_work__takes_some_time() -> None:
+    assert short_work() > 0
