@@ -11,7 +11,10 @@ import fsspec
 import pytest
 
 from pipeline.api import Run, load, open_run
+from pipeline.errors import DataError
+from pipeline.files import names
 from pipeline.models import models_of
+from pipeline.plan.unchanged import need_unchanged
 from pipeline.results.champion import promote
 from pipeline.results.manifest import verify
 from pipeline.results.publish import RunFolder
@@ -115,6 +118,23 @@ def test_results__that_cannot_be_reached_are_said_in_a_line(bucket: str, small: 
     fsspec.filesystem("s3").clear_instance_cache()
     assert [(ended.code, ended.err.count("\n"), place in ended.err) for ended in said] == [(2, 1, True)] * 4
     assert all("Unable to locate credentials" in ended.err and "fault of the program" not in ended.err for ended in said)
+
+
+def test_small_job__notices_a_file_of_a_bucket_that_changes_under_it(bucket: str, small: Path) -> None:
+    sheet = f"{bucket}/in/sheet.csv"
+    upload(small / "sheet.csv", sheet)
+    plan = load("job.yaml", inputs__sheet__path=f"{bucket}/in").plan()
+    need_unchanged(plan.stamps["sheet"])
+    assert names(f"{bucket}/in") == ["sheet.csv"]
+    other = fsspec.filesystem("s3", skip_instance_cache=True)  # which leaves the lists of files of this process's own as they are
+    content = other.cat_file(sheet)
+    other.pipe_file(sheet, content.replace(b"north", b"south"))
+    with pytest.raises(DataError, match=rf"{sheet}: was written anew since the job was planned"):
+        need_unchanged(plan.stamps["sheet"])
+    assert names(f"{bucket}/in") == ["sheet.csv"]
+    other.rm(sheet)
+    with pytest.raises(DataError, match=rf"{sheet}: was removed since the job was planned"):
+        need_unchanged(plan.stamps["sheet"])
 
 
 @pytest.mark.process
