@@ -341,8 +341,7 @@ def test_lock__names_a_living_owner_and_is_free_when_it_is_dead(tmp_path: Path) 
     holder = python(
         """
         import sys
-        from pipeline.results.overtaken import publish_again
-from pipeline.results.publish import Results
+        from pipeline.results.publish import Results
         run = Results(sys.argv[1]).open_run()
         print("held", flush=True)
         sys.stdin.read()
@@ -473,8 +472,7 @@ KILLED_WRITERS = """
     import json, os, random, shutil, signal, sys, time
     from pathlib import Path
     from pipeline.results.manifest import Entry, read_current, verify
-    from pipeline.results.overtaken import publish_again
-from pipeline.results.publish import Results
+    from pipeline.results.publish import Results
 
     place, dice, generation, torn = sys.argv[1], random.Random(7), 0, 0
 
