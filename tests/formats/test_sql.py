@@ -252,6 +252,23 @@ def test_sql_input__is_refused_in_a_line(lite: sqlite3.Connection, keys: dict[st
     assert "\n" not in str(raised.value)
 
 
+def test_sql_input__refuses_what_would_be_another_value(database: str, lite: sqlite3.Connection) -> None:
+    lite.execute("create table t(x)")
+    lite.executemany("insert into t values (?)", [(0.5,), (2**53,)])
+    lite.commit()
+    assert read(reader(url_of(lite), table="t"))["x"].to_list() == [0.5, 2.0**53]
+    lite.execute("insert into t values (9007199254740993)")
+    lite.commit()
+    with pytest.raises(InputError, match="column 'x' holds great integer and integer and real, which are not of one type"):
+        reader(url_of(lite), table="t").pinned()
+    assert read(reader(url_of(lite), table="t", columns={"x": "string"}))["x"].to_list()[-1] == "9007199254740993"
+    for value in ("'24:00'::time", "'10000-01-01'::date", "'0001-01-01 BC'::timestamptz", "'{{1,2},{3,4}}'::int[]"):
+        with pytest.raises(DataError, match=r"the rows cannot be read .*none that is read, say string in columns"):
+            read(reader(database, query=f"select {value} as x"))
+        assert read(reader(database, query=f"select {value} as x", columns={"x": "string"})).height == 1
+    assert read(reader(database, query="select 'NaN'::numeric(5, 1) as x, array[]::int[] as y")).rows() == [(None, [])]
+
+
 def test_sql_input__of_a_file_that_is_not_there_makes_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.db: no such file"):
         reader(f"sqlite:///{tmp_path}/none.db", table="t").pinned()
