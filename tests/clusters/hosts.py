@@ -15,12 +15,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-LOOKS, PAUSE_S = 1_200, 0.1  # two minutes in all: workers start slowly on a busy machine
+PORTS = count(18786, 10)  # UCX does not listen where something has just listened
+LOOKS, PAUSE_S = 600, 0.1  # a minute in all: workers start slowly on a busy machine
+PAIRS = count()  # one test may have hosts while another's still stand
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
     """Two hosts of a network of their own; the test is skipped where they cannot be made."""
     if shutil.which("ip") is None:
         pytest.skip("network namespaces are made by ip (Debian's iproute2), which is not here")
-    tag = f"{os.getpid() % 100_000:05d}"
+    tag = f"{os.getpid() % 100_000:05d}{next(PAIRS)}"
     first, second = (Host(f"pipe-{end}{tag}", f"10.77.0.{number}", f"p{end}{tag}") for number, end in enumerate("ab", start=1))
     with ExitStack() as stack:
         for host in (first, second):
@@ -78,7 +81,8 @@ def wait_until(there: Path, text: str) -> None:
         if there.exists() and text in there.read_text(encoding="utf-8", errors="replace"):
             return
         time.sleep(PAUSE_S)
-    raise AssertionError(f"{there.name} never said {text!r}: {there.read_text(encoding='utf-8', errors='replace')[-2_000:]}")
+    said = there.read_text(encoding="utf-8", errors="replace") if there.exists() else ""
+    raise AssertionError(f"{there.name} never said {text!r}: {said[:2_000]} ... {said[-2_000:]}")
 
 
 def _ip(*words: str) -> None:
@@ -87,18 +91,24 @@ def _ip(*words: str) -> None:
 
 @contextmanager
 def cluster_over(
-    hosts: tuple[Host, Host], protocol: str, place: Path, *options: str, environment: Mapping[str, str] | None = None
+    hosts: tuple[Host, Host],
+    protocol: str,
+    place: Path,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+    python: str = sys.executable,
 ) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """A scheduler on the first host and a worker on each, as a user starts them by hand: the address, and the workers' processes.
 
     `options` are more of both commands, TLS files say.
     """
-    first, dask = hosts[0], (sys.executable, "-m", "dask")
-    address = f"{protocol}://{first.address}:8786"
+    first, dask = hosts[0], (python, "-m", "dask")
+    port = str(next(PORTS))
+    address = f"{protocol}://{first.address}:{port}"
     quiet = ("--protocol", protocol, "--no-dashboard", *options)
     with ExitStack() as stack:
         told = place / "scheduler.log"
-        begun = first.running(*dask, "scheduler", "--host", first.address, "--port", "8786", *quiet, log=told, environment=environment)
+        begun = first.running(*dask, "scheduler", "--host", first.address, "--port", port, *quiet, log=told, environment=environment)
         stack.enter_context(begun)
         wait_until(told, "Scheduler at")
         workers = list[subprocess.Popen[bytes]]()

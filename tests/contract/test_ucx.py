@@ -29,7 +29,7 @@ UCX = {
 def run_on(host: Host, address: str, results: Path) -> subprocess.Popen[str]:
     """The loans job, begun on a host by the command line."""
     pytest.importorskip("distributed_ucxx")
-    words = ("-m", "pipeline.run", str(JOB), "--out", str(results), "--set", f"cluster.address={address}")
+    words = ("-m", "pipeline.run", str(JOB), "--out", str(results), "--set", f"cluster={{address: '{address}', insecure: true}}")
     environment: Any = {**os.environ, **UCX}
     return subprocess.Popen(
         host.command(sys.executable, *words), env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
