@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.backend.devices import choose_backend
 from pipeline.clusters.cluster import open_cluster
-from pipeline.errors import DataError, PipelineError, RefusedError, RunError
+from pipeline.errors import DataError, PipelineError, PlaceError, RefusedError, RunError
 from pipeline.format import OutputFormat
 from pipeline.job.load import load as load_job
 from pipeline.job.spec import Job
@@ -66,8 +66,14 @@ class LoadedJob:
         return foreseen(plan).document(self.job.price)
 
     def expected(self, plan: Plan) -> str:
-        """What a run by this plan will take: seconds, memory, money and energy, by what was measured, or why that is not known."""
-        lines = (estimate_text(foreseen(plan), self.job.price), expectation(open_store(self.job.results), plan))
+        """What a run by this plan will take: seconds, memory, money and energy, by what was measured, or why that is not known.
+
+        Raises PlaceError where the results cannot be read.
+        """
+        try:
+            lines = (estimate_text(foreseen(plan), self.job.price), expectation(open_store(self.job.results), plan))
+        except OSError as error:
+            raise PlaceError(f"{self.job.results}: {error}. Mend that, or choose another place with --out.") from error
         return "\n".join(filter(None, lines))
 
     def run(self, display: Display | None = None, *, lean: bool = False) -> Run:

@@ -65,13 +65,14 @@ def absolute(path: str | Path) -> str:
 
 
 def stamp(path: str | Path) -> Stamp:
-    """What a file is known by. Raises FileNotFoundError where there is none."""
+    """What a file is known by, looked up anew. Raises FileNotFoundError where there is none."""
     if not is_url(path):
         found = Path(path).stat()
         return Stamp(found.st_size, found.st_mtime_ns)
     if is_web(path):
         size, tag = _ask_web(known, path)
         return Stamp(size, etag=tag)
+    _ask_url(path, "invalidate_cache")  # which fsspec keeps of a folder that was listed
     told = _ask_url(path, "info")
     return Stamp(int(told.get("size") or 0), etag=next((str(told[key]) for key in _TOLD if told.get(key)), ""))
 

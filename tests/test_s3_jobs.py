@@ -11,13 +11,16 @@ import fsspec
 import pytest
 
 from pipeline.api import Run, load, open_run
+from pipeline.errors import DataError
+from pipeline.files import names
 from pipeline.models import models_of
+from pipeline.plan.unchanged import need_unchanged
 from pipeline.results.champion import promote
 from pipeline.results.manifest import verify
 from pipeline.results.publish import RunFolder
 from pipeline.results.store import open_store
 from pipeline.running.execute import execute
-from tests.small import inside, run_main, run_process, write_small_job
+from tests.small import inside, run_main, run_process, start, write_small_job
 
 ROOT = Path(__file__).parents[1]
 LOANS = ROOT / "data" / "loans"
@@ -47,6 +50,7 @@ def contents(run: Run) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.long
 def test_loans_job__gives_the_same_bytes_in_a_bucket(bucket: str, tmp_path: Path) -> None:
     for name in ("loans", "performance"):
         upload(LOANS / name, f"{bucket}/data/{name}")
@@ -80,11 +84,12 @@ def test_genomics_job__gives_the_same_bytes_in_a_bucket(bucket: str, tmp_path: P
     assert len(open_store(f"{bucket}/results").folders("imports")) == 1
 
 
+@pytest.mark.long
 @pytest.mark.process
-def test_small_job__of_four_processes_reads_and_writes_a_bucket_by_their_environment(bucket: str, small: Path) -> None:
+def test_small_job__of_two_processes_reads_and_writes_a_bucket_by_their_environment(bucket: str, small: Path) -> None:
     upload(small / "sheet.csv", f"{bucket}/in/sheet.csv")
     there = ["--set", f"inputs.sheet.path={bucket}/in/*.csv", "--out", f"{bucket}/results", "--set", "inputs.cohort.import=true"]
-    workers = ["--set", "cluster.kind=local", "--set", "cluster.workers=4"]
+    workers = ["--set", "cluster.kind=local", "--set", "cluster.workers=2"]
     ended = run_process("job.yaml", "--quiet", *there, *workers, cwd=small)
     assert (ended.code, ended.err) == (0, "")
     assert run_main("job.yaml", "--quiet").code == 0
@@ -96,6 +101,56 @@ def test_small_job__of_four_processes_reads_and_writes_a_bucket_by_their_environ
 def files_told(bucket: str) -> list[str]:
     """What says something of a run: its record, its report, the lock."""
     return [name for name in open_store(f"{bucket}/results").sizes("") if not name.endswith(".parquet")]
+
+
+def test_results__that_cannot_be_reached_are_said_in_a_line(bucket: str, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = f"{bucket}/results"
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    fsspec.filesystem("s3").clear_instance_cache()
+    asked: tuple[tuple[str, ...], ...] = (
+        ("job.yaml", "--out", place),
+        ("job.yaml", "--explain", "--out", place),
+        ("--verify", place),
+        ("--publish", f"{place}/runs/20261122T101312Z-3f2a9c"),
+    )
+    with inside(small):
+        said = [run_main(*arguments) for arguments in asked]
+    fsspec.filesystem("s3").clear_instance_cache()
+    assert [(ended.code, ended.err.count("\n"), place in ended.err) for ended in said] == [(2, 1, True)] * 4
+    assert all("Unable to locate credentials" in ended.err and "fault of the program" not in ended.err for ended in said)
+
+
+def test_small_job__notices_a_file_of_a_bucket_that_changes_under_it(bucket: str, small: Path) -> None:
+    sheet = f"{bucket}/in/sheet.csv"
+    upload(small / "sheet.csv", sheet)
+    plan = load("job.yaml", inputs__sheet__path=f"{bucket}/in").plan()
+    need_unchanged(plan.stamps["sheet"])
+    assert names(f"{bucket}/in") == ["sheet.csv"]
+    other = fsspec.filesystem("s3", skip_instance_cache=True)  # which leaves the lists of files of this process's own as they are
+    content = other.cat_file(sheet)
+    other.pipe_file(sheet, content.replace(b"north", b"south"))
+    with pytest.raises(DataError, match=rf"{sheet}: was written anew since the job was planned"):
+        need_unchanged(plan.stamps["sheet"])
+    assert names(f"{bucket}/in") == ["sheet.csv"]
+    other.rm(sheet)
+    with pytest.raises(DataError, match=rf"{sheet}: was removed since the job was planned"):
+        need_unchanged(plan.stamps["sheet"])
+
+
+@pytest.mark.process
+def test_small_job__that_is_killed_leaves_a_place_that_the_next_run_tidies(bucket: str, small: Path) -> None:
+    place = f"{bucket}/results"
+    process = start("job.yaml", "--json", "--out", place, cwd=small)
+    assert process.stdout is not None
+    killed = str(json.loads(process.stdout.readline())["run"])
+    process.kill()
+    process.communicate(timeout=300)
+    ended = run_main("job.yaml", "--quiet", "--out", place)
+    assert (ended.code, ended.err) == (0, "")
+    left = {name: list(open_store(place).sizes(f"runs/{name}")) for name in open_store(place).folders("runs")}
+    assert left.pop(killed) == ["run.json"]
+    assert json.loads(open_store(place).read(f"runs/{killed}/run.json"))["status"] == "died"
+    assert list(left) == [open_run(place).view.id]
 
 
 @pytest.mark.usefixtures("small")

@@ -71,12 +71,8 @@ def run_path(place: str) -> str:
     """
     store = open_store(place)
     try:
-        store.read(MANIFEST)
-    except FileNotFoundError:
-        pass
-    else:
-        return store.path("")
-    try:
+        if store.has(MANIFEST):
+            return store.path("")
         name = current_id(store)
     except OSError as error:
         raise PlaceError(f"{place}: {error}. Give the folder of a run.") from error
@@ -116,7 +112,11 @@ def whole_run(place: str, name: str) -> RunView:
     store = open_store(place)
     view, problems = _looked_at(store, name)
     if view is None or problems:
-        raise PlaceError(f"{place}: there is no whole run {name!r}: {'; '.join(problems[:5])}.{near(name, store.folders('runs'))}")
+        try:
+            others = store.folders("runs")
+        except OSError:  # which `problems` tell of
+            others = []
+        raise PlaceError(f"{place}: there is no whole run {name!r}: {'; '.join(problems[:5])}.{near(name, others)}")
     return view
 
 

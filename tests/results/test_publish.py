@@ -21,6 +21,7 @@ from pipeline.errors import PlaceError, RunError
 from pipeline.results.manifest import Entry, RunView, read_current, verify
 from pipeline.results.on_disk import LocalStore
 from pipeline.results.overlap import refuse_output_inside_input
+from pipeline.results.overtaken import publish_again
 from pipeline.results.publish import Results, attempt_name, new_run_id
 
 ROOT = Path(__file__).parents[2]
@@ -367,6 +368,41 @@ def test_open_run__without_locks_works_with_a_warning(tmp_path: Path, monkeypatc
     with Results(str(tmp_path)).open_run() as run:
         run.commit()
     assert run.warnings == [f"{tmp_path}: this file system has no locks; let only one run at a time write there"]
+
+
+@pytest.mark.parametrize("kind", ["folder without locks", "URL"])
+def test_commit__where_nothing_is_locked_does_not_undo_what_another_run_published(
+    tmp_path: Path, memory: str, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    place = memory if kind == "URL" else str(tmp_path)
+    for _ in range(2):  # before there is a result, and after
+        first, second = Results(place).open_run(), Results(place).open_run()
+        for run in (first, second):
+            write(run.file("table/part-00000.csv"), run.id.encode())
+        first.commit([Entry("table/part-00000.csv", 1)])
+        with pytest.raises(RunError, match=f"another run published {first.id} while this one ran, and nothing was changed"):
+            second.commit([Entry("table/part-00000.csv", 1)])
+        assert (content(place), second.overtaken) == (first.id, True)
+    assert publish_again(second.path).id == second.id
+    assert content(place) == second.id
+
+
+def test_open_run__marks_the_record_of_a_run_that_was_killed(tmp_path: Path) -> None:
+    publish(str(tmp_path), "one")
+    killed = Results(str(tmp_path)).open_run()
+    write(killed.file("table/part.csv"), b"half")
+    assert killed._lock is not None
+    killed._lock.close()
+    with Results(str(tmp_path)).open_run() as run:
+        record = json.loads(Path(killed.path, "run.json").read_bytes())
+        assert (record["run"], record["status"]) == (killed.id, "died")
+        run.commit()
+    assert [path.name for path in Path(killed.path).iterdir()] == ["run.json"]
+    assert run_names(tmp_path) >= {killed.id, run.id}
 
 
 def test_open_run__refuses_a_place_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,6 @@ _PLAIN: dict[str, pl.DataType] = {
     "float4": pl.Float32(),
     "float8": pl.Float64(),
     "bytea": pl.Binary(),
-    "time": pl.Time(),
     **dict.fromkeys(_TEXTS, pl.String()),
 }
 _TIMES: dict[str, pl.DataType] = {"date": pl.Date(), "timestamp": pl.Datetime("us"), "timestamptz": pl.Datetime("us", "UTC")}
@@ -41,12 +40,14 @@ _POSTGRES_CAST: dict[str, str] = {
 }
 _SQLITE_HOLDS = {
     "boolean": {"integer"},
-    "float32": {"integer", "real"},
-    "float64": {"integer", "real"},
+    "float32": {"integer", "great integer", "real"},
+    "float64": {"integer", "great integer", "real"},
     "date": {"text"},
     "datetime": {"text"},
 }
 MOST_DIGITS = 38
+EXACT = 2**53  # whole numbers beyond are rounded by float64
+_KIND = "case when typeof({0}) = 'integer' and ({0} > {1} or {0} < -{1}) then 'great integer' else typeof({0}) end"
 
 
 @dataclass(frozen=True)
@@ -68,19 +69,36 @@ def postgres_columns(cursor: Any, rows: str, stated: Mapping[str, DtypeName], pl
         if entry.name in stated:
             target = _POSTGRES_CAST.get(stated[entry.name], "int8")
             found.append(SqlColumn(entry.name, f"{sql}::{target}", DTYPES[stated[entry.name]]))
-        elif kind == "numeric":
-            found.append(SqlColumn(entry.name, f"{sql}::text", _decimal(about.get("POSTGRESQL:typmod", "-1"), entry.name, place)))
-        elif kind in _TIMES:
-            found.append(SqlColumn(entry.name, f"case when isfinite({sql}) then {sql} end", _TIMES[kind], f"not isfinite({sql})"))
-        elif kind in _PLAIN:
-            found.append(SqlColumn(entry.name, sql, _PLAIN[kind]))
-        elif kind.startswith("_") and kind[1:] in _LISTS:
-            found.append(SqlColumn(entry.name, sql, pl.List(_PLAIN[kind[1:]])))
-        elif kind == "oid":
-            found.append(SqlColumn(entry.name, f"{sql}::int8", pl.Int64()))
-        else:  # Polars has no such type: its text says all of it
-            found.append(SqlColumn(entry.name, f"{sql}::text", pl.String()))
+        elif kind == "numeric":  # whose NaN is missing, as that of floats is
+            dtype = _decimal(about.get("POSTGRESQL:typmod", "-1"), entry.name, place)
+            found.append(SqlColumn(entry.name, f"nullif({sql}::text, 'NaN')", dtype))
+        else:
+            found.append(_postgres_column(entry.name, kind))
     return found
+
+
+def _postgres_column(name: str, kind: str) -> SqlColumn:
+    sql = column(name)
+    if kind in _TIMES:
+        within = f"{sql} between '0001-01-01' and '9999-12-31 23:59:59.999999'"
+        select = f"case when not isfinite({sql}) then null else {_only(sql, within, kind)} end"
+        return SqlColumn(name, select, _TIMES[kind], f"not isfinite({sql})")
+    if kind == "time":
+        return SqlColumn(name, _only(sql, f"{sql} < '24:00'", kind), pl.Time())
+    if kind in _PLAIN:
+        return SqlColumn(name, sql, _PLAIN[kind])
+    if kind.startswith("_") and kind[1:] in _LISTS:
+        return SqlColumn(name, _only(sql, f"coalesce(array_ndims({sql}), 1) = 1", f"{kind[1:]}[]"), pl.List(_PLAIN[kind[1:]]))
+    if kind == "oid":
+        return SqlColumn(name, f"{sql}::int8", pl.Int64())
+    return SqlColumn(name, f"{sql}::text", pl.String())  # Polars has no such type: its text says all of it
+
+
+def _only(sql: str, condition: str, kind: str) -> str:
+    """The values that Polars has, too; others fail the query, where they would come as other values or panic."""
+    return (
+        f"case when {sql} is null or {condition} then {sql} else ('none that is read, say string in columns: ' || {sql}::text)::{kind} end"
+    )
 
 
 def _decimal(typmod: str, name: str, place: str) -> pl.DataType:
@@ -97,8 +115,8 @@ def sqlite_columns(cursor: Any, rows: str, stated: Mapping[str, DtypeName], plac
     """The columns of a query, by what its rows hold: SQLite's columns have no types. Raises InputError where they hold several."""
     cursor.execute(f"select * from ({rows}) limit 0")
     names = [entry[0] for entry in cursor.description]
-    kinds = ", ".join(f"group_concat(distinct typeof({column(name)}))" for name in names)
-    cursor.execute(f"select {kinds} from ({rows})")
+    kinds = [f"group_concat(distinct {_KIND.format(column(name), EXACT)})" for name in names]
+    cursor.execute(f"select {', '.join(kinds)} from ({rows})")
     held = [set(str(value or "").split(",")) - {"null", ""} for value in cursor.fetchone()]
     return [_sqlite_column(name, found, stated.get(name), place) for name, found in zip(names, held, strict=True)]
 
@@ -108,11 +126,11 @@ def _sqlite_column(name: str, held: set[str], stated: DtypeName | None, place: s
     if stated == "string":
         return SqlColumn(name, f"cast({sql} as text)", pl.String())
     if stated is not None:
-        if not held <= _SQLITE_HOLDS.get(stated, {"integer"}):
+        if not held <= _SQLITE_HOLDS.get(stated, {"integer", "great integer"}):
             what = f"column {name!r} holds {' and '.join(sorted(held))}, which is no {stated}"
             raise InputError(f"{place}: {what}. State another type in columns.")
         return SqlColumn(name, f"cast({sql} as real)" if stated.startswith("float") else sql, DTYPES[stated])
-    if held == {"integer"}:
+    if held and held <= {"integer", "great integer"}:
         return SqlColumn(name, sql, pl.Int64())
     if held and held <= {"integer", "real"}:
         return SqlColumn(name, f"cast({sql} as real)", pl.Float64())
