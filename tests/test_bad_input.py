@@ -351,7 +351,10 @@ def test_results__that_another_run_writes(folder: Path) -> None:
             r"backend gpu: (the RAPIDS packages are not installed here\. Install them|this machine shows no NVIDIA GPU\. Use)",
         ),
         (("--cluster", "cuda"), r"cluster cuda: this machine shows no NVIDIA GPU\. Use cluster: local"),
-        (("--cluster", "cudaa"), r"--set cluster=cudaa: cluster: 'cudaa' is no kind of cluster \(auto, local, cuda, scheduler\)"),
+        (
+            ("--cluster", "cudaa"),
+            r"--set cluster=cudaa: cluster: 'cudaa' is no kind of cluster \(auto, local, cuda, scheduler, ssh, slurm, kubernetes\)",
+        ),
         (("--set", "cluster={scheduler_file: nope.json}"), r"cluster scheduler: nope\.json: No such file or directory\. Start a scheduler"),
         (("--set", "nonsense"), r"--set nonsense: .*"),
         (("--set", "stages.nobody.min_maf=1"), r"--set stages\.nobody\.min_maf=1: .*nobody"),
