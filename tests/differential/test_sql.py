@@ -88,6 +88,17 @@ select extract(year from date '2024-01-31') as y, date '2024-01-31' - date '2024
 select k, i, sum(i) over (partition by k) as s, count(*) over () as n from t
 select i % j as r, i // j as q, f % 2 as g2, -i % 3 as h, abs(i) as a, greatest(i, j) as g from t where j <> 0
 select * exclude (f, s, yes, d) from t where j between 2 and 3
+select k, sum(d * f) * 3 as v, max(d * f) + min(d) as w, -sum(d * f) + 1 as x from t group by k
+select k, coalesce(d * f, 0) + d as v, case when k = 1 then d * f else d end + d as w, abs(d * f - d) + d as x, (d * f) * d as y from t
+select k, v * 2 as w from (select k, sum(d * f) as v from t group by k) q
+select k, sum(v) * 2 as w from (select k, d as v from t union all select k, d * f as v from t) q group by k
+select k, d from t where d > (select sum(d * f) * 2 from t where k = 1) order by k, d
+select k, sum(d * f) over (partition by k) + d as v, sum(d * f) filter (where k = 1) over () + d as w from t
+select k, max(f) + k as v, case when k = 1 then sum(f) else max(f) * k end as w from t group by k
+select k, i, max(f) + k * i as v from t group by k, i
+select k + 1 as n, max(f) * (k + 1) as v from t group by k + 1
+select k, max(f) as v from t group by k having max(f) + k > 2.5
+select s, count(*) || s as v, max(yes) and s = 'a' as w from t group by s
 """.strip().splitlines()
 
 

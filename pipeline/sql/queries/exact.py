@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.errors import ExpressionError
 from pipeline.sql.queries.answered import check_compared
 from pipeline.sql.queries.parsed import DIALECT
-from pipeline.sql.queries.typed import DAY_US, DIGITS, FLOATS, LONG, MOMENTS, NARROW, as_type, decimal_of, kind_of
+from pipeline.sql.queries.typed import DAY_US, DIGITS, FLOATS, LONG, MOMENTS, NARROW, as_type, decimal_of, float_type, kind_of
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -25,7 +25,8 @@ def made_exact(query: exp.Query, *, wide: str = "INT128") -> exp.Query:
         for column in scope.columns:
             source = scope.sources.get(column.table)
             if isinstance(source, Scope) and kind_of(column) == "DECIMAL":
-                column.type = decimal_of(_scale_in(source.expression, column.name))
+                is_float = any(kind_of(found) in FLOATS for found in _found_in(source.expression, column.name))
+                column.type = float_type() if is_float else decimal_of(_scale_in(source.expression, column.name))
         for node in list(scope.walk())[::-1]:
             _made_exact(node, wide)
     return query
@@ -34,6 +35,7 @@ def made_exact(query: exp.Query, *, wide: str = "INT128") -> exp.Query:
 def _made_exact(node: exp.Expr, wide: str) -> None:
     from sqlglot import exp
 
+    _floats_told(node)
     if isinstance(node, exp.Sum):
         _sum(node, wide)
     elif isinstance(node, exp.Count):
@@ -58,13 +60,18 @@ def _made_exact(node: exp.Expr, wide: str) -> None:
 
 def _scale_in(query: Any, name: str) -> int:
     """Digits behind the point of a result of a query inside, or of the members of a UNION."""
+    return max(map(scale_of, _found_in(query, name)))
+
+
+def _found_in(query: Any, name: str) -> list[exp.Expr]:
+    """What gives a result of a query inside, or of each member of a UNION."""
     from sqlglot import exp
 
     if isinstance(query, exp.SetOperation):
         members: list[Any] = [query.left.unnest(), query.right.unnest()]
-        return max(_scale_in(member, member.named_selects[query.named_selects.index(name)]) for member in members)
-    (found,) = (select for select in query.selects if select.alias_or_name == name)
-    return scale_of(found)
+        place = query.named_selects.index(name)
+        return [found for member in members for found in _found_in(member, member.named_selects[place])]
+    return [select for select in query.selects if select.alias_or_name == name]
 
 
 def _one(query: Any) -> exp.Expr:
@@ -83,17 +90,33 @@ def scale_of(node: exp.Expr) -> int:
         return 0
     if isinstance(node, exp.Column | exp.Cast | exp.Add | exp.Sub | exp.Mul):
         return int(node.type.expressions[1].name) if node.type is not None and len(node.type.expressions) == 2 else 3
-    if isinstance(node, exp.Case):
-        branches = [branch.args["true"] for branch in node.args["ifs"]] + [default for default in [node.args.get("default")] if default]
-    elif isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
-        branches = [node.this, *node.expressions]
-    elif isinstance(node, exp.Subquery):
-        branches = [_one(node.unnest())]
-    elif isinstance(node, exp.Paren | exp.Alias | exp.Sum | exp.Min | exp.Max | exp.Neg | exp.Abs | exp.Nullif | exp.Window | exp.Filter):
-        branches = [node.this]
-    else:
+    found = _branches(node)
+    if found is None:
         raise ExpressionError(f"nobody knows how many digits {node.sql(DIALECT)} has. Cast it, as in cast(x as decimal(18, 2))")
-    return max(map(scale_of, branches))
+    return max(map(scale_of, found))
+
+
+def _branches(node: exp.Expr) -> list[exp.Expr] | None:
+    """What a node takes its value from, so its type too; None of one that makes a value of its own."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Case):
+        return [branch.args["true"] for branch in node.args["ifs"]] + [default for default in [node.args.get("default")] if default]
+    if isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
+        return [node.this, *node.expressions]
+    if isinstance(node, exp.Subquery):
+        return [_one(node.unnest())]
+    if isinstance(node, exp.Sum):
+        return [_added(node)]
+    if isinstance(node, exp.Paren | exp.Alias | exp.Min | exp.Max | exp.Neg | exp.Abs | exp.Nullif | exp.Window | exp.Filter):
+        return [node.this]
+    return None
+
+
+def _floats_told(node: exp.Expr) -> None:
+    """A sum, a choice and the like of what has become a float is one, though a decimal was made of decimals before."""
+    if kind_of(node) == "DECIMAL" and any(kind_of(branch) in FLOATS for branch in _branches(node) or ()):
+        node.type = float_type()
 
 
 def _sum(node: exp.Sum, wide: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline.errors import ExpressionError, near
@@ -45,6 +46,7 @@ def made_up_for(query: exp.Query) -> exp.Query:
             same = exp.EQ(this=node.this.copy(), expression=node.expression.copy())
             node.replace(exp.Case().when(same, exp.null()).else_(node.this.copy()))
     for select in query.find_all(exp.Select):
+        _keys_of_groups(select)
         _by_place(select)
     return query
 
@@ -91,6 +93,29 @@ def _truncated(node: exp.Expr) -> exp.Expr:
     for column in list(whole.find_all(exp.Column)):
         column.replace(day.copy())
     return whole
+
+
+def _keys_of_groups(select: exp.Select) -> None:
+    """A key of GROUP BY beside an aggregate, in one result, as the least of its group: Polars' SQL makes a list of the group's rows."""
+    from sqlglot import exp
+
+    group, having = select.args.get("group"), select.args.get("having")
+    keys = [key for key in group.expressions if not isinstance(key, exp.Literal)] if group else []
+    for result in [*(found.unalias() for found in select.selects), *([having.this] if having else [])]:
+        if isinstance(result, exp.AggFunc) or not result.find(exp.AggFunc):
+            continue
+        for node in list(result.walk(prune=partial(_ends_or_is, keys))):
+            if node in keys:
+                least = exp.Min(this=node.copy())
+                least.type = node.type
+                node.replace(least)
+
+
+def _ends_or_is(keys: list[exp.Expr], node: exp.Expr) -> bool:
+    """Whether a node is one of these, or its inside is of single rows, or of another query."""
+    from sqlglot import exp
+
+    return isinstance(node, exp.AggFunc | exp.Query) or node in keys
 
 
 def _by_place(select: exp.Select) -> None:

@@ -34,3 +34,10 @@ def decimal_of(scale: int) -> exp.DataType:
     from sqlglot import exp
 
     return exp.DataType.build(f"DECIMAL({DIGITS},{scale})")
+
+
+def float_type() -> exp.DataType:
+    """Floats of 64 bits."""
+    from sqlglot import exp
+
+    return exp.DataType.build("DOUBLE")
