@@ -25,6 +25,9 @@ from pipeline.errors import PlaceError
 
 MADE_FOR_A_RUN = "Certificates of files, or true, made for the run: what it is where not given, unless insecure is true."
 
+COMPRESSED = {"DASK_DISTRIBUTED__COMM__COMPRESSION": "auto"}
+"""What workers on several machines send one another goes through lz4, where it is installed: benchmarks/communication.py has why."""
+
 
 class OtherMachines(ClusterKind):
     """The keys of clusters whose workers this process starts elsewhere."""

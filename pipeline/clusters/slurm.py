@@ -15,7 +15,7 @@ from pipeline.backend.devices import Backend
 from pipeline.backend.threads import worker_threads
 from pipeline.clusters.encryption import in_files
 from pipeline.clusters.kind import Size
-from pipeline.clusters.on_other_machines import OtherMachines
+from pipeline.clusters.on_other_machines import COMPRESSED, OtherMachines
 from pipeline.clusters.on_this_machine import HOST, QUIET, tasks_at_once
 from pipeline.clusters.scaling import at_first
 from pipeline.errors import PlaceError
@@ -75,7 +75,7 @@ class Slurm(OtherMachines):
     def options(self, backend: Backend) -> dict[str, Any]:
         """What dask-jobqueue's SLURMCluster is called with; of what is None it takes Dask's settings."""
         named = ("queue", "account", "walltime", "interface", "python", "local_directory", "log_directory")
-        exports = [f"export {name}={value}" for name, value in worker_threads(self.threads).items()]
+        exports = [f"export {name}={value}" for name, value in (COMPRESSED | worker_threads(self.threads)).items()]
         return {
             **{name: getattr(self, name) for name in named},
             "cores": tasks_at_once(self.threads, 1, backend),

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import worker_threads
-from pipeline.clusters.on_other_machines import OtherMachines
+from pipeline.clusters.on_other_machines import COMPRESSED, OtherMachines
 from pipeline.clusters.on_this_machine import HOST, tasks_at_once
 from pipeline.clusters.scaling import Count
 
@@ -54,10 +54,10 @@ class Ssh(OtherMachines):
 
     def _worker_options(self, backend: Backend) -> dict[str, Any]:
         """What Dask's Nanny is called with."""
-        options: dict[str, Any] = {"dashboard_address": f"{HOST}:0", "memory_limit": self.memory_limit or "auto"}
+        options: dict[str, Any] = {"dashboard_address": f"{HOST}:0", "memory_limit": self.memory_limit or "auto", "env": COMPRESSED}
         if self.threads:
             threads = tasks_at_once(self.threads, 1, backend)
-            options |= {"nthreads": threads, "env": worker_threads(threads)}
+            options |= {"nthreads": threads, "env": COMPRESSED | worker_threads(threads)}
         return options
 
     def dashboard_of(self, client: Any, port: int) -> str:
