@@ -14,9 +14,6 @@ from pipeline.backend.devices import Backend
 LANE = "gpu"
 """The executor's name on every worker."""
 
-AHEAD = 1_000_000.0
-"""What is added to the priority of a task of the GPU: more than any depth of a plan."""
-
 PLACE = "pipeline-gpu"
 """The resource of Dask's that every worker has one of."""
 

@@ -15,11 +15,12 @@ import polars as pl
 
 from pipeline.backend.devices import Backend
 from pipeline.errors import PipelineError, RunError
-from pipeline.tables.lanes import AHEAD, in_lane, lane
+from pipeline.tables.lanes import in_lane, lane
 from pipeline.tables.part import Part, added_counts, frame_bytes, read_frame
+from pipeline.tables.priority import priority
 from pipeline.tables.slots import evaluate_filled, extract, fill
 from pipeline.tables.spread import AllGpus
-from pipeline.tables.steps import Placed, Source, Step, lazy_of, read_part
+from pipeline.tables.steps import Source, Step, lazy_of, read_part
 from pipeline.tables.wire import deserialize_part, serialize_part
 
 LOOK_S = 0.2  # between two looks of who waits
@@ -91,15 +92,12 @@ class ClusterSession(Session):
         self.look: Callable[[], None] = lambda: None  # called now and then while a stage waits here, so that its run can be followed
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str, on_host: bool = False) -> Any:
-        """Submit the function as one task; returns its future. On a GPU it waits for the GPU's one thread, unless it is `on_host`.
-
-        What is deeper in the plan goes first, so that tables are used up before more are made; in one stage what reads more rows does.
-        """
+        """Submit the function as one task; returns its future. On a GPU it waits for the GPU's one thread, unless it is `on_host`."""
         from distributed import span
 
         self.submitted[stage] += 1
-        ahead = AHEAD if in_lane(self.backend, on_host=on_host) else 0.0
-        told = {"key": f"{key_prefix(stage)}-{uuid.uuid4().hex}", "pure": False, "priority": ahead + self.depth + share_of_rows(arguments)}
+        urgency = priority(self.depth, arguments, ahead=in_lane(self.backend, on_host=on_host))
+        told = {"key": f"{key_prefix(stage)}-{uuid.uuid4().hex}", "pure": False, "priority": urgency}
         with span(stage), lane(self.backend, on_host=on_host):
             return self.client.submit(run_task, stage, function, *arguments, **told)
 
@@ -189,13 +187,6 @@ def _value(future: Any) -> Any:
     if future.status == "cancelled":
         raise RunError("a task was cancelled, or what it worked with was lost with its worker (out of memory?). Run again.")
     return future.result()
-
-
-def share_of_rows(arguments: Sequence[Any]) -> float:
-    """More for a task that reads more rows of files, from 0 for one that reads none, or whose rows are not known, to below 1."""
-    sources = [source for argument in arguments if isinstance(argument, Step) for source in argument.sources]
-    rows = sum(count or 0 for source in sources if isinstance(source, Placed) for _, _, count in source.places())
-    return rows / (rows + 1_000_000)
 
 
 def key_prefix(stage: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.errors import ExpressionError
 from pipeline.sql.queries.answered import check_compared
+from pipeline.sql.queries.digits import added, floats_told, found_in, scale_in, scale_of
 from pipeline.sql.queries.parsed import DIALECT
 from pipeline.sql.queries.typed import DAY_US, DIGITS, FLOATS, LONG, MOMENTS, NARROW, as_type, decimal_of, float_type, kind_of
 
@@ -25,8 +26,8 @@ def made_exact(query: exp.Query, *, wide: str = "INT128") -> exp.Query:
         for column in scope.columns:
             source = scope.sources.get(column.table)
             if isinstance(source, Scope) and kind_of(column) == "DECIMAL":
-                is_float = any(kind_of(found) in FLOATS for found in _found_in(source.expression, column.name))
-                column.type = float_type() if is_float else decimal_of(_scale_in(source.expression, column.name))
+                is_float = any(kind_of(found) in FLOATS for found in found_in(source.expression, column.name))
+                column.type = float_type() if is_float else decimal_of(scale_in(source.expression, column.name))
         for node in list(scope.walk())[::-1]:
             _made_exact(node, wide)
     return query
@@ -35,7 +36,7 @@ def made_exact(query: exp.Query, *, wide: str = "INT128") -> exp.Query:
 def _made_exact(node: exp.Expr, wide: str) -> None:
     from sqlglot import exp
 
-    _floats_told(node)
+    floats_told(node)
     if isinstance(node, exp.Sum):
         _sum(node, wide)
     elif isinstance(node, exp.Count):
@@ -58,82 +59,13 @@ def _made_exact(node: exp.Expr, wide: str) -> None:
         check_compared(node)
 
 
-def _scale_in(query: Any, name: str) -> int:
-    """Digits behind the point of a result of a query inside, or of the members of a UNION."""
-    return max(map(scale_of, _found_in(query, name)))
-
-
-def _found_in(query: Any, name: str) -> list[exp.Expr]:
-    """What gives a result of a query inside, or of each member of a UNION."""
-    from sqlglot import exp
-
-    if isinstance(query, exp.SetOperation):
-        members: list[Any] = [query.left.unnest(), query.right.unnest()]
-        place = query.named_selects.index(name)
-        return [found for member in members for found in _found_in(member, member.named_selects[place])]
-    return [select for select in query.selects if select.alias_or_name == name]
-
-
-def _one(query: Any) -> exp.Expr:
-    """The result of a query that has one."""
-    found: exp.Expr = query.selects[0]
-    return found
-
-
-def scale_of(node: exp.Expr) -> int:
-    """Digits behind the point: of a decimal, of a literal as it is written, none of integers. Raises ExpressionError where nobody knows."""
-    from sqlglot import exp
-
-    if isinstance(node, exp.Literal):
-        return len(node.name.partition(".")[2])
-    if kind_of(node) != "DECIMAL":
-        return 0
-    if isinstance(node, exp.Column | exp.Cast | exp.Add | exp.Sub | exp.Mul):
-        return int(node.type.expressions[1].name) if node.type is not None and len(node.type.expressions) == 2 else 3
-    found = _branches(node)
-    if found is None:
-        raise ExpressionError(f"nobody knows how many digits {node.sql(DIALECT)} has. Cast it, as in cast(x as decimal(18, 2))")
-    return max(map(scale_of, found))
-
-
-def _branches(node: exp.Expr) -> list[exp.Expr] | None:
-    """What a node takes its value from, so its type too; None of one that makes a value of its own."""
-    from sqlglot import exp
-
-    if isinstance(node, exp.Case):
-        return [branch.args["true"] for branch in node.args["ifs"]] + [default for default in [node.args.get("default")] if default]
-    if isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
-        return [node.this, *node.expressions]
-    if isinstance(node, exp.Subquery):
-        return [_one(node.unnest())]
-    if isinstance(node, exp.Sum):
-        return [_added(node)]
-    if isinstance(node, exp.Paren | exp.Alias | exp.Min | exp.Max | exp.Neg | exp.Abs | exp.Nullif | exp.Window | exp.Filter):
-        return [node.this]
-    return None
-
-
-def _floats_told(node: exp.Expr) -> None:
-    """A sum, a choice and the like of what has become a float is one, though a decimal was made of decimals before."""
-    if kind_of(node) == "DECIMAL" and any(kind_of(branch) in FLOATS for branch in _branches(node) or ()):
-        node.type = float_type()
-
-
 def _sum(node: exp.Sum, wide: str) -> None:
     """Integers are added up in more digits, and then again of 64 bits: a sum that is beyond fails. Decimals have 38 digits."""
-    value = _added(node)
+    value = added(node)
     kind = kind_of(value)
     if kind in LONG | NARROW | {"BOOLEAN"}:
         value.replace(as_type(value, wide if kind in LONG else "BIGINT"))
         _around(node, "UBIGINT" if kind == "UBIGINT" else "BIGINT")
-
-
-def _added(node: exp.Sum | exp.Avg) -> exp.Expr:
-    """What is added up, each value once where it says DISTINCT."""
-    from sqlglot import exp
-
-    found: exp.Expr = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
-    return found
 
 
 def _around(node: exp.Expr, to: str) -> None:
@@ -146,7 +78,7 @@ def _around(node: exp.Expr, to: str) -> None:
 
 
 def _mean(node: exp.Avg) -> None:
-    value = _added(node)
+    value = added(node)
     if kind_of(value) in LONG | NARROW | {"DECIMAL"}:
         value.replace(as_type(value, "DOUBLE"))
 

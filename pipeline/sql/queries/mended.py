@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.errors import ExpressionError
 from pipeline.sql.queries import dates, texts
 from pipeline.sql.queries.answered import TEXTS
-from pipeline.sql.queries.exact import scale_of
+from pipeline.sql.queries.digits import scale_of
 from pipeline.sql.queries.filled import filled
 from pipeline.sql.queries.parsed import DIALECT
 from pipeline.sql.queries.typed import DIGITS, FLOATS, LONG, NARROW, as_type, kind_of
