@@ -27,7 +27,7 @@ from pipeline.tables.part import Part, Schema, hidden, take
 from pipeline.tables.rounds import go_on
 from pipeline.tables.table import Table
 
-MOST_PEOPLE = 20_000  # the sums of so many take 4.8 GB, and a thread holds two of them
+MOST_PEOPLE = 20_000  # the sums of so many take 4.8 GB; a thread holds two of them, and a third while sums are added
 SIDE_BY_SIDE = 32  # sums, at most
 LOADED = (*VARIANT, "alt_frequency")  # what describes a variant beside its loadings
 
