@@ -116,12 +116,13 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
     def exact(self, used: Table, people: Any, context: Context) -> Any:
         """A future of what the relationship matrix gives: sums grow side by side, each over neighbouring parts, and are added in order.
 
-        How many there are depends on the parts alone: so do the last digits, wherever it runs. One that is there is added before the next
-        begins, if it can be, so that no more are held than tasks run at once.
+        How many there are depends on the parts alone: so do the last digits, wherever it runs. On GPUs it is one each, as their memory is
+        short. One that is there is added before the next begins, if it can be, so that no more are held than tasks run at once.
         """
         submit, name, parts = context.session.submit, context.name, used.futures()
         total: Any = None
-        for low, high in pairwise(len(parts) * i // SIDE_BY_SIDE for i in range(SIDE_BY_SIDE + 1)):
+        sums = context.session.workers if context.session.backend == "gpu" else SIDE_BY_SIDE
+        for low, high in pairwise(len(parts) * i // sums for i in range(sums + 1)):
             grown: Any = None
             for part in parts[low:high]:
                 grown = submit(_summed, part, people, grown, stage=name)
