@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -42,6 +43,8 @@ def test_an_example__is_one_that_cudf_takes(example: StageExample) -> None:
     check_translation(example)
 
 
+distributions = cache(packages_distributions)  # reads every installed package's list of files
+
 FILES = [ROOT / f"{module_of_tests(STAGES.modules[name]).replace('.', '/')}.py" for name in OURS]
 
 
@@ -55,7 +58,7 @@ def test_where_examples_stand__only_what_every_environment_has_is_imported(path:
     brought = {"pytest", "pandas"}  # pandas by cuDF
     extras = about["optional-dependencies"]
     dev = {requirement.split("==")[0] for requirement in (*extras["dev"], *extras["classical"])}
-    known = packages_distributions()
+    known = distributions()
     for top in sorted({module.split(".")[0] for module in imported} - {"pipeline", "tests", *sys.stdlib_module_names}):
         only = set(known.get(top, ())) & dev - brought
         assert not only, f"{path}: import {top} inside the tests that want it: {only} is not installed where its EXAMPLES are read too"
