@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import polars as pl
@@ -82,9 +83,13 @@ def test_certificate__has_another_plan_only_where_the_result_may_be_another() ->
 
 
 def test_inputs__are_hashed_once_while_they_stay_as_they_are(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = list[str]()
-    hashing = certificate.sha256_of
-    monkeypatch.setattr(certificate, "sha256_of", lambda path, stop: read.append(path.name) or hashing(path, stop))
+    read, hashing = list[str](), certificate.sha256_of
+
+    def sha256_of(path: Path, stop: Event) -> str:
+        read.append(path.name)
+        return hashing(path, stop)
+
+    monkeypatch.setattr(certificate, "sha256_of", sha256_of)
     before = published("certificate.json")["inputs"]
     assert (run_main("job.yaml", "--quiet").code, read) == (0, [])
     assert published("certificate.json")["inputs"] == before
