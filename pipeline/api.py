@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pipeline.backend.devices import choose_backend
@@ -21,12 +23,13 @@ from pipeline.plan.plan import Plan, make_plan
 from pipeline.registry import format_class
 from pipeline.report.finding import check_findings
 from pipeline.report.report import write_report
-from pipeline.results.manifest import RunView, current_run, read_current
+from pipeline.results.manifest import Entry, RunView, current_run, read_current, run_view
 from pipeline.results.overlap import refuse_output_inside_input
 from pipeline.results.publish import Results, RunFolder
 from pipeline.results.published import Run, Scan
 from pipeline.results.store import open_store
 from pipeline.running.appended import Earlier, earlier_files
+from pipeline.running.certificate import CERTIFICATE, InputDigests, certificate, known_digests
 from pipeline.running.display import Display, Quiet
 from pipeline.running.energy import metered
 from pipeline.running.execute import Executed, execute
@@ -34,9 +37,10 @@ from pipeline.running.expected import expectation, over_budget
 from pipeline.running.foreseen import Clock, Foreseen, foreseen
 from pipeline.running.kept_inputs import check_imports
 from pipeline.running.record import RunRecord
+from pipeline.running.replayed import Replayed, compared, read_former
 from pipeline.tables.dtypes import dtype_of_text
 
-__all__ = ["LoadedJob", "Run", "load", "open_run"]
+__all__ = ["LoadedJob", "Run", "load", "open_run", "replay"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,21 @@ def open_run(place: str | Path) -> Run:
     return Run(view.path, view, scan_of)
 
 
+def replay(
+    place: str | Path, *, out: str | None = None, overrides: Sequence[str] = (), display: Display | None = None, lean: bool = False
+) -> Replayed:
+    """Do the current run of a results folder, or a run by its folder, again, and compare what it gives; `overrides` are KEY=VALUE.
+
+    The new run goes to `out`, or to a folder that is removed. Raises PlaceError where the record does not suffice, and as a run does.
+    """
+    former = read_former(str(place))
+    with TemporaryDirectory(prefix="pipeline-replay-") as folder:
+        loaded = LoadedJob(former.job([*overrides, f"results={json.dumps(out or folder)}"]))
+        run = loaded.run(display, lean=lean)
+        again = read_former(run.path)
+        return compared(former, Run(former.path, run_view(former.path), scan_of), run, again.certificate)
+
+
 def scan_of(described: Mapping[str, Any]) -> Scan:
     """The way to read an output that run.json describes: by its format's own settings, with the types that were planned."""
     writer = format_class(described["format"], OutputFormat).model_validate(described["settings"])
@@ -124,13 +143,15 @@ def _run(plan: Plan, foreseen: Foreseen, folder: RunFolder, display: Display, ea
     try:
         display.started(folder.id, plan.job.results, cluster.dashboard, [stage.spec.name for stage in plan.stages])
         names = [*plan.inputs, *(stage.spec.name for stage in plan.stages)]
-        with metered(cluster, names, record.accounts, record.energy.update):
-            executed = execute(plan, cluster, folder, display.progress, record.accounts)
-        executed.warnings += cluster.warnings
-        if earlier is not None:
-            folder.keep(earlier.run, earlier.entries())
-            record.appended = earlier.document()
-        view = _publish(record, executed, folder, foreseen)
+        with InputDigests(plan, known_digests(open_store(plan.job.results))) as digests:
+            with metered(cluster, names, record.accounts, record.energy.update):
+                executed = execute(plan, cluster, folder, display.progress, record.accounts)
+            executed.warnings += cluster.warnings
+            if earlier is not None:
+                folder.keep(earlier.run, earlier.entries())
+                record.appended = earlier.document()
+            inputs = digests.document()
+        view = _publish(record, executed, folder, foreseen, inputs)
         for output in plan.job.outputs.values():
             own = [f"{view.path}/{entry.path}" for entry in executed.entries if entry.path.startswith(f"{output.name}/")]
             output.writer.deliver(own, view.id)
@@ -167,7 +188,7 @@ def _note_failure(record: RunRecord, folder: RunFolder, display: Display, error:
     display.finished({"status": record.status, "run": record.run, "error": record.error})
 
 
-def _publish(record: RunRecord, executed: Executed, folder: RunFolder, foreseen: Foreseen) -> RunView:
+def _publish(record: RunRecord, executed: Executed, folder: RunFolder, foreseen: Foreseen, inputs: Mapping[str, Any]) -> RunView:
     for name, data in executed.files.items():
         folder.write_bytes(f"models/{name}", data)
     folder.write_json("metrics.json", executed.metrics)
@@ -181,7 +202,12 @@ def _publish(record: RunRecord, executed: Executed, folder: RunFolder, foreseen:
     record.warnings += folder.warnings
     record.actual = foreseen.actual()
     folder.write_json("run.json", record.document())
-    return folder.commit(executed.entries)
+    own = {*(entry.path for entry in executed.entries), *(f"models/{name}" for name in executed.files)}
+
+    def certified(files: Sequence[Entry]) -> dict[str, Any]:
+        return certificate(record, inputs, [entry for entry in files if entry.path in own])
+
+    return folder.commit(executed.entries, (CERTIFICATE, certified))
 
 
 def _summary(record: RunRecord, executed: Executed, view: RunView) -> dict[str, Any]:

@@ -75,6 +75,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--list", action="store_true", help="list the stages")
     options.add_argument("--describe", metavar="STAGE", help="what a stage does and its parameters")
     options.add_argument("--verify", metavar="RESULTS", help="check a published result, or a run's folder, by its manifest's checksums")
+    options.add_argument(
+        "--replay", metavar="RESULTS", help="do a published run, or a run by its folder, again from its record, and compare"
+    )
     options.add_argument("--publish", metavar="RUN", help="make a whole run, RESULTS/runs/ID, the current one: one that was overtaken, say")
     options.add_argument("--schema", action="store_true", help="print the JSON schema of job files")
     return options
@@ -108,12 +111,13 @@ def _do(options: argparse.Namespace) -> int:
         return _verified(options)
     if options.publish:
         return _published(options)
+    if options.replay:
+        return _replayed(options)
     if not options.job:
         parser().error("give a job file, such as jobs/genomics.yaml (or --list, --describe STAGE, --schema, --verify RESULTS)")
-    overrides = [*([] if options.cluster is None else [f"cluster={options.cluster}"]), *options.set]  # --set may say more of a cluster
-    for key, value in (("results", options.out), ("backend", options.backend)):
-        if value is not None:
-            overrides.append(f"{key}={value}")
+    overrides = _overrides(options)
+    if options.out is not None:
+        overrides.append(f"results={options.out}")
     from pipeline.api import LoadedJob
     from pipeline.job.load import load
 
@@ -125,6 +129,12 @@ def _do(options: argparse.Namespace) -> int:
 
     job.run(_Ending(make_display("json" if options.json else "quiet" if options.quiet else None)), lean=True)
     return 0
+
+
+def _overrides(options: argparse.Namespace) -> list[str]:
+    """What the options change in a job, but for its results; --set may say more of a cluster than --cluster."""
+    overrides = [*([] if options.cluster is None else [f"cluster={options.cluster}"]), *options.set]
+    return overrides if options.backend is None else [*overrides, f"backend={options.backend}"]
 
 
 def _planned(options: argparse.Namespace, plan: Plan, job: LoadedJob) -> int:
@@ -174,6 +184,25 @@ def _verified(options: argparse.Namespace) -> int:
         if not problems and not options.quiet:
             print(f"{path}: every file is there and as it was written")
     return PipelineError.exit_code if problems else 0
+
+
+def _replayed(options: argparse.Namespace) -> int:
+    """Do a run again; the exit code is 1 where a value differs."""
+    from pipeline.api import replay
+    from pipeline.running.display import make_display
+
+    display = _Ending(make_display("quiet"))
+    found = replay(options.replay, out=options.out, overrides=_overrides(options), display=display, lean=True)
+    if options.json:
+        import json
+
+        print(json.dumps({"event": "replayed", **found.document()}))
+    elif not options.quiet or not found.same:
+        print(
+            "\n".join([*(f"{name}: {text}" for name, text in found.outputs.items()), *(f"otherwise now: {text}" for text in found.causes)])
+        )
+        print(f"run {found.run} " + ("can be had again: every value is the same" if found.same else "was not had again"))
+    return 0 if found.same else PipelineError.exit_code
 
 
 def _published(options: argparse.Namespace) -> int:

@@ -81,6 +81,14 @@ def run_path(place: str) -> str:
     return store.path(f"runs/{name}")
 
 
+def run_view(path: str) -> RunView:
+    """The run of a run folder, by its manifest alone. Raises PlaceError where that is damaged."""
+    try:
+        return _view(open_store(path))
+    except (OSError, ValueError) as error:
+        raise PlaceError(f"{path}: {error}. Give the folder of a whole run.") from error
+
+
 def verify(run_path: str) -> list[str]:
     """What is wrong with a run folder, file by file: missing, of another size, or of another checksum than its manifest says."""
     store = open_store(run_path)

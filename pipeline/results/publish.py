@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -32,6 +32,8 @@ from pipeline.results.retention import expired_runs, mark_dead
 from pipeline.results.store import open_store
 
 HASH_THREADS = 4
+
+Note = Callable[[tuple[Entry, ...]], Any]
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,10 @@ class RunFolder:
                 raise RunError(f"{self.path}/{entry.path}: the file of run {run} could not be kept ({error}). Run again.") from error
             self._small[entry.path] = entry
 
-    def commit(self, entries: Iterable[Entry] = ()) -> RunView:
+    def commit(self, entries: Iterable[Entry] = (), note: tuple[str, Note] | None = None) -> RunView:
         """Make this run the current one: sync and hash its files, write the manifest, swap; then remove what is no longer needed.
+
+        `note` is the name of one more file, and what it says (as JSON) of the files with their checksums.
 
         Raises RunError where that fails: the former result is still the current one, and run.json can still be rewritten. Where another
         run was published meanwhile, this one is `overtaken` and stays as it is.
@@ -130,7 +134,12 @@ class RunFolder:
             raise RuntimeError(f"{self.path} is closed: open a new run")
         listed = {**self._small, **_by_path(entries)}
         try:
-            view = RunView(self.id, self.path, datetime.now(UTC).isoformat(timespec="seconds"), self._sealed(listed))
+            sealed = self._sealed(listed)
+            if note is not None:
+                self.write_json(note[0], note[1](sealed))
+                listed[note[0]] = self._small[note[0]]
+                sealed = tuple(sorted((*sealed, self._seal(listed[note[0]])), key=lambda entry: entry.path))
+            view = RunView(self.id, self.path, datetime.now(UTC).isoformat(timespec="seconds"), sealed)
             document = {"run": self.id, "finished": view.finished}
             manifest = f"runs/{self.id}/{MANIFEST}"
             self._store.write(manifest, _json({**document, "files": [asdict(entry) for entry in view.files]}))

@@ -31,6 +31,7 @@ from pipeline.running.progress import Progress, progress_of
 from pipeline.running.record import Account, versions
 from pipeline.running.writing import Written, submit_output
 from pipeline.stage import Context, Outcome
+from pipeline.tables.audits import disagreement
 from pipeline.tables.columns import AXES
 from pipeline.tables.part import Schema
 from pipeline.tables.steps import count_rows
@@ -226,6 +227,7 @@ class Execution:
             idle=self.idleness.document(),
         )
         done.warnings = [f"{name}: {text}" for name in names for text in self.warnings.get(name, ())] + self.session.notes
+        done.warnings += filter(None, (disagreement(name, self.accounting.of(name).counts) for name in names))
         for output in self.plan.job.outputs.values():
             written = self.written[output.name]
             account = self.accounting.of(output.table)

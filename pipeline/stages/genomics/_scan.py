@@ -19,11 +19,14 @@ from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, ONE_COPY, autosom
 from pipeline.genome.columns import VARIANT, VOCABULARY, dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.people import check_sex
+from pipeline.kernels.audit import Again
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
 from pipeline.kernels.genotypes import Array
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns, need_numeric
+from pipeline.stages.genomics._audited import Audit
 from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, named_variants, words_column
 from pipeline.stages.genomics._sheet import SEX, Sheet, read_sheet
+from pipeline.tables.audits import AUDIT_COUNTS
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, added_counts, take
 from pipeline.tables.rounds import go_on
@@ -62,6 +65,7 @@ class FittedTraits:
 
     sheets: list[Sheet]
     models: list[Any]
+    audit: Audit
     autosomes: int | None = None
 
 
@@ -74,6 +78,7 @@ class Scan(Whole):
         "people_*": Count("people, *"),
         "tested_*": Count("tested, *"),
         "kept_*": Count("kept, *"),
+        **AUDIT_COUNTS,
     }
     tests: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = ("",)
@@ -98,6 +103,10 @@ class Scan(Whole):
     def test(self, block: GenotypeBlock, model: Any) -> ScanRows:
         """The results that `max_p` keeps of a small block: p_value <= max_p, and where that is 1 the rows without one too."""
         raise NotImplementedError(f"{type(self).__name__} has no test")
+
+    def again(self, genotype: Array, covariates: Array, trait: Array, test: str) -> Again:
+        """One variant and one trait `[n]` by another way, NaN where missing, for the audit; `test` is what the result's row carries."""
+        raise NotImplementedError(f"{type(self).__name__} has no again")
 
     def tested(self, block: GenotypeBlock, model: Any) -> ScanRows:
         """The results that `max_p` keeps, of every variant with every trait of the model, some variants at a time."""
@@ -134,7 +143,8 @@ class Scan(Whole):
         genotypes = tables["genotypes"].named(context.name)
         rows, submit = tables["samples"].named(context.name).map(self.needed).value(), context.session.submit
         people = people_of(genotypes)
-        fitted = submit(self.fitted, people, rows, stage=context.name)
+        audit = Audit.of(context.seed, len(genotypes.blocks))
+        fitted = submit(self.fitted, people, rows, audit, stage=context.name)
         return Outcome({"": genotypes.map_parts(self.scan, fitted)}, counts=submit(_tally, fitted, stage=context.name))
 
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
@@ -142,18 +152,18 @@ class Scan(Whole):
         sex = [pl.col(self.sex).cast(pl.Float64).alias(SEX)] if self.sex else []
         return samples.select("sample_id", *(pl.col(name).cast(pl.Float64) for name in (*self.traits, *self.covariates)), *sex)
 
-    def fitted(self, people: Part, rows: Part) -> FittedTraits:
+    def fitted(self, people: Part, rows: Part, audit: Audit) -> FittedTraits:
         """The sheets of the traits that are missing for the same people, and their models of all people."""
         autosomes = autosomes_of(people.frame) if AUTOSOME_COUNT in people.frame.columns else None
         sheets = read_sheet(people.frame, rows.frame, self.traits, self.covariates).groups()
-        return FittedTraits(sheets, [self.build(sheet) for sheet in sheets], autosomes)
+        return FittedTraits(sheets, [self.build(sheet) for sheet in sheets], audit, autosomes)
 
     def scan(self, part: Part, fitted: FittedTraits) -> Part:
         """The results of one part's variants with all traits, in the order of the variants, then of the traits."""
         kind_of_row = chromosome_kind(autosomes=fitted.autosomes or HUMAN).replace({"autosome": "", "par": ""}).fill_null("")
         kinds = part.frame.select(kind_of_row.alias("kind"))["kind"]
         found = [
-            self._kind(part, np.flatnonzero((kinds == kind).to_numpy()), kind, sheet, model)
+            self._kind(part, np.flatnonzero((kinds == kind).to_numpy()), kind, (sheet, model, fitted.audit))
             for kind in (kinds.unique(maintain_order=True).to_list() or [""])
             for sheet, model in zip(fitted.sheets, fitted.models, strict=True)
         ]
@@ -162,10 +172,11 @@ class Scan(Whole):
             order = {trait: i for i, trait in enumerate(self.traits)}
             rows = pl.concat([one.frame for one in found]).sort("row", pl.col("trait").replace_strict(order, return_dtype=pl.Int64))
         species = [] if fitted.autosomes is None else [pl.lit(fitted.autosomes, VOCABULARY[AUTOSOME_COUNT].dtype).alias(AUTOSOME_COUNT)]
-        return Part(rows.select(*COLUMNS, *species), counts=added_counts([one.counts for one in found]) if self.max_p < 1 else {})
+        return Part(rows.select(*COLUMNS, *species), counts=added_counts([one.counts for one in found]))
 
-    def _kind(self, part: Part, places: Any, kind: str, sheet: Sheet, model: Any) -> Part:
+    def _kind(self, part: Part, places: Any, kind: str, fitted: tuple[Sheet, Any, Audit]) -> Part:
         """The rows of the variants at `places`, which lie on one kind of chromosome, for one model's traits."""
+        sheet, model, audit = fitted
         whole = len(places) == part.frame.height
         variants = (part.frame if whole else part.frame[places]).with_columns(row=pl.Series(places))
         arrays = {name: array if whole else take(array, places) for name, array in part.arrays.items()}
@@ -175,14 +186,18 @@ class Scan(Whole):
             return self._without(variants, sheet.trait_names, failed)
         if kind in {"x", "y"}:
             try:
-                model = self.build(sheet.of_chromosome(kind))
+                sheet = sheet.of_chromosome(kind)
+                model = self.build(sheet)
             except DataError as error:
                 return self._without(variants, sheet.trait_names, f"on chromosome {kind.upper()}: {error}")
         rows = self.tested(block, model).on_host()
+        audited = audit.counts(block, sheet, rows, self.tests, self.again)
+        if self.max_p == 1:
+            return Part(self._frame(variants, sheet.trait_names, rows), counts=audited)
         counts = [(f"tested_{name}", int(tested)) for name, tested in zip(sheet.trait_names, rows.with_result, strict=True)]
         kept = np.bincount(rows.trait, minlength=len(counts))
         counts += [(f"kept_{name}", int(number)) for name, number in zip(sheet.trait_names, kept, strict=True)]
-        return Part(self._frame(variants, sheet.trait_names, rows), counts=dict(counts))
+        return Part(self._frame(variants, sheet.trait_names, rows), counts=dict(counts) | audited)
 
     def _untestable(self, kind: str, sheet: Sheet) -> str | None:
         """Why nothing can be tested on a kind of chromosome; None where it can."""

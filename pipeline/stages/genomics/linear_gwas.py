@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
+from pipeline.kernels.audit import Again, linear_again
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
+from pipeline.kernels.genotypes import Array
 from pipeline.kernels.linear_regression import REASONS, Missing, associate
 from pipeline.kernels.p_values import significant
 from pipeline.stages.genomics._results import ScanRows
@@ -51,3 +53,7 @@ class LinearGwas(Scan, name="linear_gwas", version=2):
         variant, trait, p_value, neg_log_10_p = significant(found.statistic, found.degrees_of_freedom, self.max_p)
         own = {"p_value": p_value, "neg_log_10_p_value": neg_log_10_p, "test": block.xp.zeros(len(trait), block.xp.uint8)}
         return ScanRows.of(variant, trait, vars(found), **own)
+
+    def again(self, genotype: Array, covariates: Array, trait: Array, test: str) -> Again:
+        """Least squares of one variant, by QR."""
+        return linear_again(genotype, covariates, trait, mean=self.missing == "mean")

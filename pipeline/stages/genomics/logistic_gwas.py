@@ -10,6 +10,7 @@ from pydantic import Field
 
 from pipeline.backend.arrays import array_module
 from pipeline.errors import StageError
+from pipeline.kernels.audit import Again, logistic_again
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import MISSING, Array, pack
 from pipeline.kernels.logistic_design import LogisticDesign
@@ -79,6 +80,10 @@ class LogisticGwas(Scan, name="logistic_gwas", version=2):
         kept = block.xp.ones(by_trait["p_value"].shape, bool) if self.max_p >= 1 else by_trait["p_value"] <= self.max_p
         variant, trait = block.xp.nonzero(kept)
         return ScanRows.of(variant, trait, by_trait)
+
+    def again(self, genotype: Array, covariates: Array, trait: Array, test: str) -> Again:
+        """The score, or Newton's method, of one variant."""
+        return logistic_again(genotype, covariates, np.where(np.isnan(trait), trait, trait == np.nanmax(trait)), test)
 
 
 def _side_by_side(columns: list[Array]) -> Array:

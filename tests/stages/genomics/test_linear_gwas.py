@@ -85,7 +85,7 @@ def test_linear_gwas__of_two_traits_in_one_pass_is_what_plink_printed_for_each()
     sheet = hapmap3_sheet().sample(fraction=1, shuffle=True, seed=5)
     found = run(gwas(("y_lin", "y_null"), COVARIATES), {"genotypes": hapmap3(), "samples": sheet}, 3)[""]
     assert found.frame["trait"].to_list() == ["y_lin", "y_null"] * 14389
-    assert found.counts == {"people_y_lin": 937, "people_y_null": 957}
+    assert found.counts.items() >= {"people_y_lin": 937, "people_y_null": 957}.items()
     for trait in ("y_lin", "y_null"):
         assert_plink(found.frame.filter(trait=trait), f"glm_linear_cov12.{trait}.glm.linear")
 

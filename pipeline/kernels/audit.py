@@ -1,0 +1,132 @@
+"""Regressions of single variants computed again, the slow way: QR or Newton's method on the people's own rows, in float64, by NumPy alone.
+
+Nothing here is shared with the kernels that scan (products, tables of bytes, shared bases), so that a fault of theirs shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+
+_STEPS = 60
+_STILL = 1e-12
+_TIED = 1e-7  # of a column's length: less than that is left of it by the others, and the last digits say little
+_LARGE = 12.0  # log odds ratios beyond this are of separated data, whose maximum is not finite
+
+
+@dataclass(frozen=True)
+class Again:
+    """The effect of one variant: `beta`, its standard error, and the people it is of; NaN where this way gives none."""
+
+    beta: float
+    standard_error: float
+    n: int
+
+
+def linear_again(genotype: Numbers, covariates: Numbers, trait: Numbers, *, mean: bool = False) -> Again:
+    """Least squares of a trait `[n]` on intercept, `covariates: [n, c]` and the genotype, of the people who have all (NaN: missing).
+
+    `mean` puts the genotype's mean where it is missing. Source: Golub and Van Loan, Matrix Computations, 5.3.
+    """
+    known = ~(np.isnan(covariates).any(axis=1) | np.isnan(trait))
+    called = known & ~np.isnan(genotype)
+    if mean and called.any():
+        genotype, called = np.where(np.isnan(genotype), genotype[called].mean(), genotype), known
+    people = int(called.sum())
+    if people <= covariates.shape[1] + 2:
+        return Again(np.nan, np.nan, people)
+    columns = _columns(genotype, covariates, called)
+    width = columns.shape[1]
+    triangle = _triangle(np.column_stack([columns, trait[called]]))
+    if _tied(triangle, width):
+        return Again(np.nan, np.nan, people)
+    last = triangle[width - 1, width - 1]
+    error = abs(triangle[width, width] / last) / np.sqrt(people - width)
+    return Again(float(triangle[width - 1, width] / last), float(error), people)
+
+
+def logistic_again(genotype: Numbers, covariates: Numbers, trait: Numbers, test: str) -> Again:
+    """The same of a trait of 0 and 1, by the test that a row carries: score (U / V at the fit without the genotype), wald or firth.
+
+    Score: NaN where a call is missing, since the scan does not fit the covariates anew for each variant. Firth's standard error is that of
+    the information at his estimate. Sources: Agresti, Categorical Data Analysis, 5.5; Heinze and Schemper 2002.
+    """
+    known = ~(np.isnan(covariates).any(axis=1) | np.isnan(trait))
+    called = known & ~np.isnan(genotype)
+    values = trait[called]
+    nothing = Again(np.nan, np.nan, len(values))
+    if len(values) <= covariates.shape[1] + 2:
+        return nothing
+    columns = _columns(genotype, covariates, called)
+    if _tied(_triangle(columns), columns.shape[1]):
+        return nothing
+    if test == "score":
+        return nothing if (known & ~called).any() else _score(columns, values)
+    point = _climbed(columns, values, firth=test.startswith("firth"))
+    if point is None:
+        return nothing
+    inverse = np.linalg.inv(_information(columns, point))
+    return Again(float(point[-1]), float(np.sqrt(inverse[-1, -1])), len(values))
+
+
+def _columns(genotype: Numbers, covariates: Numbers, people: NDArray[np.bool_]) -> Numbers:
+    """Intercept, covariates about their means and in units of their spread, and the genotype, of some people."""
+    some = covariates[people]
+    spread = some.std(axis=0)
+    varied = (some - some.mean(axis=0))[:, spread > 0] / spread[spread > 0]
+    return np.column_stack([np.ones(int(people.sum())), varied, genotype[people]])
+
+
+def _triangle(columns: Numbers) -> Numbers:
+    """R of the QR factorization."""
+    return np.asarray(np.linalg.qr(columns, mode="r"), np.float64)
+
+
+def _tied(triangle: Numbers, width: int) -> bool:
+    """Whether some column is nearly a combination of those before it."""
+    diagonal, lengths = np.abs(np.diagonal(triangle))[:width], np.linalg.norm(triangle[:, :width], axis=0)
+    return bool((diagonal <= _TIED * lengths).any())
+
+
+def _score(columns: Numbers, values: Numbers) -> Again:
+    point = _climbed(columns[:, :-1], values, firth=False)
+    if point is None:
+        return Again(np.nan, np.nan, len(values))
+    p = _chances(columns[:, :-1], point)
+    weighted = columns * np.sqrt(p * (1 - p))[:, None]
+    left = weighted[:, -1] - weighted[:, :-1] @ np.linalg.lstsq(weighted[:, :-1], weighted[:, -1], rcond=None)[0]
+    information = left @ left
+    return Again(float(columns[:, -1] @ (values - p) / information), float(information**-0.5), len(values))
+
+
+def _climbed(columns: Numbers, values: Numbers, *, firth: bool) -> Numbers | None:
+    """Where the (penalized) likelihood is greatest, by Newton's method with halved steps; None where that is not found."""
+    point = np.zeros(columns.shape[1])
+    for _ in range(_STEPS):
+        p = _chances(columns, point)
+        information = _information(columns, point)
+        residual = values - p
+        if firth:
+            weighted = columns * np.sqrt(p * (1 - p))[:, None]
+            residual = residual + ((weighted @ np.linalg.inv(information)) * weighted).sum(axis=1) * (0.5 - p)
+        step = np.linalg.solve(information, columns.T @ residual)
+        longest = float(np.abs(step).max())
+        point = point + step / max(1.0, longest / 2)
+        if not np.isfinite(point).all() or abs(point[-1]) > _LARGE:
+            return None
+        if longest < _STILL * (1 + float(np.abs(point).max())):
+            return point
+    return None
+
+
+def _chances(columns: Numbers, point: Numbers) -> Numbers:
+    return np.asarray(1 / (1 + np.exp(-(columns @ point))), np.float64)
+
+
+def _information(columns: Numbers, point: Numbers) -> Numbers:
+    p = _chances(columns, point)
+    return np.asarray(columns.T @ (columns * (p * (1 - p))[:, None]), np.float64)
