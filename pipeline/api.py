@@ -12,8 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pipeline.backend.devices import choose_backend
+from pipeline.backend.devices import Backend, choose_backend, gpu_count
 from pipeline.clusters.cluster import open_cluster
+from pipeline.clusters.kind import ClusterKind
 from pipeline.errors import DataError, PipelineError, PlaceError, RefusedError, RunError
 from pipeline.format import OutputFormat
 from pipeline.job.load import load as load_job
@@ -49,14 +50,17 @@ class LoadedJob:
 
     job: Job
 
-    def plan(self) -> Plan:
+    def plan(self, *, here: bool = True) -> Plan:
         """What will run and what every table will look like; reads only headers and footers.
 
+        With `here` off a job for GPUs is planned on a machine without one too, as it would run where there are some; `lacks` says so.
         Raises JobError, InputError or PlaceError for all that can be known before anything starts.
         """
         elsewhere = self.job.cluster.for_backend("cpu").elsewhere
-        backend = choose_backend(self.job.backend, workers_elsewhere=elsewhere)
-        self.job.cluster.for_backend(backend).check()
+        backend = choose_backend(self.job.backend, workers_elsewhere=elsewhere or (not here and self.job.backend == "gpu"))
+        cluster = self.job.cluster.for_backend(backend)
+        if here or not no_gpu_for(backend, cluster):
+            cluster.check()
         refuse_output_inside_input(self.job.results, [path for entry in self.job.inputs.values() for path in entry.reader.path])
         check_imports(self.job)
         if self.job.report:
@@ -64,6 +68,10 @@ class LoadedJob:
         plan = make_plan(self.job, backend)
         earlier_files(plan)
         return plan
+
+    def lacks(self, plan: Plan) -> str:
+        """What this machine lacks to run a plan that was made with `here` off; '' where it lacks nothing."""
+        return no_gpu_for(plan.backend, self.job.cluster.for_backend(plan.backend))
 
     def foreseen(self, plan: Plan) -> dict[str, Any]:
         """What a run by this plan will take, as run.json has it: seconds, a worker's bytes and money, each with its range, or why not."""
@@ -128,6 +136,12 @@ def replay(
         run = loaded.run(display, lean=lean)
         again = read_former(run.path)
         return compared(former, Run(former.path, run_view(former.path), scan_of), run, again.certificate)
+
+
+def no_gpu_for(backend: Backend, cluster: ClusterKind) -> str:
+    """That a run on GPUs of this machine finds none; '' where it finds some, or needs none here."""
+    lacking = backend == "gpu" and not cluster.elsewhere and gpu_count() == 0
+    return "this machine shows no NVIDIA GPU, and so cannot run it: a machine that has one can" if lacking else ""
 
 
 def scan_of(described: Mapping[str, Any]) -> Scan:

@@ -123,7 +123,7 @@ def _do(options: argparse.Namespace) -> int:
 
     job = LoadedJob(load(options.job, overrides))
     if options.check or options.explain:
-        plan = job.plan()
+        plan = job.plan(here=False)
         return _planned(options, plan, job)
     from pipeline.running.display import make_display
 
@@ -139,18 +139,25 @@ def _overrides(options: argparse.Namespace) -> list[str]:
 
 def _planned(options: argparse.Namespace, plan: Plan, job: LoadedJob) -> int:
     """What --check and --explain say of a job that fits together; --explain also what a run will take."""
+    lacks = job.lacks(plan)
     if options.json:
         import json
 
         tables = {name: {column: str(dtype) for column, dtype in schema.columns.items()} for name, schema in plan.tables.items()}
         expected = {"expected": job.foreseen(plan)} if options.explain else {}
-        print(json.dumps({"event": "planned", "job": plan.job.name, "backend": plan.backend, "tables": tables, **expected}))
+        print(
+            json.dumps(
+                {"event": "planned", "job": plan.job.name, "backend": plan.backend, "tables": tables, "lacks": lacks or None, **expected}
+            )
+        )
     elif options.explain:
         print(f"{plan.explain()}\n{job.expected(plan)}")
     elif not options.quiet:
         from pipeline.plan.explain import so_many
 
         print(f"{options.job}: fits together ({so_many(len(plan.inputs), 'input')}, {so_many(len(plan.stages), 'stage')})")
+    if lacks and not options.json and not options.quiet:
+        print(f"note: {lacks}")
     return 0
 
 

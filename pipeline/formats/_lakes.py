@@ -19,7 +19,12 @@ from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
 
 PART_ROWS = 5_000_000
-WITHOUT_TYPE = ("UInt", "Int128", "Categorical", "Enum", "Duration", "Time", "Null", "Object")
+WITHOUT_TYPE = (
+    *(pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64, pl.UInt128, pl.Int128, pl.Float16),
+    *(pl.Categorical, pl.Enum, pl.Duration, pl.Time, pl.Null, pl.Object),
+)
+Wider = Mapping[pl.DataType, pl.DataType]
+NONE_WIDER: Wider = {}
 
 
 def need_library(library: str, kind: str) -> None:
@@ -96,30 +101,53 @@ class LakeInput(InputFormat):
 
 
 def check_types(schema: Schema, columns: Sequence[str], kind: str) -> None:
-    """Raise JobError for a column of a type that such tables do not have."""
+    """Raise JobError for a column of a type that such tables do not have, within lists and structures too."""
     for name in columns:
-        if any(kind in str(schema.columns[name]).split("Datetime")[0] for kind in WITHOUT_TYPE):
+        if any(isinstance(dtype, WITHOUT_TYPE) for dtype in _plain_types(schema.columns[name])):
             what = f"column {name!r} is {schema.columns[name]}, and {kind} has no type for it"
             raise JobError(f"{what}. Cast it in a derive stage (int64, say), or leave it out with columns.")
 
 
-def in_utc(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Rows as such tables have them: moments in UTC, times in microseconds."""
-    times = {name: dtype for name, dtype in rows.collect_schema().items() if isinstance(dtype, pl.Datetime)}
-    return rows.with_columns(pl.col(name).cast(pl.Datetime("us", "UTC" if dtype.time_zone else None)) for name, dtype in times.items())
+def _plain_types(dtype: pl.DataType) -> list[pl.DataType]:
+    """A type that is no list and no structure; of those the types within."""
+    if isinstance(dtype, pl.Struct):
+        return [found for field in pl.Schema(dtype.to_schema()).values() for found in _plain_types(field)]
+    return _plain_types(_of_items(dtype)) if isinstance(dtype, (pl.List, pl.Array)) else [dtype]
 
 
-def batches(files: Sequence[str]) -> Any:
-    """The rows of Parquet files as a stream of Arrow batches, a file at a time."""
+def _of_items(dtype: pl.List | pl.Array) -> pl.DataType:
+    """The type of a list's items."""
+    return dtype.inner if isinstance(dtype.inner, pl.DataType) else dtype.inner()
+
+
+def held(rows: pl.LazyFrame, wider: Wider = NONE_WIDER) -> pl.LazyFrame:
+    """Rows as such tables have them: moments in UTC, times in microseconds, lists of any length, and the `wider` types in place of some."""
+    schema = rows.collect_schema()
+    types = {name: _held(dtype, wider) for name, dtype in schema.items()}
+    return rows.with_columns(pl.col(name).cast(dtype) for name, dtype in types.items() if dtype != schema[name])
+
+
+def _held(dtype: pl.DataType, wider: Wider) -> pl.DataType:
+    if isinstance(dtype, pl.Struct):
+        return pl.Struct({name: _held(field, wider) for name, field in pl.Schema(dtype.to_schema()).items()})
+    if isinstance(dtype, pl.List) or (isinstance(dtype, pl.Array) and len(dtype.shape) == 1):  # Polars fails on nulls of arrays in arrays
+        return pl.List(_held(_of_items(dtype), wider))
+    if isinstance(dtype, pl.Datetime):
+        return pl.Datetime("us", "UTC" if dtype.time_zone else None)
+    return wider.get(dtype, dtype)
+
+
+def batches(files: Sequence[str], wider: Wider = NONE_WIDER) -> Any:
+    """The rows of Parquet files as a stream of Arrow batches, a file at a time, each as `held` has it."""
     import pyarrow as pa
 
     def found() -> Iterator[Any]:
         """The batches of each file."""
         for file in files:
-            frame = in_utc(pl.scan_parquet(for_polars(file))).collect()
+            frame = held(pl.scan_parquet(for_polars(file)), wider).collect()
             yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
 
-    empty = in_utc(pl.scan_parquet(for_polars(files[0]))).head(0).collect()
+    empty = held(pl.scan_parquet(for_polars(files[0])), wider).head(0).collect()
     return pa.RecordBatchReader.from_batches(empty.to_arrow(compat_level=pl.CompatLevel.oldest()).schema, found())
 
 

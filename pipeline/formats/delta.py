@@ -12,7 +12,7 @@ from pydantic import Field
 from pipeline.errors import InputError, JobError, RunError
 from pipeline.files import absolute
 from pipeline.format import OutputFormat
-from pipeline.formats._lakes import LakeInput, Versioned, batches, check_types, in_utc, need_library
+from pipeline.formats._lakes import LakeInput, Versioned, batches, check_types, held, need_library
 from pipeline.tables.part import Part, Schema
 
 
@@ -69,7 +69,7 @@ class DeltaOutput(OutputFormat):
                 f"{self.location}: there is a Delta Lake table already. Say mode: append or overwrite, or give another location."
             )
         there = pl.scan_delta(absolute(self.location)).collect_schema()
-        given = in_utc(pl.LazyFrame(schema={name: schema.columns[name] for name in columns})).collect_schema()
+        given = held(pl.LazyFrame(schema={name: schema.columns[name] for name in columns})).collect_schema()
         if dict(there) != dict(given):
             differing = sorted({*there.items()} ^ {*given.items()}, key=str)[:3]
             raise JobError(f"{self.location}: the table there has other columns than would be written: {differing}. Give another location.")

@@ -13,10 +13,11 @@ from pydantic import Field
 from pipeline.errors import InputError, JobError, PlaceError, RunError
 from pipeline.files import absolute, beside, is_folder, names
 from pipeline.format import OutputFormat
-from pipeline.formats._lakes import LakeInput, Versioned, batches, check_types, in_utc, need_library
+from pipeline.formats._lakes import LakeInput, Versioned, Wider, batches, check_types, held, need_library
 from pipeline.tables.part import Part, Schema
 
 _METADATA = re.compile(r"v?([0-9]+)(-.*)?\.metadata\.json(\.gz)?")
+WIDER: Wider = {pl.Int8(): pl.Int32(), pl.Int16(): pl.Int32()}  # Iceberg's smallest integers have 32 bits
 
 
 class IcebergInput(LakeInput):
@@ -71,7 +72,7 @@ class IcebergOutput(OutputFormat):
                 f"{self.identifier}: there is an Iceberg table already. Say mode: append or overwrite, or give another identifier."
             )
         there = pl.scan_iceberg(catalog.load_table(self.identifier)).collect_schema()
-        given = in_utc(pl.LazyFrame(schema={name: schema.columns[name] for name in columns})).collect_schema()
+        given = held(pl.LazyFrame(schema={name: schema.columns[name] for name in columns}), WIDER).collect_schema()
         if dict(there) != dict(given):
             differing = sorted({*there.items()} ^ {*given.items()}, key=str)[:3]
             raise JobError(
@@ -98,7 +99,7 @@ class IcebergOutput(OutputFormat):
         from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, RESTError, TableAlreadyExistsError
 
         try:
-            self._commit(self._catalog(), batches(files), {"run": run})
+            self._commit(self._catalog(), batches(files, WIDER), {"run": run})
         except CommitStateUnknownException as error:
             raise RunError(f"{self.identifier}: it is not known whether the commit was made ({error}). Look at the table first.") from error
         except (CommitFailedException, RESTError, TableAlreadyExistsError, OSError, ValueError) as error:

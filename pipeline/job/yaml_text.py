@@ -102,13 +102,30 @@ def _hinted(what: str) -> str:
         return f"{what}. Put text that has ': ' in it in quotes, and check the indentation"
     if "'%'" in what or "'@'" in what or "'`'" in what:
         return f"{what}. Put the text in quotes"
+    if what.startswith("while parsing a flow"):
+        return f"{what}. Between braces and brackets put text that has a comma, a colon, a quote, a brace or a bracket in quotes, all of it"
+    if what.startswith("while scanning a quoted scalar"):
+        return f"{what}. A quote is not closed; text that has quotes, or ': ', in it wants quotes around the whole of it"
     return what
+
+
+def _cut_short(read: str, text: str) -> str:
+    """What is said of a text between braces that ends within its parentheses: of what was read, and what stands there."""
+    depth, meant = 0, ""
+    for place, letter in enumerate(text.split("\n")[0]):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth == 0 and letter in ",}]":
+            meant = text[:place].strip()
+            break
+    shown = f", {meant!r}" if '"' in meant else f', "{meant}"' if meant else ""
+    return f"between braces and brackets a text ends at a comma, so this one is {found_text(read)}. Put all of it in quotes{shown}"
 
 
 class _Reader:
     """Builds the tree from ruamel's events, one document long."""
 
     def __init__(self, text: str, problems: Problems, given: str) -> None:
+        self.text = text
         self.events: Iterator[Any] = iter(YAML(typ="safe", pure=True).parse(text))
         self.problems = problems
         self.given = given
@@ -130,9 +147,11 @@ class _Reader:
             raise _TextError(self._place(event), "a second document begins here; a job file is one document")
         return root
 
-    def node(self, event: Any, depth: int) -> Node:
-        """The value that begins with an event."""
+    def node(self, event: Any, depth: int, *, inline: bool = False) -> Node:
+        """The value that begins with an event, `inline` where it stands between braces or brackets."""
         place = self._place(event)
+        if inline and isinstance(event, events.ScalarEvent) and event.implicit[0] and event.value.count("(") > event.value.count(")"):
+            raise _TextError(place, _cut_short(event.value, self.text[event.start_mark.index :]))
         self._spend(place, depth)
         if isinstance(event, events.AliasEvent):
             return self._alias(event.anchor, place, depth)
@@ -153,14 +172,15 @@ class _Reader:
             except ValueError as error:
                 self.problems.add(place, "", str(error))
                 return Node(event.value, place)
+        inline = bool(event.flow_style)
         if not isinstance(event, events.MappingStartEvent):
             items = []
             while not isinstance(event := next(self.events), events.SequenceEndEvent):
-                items.append(self.node(event, depth + 1))
+                items.append(self.node(event, depth + 1, inline=inline))
             return Node(items, place)
-        return self._mapping(place, depth)
+        return self._mapping(place, depth, inline=inline)
 
-    def _mapping(self, place: Place, depth: int) -> Node:
+    def _mapping(self, place: Place, depth: int, *, inline: bool) -> Node:
         node = Node({}, place)
         while not isinstance(event := next(self.events), events.MappingEndEvent):
             where = self._place(event)
@@ -169,7 +189,7 @@ class _Reader:
             key = str(event.value)
             if key == "<<" and event.implicit[0]:
                 raise _TextError(where, "merge keys (<<) are not part of YAML 1.2: write the keys out")
-            value = self.node(next(self.events), depth + 1)
+            value = self.node(next(self.events), depth + 1, inline=inline)
             if key in node.value:
                 first = node.keys[key].within(self.problems.path)
                 self.problems.add(where, "", f"the key {found_text(key)} is given twice; the first is at {first}. Take one away.")

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from pipeline.backend.devices import Backend
-from pipeline.backend.engines import refusals
+from pipeline.backend.engines import UntranslatableError, refusals
 from pipeline.errors import InputError, JobError, PipelineError, Problem, near
 from pipeline.files import stamp
 from pipeline.job.spec import Input, Job, Output, StageSpec
@@ -129,7 +129,7 @@ class Planner:
             spec = replace(spec, stage=spec.stage.opened(stage_class))
             if spec.stage.files():
                 self.stamps[spec.name] = {file: stamp(file) for file in spec.stage.files()}
-            given = spec.stage.plan(reads, Context(spec.name, self.job.seed, self.session))
+            given = self._given(spec, reads)
         except pl.exceptions.ColumnNotFoundError as error:
             column = _column_lacking(str(error))
             columns = {name for schema in reads.values() for name in schema.columns}
@@ -146,6 +146,14 @@ class Planner:
             self._add(name, schema)
         self.fingerprints.add_stage(spec, self.stamps.get(spec.name, {}))
         return PlannedStage(spec, reads, gives)
+
+    def _given(self, spec: StageSpec, reads: Mapping[str, Schema]) -> dict[str, Schema]:
+        """The tables that a stage gives. What cuDF cannot run is a problem, and the stages behind it are planned as for a CPU's answer."""
+        try:
+            return spec.stage.plan(reads, Context(spec.name, self.job.seed, self.session))
+        except UntranslatableError as error:
+            self._problem(spec, "", str(error))
+            return spec.stage.plan(reads, Context(spec.name, self.job.seed, Session()))
 
     def _output(self, output: Output) -> None:
         if output.table not in self.tables:

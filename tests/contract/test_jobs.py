@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,29 @@ def test_a_job_for_workers_elsewhere__is_planned_without_a_gpu(tmp_path: Path) -
 def test_a_job_for_this_machine__is_refused_without_a_gpu(tmp_path: Path) -> None:
     with pytest.raises(PlaceError, match=r"backend gpu: this machine shows no NVIDIA GPU\. Use backend: cpu, or cluster"):
         load(job_file(tmp_path, cluster="local")).plan()
+
+
+def test_a_job_for_this_machine__is_checked_and_explained_without_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note = "note: this machine shows no NVIDIA GPU, and so cannot run it: a machine that has one can"
+    for cluster in ("local", "cuda", "{}"):
+        path = job_file(tmp_path, cluster=cluster)
+        for what in ("--check", "--explain"):
+            assert main([path, what]) == 0
+            assert note in capsys.readouterr().out
+        assert main([path]) == 2
+    assert main([path, "--check", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["lacks"] == note.removeprefix("note: ")
+    assert main([job_file(tmp_path), "--check"]) == 0
+    assert "note" not in capsys.readouterr().out
+
+
+def test_all_that_cudf_cannot_run__is_said_at_once(tmp_path: Path) -> None:
+    path = job_file(tmp_path, "atan2(x, y)")
+    behind = "  - {use: derive, from: turned, as: told, columns: {text: cast(angle as varchar)}}\n"
+    text = Path(path).read_text(encoding="utf-8")
+    Path(path).write_text(text.replace("outputs:", f"{behind}outputs:").replace("{from: turned}", "{from: told}"), encoding="utf-8")
+    with pytest.raises(JobError, match=r"(?s)stages\.turned: cuDF cannot run.*stages\.told: cuDF cannot run.*floats with other digits"):
+        load(path).plan()
 
 
 def test_an_expression_that_cudf_cannot_run__is_refused_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,14 @@ from tests.differential.oracle import quoted
 from tests.differential.tables import ANY, INTEGERS, some, tables
 
 BOUNDS: dict[str, tuple[Any, Any]] = dict.fromkeys(INTEGERS, (-130, 256))
-BOUNDS |= {"ratio": (-2.5, 1e15), "price": (-1, 19.99), "small": (0.5, 9.5), "day": ("1970-01-01", "2021-01-01"), "word": ("A", "a'b")}
+BOUNDS |= {
+    "uint64": (5, 256),
+    "ratio": (-2.5, 1e15),
+    "price": (-1, 19.99),
+    "small": (0.5, 9.5),
+    "day": ("1970-01-01", "2021-01-01"),
+    "word": ("A", "a'b"),
+}
 BOUNDS |= {"clock": ("2020-02-29 12:00:00", "2021-05-31 22:30:00")}
 LISTED: dict[str, list[Any]] = {
     "word": ["a", "a'b", "Zürich", ""],

@@ -19,6 +19,8 @@ from pipeline.formats._lakes import Versioned
 from pipeline.formats.delta import DeltaInput, DeltaOutput
 from pipeline.tables.part import Schema
 from pipeline.testing.formats import assert_reads
+from tests.formats.of_lakes import FRAME as OF_ALL_TYPES
+from tests.formats.of_lakes import commit, plain
 from tests.small import inside
 
 FRAME = pl.DataFrame(
@@ -144,3 +146,12 @@ def test_delta__refuses_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> No
         PlaceError, match=r"deltalake, which reads and writes Delta Lake tables, is not installed\. .*pip install '\.\[lakes\]'"
     ):
         DeltaInput(path=("source",)).pinned()
+
+
+def test_delta_output__takes_the_rows_of_a_table_that_it_made_itself_whatever_their_types(tmp_path: Path) -> None:
+    writer = DeltaOutput(location=str(tmp_path / "made"))
+    commit(writer, tmp_path)
+    commit(writer.model_copy(update={"mode": "append"}), tmp_path)
+    assert plain(DeltaTable(str(tmp_path / "made")).to_pyarrow_table()) == 2 * plain(OF_ALL_TYPES.to_arrow())
+    commit(writer.model_copy(update={"mode": "overwrite"}), tmp_path)
+    assert plain(DeltaTable(str(tmp_path / "made")).to_pyarrow_table()) == plain(OF_ALL_TYPES.to_arrow())

@@ -89,10 +89,28 @@ def test_excel_input__takes_types_from_all_rows(tmp_path: Path) -> None:
 def test_excel_input__gives_columns_the_types_stated(tmp_path: Path) -> None:
     workbook(tmp_path / "a.xlsx", rows=[["day", "k"], ["2020-01-31", 1], [None, 2.5]])
     assert read_table(reader(tmp_path, columns={"day": "date"})).frame.rows() == [(date(2020, 1, 31), 1.0), (None, 2.5)]
-    with pytest.raises(InputError, match=r"a\.xlsx: column 'day' is String, and not all of it is boolean|a\.xlsx: column 'day'"):
-        reader(tmp_path, columns={"day": "int8"}).table_schema()
+    for name, stated, first in (("day", "int8", "2020-01-31"), ("day", "boolean", "2020-01-31"), ("k", "int64", "2.5")):
+        with pytest.raises(
+            InputError, match=rf"a\.xlsx: column '{name}' is \w+, and not all of it is {stated}: {first}, say\. State another"
+        ):
+            reader(tmp_path, columns={name: stated}).table_schema()
     with pytest.raises(InputError, match=r"a\.xlsx: columns names 'dya', which the sheet does not have\. It has: day, k"):
         reader(tmp_path, columns={"dya": "date"}).table_schema()
+
+
+def test_excel_input__cuts_no_value_to_a_type_that_is_stated(tmp_path: Path) -> None:
+    workbook(tmp_path / "a.xlsx", rows=[["text", "whole", "half"], [" 7 ", 2**24 + 1, 0.5], ["8", 3, None]])
+    found = read_table(reader(tmp_path, columns={"text": "int8", "half": "float32"})).frame
+    assert found.rows() == [(7, 2**24 + 1, 0.5), (8, 3, None)]
+    for name, stated in (("whole", "float32"), ("whole", "int16"), ("half", "int64")):
+        with pytest.raises(InputError, match=f"column '{name}' is .*, and not all of it is {stated}: (16777217|0.5), say"):
+            reader(tmp_path, columns={name: stated}).table_schema()
+
+
+def test_excel_input__says_nothing_of_a_column_without_a_cell(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    workbook(tmp_path / "a.xlsx", rows=[["k", "none"], [1, None], [2, None]])
+    assert read_table(reader(tmp_path)).frame["none"].to_list() == [None, None]
+    assert not caplog.records
 
 
 def test_excel_input__refuses_what_is_no_workbook_or_sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

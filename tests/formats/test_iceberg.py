@@ -17,6 +17,8 @@ from pipeline.errors import InputError, JobError, PlaceError, RunError
 from pipeline.formats.iceberg import IcebergInput, IcebergOutput
 from pipeline.tables.part import Schema
 from pipeline.testing.formats import assert_reads
+from tests.formats.of_lakes import FRAME as OF_ALL_TYPES
+from tests.formats.of_lakes import commit, plain
 from tests.small import inside
 
 FRAME = pl.DataFrame(
@@ -136,3 +138,13 @@ def test_iceberg__refuses_what_does_not_fit(catalog: Catalog, tmp_path: Path, mo
         PlaceError, match=r"pyiceberg, which reads and writes Iceberg tables, is not installed\. .*pip install '\.\[lakes\]'"
     ):
         IcebergInput(path=("source",)).pinned()
+
+
+def test_iceberg_output__takes_the_rows_of_a_table_that_it_made_itself_whatever_their_types(catalog: Catalog, tmp_path: Path) -> None:
+    properties = {key: dict(catalog.properties)[key] for key in ("type", "uri", "warehouse")}
+    writer = IcebergOutput(identifier="made.types", catalog="here", properties=properties)
+    commit(writer, tmp_path)
+    commit(writer.model_copy(update={"mode": "append"}), tmp_path)
+    assert plain(catalog.load_table("made.types").scan().to_arrow()) == 2 * plain(OF_ALL_TYPES.to_arrow())
+    commit(writer.model_copy(update={"mode": "overwrite"}), tmp_path)
+    assert plain(catalog.load_table("made.types").scan().to_arrow()) == plain(OF_ALL_TYPES.to_arrow())

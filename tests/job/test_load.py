@@ -164,6 +164,17 @@ def test_read_yaml__knows_the_place_of_keys_and_values() -> None:
             "jobs/x.yaml:2:1: not YAML: while scanning for the next token, found character '\\t' that cannot start any token. Indent",
         ),
         ("job: {a: 1\n", "not YAML: while parsing a flow mapping"),
+        (
+            "job: {a: round(x, 2) + 1, b: 2}\n",
+            "jobs/x.yaml:1:10: between braces and brackets a text ends at a comma, so this one is 'round(x'.",
+        ),
+        ("job: {a: round(x, 2) + 1, b: 2}\n", 'Put all of it in quotes, "round(x, 2) + 1"'),
+        ("job: {a: s in ('a', 'b')}\n", "Put all of it in quotes, \"s in ('a', 'b')\""),
+        ('job: {a: f("b", (1, 2))}\n', "Put all of it in quotes, 'f(\"b\", (1, 2))'"),
+        ("job: [f(a, b]\n", "so this one is 'f(a'. Put all of it in quotes"),
+        ("job: {a: x[1]}\n", "but got '['. Between braces and brackets put text that has a comma"),
+        ("job: {a: s || ': ' || s}\n", "but got ':'. Between braces and brackets put text that has a comma, a colon, a quote"),
+        ("job: 'a\n", "while scanning a quoted scalar, found unexpected end of stream. A quote is not closed; text that"),
         ("job: .nan\n", "jobs/x.yaml:1:6: '.nan' is not a finite number"),
         (f"seed: {'9' * 5000}\n", "jobs/x.yaml:1:7: a number of 5000 digits is more than can be held"),
         ("[" * 200_000, "jobs/x.yaml:1:51: nested more than 50 levels deep"),
@@ -174,6 +185,11 @@ def test_read_yaml__knows_the_place_of_keys_and_values() -> None:
 )
 def test_read_yaml__refuses_what_is_no_job(text: str, message: str) -> None:
     assert any(message in problem for problem in problems_of(text)), problems_of(text)
+
+
+def test_read_yaml__takes_commas_in_parentheses_where_no_braces_are() -> None:
+    text = f'{SMALL}stages:\n  - use: derive\n    from: t\n    as: a\n    columns:\n      z: round(x, 2)\n      y: "coalesce(x, 0)"\n'
+    load_text(text, "jobs/x.yaml")
 
 
 def test_read_yaml__a_bomb_of_aliases_does_not_go_off() -> None:

@@ -31,7 +31,9 @@ class Folds(Finding, name="folds"):
         cells.append(["mean", "", *(number_text(known[name].mean()) for name in metrics)])
         cells.append(["standard deviation", "", *(number_text(known[name].std()) for name in metrics)])
         caption = (
-            f"The first {MOST_FOLDS} of {wide.height:,} folds." if wide.height > MOST_FOLDS else "Each fold by the models of the others."
+            f"The first {MOST_FOLDS} of {wide.height:,} folds."
+            if wide.height > MOST_FOLDS
+            else "Each fold is predicted by a model that has not seen it."
         )
         section = Section(
             headline("Cross-validation", output), [Grid(("fold", "rows", *metrics), "lr" + "r" * len(metrics), cells, caption)]

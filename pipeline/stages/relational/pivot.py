@@ -97,8 +97,9 @@ class Pivot(Stage, name="pivot", version=1):
         unseen = int(part.frame[UNSEEN].sum())
         if unseen and self.unseen == "fail":
             row = part.frame.filter(pl.col(UNSEEN) > 0).row(0, named=True)
+            value = "null" if row[EXAMPLE] is None else repr(row[EXAMPLE])
             raise DataError(
-                f"column {self.on!r} has the value {row[EXAMPLE]!r}, for which no column is stated ({unseen:,} rows have such values). "
+                f"column {self.on!r} has the value {value}, for which no column is stated ({unseen:,} rows have such values). "
                 "Add it to values, or take unseen: count.",
                 key="values",
             )
