@@ -37,12 +37,14 @@ class Registry:
     def modules(self) -> Mapping[str, str]:
         """Name to module; nothing is imported. Raises JobError where two modules have one name, ours or not."""
         found: dict[str, str] = {}
-        for name, module in (*self._own(), *((entry.name, entry.module) for entry in entry_points(group=self.group))):
+        for name, module in (*self.own, *((entry.name, entry.module) for entry in entry_points(group=self.group))):
             if found.setdefault(name, module) != module:
                 raise JobError(f"{self.kind} {name!r} of {module} is already defined in {found[name]}: rename one of them")
         return MappingProxyType(found)
 
-    def _own(self) -> list[tuple[str, str]]:
+    @cached_property
+    def own(self) -> list[tuple[str, str]]:
+        """Name and module of each that is a file of ours."""
         root = Path(__file__).parents[1].joinpath(*self.package.split("."))
         files = [file.relative_to(root).with_suffix("") for file in sorted(root.rglob("*.py"))]
         return [(file.name, ".".join((self.package, *file.parts))) for file in files if not any(part[0] in "_." for part in file.parts)]
@@ -109,6 +111,11 @@ FORMATS = Registry("format", "pipeline.formats", "pipeline.formats")
 def stage_class(name: str) -> type[Stage]:
     """The stage class of that name. Raises JobError, with a near name, where there is none."""
     return STAGES.one(name, Stage)
+
+
+def stages_of(base: type[Stage]) -> list[str]:
+    """Names of our own stages of a base, in order; all modules of stages are imported for it."""
+    return [name for name, _ in sorted(STAGES.own) if STAGES.defined(name, base)]
 
 
 def format_class(name: str, side: type[F]) -> type[F]:

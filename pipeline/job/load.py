@@ -21,7 +21,7 @@ from pipeline.job.spec import Input, Job, JobSettings, Output, OutputKeys, Stage
 from pipeline.job.wording import Subject, check_name, check_numbers, report
 from pipeline.job.yaml_text import read_file, read_yaml
 from pipeline.job.yaml_tree import Node, Problems, found_text
-from pipeline.registry import FORMATS, format_class, stage_class
+from pipeline.registry import FORMATS, format_class, stage_class, stages_of
 from pipeline.stage import Stage
 from pipeline.tables.names import Order
 
@@ -156,7 +156,7 @@ class _Loader:
             return None
         kind = self._kind(node, key)
         if kind is not None and not issubclass(kind, wanted):
-            text = f"{kind.name!r} is no stage of the kind that is needed here: {(wanted.__doc__ or wanted.__name__).splitlines()[0]}"
+            text = f"{kind.name!r} is no stage of the kind that is needed here. Stages that are: {', '.join(stages_of(wanted))}."
             self.problems.add(node.value["use"].place, f"{key}.use", text)
             return None
         found: Stage | None = self._validated(Subject(kind, node, key, kind.name, ("use",)), ("use",)) if kind is not None else None

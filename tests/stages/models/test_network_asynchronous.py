@@ -5,17 +5,21 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from sklearn.datasets import load_breast_cancer
 
 from pipeline.errors import RunError, StageError
 from pipeline.neural import asynchronous
 from pipeline.stage import Context
+from pipeline.stages.models.network import Network
 from pipeline.tables.part import Schema
 from pipeline.tables.session import ClusterSession
 from pipeline.tables.table import Table
 from pipeline.testing.stages import SEED, cut, even_sizes, plan_stage
-from tests.stages.models.test_network import ROWS, stage_for, train
+from tests.stages.models.test_network import ROWS, Result, stage_for, train
 
 pytestmark = pytest.mark.long  # JAX compiles its programs
 
@@ -43,6 +47,27 @@ def test_stale_parameters__come_as_far_and_are_never_older_than_the_bound() -> N
     cost = found.metrics["parallel"]
     assert 0 <= cost["staleness_mean"] <= cost["staleness_most"] <= 4
     assert not found.description["reproducible"]
+
+
+@pytest.mark.parametrize("layers", [[], [32, 16]], ids=["linear", "network"])
+def test_the_best_round_of_stale_parameters__at_the_default_rate_is_about_as_good_on_real_rows(layers: list[int]) -> None:
+    given = {"target": "y", "key": "id", "objective": "binary", "layers": layers, "dropout": 0, "batch_size": 64, "rounds": 60}
+    ways: list[dict[str, Any]] = [{}, {"parallel": {"asynchronous": 4, "staleness": 8}}]
+    one, stale = (best_round(train(Network.model_validate(given | way), tumours())) for way in ways)
+    assert stale <= (1 + BOUND) * one
+    assert stale < 0.3 < np.log(2)  # what a model says that knows nothing
+
+
+def best_round(found: Result) -> float:
+    """The least validation loss."""
+    return float(found.tables["history"].filter(pl.col("split") == "validation")["value"].to_numpy().min())
+
+
+def tumours() -> pl.DataFrame:
+    """scikit-learn's breast cancer data: 569 rows of 30 measures, a quarter of them to validate."""
+    data, split = load_breast_cancer(), np.random.default_rng(3).choice(["train", "validation"], 569, p=[0.75, 0.25])
+    measures = pl.DataFrame(data.data, schema=[f"x{number}" for number in range(30)])
+    return measures.with_columns(id=pl.int_range(569), y=pl.Series(data.target.astype(np.int64)), split=pl.Series(split))
 
 
 def test_learners_of_two_workers__of_one_thread_each_come_as_far_and_in_step_go_the_same_way(workers: ClusterSession) -> None:

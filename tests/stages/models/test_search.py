@@ -436,7 +436,7 @@ def test_the_shipped_job__searches_and_validates(tmp_path: Path) -> None:
         (
             "use: xgboost",
             "use: select",
-            r"job\.yaml:11:12: stages\.tuned\.model\.use: 'select' is no stage of the kind that is needed here: Learns",
+            r"11:12: stages\.tuned\.model\.use: 'select' is no stage of the kind .*here\. Stages that are: linear, network, xgboost\.",
         ),
         ("      target: binary\n", "", r"job\.yaml:11:7: stages\.tuned\.model.target: missing: target"),
         (
