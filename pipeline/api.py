@@ -21,6 +21,7 @@ from pipeline.plan.plan import Plan, make_plan
 from pipeline.registry import format_class
 from pipeline.report.finding import check_findings
 from pipeline.report.report import write_report
+from pipeline.results.links import refuse_root
 from pipeline.results.manifest import RunView, read_current
 from pipeline.results.overlap import refuse_output_inside_input
 from pipeline.results.publish import Results, RunFolder
@@ -54,6 +55,7 @@ class LoadedJob:
         elsewhere = self.job.cluster.for_backend("cpu").elsewhere
         backend = choose_backend(self.job.backend, workers_elsewhere=elsewhere)
         self.job.cluster.for_backend(backend).check()
+        refuse_root(self.job.results)
         refuse_output_inside_input(self.job.results, [path for entry in self.job.inputs.values() for path in entry.reader.path])
         check_imports(self.job)
         if self.job.report:

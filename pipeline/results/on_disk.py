@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pipeline.results.at_url import Store
+from pipeline.results.links import refuse_links
 from pipeline.results.lock import ChangedError, Lock, take_lock
 
 
@@ -27,7 +28,11 @@ class LocalStore(Store):
         return self._at(name)
 
     def lock(self) -> Lock | None:
-        """Take the file `lock`, which the system frees when its owner dies; None where the file system has no locks."""
+        """Take the file `lock`, which the system frees when its owner dies; None where the file system has no locks.
+
+        Raises PlaceError where a link would lead what is written, or removed, out of the folder.
+        """
+        refuse_links(Path(self.root), self.place)
         lock = take_lock(Path(self._at("lock")), self.place)
         if lock is not None:
             for name in ("current", "champion"):
