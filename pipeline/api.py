@@ -15,7 +15,7 @@ from typing import Any
 from pipeline.backend.devices import Backend, choose_backend, gpu_count
 from pipeline.clusters.cluster import open_cluster
 from pipeline.clusters.kind import ClusterKind
-from pipeline.errors import DataError, PipelineError, PlaceError, RefusedError, RunError
+from pipeline.errors import PlaceError, RunError
 from pipeline.format import OutputFormat
 from pipeline.job.load import load as load_job
 from pipeline.job.spec import Job
@@ -24,7 +24,8 @@ from pipeline.plan.plan import Plan, make_plan
 from pipeline.registry import format_class
 from pipeline.report.finding import check_findings
 from pipeline.report.report import write_report
-from pipeline.results.manifest import Entry, RunView, current_run, read_current, run_view
+from pipeline.results.links import refuse_root
+from pipeline.results.manifest import Entry, RunView, read_current, run_view
 from pipeline.results.overlap import refuse_output_inside_input
 from pipeline.results.publish import Results, RunFolder
 from pipeline.results.published import Run, Scan
@@ -32,6 +33,7 @@ from pipeline.results.store import open_store
 from pipeline.running.appended import Earlier, earlier_files
 from pipeline.running.certificate import CERTIFICATE, InputDigests, certificate, known_digests
 from pipeline.running.display import Display, Quiet
+from pipeline.running.ending import as_failure, note_failure
 from pipeline.running.energy import metered
 from pipeline.running.execute import Executed, execute
 from pipeline.running.expected import expectation, over_budget
@@ -61,6 +63,7 @@ class LoadedJob:
         cluster = self.job.cluster.for_backend(backend)
         if here or not no_gpu_for(backend, cluster):
             cluster.check()
+        refuse_root(self.job.results)
         refuse_output_inside_input(self.job.results, [path for entry in self.job.inputs.values() for path in entry.reader.path])
         check_imports(self.job)
         if self.job.report:
@@ -171,35 +174,12 @@ def _run(plan: Plan, foreseen: Foreseen, folder: RunFolder, display: Display, ea
             output.writer.deliver(own, view.id)
         display.finished(_summary(record, executed, view))
     except BaseException as error:
-        _note_failure(record, folder, display, error)
-        if isinstance(error, RefusedError):  # an input that only its reading showed to be bad: by now the run has started, so it failed
-            failure = DataError(error.text)
-            failure.__notes__ = error.__notes__
+        failure = as_failure(error, cluster, plan.job.results)
+        note_failure(record, folder, display, failure)
+        if failure is not error:
             raise failure from error
         raise
     return Run(view.path, view, scan_of)
-
-
-def _note_failure(record: RunRecord, folder: RunFolder, display: Display, error: BaseException) -> None:
-    """Write how the run ended to run.json, and what became of the results to the error's notes."""
-    if folder.overtaken:  # it is whole, and its record as it must be
-        display.finished({"status": record.status, "run": record.run, "error": str(error)})
-        return
-    current = current_run(record.plan.job.results)
-    if current == folder.id:
-        error.add_note(f"The new result was in place already: {folder.path}")
-        return
-    known = isinstance(error, PipelineError) or not isinstance(error, Exception)
-    text = str(error) if known else f"{type(error).__name__}: {error}"
-    record.end("failed" if isinstance(error, Exception) else "interrupted", text or "interrupted")
-    kept = "the former result is unchanged" if current else "no result was published"
-    try:
-        folder.write_json("run.json", record.document())
-    except OSError as unwritten:  # a full disk, say, which may be what failed the run: the run's own error is the one to tell
-        error.add_note(f"{folder.path}/run.json could not be written ({unwritten.strerror or unwritten}); {kept}.")
-    else:
-        error.add_note(f"{folder.path}/run.json has the record of this run; {kept}.")
-    display.finished({"status": record.status, "run": record.run, "error": record.error})
 
 
 def _publish(record: RunRecord, executed: Executed, folder: RunFolder, foreseen: Foreseen, inputs: Mapping[str, Any]) -> RunView:

@@ -170,11 +170,11 @@ def test_run__a_record_that_cannot_be_written_does_not_hide_what_failed(
     def full_later(run: RunFolder, name: str, value: dict[str, Any]) -> str:
         if value["status"] == "running":
             return write_json(run, name, value)
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(RunFolder, "write_json", full_later)
     with inside(folder):
         job = pipeline.load("job.yaml", inputs__sheet__path=str(tmp_path / "twice.csv"), results="full")
         with pytest.raises(DataError, match=r"stages\.gwas: the samples table names 1 people twice") as caught:
             job.run()
-    assert "run.json could not be written (No space left on device); no result was published" in caught.value.__notes__[0]
+    assert "run.json could not be written (Input/output error); no result was published" in caught.value.__notes__[0]

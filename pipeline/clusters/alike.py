@@ -6,7 +6,7 @@ Dask itself tells versions, also of a worker without this project. A worker that
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import entry_points
@@ -89,14 +89,14 @@ def no_gpu(backend: Backend) -> str:
 
 
 @contextmanager
-def all_alike(client: Any, backend: Backend) -> Iterator[list[str]]:
+def all_alike(client: Any, backend: Backend, tell: Callable[[str], None]) -> Iterator[None]:
     """Raise PlaceError, in one line, where a worker or the scheduler differs from this process, or has no GPU for a run on GPUs.
 
-    A worker that joins while the block lasts leaves if it does. The list fills with what is told of those.
+    A worker that joins while the block lasts leaves if it does. `tell` hears of those.
     """
     from distributed import WorkerPlugin
 
-    asked, refused = packages(), list[str]()
+    asked = packages()
     told = client.get_versions(packages=asked)
     here = versions_of(told["client"], asked)
     scheduler = versions_of(told["scheduler"], asked)
@@ -107,10 +107,10 @@ def all_alike(client: Any, backend: Backend) -> Iterator[list[str]]:
     _refuse("worker", here, {address: {CODE: code if isinstance(code, str) else STRANGE} for address, code in codes.items()}, backend)
     _need_gpus(client, backend)
     watch = type(Alike.__name__, (Alike, WorkerPlugin), {})(here, asked, backend, client.id)
-    client.subscribe_topic(watch.name, lambda event: refused.append(event[1]))
+    client.subscribe_topic(watch.name, lambda event: tell(event[1]))
     client.register_plugin(watch)
     try:
-        yield refused
+        yield
     finally:
         with suppress(OSError):  # a cluster that is lost, or a worker that is stuck: what is left behind refuses nobody without this client
             client.sync(client._unregister_worker_plugin, watch.name, callback_timeout=PATIENCE_S)

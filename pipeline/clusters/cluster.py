@@ -14,6 +14,7 @@ from typing import Any
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import blas_limited
 from pipeline.clusters.alike import all_alike
+from pipeline.clusters.frozen import Watch, watched
 from pipeline.clusters.kind import ClusterKind, ClusterSpec
 from pipeline.clusters.on_this_machine import HOST, QUIET
 from pipeline.clusters.scaling import Scaled, Scaling
@@ -39,6 +40,7 @@ class Cluster:
     lean: bool = False
     warnings: list[str] = field(default_factory=list)
     scaled: Scaled | None = None
+    watch: Watch | None = None  # over processes; threads of this one need none
 
     @property
     def kind(self) -> str:
@@ -68,14 +70,19 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
     logging.getLogger("distributed").setLevel(QUIET)
     kind = spec.for_backend(backend)
     kind.check()
-    with kind.open(backend) as client, all_alike(client, backend) if kind.elsewhere else nullcontext(list[str]()) as refused:
+    warnings = list[str]()
+    with (
+        kind.open(backend) as client,
+        nullcontext() if kind.in_this_process else watched(client, warnings.append) as watch,
+        all_alike(client, backend, warnings.append) if kind.elsewhere else nullcontext(),
+    ):
         prepare_workers(client, backend)
         threads = list(client.nthreads().values())
         with blas_limited():
             scaling = getattr(kind, "workers", None)
             scaled = Scaled(client, scaling, getattr(kind, "wait_s", WAIT_S)) if isinstance(scaling, Scaling) else None
             workers = scaling.maximum if isinstance(scaling, Scaling) else len(threads)
-            yield Cluster(kind, client, workers, max(threads), backend, _dashboard(client, kind), lean, refused, scaled)
+            yield Cluster(kind, client, workers, max(threads), backend, _dashboard(client, kind), lean, warnings, scaled, watch)
 
 
 def _dashboard(client: Any, kind: ClusterKind) -> str | None:

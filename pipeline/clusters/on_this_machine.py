@@ -14,6 +14,7 @@ from pydantic import Field
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import cores
+from pipeline.clusters.frozen import OWN_LIMIT
 from pipeline.clusters.kind import ClusterSpec, Size
 from pipeline.clusters.scaling import Count, Scaling
 
@@ -35,7 +36,7 @@ class OwnWorkers(ClusterSpec):
         return {
             "dashboard_address": f"{HOST}:0",
             "worker_dashboard_address": f"{HOST}:0",
-            "scheduler_kwargs": {"dashboard": self.dashboard},
+            "scheduler_kwargs": {"dashboard": self.dashboard, **OWN_LIMIT},
             **({"memory_limit": self.memory_limit} if self.memory_limit else {}),
         }
 

@@ -14,6 +14,7 @@ from pydantic import Field
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import worker_threads
 from pipeline.clusters.encryption import in_files
+from pipeline.clusters.frozen import OWN_LIMIT
 from pipeline.clusters.kind import Size
 from pipeline.clusters.on_other_machines import COMPRESSED, OtherMachines
 from pipeline.clusters.on_this_machine import HOST, QUIET, tasks_at_once
@@ -85,7 +86,13 @@ class Slurm(OtherMachines):
             "job_extra_directives": self.job_extra_directives,
             "job_script_prologue": [*exports, *self.job_script_prologue],
             "worker_extra_args": ["--dashboard-address", f"{HOST}:0"],
-            "scheduler_options": {"dashboard": self.dashboard, "dashboard_address": f"{HOST}:0", "port": 0, "interface": self.interface},
+            "scheduler_options": {
+                "dashboard": self.dashboard,
+                "dashboard_address": f"{HOST}:0",
+                "port": 0,
+                "interface": self.interface,
+                **OWN_LIMIT,
+            },
         }
 
     def dashboard_of(self, client: Any, port: int) -> str:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import worker_threads
+from pipeline.clusters.frozen import OWN_LIMIT
 from pipeline.clusters.on_other_machines import COMPRESSED, OtherMachines
 from pipeline.clusters.on_this_machine import HOST, tasks_at_once
 from pipeline.clusters.scaling import Count
@@ -45,6 +46,7 @@ class Ssh(OtherMachines):
         security = self.security()
         common = {"connect_options": self.connect_options, "remote_python": self.python, "security": security, "interface": self.interface}
         options = {"dashboard": self.dashboard, "dashboard_address": f"{HOST}:0", "port": 0, "protocol": "tls" if security else "tcp"}
+        options |= OWN_LIMIT
         scheduler = {"cls": Scheduler, "options": {"address": self.hosts[0], "kwargs": options, **common}}
         spec = {
             number: {"cls": Worker, "options": {"address": host, "kwargs": self._worker_options(backend), **common}}

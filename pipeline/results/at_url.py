@@ -62,6 +62,10 @@ class Store:
         """Write the whole file, so that it is there after a loss of power, too; an upload that has ended is."""
         self.write(name, data)
 
+    def overwrite(self, name: str, data: bytes) -> None:
+        """Write the whole file where there may be no room for a second one beside it."""
+        self.write(name, data)
+
     def tag(self, name: str) -> str:
         """What the content of a file is known by; '' where there is no such file."""
         try:

@@ -112,7 +112,7 @@ def take_lease(store: Conditional, name: str) -> Lease | None:
     seen = store.look(name)
     if seen is not None and (by := _living(seen)):
         raise PlaceError(held_text(store.place, seen.content, by))
-    about = {**owner(), "machine": _machine(), "of": secrets.token_hex(8)}
+    about = {**owner(), "machine": machine(), "of": secrets.token_hex(8)}
     try:
         tag = store.replace(name, _text(about), seen.tag if seen else "")
     except ChangedError as error:
@@ -131,7 +131,7 @@ def _living(seen: Seen) -> str:
         known = {}
     if known.get("free") or seen.age_s > LEASE_S:
         return ""
-    if known.get("machine") and known["machine"] == _machine() and not Path(f"/proc/{known.get('pid')}").exists():
+    if known.get("machine") and known["machine"] == machine() and not Path(f"/proc/{known.get('pid')}").exists():
         return ""
     return f", seen {max(seen.age_s, 0):.0f} s ago; the lock of a run that died is free after {LEASE_S:.0f} s"
 
@@ -147,7 +147,7 @@ def _ignores_conditions(store: Conditional, name: str, data: bytes) -> bool:
     return False
 
 
-def _machine() -> str:
+def machine() -> str:
     """What tells this boot of this machine, and this container of it, from others; '' where that cannot be told."""
     if sys.platform != "linux":
         return ""

@@ -55,11 +55,12 @@ def take_lock(path: Path, place: str) -> FileLock | None:
     """Take the lock file by flock; None where the file system has no locks.
 
     The file says who holds it, for the message alone: its text is no lock, and it is never removed (two runs could then hold two files
-    of one name). Raises PlaceError where a living process holds it, OSError where the file cannot be made.
+    of one name). A link of that name is not followed. Raises PlaceError where a living process holds it, OSError where the file cannot be
+    made.
     """
     if sys.platform == "win32":
         return None
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(descriptor, 0)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pipeline.results.at_url import Store
+from pipeline.results.links import refuse_links
 from pipeline.results.lock import ChangedError, Lock, take_lock
 
 
@@ -27,7 +28,11 @@ class LocalStore(Store):
         return self._at(name)
 
     def lock(self) -> Lock | None:
-        """Take the file `lock`, which the system frees when its owner dies; None where the file system has no locks."""
+        """Take the file `lock`, which the system frees when its owner dies; None where the file system has no locks.
+
+        Raises PlaceError where a link would lead what is written, or removed, out of the folder.
+        """
+        refuse_links(Path(self.root), self.place)
         lock = take_lock(Path(self._at("lock")), self.place)
         if lock is not None:
             for name in ("current", "champion"):
@@ -45,6 +50,12 @@ class LocalStore(Store):
         with _removed_on_error(beside), beside.open("rb") as file:
             os.fsync(file.fileno())
         _replace(beside, self._at(name))
+
+    def overwrite(self, name: str, data: bytes) -> None:
+        """Write over a file in its place, in the room that it has."""
+        with Path(self._at(name)).open("r+b") as file:
+            file.write(data)
+            file.truncate()
 
     def share(self, name: str, to: str) -> None:
         """A second link to the file, or a copy where the file system has no links."""

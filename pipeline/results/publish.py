@@ -13,7 +13,6 @@ A run that dies at any moment leaves the former result as it was, and one that f
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -24,14 +23,17 @@ from typing import Any
 from pipeline.errors import PlaceError, RunError
 from pipeline.results.at_url import Store
 from pipeline.results.checkpoints import FOLDER
+from pipeline.results.full import is_full
 from pipeline.results.keyed import torn_folders
 from pipeline.results.lock import ChangedError, Lock
 from pipeline.results.manifest import MANIFEST, RECORD, RUNNING, Entry, RunView, checked_name, current_id
+from pipeline.results.names import new_run_id
 from pipeline.results.overtaken import is_whole, overtaken_text
 from pipeline.results.retention import expired_runs, mark_dead
 from pipeline.results.store import open_store
 
 HASH_THREADS = 4
+SHORT = ("run", "status", "error", "started", "finished", "seconds")  # of a record that has no more room
 
 Note = Callable[[tuple[Entry, ...]], Any]
 
@@ -161,8 +163,17 @@ class RunFolder:
             self.overtaken = True
             self._close()
 
-    def abandon(self) -> None:
-        """Give up a run that was not committed: keep its run.json, remove its other files, free the lock. Does nothing after a commit."""
+    def write_last(self, document: dict[str, Any]) -> None:
+        """Write run.json, the last file of a run that failed; in short over the former one where the disk has no room for another."""
+        try:
+            self.write_json(RECORD, document)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._store.overwrite(f"runs/{self.id}/{RECORD}", _json({name: document.get(name) for name in SHORT}))
+
+    def clear(self) -> None:
+        """Remove the files of a run that was not committed, but for its run.json."""
         run = f"runs/{self.id}"
         try:
             if self._open and current_id(self._store) != self.id:
@@ -170,6 +181,11 @@ class RunFolder:
                 self._remove(f"{run}/{name}" for name in sorted(names - {RECORD}))
         except OSError as error:
             self.warnings.append(f"{self.path}: not cleared: {error}")
+
+    def abandon(self) -> None:
+        """Give up a run that was not committed: keep its run.json, remove its other files, free the lock. Does nothing after a commit."""
+        try:
+            self.clear()
         finally:
             self._close()
 
@@ -222,20 +238,6 @@ class RunFolder:
         if self._open and self._lock is not None:
             self._lock.close()
         self._open = False
-
-
-def new_run_id(taken: Iterable[str] = ()) -> str:
-    """A name for a run, such as 20261121T093012Z-3f2a9c: UTC, then microseconds and a random digit, so that names sort by time."""
-    while True:
-        now = datetime.now(UTC)
-        name = f"{now:%Y%m%dT%H%M%SZ}-{now.microsecond * 16 + secrets.randbelow(16):06x}"
-        if name not in taken:
-            return name
-
-
-def attempt_name(stem: str, suffix: str) -> str:
-    """A file name that no other attempt of the same task uses: part-00000-1f2e3d4c.parquet."""
-    return f"{stem}-{secrets.token_hex(4)}{suffix}"
 
 
 def _by_path(entries: Iterable[Entry]) -> dict[str, Entry]:

@@ -21,7 +21,7 @@ from pipeline.formats.parquet import ParquetInput, ParquetOutput
 from pipeline.job.spec import Job
 from pipeline.plan.fingerprints import digest, fields_of
 from pipeline.results.keyed import Keyed, Made
-from pipeline.results.publish import attempt_name
+from pipeline.results.names import attempt_name
 from pipeline.results.store import open_store
 from pipeline.running.contents import Contents
 from pipeline.running.writing import WriteTask, Written

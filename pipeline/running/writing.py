@@ -15,7 +15,8 @@ from pipeline.errors import RunError
 from pipeline.files import download
 from pipeline.format import JoinedOutput, OutputFormat, Piece
 from pipeline.job.spec import Output
-from pipeline.results.publish import attempt_name
+from pipeline.results.full import on_disk_of
+from pipeline.results.names import attempt_name
 from pipeline.results.store import open_store
 from pipeline.tables.part import Part, Schema, hidden
 from pipeline.tables.session import Measured
@@ -65,6 +66,10 @@ class WriteTask:
         """The file written. Raises RunError where the part is not what the plan said it would be."""
         if self.expected is not None and part.frame.schema != self.expected.columns:
             raise RunError(f"{self.path}: the plan said {self.expected}, and the run gave {Schema(part.frame.schema)}. Please report this.")
+        with on_disk_of(self.path.rpartition("/")[0]):
+            return self._written(part, axes)
+
+    def _written(self, part: Part, axes: Sequence[Part]) -> Written:
         path = f"{self.path.removesuffix(self.writer.suffix)}{secrets.token_hex(2)}{self.writer.suffix}"
         labels = {name: axis.frame for name, axis in zip(self.arrays, axes, strict=True)}
         with tempfile.TemporaryDirectory() as folder:
@@ -92,6 +97,10 @@ class JoinTask:
 
     def __call__(self, axes: Sequence[Part], written: Sequence[Written]) -> Written:
         """The final files, and the sums over the parts."""
+        with on_disk_of(self.stem.rpartition("/")[0]):
+            return self._joined(axes, written)
+
+    def _joined(self, axes: Sequence[Part], written: Sequence[Written]) -> Written:
         labels = {name: axis.frame for name, axis in zip(self.arrays, axes, strict=True)}
         pieces = [part.piece for part in written if part.piece is not None]
         with tempfile.TemporaryDirectory() as folder:

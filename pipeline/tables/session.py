@@ -15,6 +15,7 @@ import polars as pl
 
 from pipeline.backend.devices import Backend
 from pipeline.errors import PipelineError, RunError
+from pipeline.results.full import fault_text
 from pipeline.tables.lanes import in_lane, lane
 from pipeline.tables.part import Part, added_counts, frame_bytes, read_frame
 from pipeline.tables.priority import priority
@@ -224,17 +225,16 @@ def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
         error.within(stage)
         raise
     except Exception as error:
-        raise RunError(f"{type(error).__name__}: {error}", stage=stage) from error
+        raise RunError(fault_text(error, getattr(this_worker(), "local_directory", None)), stage=stage) from error
 
 
 def this_worker() -> Any:
     """The Dask worker whose task this thread runs; None where it runs none."""
     from distributed import get_worker
 
-    try:
+    with suppress(ValueError):
         return get_worker()
-    except ValueError:
-        return None
+    return None
 
 
 def register_with_dask() -> None:

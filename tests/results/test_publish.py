@@ -19,10 +19,11 @@ import pytest
 
 from pipeline.errors import PlaceError, RunError
 from pipeline.results.manifest import Entry, RunView, read_current, verify
+from pipeline.results.names import attempt_name, new_run_id
 from pipeline.results.on_disk import LocalStore
 from pipeline.results.overlap import refuse_output_inside_input
 from pipeline.results.overtaken import publish_again
-from pipeline.results.publish import Results, attempt_name, new_run_id
+from pipeline.results.publish import Results
 
 ROOT = Path(__file__).parents[2]
 

@@ -118,7 +118,7 @@ def test_open_run__is_refused_while_another_lives_and_not_when_it_is_closed_or_s
 
 def test_open_run__takes_the_lock_of_a_process_of_this_machine_that_is_dead_at_once(place: str) -> None:
     store = store_at(place)
-    about = {"pid": 2**22 + 1, "host": "here", "since": "2026", "machine": lease._machine()}
+    about = {"pid": 2**22 + 1, "host": "here", "since": "2026", "machine": lease.machine()}
     store.write("lock", json.dumps(about).encode())
     with Results(place).open_run():
         pass

@@ -1,0 +1,59 @@
+"""How a run that fails ends: with one error that says what and what helps, and a record that says that it failed."""
+
+from __future__ import annotations
+
+from pipeline.clusters.cluster import Cluster
+from pipeline.errors import DataError, PipelineError, RefusedError, RunError
+from pipeline.results.full import RESULTS, full_text, is_full
+from pipeline.results.manifest import current_run
+from pipeline.results.publish import RunFolder
+from pipeline.running.display import Display
+from pipeline.running.record import RunRecord
+
+
+def as_failure(error: BaseException, cluster: Cluster, place: str) -> BaseException:
+    """What is told of an error that ended a run in the cluster and the results place.
+
+    An input that only its reading showed to be bad is of the data: by now the run has started. What the cluster, the disk or a service did
+    is a fault of theirs, and not of the program.
+    """
+    if isinstance(error, RefusedError):
+        return _instead(DataError(error.text), error)
+    if not isinstance(error, Exception):
+        return error
+    if cluster.watch is not None and cluster.watch.lost:
+        return _instead(RunError(f"cluster: {cluster.watch.lost}. Start it again, and run again."), error)
+    if isinstance(error, PipelineError) or not isinstance(error, OSError):
+        return error
+    if is_full(error):
+        return _instead(RunError(full_text(place, RESULTS)), error)
+    return _instead(RunError(f"{place}: {type(error).__name__}: {error}. Mend that and run again."), error)
+
+
+def _instead(failure: PipelineError, error: BaseException) -> PipelineError:
+    failure.__cause__ = error
+    failure.__notes__ = getattr(error, "__notes__", [])
+    return failure
+
+
+def note_failure(record: RunRecord, folder: RunFolder, display: Display, error: BaseException) -> None:
+    """Remove what the run has written, write how it ended to run.json, and what became of the results to the error's notes."""
+    if folder.overtaken:  # it is whole, and its record as it must be
+        display.finished({"status": record.status, "run": record.run, "error": str(error)})
+        return
+    current = current_run(record.plan.job.results)
+    if current == folder.id:
+        error.add_note(f"The new result was in place already: {folder.path}")
+        return
+    known = isinstance(error, PipelineError) or not isinstance(error, Exception)
+    text = str(error) if known else f"{type(error).__name__}: {error}"
+    record.end("failed" if isinstance(error, Exception) else "interrupted", text or "interrupted")
+    kept = "the former result is unchanged" if current else "no result was published"
+    folder.clear()  # first: a full disk may be what failed the run
+    try:
+        folder.write_last(record.document())
+    except OSError as unwritten:  # the run's own error is the one to tell
+        error.add_note(f"{folder.path}/run.json could not be written ({unwritten.strerror or unwritten}); {kept}.")
+    else:
+        error.add_note(f"{folder.path}/run.json has the record of this run; {kept}.")
+    display.finished({"status": record.status, "run": record.run, "error": record.error})
