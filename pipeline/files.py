@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import fsspec.core
 
 from pipeline.errors import InputError
+from pipeline.urls import hidden, refusal
 from pipeline.web import is_web, known, opened
 
 POLARS_READS = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl")
@@ -175,6 +176,8 @@ def _need_one_endpoint(url: str) -> None:
 
 def _system(path: str | Path) -> tuple[Any, str]:
     """The file system of a URL, and the path in it. Raises InputError where no installed library reads there."""
+    if why := refusal(str(path)):
+        raise InputError(f"{hidden(str(path))}: {why}.")
     if str(path).partition("://")[0] in EXTRAS["s3"]:
         _need_one_endpoint(str(path))
     try:

@@ -17,18 +17,20 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from pipeline.errors import InputError, near
 from pipeline.files import absolute, beside, exists, folder_values, is_folder, is_url, local_path, matching, names, parent, stamp
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.steps import Source
+from pipeline.urls import openly
 
 Paths = Annotated[
     tuple[str, ...],
     Field(min_length=1, description="A file, a folder, a pattern with * or a list of these."),
     BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
+    AfterValidator(lambda paths: tuple(map(openly, paths))),
 ]
 
 

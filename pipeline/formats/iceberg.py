@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,11 +13,12 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import InputError, JobError, PlaceError, RunError
-from pipeline.files import absolute, beside, is_folder, names
+from pipeline.files import absolute, beside, is_folder, names, read_bytes
 from pipeline.format import OutputFormat
 from pipeline.formats._lakes import LakeInput, Versioned, Wider, batches, check_types, held, need_library
 from pipeline.tables.part import Part, Schema
 
+CODE, GZIP = "py-", b"\x1f\x8b"  # properties that name a class of Python: py-io-impl, py-catalog-impl
 _METADATA = re.compile(r"v?([0-9]+)(-.*)?\.metadata\.json(\.gz)?")
 WIDER: Wider = {pl.Int8(): pl.Int32(), pl.Int16(): pl.Int32()}  # Iceberg's smallest integers have 32 bits
 
@@ -63,6 +66,8 @@ class IcebergOutput(OutputFormat):
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
         """Raise JobError for types that Iceberg does not have, and where a table that is there does not fit."""
         need_library("pyiceberg", "Iceberg")
+        if code := sorted(key for key in self.properties if key.startswith(CODE)):
+            raise JobError(f"properties: {code[0]!r} names code to run. Say it in pyiceberg's own configuration, .pyiceberg.yaml.")
         check_types(schema, columns, "Iceberg")
         catalog = self._catalog()
         if not catalog.table_exists(self.identifier):
@@ -137,11 +142,21 @@ def _newest(path: str) -> str:
     return absolute(beside(folder, newest[0]))
 
 
+def _without_code(metadata: str) -> str:
+    """The metadata file; raises InputError where it names a class that pyiceberg would import and make."""
+    content = read_bytes(metadata)
+    document = json.loads(gzip.decompress(content) if content.startswith(GZIP) else content)
+    properties = document.get("properties") if isinstance(document, dict) else None
+    if code := sorted(key for key in properties or () if key.startswith(CODE)):
+        raise InputError(f"{metadata}: the table's property {code[0]!r} names code to run, and no data is trusted so far. Remove it.")
+    return metadata
+
+
 def _table(path: str, snapshot: int | None) -> Any:
     from pyiceberg.table import StaticTable
 
     try:
-        table = StaticTable.from_metadata(_newest(path))
+        table = StaticTable.from_metadata(_without_code(_newest(path)))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: there is no Iceberg table ({str(error).splitlines()[0]})") from error
     if snapshot is not None and table.snapshot_by_id(snapshot) is None:

@@ -9,13 +9,12 @@ from typing import Any
 
 from pipeline.job.yaml_text import scalar
 from pipeline.job.yaml_tree import Node, Problems, found_text
+from pipeline.urls import MASK, hidden
 
 REFERENCE = re.compile(r"\$\$\{|\$\{(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^}]*)?\})?")
 SECRET = re.compile(
     r"passw|pwd$|secret|credential|(api|access|private|account|auth)_?key|storage_options|(^|_)(token|sas|connection_string)s?($|_)"
 )
-USER_PASSWORD = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^\s/:@]*):[^\s/@]+@", re.IGNORECASE)
-MASK = "***"
 
 
 def is_secret(key: str) -> bool:
@@ -39,7 +38,7 @@ def _fill(node: Node, key: str, problems: Problems, environ: Mapping[str, str]) 
     node.source = node.value
     text = REFERENCE.sub(lambda match: _replaced(match, node, key, (problems, environ)), node.value)
     try:
-        node.value = scalar(text) if node.plain and not any(map(is_secret, key.split("."))) else text
+        node.value = scalar(text) if node.plain and not (is_from_secret(node) or any(map(is_secret, key.split(".")))) else text
     except ValueError as error:
         problems.add(node.place, key, str(error))
 
@@ -70,15 +69,15 @@ def masked(node: Node, *, secret: bool = False) -> Any:
     names = [match["name"] for match in REFERENCE.finditer(node.source or "") if match["name"]]
     if secret:
         return node.source if names and REFERENCE.sub("", node.source or "") == "" and not _has_default(node) else MASK
-    if any(map(is_secret, names)):
-        return _masked_url(str(node.source))
-    return _masked_url(node.value) if isinstance(node.value, str) else node.value
+    if is_from_secret(node):
+        return hidden(str(node.source))
+    return hidden(node.value) if isinstance(node.value, str) else node.value
+
+
+def is_from_secret(node: Node) -> bool:
+    """Whether a value came, all or in part, from a variable whose name is that of a secret."""
+    return any(match["name"] and is_secret(match["name"]) for match in REFERENCE.finditer(node.source or ""))
 
 
 def _has_default(node: Node) -> bool:
     return any(match["default"] for match in REFERENCE.finditer(node.source or ""))
-
-
-def _masked_url(text: str) -> str:
-    """A URL's password hidden."""
-    return USER_PASSWORD.sub(lambda match: f"{match['scheme']}{match['user']}:{MASK}@", text)

@@ -7,9 +7,10 @@ from typing import Any
 
 from pipeline.clusters.kinds import keys_of_text
 from pipeline.errors import near
-from pipeline.job.environment import MASK, is_secret
+from pipeline.job.environment import is_secret
 from pipeline.job.yaml_text import read_yaml
 from pipeline.job.yaml_tree import Node, Place, Problems, found_text, node_of
+from pipeline.urls import MASK, hidden
 
 SHOWN = 120
 MAX_PARTS = 20
@@ -61,7 +62,7 @@ def _read(overrides: Mapping[str, Any] | Sequence[str], problems: Problems) -> I
 def _shown(key: str, text: str) -> str:
     """KEY=VALUE as messages show it: a secret hidden, a long value cut."""
     secret = any(is_secret(part) for part in [*key.split("."), text])
-    shown = f"{key}={MASK if secret else text}"
+    shown = f"{key}={MASK if secret else hidden(text)}"
     return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SkipValidation
 
 from pipeline.clusters.auto import Auto
 from pipeline.clusters.kinds import AnyCluster
@@ -18,8 +18,10 @@ from pipeline.format import InputFormat, OutputFormat
 from pipeline.job.yaml_tree import Place
 from pipeline.stage import Stage
 from pipeline.tables.names import ColumnNames, Order
+from pipeline.urls import hidden, openly
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$", title="name of letters, digits, _ and -")]
+Shown = Annotated[str, AfterValidator(hidden)]
 TableName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)?$", title="table name, NAME or NAME.part")]
 
 
@@ -103,14 +105,14 @@ class JobSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
     name: Name = Field(alias="job", description="The job's name.")
-    title: str | None = Field(None, description="A headline for the report.")
-    description: str | None = Field(None, description="What the job is for.")
+    title: Shown | None = Field(None, description="A headline for the report.")
+    description: Shown | None = Field(None, description="What the job is for.")
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of everything random: splits, samples, training.")
     backend: Literal["auto", "cpu", "gpu"] = Field("auto", description="auto takes the GPU where one is visible.")
     cluster: AnyCluster = Field(
         default_factory=Auto, description="Where the job runs: a kind, the address of a running scheduler, or a mapping."
     )
-    results: str = Field(
+    results: Annotated[str, AfterValidator(openly)] = Field(
         default_factory=lambda data: f"results/{data.get('name', '')}",
         min_length=1,
         description="A folder or URL for what comes out; results/JOB where it is not given.",

@@ -10,10 +10,11 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from pipeline.errors import near
-from pipeline.job.environment import MASK, is_secret
+from pipeline.job.environment import is_from_secret, is_secret
 from pipeline.job.spec import Name, TableName
 from pipeline.job.type_words import below, branches, schema_of, type_words
 from pipeline.job.yaml_tree import Node, Place, Problems, found_text
+from pipeline.urls import MASK, hidden
 
 # Pydantic's name of a wrong type -> what was expected.
 EXPECTED = {
@@ -115,20 +116,22 @@ def _place(node: Node, path: tuple[str | int, ...], items: list[Mapping[str, Any
 def _sentences(items: list[Mapping[str, Any]], path: tuple[str | int, ...], subject: Subject, schema: dict[str, Any]) -> list[str]:
     """What is wrong at one place: several wrong types of a union in one sentence."""
     kinds = [_expected(item) for item in items]
-    shown = MASK if any(is_secret(str(key)) for key in (*subject.key.split("."), *path)) else found_text(_given(subject.node, path))
+    node = _given(subject.node, path)
+    secret = is_from_secret(node) or any(is_secret(str(key)) for key in (*subject.key.split("."), *path))
+    shown = MASK if secret else hidden(found_text(node.value))
     if all(kinds):
         wanted = list(dict.fromkeys(kind for kind in kinds if kind))
-        value = _given(subject.node, path)
+        value = node.value
         hint = f". For text put it in quotes: '{shown}'" if "text" in wanted and isinstance(value, int | float) and shown != MASK else ""
         return [f"expected {' or '.join(wanted)}, found {shown}{hint}"]
     unions = [item for item, kind in zip(items, kinds, strict=True) if kind is None]
     return list(dict.fromkeys(_sentence(item, path, shown, (subject, schema)) for item in unions))
 
 
-def _given(node: Node, path: tuple[str | int, ...]) -> Any:
+def _given(node: Node, path: tuple[str | int, ...]) -> Node:
     for key in path:
         node = node.child(key) or node
-    return node.value
+    return node
 
 
 def _expected(item: Mapping[str, Any]) -> str | None:

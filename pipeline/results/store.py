@@ -9,12 +9,15 @@ from pipeline.files import absolute, is_url, no_library
 from pipeline.results.at_url import Store
 from pipeline.results.on_disk import LocalStore
 from pipeline.results.on_s3 import SCHEMES, S3Store
+from pipeline.urls import hidden, refusal
 
 
 def open_store(place: str) -> Store:
     """The store at a folder or a URL; raises PlaceError where no installed library handles that kind of URL."""
     if not is_url(place):
         return LocalStore(place, absolute(place))
+    if why := refusal(place):
+        raise PlaceError(f"{hidden(place)}: {why}.")
     try:
         _, root = fsspec.core.url_to_fs(place)
     except (ImportError, ValueError) as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -110,6 +112,20 @@ def _refuse(*_: object, **__: object) -> None:
 
 def _refuse_os(*_: object, **__: object) -> None:
     raise OSError("disk full")
+
+
+@pytest.mark.usefixtures("catalog")
+def test_iceberg__imports_no_class_that_a_table_or_a_job_names(tmp_path: Path) -> None:
+    newest = sorted((tmp_path / "source/metadata").glob("*.metadata.json"))[-1]
+    document = json.loads(newest.read_text())
+    newest.write_text(json.dumps({**document, "properties": {"py-io-impl": "antigravity.Flight"}}))
+    with pytest.raises(InputError, match=r"the table's property 'py-io-impl' names code to run"):
+        IcebergInput(path=("source",)).table_schema()
+    assert "antigravity" not in sys.modules
+    writer = IcebergOutput(identifier="own.other", catalog="here", properties={"py-catalog-impl": "antigravity.Flight"})
+    with pytest.raises(JobError, match=r"properties: 'py-catalog-impl' names code to run"):
+        writer.check(Schema(pl.Schema({"k": pl.Int64()})), ["k"])
+    assert "antigravity" not in sys.modules
 
 
 def test_iceberg__refuses_what_does_not_fit(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

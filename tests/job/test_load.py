@@ -14,11 +14,13 @@ import pytest
 from ruamel.yaml import YAML
 
 from pipeline.clusters.auto import Auto
-from pipeline.errors import JobError
+from pipeline.errors import InputError, JobError, PlaceError
+from pipeline.files import stamp
 from pipeline.job.load import load, load_text
 from pipeline.job.spec import Job
 from pipeline.job.yaml_text import read_yaml, scalar
 from pipeline.job.yaml_tree import Problems
+from pipeline.results.store import open_store
 
 ROOT = Path(__file__).parents[2]
 JOB = """\
@@ -397,14 +399,36 @@ def test_environment__names_what_is_not_set(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_record__never_has_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DB_PASSWORD", "hunter2")
-    text = f"{SMALL}  u: {{format: csv, path: 's3://me:hunter2@host/${{DB_PASSWORD}}/a'}}\n  v: {{format: csv, path: 's3://me:hunter2@host/a'}}\n"
+    text = f"{SMALL}  u: {{format: csv, path: 's3://host/${{DB_PASSWORD}}/a'}}\ndescription: from sftp://me:hunter2@host/a\n"
     job = job_of(text)
-    assert job.inputs["u"].reader.path == ("s3://me:hunter2@host/hunter2/a",)
+    assert job.inputs["u"].reader.path == ("s3://host/hunter2/a",)
     assert "hunter2" not in json.dumps(job.raw) + repr(job)
-    assert job.raw["inputs"]["u"]["path"] == "s3://me:***@host/${DB_PASSWORD}/a"
-    assert job.raw["inputs"]["v"]["path"] == "s3://me:***@host/a"
+    assert job.raw["inputs"]["u"]["path"] == "s3://host/${DB_PASSWORD}/a"
+    assert job.raw["description"] == "from sftp://me:***@host/a"
     wrong = text + "storage_options: {key: hunter2, secret: '${DB_PASSWORD}'}\napi_token: hunter2\n"
     assert "hunter2" not in "\n".join(problems_of(wrong, ["cluster.password=hunter2", "stages.x.token=hunter2"]))
+    for line in ("seed: ${DB_PASSWORD}", "seed: sftp://me:hunter2@host/a", "results: 's3://me:hunter2@host/${DB_PASSWORD}'"):
+        assert "hunter2" not in "\n".join(problems_of(f"{SMALL}{line}\n", ["title=[sftp://me:hunter2@host/x]"]))
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("s3://me:hunter2@host/a", "a password in a URL would stand in records and errors. Give a URL without one"),
+        ("sftp://me:hunt/er2@host/a", "a password in a URL would stand in records and errors"),
+        ("simplecache::s3://host/a", "a URL that leads to another place is not used"),
+        ("zip://a.csv::s3://host/a.zip", "a URL that leads to another place is not used"),
+        ("reference://a", "a URL that leads to another place is not used"),
+    ],
+)
+def test_paths__of_inputs_and_results_say_one_place_and_no_password(path: str, message: str) -> None:
+    found = problems_of(f"{SMALL}  u: {{format: csv, path: '{path}'}}\nresults: '{path}'\n")
+    assert len(found) == 2
+    assert all(message in line and "hunt" not in line for line in found)
+    with pytest.raises(PlaceError, match=message):
+        open_store(path)
+    with pytest.raises(InputError, match=message):
+        stamp(path)
 
 
 def test_masked__shows_the_variable_and_hides_the_value() -> None:

@@ -1,0 +1,1 @@
+"""Stages about who can be recognised in a table."""
