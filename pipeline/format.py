@@ -52,7 +52,7 @@ class InputFormat(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()  # which files of a folder are meant
-    asides: ClassVar[frozenset[str]] = frozenset({"path", "parts"})  # keys that say nothing of the rows that a file holds
+    asides: ClassVar[frozenset[str]] = frozenset({"path", "parts", "limits"})  # keys that say nothing of the rows that a file holds
     in_place: ClassVar[bool] = False  # whether only files of a disk can be read: by compiled code, or piece by piece
     reads_folders: ClassVar[bool] = False  # whether folders KEY=VALUE make columns
     counts: ClassVar[Mapping[str, Count]] = {}  # the words for what is counted while it reads

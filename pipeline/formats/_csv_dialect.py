@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import polars as pl
 
+from pipeline.bounds import DEFAULTS, Bounds
+
 Encoding = Literal[
     "utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "iso-8859-2", "iso-8859-15", "windows-1250", "windows-1251", "windows-1252",
     "mac-roman", "shift-jis", "gb18030", "big5", "euc-kr",
@@ -27,6 +29,7 @@ class Dialect:
     decimal: Literal[".", ","] = "."
     date_format: str | None = None
     datetime_format: str | None = None
+    limits: Bounds = DEFAULTS
 
     @property
     def width_of(self) -> str:

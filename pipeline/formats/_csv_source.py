@@ -43,7 +43,7 @@ class CsvSource(CostlySource):
         Raises DataError for a file with short rows, and for one with a quote that is never closed.
         """
         is_first = self.offset == 0 and self.rows != 0  # of more parts than rows several begin at 0
-        found = self._shape() if is_first else Shape()
+        found = self.shape() if is_first else Shape()
         if (found.unclosed or self.short_rows == "error") and (problem := found.problem(self.path, len(self.columns), self.dialect)):
             raise DataError(problem)
         return Part(self.scan().collect(), counts={"short_rows": found.short}) if found.short else self.scan()
@@ -71,10 +71,11 @@ class CsvSource(CostlySource):
 
     def explain(self) -> str | None:
         """What is wrong with the file, for a query over it that has failed; None where nothing is."""
-        found = self._shape()
+        found = self.shape()
         if found.unclosed:
             return found.problem(self.path, len(self.columns), self.dialect)
         return first_problem(self.path, dict(self.columns), self.dialect)
 
-    def _shape(self) -> Shape:
+    def shape(self) -> Shape:
+        """The shape of the file. Raises InputError where it cannot be read, or is beyond its limits."""
         return shape(self.path, stamp(self.path), self.dialect, len(self.columns))

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import IO, TextIO, cast
 
+from isal import igzip, igzip_lib
+
+from pipeline.bounds import Bounds, bounded
 from pipeline.errors import DataError, InputError
-from pipeline.files import for_polars, open_file
+from pipeline.files import for_polars, open_file, stamp
 from pipeline.formats._csv_dialect import Dialect
 
 BLOCK_BYTES = 1 << 20
-UNREADABLE = (OSError, EOFError, csv.Error, UnicodeError)
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+UNREADABLE = (OSError, EOFError, csv.Error, UnicodeError, zlib.error, cast("type[Exception]", igzip_lib.IsalError))
 
 _PACKINGS = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip"}
 
@@ -29,35 +34,38 @@ def unreadable(path: str, error: Exception, dialect: Dialect) -> str:
 
 
 @contextmanager
-def opened_bytes(path: str) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked where its first ones are those of gzip or zstd. Raises InputError for another packing."""
+def opened_bytes(path: str, limits: Bounds) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked where its first ones are those of gzip or zstd.
+
+    Raises InputError for another packing, and reading it past its limits.
+    """
     with open_file(path) as file:
         head = file.read(6)
         file.seek(0)
         if packing := next((name for magic, name in _PACKINGS.items() if head.startswith(magic)), None):
             raise InputError(f"{path}: is packed with {packing}, and text tables are read plain, gzipped or as zstd. Unpack it.")
-        if head.startswith(b"\x1f\x8b"):
-            yield cast("IO[bytes]", gzip.GzipFile(fileobj=file))
-        elif head.startswith(b"\x28\xb5\x2f\xfd"):
+        if head.startswith(GZIP):
+            yield bounded(path, igzip.IGzipFile(fileobj=file), limits, stamp(path).size)
+        elif head.startswith(ZSTD):
             import pyarrow as pa
 
-            yield cast("IO[bytes]", pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"))
+            yield bounded(path, pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"), limits, stamp(path).size)
         else:
-            yield file
+            yield bounded(path, file, limits)
 
 
 @contextmanager
 def opened_text(path: str, dialect: Dialect) -> Iterator[TextIO]:
     """The same as text, its line ends as they are."""
     encoding = "utf-8-sig" if dialect.encoding == "utf-8" else dialect.encoding
-    with opened_bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
+    with opened_bytes(path, dialect.limits) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
         yield text
 
 
 def utf8_blocks(path: str, dialect: Dialect, block: int = BLOCK_BYTES) -> Iterator[bytes]:
     """The text in UTF-8, block by block, without the lines that are skipped."""
     if dialect.encoding == "utf-8":
-        with opened_bytes(path) as file:
+        with opened_bytes(path, dialect.limits) as file:
             for _ in range(dialect.skip):
                 file.readline()
             while found := file.read(block):
@@ -68,6 +76,22 @@ def utf8_blocks(path: str, dialect: Dialect, block: int = BLOCK_BYTES) -> Iterat
                 text.readline()
             while characters := text.read(block):
                 yield characters.encode()
+
+
+def need_lines(path: str, dialect: Dialect, lines: int) -> None:
+    """Raise InputError where one of the first lines of a file is longer than its limits allow, or it cannot be read."""
+    try:
+        with opened_bytes(path, dialect.limits) as file:
+            for _ in islice(file, dialect.skip + lines):
+                pass
+    except UNREADABLE as error:
+        raise InputError(unreadable(path, error, dialect)) from error
+
+
+def is_packed(path: str) -> bool:
+    """Whether a file is unpacked as it is read."""
+    with open_file(path) as file:
+        return file.read(4).startswith((GZIP, ZSTD))
 
 
 def scannable(path: str, dialect: Dialect) -> str | bytes:

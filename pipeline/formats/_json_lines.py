@@ -8,37 +8,48 @@ from functools import lru_cache
 
 import polars as pl
 
+from pipeline.bounds import Bounds
 from pipeline.errors import InputError
-from pipeline.files import Stamp, for_polars
+from pipeline.files import Stamp, for_polars, is_url
 from pipeline.formats._csv_dialect import Dialect
-from pipeline.formats._csv_text import UNREADABLE, opened_bytes, unreadable
+from pipeline.formats._csv_text import BLOCK_BYTES, UNREADABLE, opened_bytes, unreadable
 
 WALL = "%Y-%m-%dT%H:%M:%S%.f"
 ZONED = f"{WALL}%:z"
+PACKED = (".gz", ".zst")
 
 
-def scannable(path: str) -> str | bytes:
+def scannable(path: str, limits: Bounds) -> str | bytes:
     """What a scan of Polars takes for a file: all its bytes where they are packed."""
-    if not path.endswith((".gz", ".zst")):
+    if not path.endswith(PACKED):
         return for_polars(path)
-    with opened_bytes(path) as file:
+    with opened_bytes(path, limits) as file:
         return bytes(file.read())
 
 
+def need_lines(path: str, limits: Bounds) -> None:
+    """Raise InputError for a plain file of this machine with a line beyond its limits; those of a packed one are met as it is unpacked."""
+    if not (path.endswith(PACKED) or is_url(path)):
+        with opened_bytes(path, limits) as file:
+            while file.read(BLOCK_BYTES):
+                pass
+
+
 @lru_cache(maxsize=1024)
-def columns_of(path: str, _stamp: Stamp) -> Mapping[str, pl.DataType]:
+def columns_of(path: str, _stamp: Stamp, limits: Bounds) -> Mapping[str, pl.DataType]:
     """The columns of a file, by all its lines; of type Null where there is no value. Raises InputError for what is no JSON by lines."""
     try:
-        found = pl.scan_ndjson(scannable(path), infer_schema_length=None).collect_schema()
+        need_lines(path, limits)
+        found = pl.scan_ndjson(scannable(path, limits), infer_schema_length=None).collect_schema()
     except (pl.exceptions.PolarsError, *UNREADABLE) as error:
-        raise InputError(bad_line(path) or f"{path}: its lines do not make one table ({error})") from error
+        raise InputError(bad_line(path, limits) or f"{path}: its lines do not make one table ({error})") from error
     return dict(found)
 
 
-def bad_line(path: str) -> str | None:
+def bad_line(path: str, limits: Bounds) -> str | None:
     """The first line that is no JSON object, with its number; None where all are."""
     try:
-        with opened_bytes(path) as file:
+        with opened_bytes(path, limits) as file:
             for number, line in enumerate(file, 1):
                 if line.strip() and (problem := _problem(line)):
                     return f"{path}:{number}: {problem}"

@@ -20,6 +20,9 @@ from pipeline.tables.part import Schema
 Read = Callable[[str], pl.LazyFrame]
 """The rows of a file, by its path; it pickles."""
 
+Check = Callable[[str], None]
+"""What is looked at before a file is read, by its path: InputError where it is damaged, or comes to more than it may. It pickles."""
+
 
 @dataclass(frozen=True)
 class ScannedSource(CostlySource):
@@ -32,12 +35,19 @@ class ScannedSource(CostlySource):
     folders: tuple[FolderColumn, ...] = ()
     offset: int = 0
     rows: int | None = None
+    check: Check | None = None
 
     def load(self) -> pl.LazyFrame:
-        """The rows; NaN and infinities are null from here on."""
+        """The rows; NaN and infinities are null from here on. Raises InputError for a file that its check refuses."""
+        self.need()
         scan = self.plain() if self.rows is None else self.plain().slice(self.offset, self.rows)
         scan = fitted(with_finite(scan, dict(self.columns)), dict(self.columns), dict(self.table))
         return with_folder_columns(scan, self.folders)
+
+    def need(self) -> None:
+        """Raise InputError where the file is not to be read."""
+        if self.check is not None:
+            self.check(self.path)
 
     def plain(self) -> pl.LazyFrame:
         """The file as it is."""
@@ -59,6 +69,10 @@ class ScannedInput(HiveInput):
     def reads(self) -> Read:
         """What reads a file."""
         raise NotImplementedError(f"{type(self).__name__} has no reads")
+
+    def checks(self) -> Check | None:
+        """What is looked at before a file is read in a task; None where reading is safe."""
+        return None
 
     def table_schema(self) -> Schema:
         """The columns of all files, as they tell them themselves."""
@@ -85,11 +99,12 @@ class ScannedInput(HiveInput):
         return [piece for source in whole for piece in _cut(source, -(-self.parts // len(whole)))]
 
     def _whole(self) -> list[ScannedSource]:
-        files, read = self.files(), self.reads()
+        files, read, check = self.files(), self.reads(), self.checks()
         columns = self._columns(files)
         table = by_name(columns, self.missing, same)
         folders = self.folder_columns(files, list(table))
-        return [ScannedSource(file, read, tuple(columns[file].items()), tuple(table.items()), folders[file]) for file in files]
+        of_table = tuple(table.items())
+        return [ScannedSource(file, read, tuple(columns[file].items()), of_table, folders[file], check=check) for file in files]
 
     def infinities(self) -> Callable[[], int] | None:
         """A count in the files' float columns; None where there is none."""
@@ -98,6 +113,7 @@ class ScannedInput(HiveInput):
 
 
 def _cut(source: ScannedSource, parts: int) -> list[ScannedSource]:
+    source.need()
     rows = int(source.plain().select(pl.len()).collect(engine="streaming").item())
     return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -14,12 +15,14 @@ from pydantic import Field
 from pipeline.errors import JobError, PlaceError
 from pipeline.files import open_file
 from pipeline.format import OutputFormat
+from pipeline.formats._avro_blocks import need_blocks
 from pipeline.formats._avro_types import dtype_of, record
-from pipeline.formats._scanned import Read, ScannedInput, deferred
+from pipeline.formats._bounded import BoundedInput
+from pipeline.formats._scanned import Check, Read, ScannedInput, deferred
 from pipeline.tables.part import Part, Schema
 
 
-class AvroInput(ScannedInput):
+class AvroInput(ScannedInput, BoundedInput):
     """Avro files of records, a part each; files are one table by their columns' names."""
 
     name = "avro"
@@ -30,6 +33,10 @@ class AvroInput(ScannedInput):
         """Reads it when it is collected. PlaceError where fastavro is not installed."""
         _need_fastavro()
         return _scan
+
+    def checks(self) -> Check:
+        """Its blocks come to no more than its limits."""
+        return partial(need_blocks, limits=self.limits)
 
 
 class AvroOutput(OutputFormat):

@@ -11,10 +11,11 @@ from pydantic import Field
 
 from pipeline.errors import DataError, InputError, JobError, near
 from pipeline.format import OutputFormat, even_ranges
+from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._csv_dialect import Dialect, Encoding
 from pipeline.formats._csv_problems import first_row
 from pipeline.formats._csv_source import CsvSource, ShortRows
-from pipeline.formats._csv_text import scannable
+from pipeline.formats._csv_text import is_packed, need_lines, scannable
 from pipeline.formats._drift import Missing, by_name
 from pipeline.formats._finite import INFINITIES, InfinitiesOfCsv
 from pipeline.formats._hive import HiveInput
@@ -26,7 +27,7 @@ INFER_ROWS = 10_000
 SEPARATORS = "\t;|,"
 
 
-class CsvInput(HiveInput):
+class CsvInput(HiveInput, BoundedInput):
     """Text tables; files are one table by their columns' names. Types not stated are inferred from the first 10,000 rows."""
 
     name = "csv"
@@ -70,6 +71,7 @@ class CsvInput(HiveInput):
             decimal=self.decimal,
             date_format=self.date_format,
             datetime_format=self.datetime_format,
+            limits=self.limits,
         )
 
     def table_schema(self) -> Schema:
@@ -108,6 +110,7 @@ class CsvInput(HiveInput):
     def _inferred(self, path: str) -> dict[str, pl.DataType | None]:
         """The types that the first rows have; None for a column without a value in them."""
         names = self._names(path)
+        need_lines(path, self.dialect, INFER_ROWS)
         try:
             scan = pl.scan_csv(scannable(path, self.dialect), new_columns=names, infer_schema_length=INFER_ROWS, **self.dialect.options())
             found = scan.collect_schema()
@@ -174,6 +177,8 @@ class CsvInput(HiveInput):
         return InfinitiesOfCsv(files) if any(floats for _, floats in files) else None
 
     def _cut(self, source: CsvSource, parts: int) -> list[CsvSource]:
+        if is_packed(source.path):
+            source.shape()  # within its limits, before it is scanned for its rows
         rows = int(source.scan().select(pl.len()).collect(engine="streaming").item())
         return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import struct
+import zipfile
+import zlib
 from dataclasses import dataclass
 from importlib.util import find_spec
 from io import BytesIO
@@ -10,9 +13,12 @@ from io import BytesIO
 import polars as pl
 from pydantic import Field
 
+from pipeline.bounds import Bounds
 from pipeline.errors import InputError, PlaceError
 from pipeline.files import read_bytes
+from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._scanned import Read, ScannedInput
+from pipeline.formats._zipped import need_members
 from pipeline.tables.dtypes import DTYPES, DtypeName
 from pipeline.tables.part import Schema
 
@@ -24,6 +30,7 @@ class Sheet:
     sheet: str | None
     skip: int
     stated: tuple[tuple[str, DtypeName], ...]
+    limits: Bounds
 
     def __call__(self, path: str) -> pl.LazyFrame:
         """Its rows. Raises InputError where the workbook does not have it, or cannot be read."""
@@ -31,10 +38,10 @@ class Sheet:
 
         logging.getLogger("fastexcel").setLevel(logging.ERROR)  # it warns of columns without a cell, which are text
         try:
-            found = pl.read_excel(
-                BytesIO(read_bytes(path)), sheet_name=self.sheet, infer_schema_length=None, read_options={"header_row": self.skip}
-            )
-        except (fastexcel.FastExcelError, pl.exceptions.PolarsError, ValueError) as error:
+            content = read_bytes(path)
+            need_members(path, content, self.limits)
+            found = pl.read_excel(BytesIO(content), sheet_name=self.sheet, infer_schema_length=None, read_options={"header_row": self.skip})
+        except (fastexcel.FastExcelError, pl.exceptions.PolarsError, ValueError, struct.error, zipfile.BadZipFile, zlib.error) as error:
             what, why = f"sheet {self.sheet!r} of it" if self.sheet else "its first sheet", str(error).splitlines()[0]
             raise InputError(
                 f"{path}: {what} cannot be read as a table ({why}). Is it a workbook, and the name of the sheet right?"
@@ -60,7 +67,7 @@ def _typed(path: str, cells: pl.Series, stated: DtypeName) -> pl.Series:
     return typed
 
 
-class ExcelInput(ScannedInput):
+class ExcelInput(ScannedInput, BoundedInput):
     """A sheet of a workbook (xlsx, xlsb, xls, ods) below a row of names; empty rows are left out. A part a workbook.
 
     A column of cells of several kinds is text, of numbers and conditions numbers. A cell that shows an error, such as #N/A, is missing, and
@@ -80,7 +87,7 @@ class ExcelInput(ScannedInput):
 
     def reads(self) -> Read:
         """Reads the sheet."""
-        return Sheet(self.sheet, self.skip, tuple(self.columns.items()))
+        return Sheet(self.sheet, self.skip, tuple(self.columns.items()), self.limits)
 
     def table_schema(self) -> Schema:
         """The columns of the sheets. PlaceError where fastexcel is not installed."""

@@ -12,11 +12,13 @@ from typing import Annotated
 import polars as pl
 from pydantic import BeforeValidator, Field
 
+from pipeline.bounds import DEFAULTS, Bounds
 from pipeline.errors import InputError
 from pipeline.files import Stamp, stamp
 from pipeline.format import CostlySource
 from pipeline.formats._bgzip.blocks import TextRange, file_kind, reading
 from pipeline.formats._bgzip.lines import open_text, read_lines
+from pipeline.formats._bounded import BoundedInput
 from pipeline.genome.builds import build_in_text
 from pipeline.genome.columns import dtypes_of
 from pipeline.genome.inputs import PlacedInput
@@ -43,21 +45,22 @@ class GtfSource(CostlySource):
 
     paths: tuple[str, ...]
     features: tuple[str, ...]
+    limits: Bounds = DEFAULTS
 
     def load(self) -> Part:
         """Their rows, in the files' order. InputError for a wrong line, or where there are none."""
         stamps = tuple(stamp(path) for path in self.paths)
         with _ONE_AT_A_TIME:
-            return Part(_read(self.paths, self.features, stamps))
+            return Part(_read(self.paths, self.features, stamps, self.limits))
 
 
 @lru_cache(maxsize=4)
-def _read(paths: tuple[str, ...], features: tuple[str, ...], _stamps: tuple[Stamp, ...]) -> pl.DataFrame:
+def _read(paths: tuple[str, ...], features: tuple[str, ...], _stamps: tuple[Stamp, ...], limits: Bounds) -> pl.DataFrame:
     """The features of files, read once while these are unchanged, a few megabytes of text at a time."""
     tables, seen = [], set[str]()
     for path in paths:
         wanted = [LINES.to_frame()]
-        for chunk in _chunks(path):
+        for chunk in _chunks(path, limits):
             lines = _lines(path, chunk)
             seen |= set(lines["feature"].unique())
             wanted.append(lines.filter(pl.col("feature").is_in(features)))
@@ -69,9 +72,9 @@ def _read(paths: tuple[str, ...], features: tuple[str, ...], _stamps: tuple[Stam
     return genes
 
 
-def _chunks(path: str) -> Iterator[bytes]:
+def _chunks(path: str, limits: Bounds) -> Iterator[bytes]:
     """Whole lines; the sequences of a GFF3 (##FASTA) end them."""
-    for chunk in read_lines(TextRange(path, file_kind(path), 0, stamp(path).size)):
+    for chunk in read_lines(TextRange(path, file_kind(path), 0, stamp(path).size), limits):
         lines = chunk.split(b"\n>", 1)[0] if not chunk.startswith(b">") else b""
         if lines.strip():
             yield lines
@@ -125,7 +128,7 @@ def _is_comment(line: bytes) -> bool:
     return line.startswith(b"#")
 
 
-class GtfInput(PlacedInput):
+class GtfInput(PlacedInput, BoundedInput):
     """Genes of GTF or GFF3 files, which may lie on different chromosomes; positions are from 1, the end included."""
 
     name = "gtf"
@@ -144,10 +147,10 @@ class GtfInput(PlacedInput):
     def genome_build(self) -> str | None:
         """As the job says, else as the comments at the head of the first file tell."""
         path = self.files()[0]
-        with reading(path), open_text(path, file_kind(path)) as file:
-            head = [line.decode(errors="replace") for line in takewhile(_is_comment, file)]
+        with reading(path), open_text(path, file_kind(path), self.limits) as file:
+            head = [line.decode(errors="replace") for line in takewhile(_is_comment, self.limits.header(path, file))]
         return self.build or build_in_text("".join(head))
 
     def sources(self, parallel: int) -> Sequence[GtfSource]:
         """One part: an annotation is small."""
-        return [GtfSource(tuple(self.files()), self.features)]
+        return [GtfSource(tuple(self.files()), self.features, self.limits)]

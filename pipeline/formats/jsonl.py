@@ -10,9 +10,11 @@ from typing import Any
 import polars as pl
 from pydantic import Field
 
+from pipeline.bounds import Bounds
 from pipeline.errors import InputError, JobError, near
 from pipeline.files import stamp
 from pipeline.format import CostlySource, OutputFormat, even_ranges
+from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._drift import by_name
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
 from pipeline.formats._json_lines import bad_line, columns_of, common, known, plain, scannable, typed
@@ -27,6 +29,7 @@ class JsonlSource(CostlySource):
     """One file, or some rows of it: `read` are the types of its JSON, `stated` those that the job gives some columns."""
 
     path: str
+    limits: Bounds
     read: tuple[tuple[str, pl.DataType], ...]
     stated: tuple[tuple[str, pl.DataType], ...]
     folders: tuple[FolderColumn, ...] = ()
@@ -40,7 +43,7 @@ class JsonlSource(CostlySource):
 
     def plain(self) -> pl.LazyFrame:
         """All rows of the file, of the types of its JSON."""
-        return pl.scan_ndjson(scannable(self.path), schema=dict(self.read))
+        return pl.scan_ndjson(scannable(self.path, self.limits), schema=dict(self.read))
 
     def places(self) -> Sequence[tuple[str, int, int | None]]:
         """Which rows of the file they are."""
@@ -48,7 +51,7 @@ class JsonlSource(CostlySource):
 
     def explain(self) -> str | None:
         """What is wrong with the file, for a query over it that has failed; None where nothing is."""
-        if found := bad_line(self.path):
+        if found := bad_line(self.path, self.limits):
             return found
         for name, dtype in self.stated:
             value = pl.col(name)
@@ -58,7 +61,7 @@ class JsonlSource(CostlySource):
         return None
 
 
-class JsonlInput(HiveInput):
+class JsonlInput(HiveInput, BoundedInput):
     """JSON by lines, one object a row. Types are those of all lines; a field that a line or a file lacks is missing."""
 
     name = "jsonl"
@@ -78,7 +81,7 @@ class JsonlInput(HiveInput):
 
     def _read(self, files: Sequence[str]) -> dict[str, pl.DataType]:
         """The columns of all files with the types of their JSON."""
-        found = by_name({file: columns_of(file, stamp(file)) for file in files}, "nulls", common)
+        found = by_name({file: columns_of(file, stamp(file), self.limits) for file in files}, "nulls", common)
         if wide := [name for name, dtype in found.items() if "Int128" in str(dtype) and name not in self.columns]:
             remedy = "State uint64 (up to 18446744073709551615), float64 (which rounds them) or string in columns."
             raise InputError(f"{files[0]}: column {wide[0]!r} holds whole numbers beyond Int64. {remedy}")
@@ -93,7 +96,7 @@ class JsonlInput(HiveInput):
         files = self.files()
         read, stated = self._read(files), tuple(self._stated().items())
         folders = self.folder_columns(files, list(read))
-        whole = [JsonlSource(file, tuple(read.items()), stated, folders[file]) for file in files]
+        whole = [JsonlSource(file, self.limits, tuple(read.items()), stated, folders[file]) for file in files]
         if self.parts is None or self.parts <= len(files):
             return whole
         return [piece for source in whole for piece in self._cut(source, -(-self.parts // len(files)))]

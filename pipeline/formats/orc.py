@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from typing import Any, Literal
 
 import polars as pl
 from pydantic import Field
 
+from pipeline.bounds import Bounds
 from pipeline.errors import DataError, JobError
-from pipeline.files import open_file
+from pipeline.files import open_file, stamp
 from pipeline.format import OutputFormat
+from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._scanned import Read, ScannedInput, deferred
 from pipeline.tables.part import Part, Schema
 
+VALUE_BYTES = 8  # of a value in memory, about
 NS_YEARS = (1678, 2261)  # whole years that nanoseconds in 64 bits reach
 
 
-class OrcInput(ScannedInput):
+class OrcInput(ScannedInput, BoundedInput):
     """ORC files, a part each; files are one table by their columns' names. Times are in nanoseconds, as ORC has them."""
 
     name = "orc"
@@ -27,7 +31,7 @@ class OrcInput(ScannedInput):
 
     def reads(self) -> Read:
         """Reads it when it is collected."""
-        return _scan
+        return partial(_scan, limits=self.limits)
 
 
 class OrcOutput(OutputFormat):
@@ -69,15 +73,17 @@ class OrcOutput(OutputFormat):
         return rows.with_columns(pl.col(name).cast(dtype) for name, dtype in dtypes.items())
 
 
-def _scan(path: str) -> pl.LazyFrame:
-    return deferred(path, _schema, _rows)
+def _scan(path: str, limits: Bounds) -> pl.LazyFrame:
+    return deferred(path, partial(_schema, limits=limits), _rows)
 
 
-def _schema(path: str) -> pl.Schema:
+def _schema(path: str, limits: Bounds) -> pl.Schema:
     import pyarrow.orc as orc
 
     with open_file(path) as file:
-        empty = pl.from_arrow(orc.ORCFile(file).schema.empty_table())
+        found = orc.ORCFile(file)
+        limits.need_table(path, stamp(path).size, VALUE_BYTES * found.nrows * len(found.schema.names))
+        empty = pl.from_arrow(found.schema.empty_table())
     assert isinstance(empty, pl.DataFrame)
     return empty.schema
 

@@ -14,12 +14,13 @@ from pipeline.backend.arrays import to_host
 from pipeline.errors import InputError, JobError
 from pipeline.files import folder_values, for_polars
 from pipeline.format import OutputFormat
+from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._drift import Missing, by_name, fitted, same
 from pipeline.formats._finite import INFINITIES, InfinitiesOfParquet, unbounded_floats, with_finite
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns, written_folders
 from pipeline.formats._parquet.folders import check_folders, in_folders
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
-from pipeline.formats._parquet.ranges import RowRange, bunches, cut, footer, row_groups
+from pipeline.formats._parquet.ranges import RowRange, bunches, cut, footer, need_table, row_groups
 from pipeline.genome.inputs import PlacedInput
 from pipeline.tables.columns import AXES, AXIS_IDS
 from pipeline.tables.counts import Count
@@ -95,7 +96,7 @@ def _columns(path: str) -> pl.Schema:
     return pl.scan_parquet(for_polars(path)).collect_schema()
 
 
-class ParquetInput(HiveInput, PlacedInput):
+class ParquetInput(HiveInput, PlacedInput, BoundedInput):
     """Parquet files of one table. With a column `calls` or `alt_dosages` written by this project they are a genotype table."""
 
     name = "parquet"
@@ -107,6 +108,8 @@ class ParquetInput(HiveInput, PlacedInput):
     def table_schema(self) -> Schema:
         """Names and types from the footers; a column must be of one type in all files."""
         files = self.files()
+        for file in files:
+            need_table(file, self.limits)
         found = self._table({file: _columns(file) for file in files})
         samples = self._samples(files)
         arrays = self._arrays(files)

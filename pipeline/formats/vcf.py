@@ -10,12 +10,14 @@ import polars as pl
 from pydantic import AfterValidator, BeforeValidator
 from pydantic import Field as Key
 
+from pipeline.bounds import DEFAULTS, Bounds
 from pipeline.errors import InputError
 from pipeline.files import stamp
 from pipeline.format import CostlySource
 from pipeline.formats._bgzip.blocks import TextRange, plan_ranges, text_size
 from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._bgzip.tabix import index_beside, read_index
+from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._genotypes import ARRAYS
 from pipeline.formats._vcf.header import VcfHeader, read_header
 from pipeline.formats._vcf.region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
@@ -51,10 +53,11 @@ class VcfSource(CostlySource):
     header: VcfHeader
     field: Field = "calls"
     chromosomes: ChromosomeSet = HUMAN_SET
+    limits: Bounds = DEFAULTS
 
     def load(self) -> Part:
         """Variants and packed calls, or dosages; text is held a few megabytes at a time."""
-        chunks = ((lines, region) for part, region in self.ranges for lines in read_lines(part))
+        chunks = ((lines, region) for part, region in self.ranges for lines in read_lines(part, self.limits))
         records = concat_records(
             [parse_records(lines, self.header, self.field, region) for lines, region in chunks], self.header, self.field
         )
@@ -62,7 +65,7 @@ class VcfSource(CostlySource):
         return Part(records.variants, {ARRAYS[self.field]: records.array}, asdict(records.counts))
 
 
-class VcfInput(SpeciesInput):
+class VcfInput(SpeciesInput, BoundedInput):
     """Genotypes of one VCF, or of several of the same samples. Multi-allelic sites give one row per ALT allele."""
 
     name = "vcf"
@@ -93,7 +96,7 @@ class VcfInput(SpeciesInput):
     )
 
     def _headers(self) -> list[VcfHeader]:
-        headers = [read_header(file) for file in self.files()]
+        headers = [read_header(file, self.limits) for file in self.files()]
         for header in headers:
             if header.samples != headers[0].samples:
                 raise InputError(
@@ -153,7 +156,7 @@ class VcfInput(SpeciesInput):
         if self.parts:
             target = -(-sum(text_size(header.path) for header in headers) // self.parts)
         return [
-            VcfSource(((part, None),), header, self.field, self.chromosome_set)
+            VcfSource(((part, None),), header, self.field, self.chromosome_set, self.limits)
             for header in headers
             for part in plan_ranges(header.path, target)
         ]
@@ -166,8 +169,8 @@ class VcfInput(SpeciesInput):
             for region in regions:
                 for part in plan_region(header.path, index, region, target):
                     if sum(known.end - known.start for known, _ in (*bunch, (part, region))) > target // TEXT_RATIO and bunch:
-                        sources.append(VcfSource(tuple(bunch), header, self.field, self.chromosome_set))
+                        sources.append(VcfSource(tuple(bunch), header, self.field, self.chromosome_set, self.limits))
                         bunch = []
                     bunch.append((part, region))
-            sources += [VcfSource(tuple(bunch), header, self.field, self.chromosome_set)] if bunch else []
-        return sources or [VcfSource((), headers[0], self.field, self.chromosome_set)]
+            sources += [VcfSource(tuple(bunch), header, self.field, self.chromosome_set, self.limits)] if bunch else []
+        return sources or [VcfSource((), headers[0], self.field, self.chromosome_set, self.limits)]

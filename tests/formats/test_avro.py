@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from pipeline.errors import InputError, JobError, PlaceError, RunError
+from pipeline.errors import InputError, JobError, PlaceError
 from pipeline.formats.avro import AvroInput, AvroOutput
 from pipeline.tables.part import Part, Schema
 from pipeline.testing.formats import assert_reads, assert_round_trip, read_table
@@ -96,7 +96,7 @@ def test_avro__refuses_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.Mon
     AvroOutput().write(Part(pl.DataFrame({"k": range(100_000)})), {}, str(tmp_path / "a.avro"))
     whole = (tmp_path / "a.avro").read_bytes()
     (tmp_path / "a.avro").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(RunError, match=r"a\.avro: cannot be read whole\. It is damaged"):
+    with pytest.raises(InputError, match=r"a\.avro: cannot be read whole \(a block .*\)\. It is damaged"):
         read_table(reader(tmp_path / "a.avro"))
     monkeypatch.setattr("pipeline.formats.avro.find_spec", lambda _: None)
     with pytest.raises(PlaceError, match=r"fastavro, .* is not installed\. Install it with: pip install '\.\[avro\]'"):

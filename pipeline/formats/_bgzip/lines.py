@@ -9,38 +9,41 @@ from typing import BinaryIO
 
 from isal import igzip, isal_zlib
 
-from pipeline.files import open_file
+from pipeline.bounds import DEFAULTS, Bounds, bounded
+from pipeline.errors import InputError
+from pipeline.files import open_file, stamp
 from pipeline.formats._bgzip.blocks import Kind, TextRange, read_block, reading
 
 CHUNK_BYTES = 4 << 20
+BLOCK_TEXT_MOST = 1 << 16  # of BGZF: what makes a bomb of it impossible, so that only lines have a bound there
 
 
 @contextmanager
-def open_text(path: str | Path, kind: Kind) -> Iterator[BinaryIO]:
-    """The text of a file from its beginning, inflated where it is gzip or bgzip."""
+def open_text(path: str | Path, kind: Kind, limits: Bounds = DEFAULTS) -> Iterator[BinaryIO]:
+    """The text of a file from its beginning, inflated where it is gzip or bgzip; reading past its limits raises InputError."""
     with open_file(path) as file:
         if kind == "plain":
-            yield file
+            yield bounded(str(path), file, limits)
         else:
             with igzip.open(file, "rb") as text:
-                yield text
+                yield bounded(str(path), text, limits, stamp(path).size if kind == "gzip" else None)
 
 
-def read_lines(part: TextRange) -> Iterator[bytes]:
+def read_lines(part: TextRange, limits: Bounds = DEFAULTS) -> Iterator[bytes]:
     """The lines that begin in a range, in chunks of whole lines of about 4 MiB.
 
     Each chunk ends with a line end, but for the last of a file that has none. Memory is a few chunks, or a few times the longest line.
-    InputError where the data are cut or damaged.
+    InputError where the data are cut or damaged, or beyond the limits.
     """
     with reading(part.path):
-        yield from _chunks(part)
+        yield from _chunks(part, limits)
 
 
-def _chunks(part: TextRange) -> Iterator[bytes]:
+def _chunks(part: TextRange, limits: Bounds) -> Iterator[bytes]:
     """The lines that begin in a range: text up to the first line end belongs to the range before, and the last line is read to its end."""
     pending: list[bytes] = []
     size, before_first_line = 0, part.before >= 0
-    for text, inside in _pieces(part):
+    for text, inside in _pieces(part, limits):
         if before_first_line:
             if not inside:
                 return
@@ -58,20 +61,22 @@ def _chunks(part: TextRange) -> Iterator[bytes]:
         if size >= CHUNK_BYTES and (cut := text.rfind(b"\n") + 1):
             yield b"".join([*pending[:-1], text[:cut]])
             pending, size = ([text[cut:]], len(text) - cut) if cut < len(text) else ([], 0)
+        limits.need_line(part.path, size - CHUNK_BYTES)
     if pending:
         yield b"".join(pending)
 
 
-def _pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
+def _pieces(part: TextRange, limits: Bounds) -> Iterator[tuple[bytes, bool]]:
     """Text from the byte before a range to the end of the file, piece by piece, and whether each lies in the range."""
     if part.kind == "bgzf":
         yield from _bgzf_pieces(part)
         return
-    with open_text(part.path, part.kind) as file:
-        if part.kind == "gzip":
-            while text := file.read(CHUNK_BYTES):
+    if part.kind == "gzip":
+        with open_text(part.path, part.kind, limits) as unpacked:
+            while text := unpacked.read(CHUNK_BYTES):
                 yield text, True
-            return
+        return
+    with open_file(part.path) as file:
         at = max(part.before, 0)
         file.seek(at)
         while text := file.read(min(CHUNK_BYTES, part.end - at) if at < part.end else 1 << 16):
@@ -85,6 +90,8 @@ def _bgzf_pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
         file.seek(at)
         while block := read_block(file, part.path, at):
             text = isal_zlib.decompress(block, wbits=31, bufsize=1 << 16)
+            if len(text) > BLOCK_TEXT_MOST:
+                raise InputError(f"{part.path}: the bgzip block at byte {at} holds {len(text):,} bytes, and none holds more than 64 KiB")
             if at < part.start:
                 yield text[-1:], True
                 at = part.start

@@ -13,11 +13,13 @@ from typing import NamedTuple
 
 from isal import igzip
 
+from pipeline.bounds import Bounds, bounded
 from pipeline.errors import InputError
 from pipeline.files import Stamp, exists, stamp
 from pipeline.formats._bgzip.blocks import reading
 
 _LEAF_SHIFT, _DEPTH = 14, 5  # of a .tbi; a .csi says its own
+INDEX_LIMITS = Bounds(line_mib=4096, inflated_gib=4)  # an index is no text, and has no lines
 _MAGIC = {b"TBI\x01": "tbi", b"CSI\x01": "csi"}
 
 
@@ -112,7 +114,7 @@ def read_index(path: str) -> Index:
 @lru_cache(maxsize=64)
 def _read(index: str, path: str, _stamp: Stamp) -> Index:
     """An index, read once while it is unchanged."""
-    with reading(index), igzip.open(index, "rb") as text:
+    with reading(index), igzip.open(index, "rb") as packed, bounded(index, packed, INDEX_LIMITS, _stamp.size) as text:
         data = text.read()
     try:
         return _index(index, data)

@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from pipeline.bounds import Bounds
 from pipeline.errors import DataError, InputError
 from pipeline.files import Stamp, is_url, open_file, stamp
 from pipeline.format import even_ranges
+
+VALUE_BYTES = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 8}
 
 
 def footer(path: str) -> Any:
@@ -28,6 +31,16 @@ def _footer(path: str, _stamp: Stamp) -> Any:
             return pq.read_metadata(file)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: not a whole Parquet file ({error}). Was its writing interrupted?") from error
+
+
+def need_table(path: str, limits: Bounds) -> None:
+    """Raise InputError where a footer tells of more than a file of its size holds: of values, or of bytes unpacked."""
+    meta, held = footer(path), 0
+    for group in map(meta.row_group, range(meta.num_row_groups)):
+        for column in map(group.column, range(meta.num_columns)):
+            values = max(column.num_values, group.num_rows)
+            held += max(values * VALUE_BYTES.get(column.physical_type, 1), column.total_uncompressed_size)
+    limits.need_table(path, stamp(path).size, held)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.bounds import DEFAULTS, Bounds
 from pipeline.errors import InputError
 from pipeline.formats._bgzip.blocks import file_kind, reading
 from pipeline.formats._bgzip.lines import open_text
@@ -35,17 +36,17 @@ class VcfHeader:
     chromosome_set: tuple[str, ...] = ()
 
 
-def read_header(path: str | Path) -> VcfHeader:
+def read_header(path: str | Path, limits: Bounds = DEFAULTS) -> VcfHeader:
     """Read a VCF's header (plain, gzip or bgzip).
 
-    InputError where the file is missing, empty, cut or no VCF, has no #CHROM line or no samples, or names a sample twice.
+    InputError where the file is missing, empty, cut, beyond its limits or no VCF, has no #CHROM line or no samples, or a sample twice.
     """
     kind, meta = file_kind(path), list[bytes]()
-    with reading(path), open_text(path, kind) as file:
+    with reading(path), open_text(path, kind, limits) as file:
         first = file.readline(_FIRST_LINE_ROOM)
         if not first.startswith(b"##fileformat=VCF"):
             raise InputError(f"{path}: not a VCF: {_what_instead(first)}")
-        for line in file:
+        for line in limits.header(str(path), file):
             if not line.startswith(b"##"):
                 break
             meta.append(line)
