@@ -68,7 +68,8 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
     logging.getLogger("distributed").setLevel(QUIET)
     kind = spec.for_backend(backend)
     kind.check()
-    with kind.open(backend) as client, all_alike(client, backend) if kind.elsewhere else nullcontext(list[str]()) as refused:
+    encrypted = not getattr(kind, "insecure", False)
+    with kind.open(backend) as client, all_alike(client, backend, encrypted) if kind.elsewhere else nullcontext(list[str]()) as refused:
         prepare_workers(client, backend)
         threads = list(client.nthreads().values())
         with blas_limited():

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import cores
+from pipeline.clusters.encryption import Tls, security_of
 from pipeline.clusters.kind import ClusterSpec, Size
 from pipeline.clusters.scaling import Count, Scaling
 
@@ -29,6 +30,11 @@ class OwnWorkers(ClusterSpec):
         None, ge=1, le=10_000, description="Threads of each worker, on a GPU those beside its own; the machine's cores, shared out."
     )
     memory_limit: Size | None = Field(None, description="Memory of each worker, such as 8GB; beyond it parts spill to disk.")
+    tls: Tls | None = Field(None, description="Encrypts what worker processes tell one another; true: by certificates made for the run.")
+
+    def encrypted_by(self) -> dict[str, Any]:
+        """What a cluster of processes is called with beside these, where the job wants encryption."""
+        return {} if self.tls is None else {"security": security_of(self.tls)}
 
     def common_options(self) -> dict[str, Any]:
         """What every such cluster of Dask is called with. With no address given it would listen on every interface, dashboard or not."""
