@@ -11,7 +11,7 @@ from pydantic import Field
 from pipeline.backend.devices import Backend, gpu_count
 from pipeline.clusters.encryption import check_tls, encryption_required, refuse_ucx
 from pipeline.clusters.kind import ClusterKind, Size
-from pipeline.clusters.on_this_machine import HOST, OwnWorkers, client_of, interrupts_held, tasks_at_once
+from pipeline.clusters.on_this_machine import HOST, OwnWorkers, client_of, interrupts_held, nanny_class, tasks_at_once
 from pipeline.clusters.scaling import Scaling
 from pipeline.errors import PlaceError
 
@@ -59,7 +59,7 @@ def cluster_class() -> Any:
         """The specification of one more worker."""
         spec: dict[Any, Any] = LocalCUDACluster.new_worker_spec(cluster)
         for worker in spec.values():
-            options = worker["options"]
+            worker["cls"], options = nanny_class(), worker["options"]
             options["plugins"] = {plugin for plugin in options["plugins"] if not isinstance(plugin, CUDFSetup)}
         return spec
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -19,6 +20,7 @@ from pipeline.clusters.kind import ClusterSpec, Size
 from pipeline.clusters.scaling import Count, Scaling
 
 HOST = "127.0.0.1"
+GONE_S = 120.0  # how long a process that was killed may take to be gone: a busy machine has it wait
 QUIET = logging.CRITICAL  # what fails comes to the user as one message; Dask would print it too, with its traceback
 
 
@@ -67,6 +69,27 @@ def client_of(cluster: Any) -> Iterator[Any]:
         except BaseException:
             _kill_workers(cluster)
             raise
+
+
+def nanny_class() -> type:
+    """Dask's Nanny, for which a worker process that it has killed may take its time to be gone.
+
+    Dask's own gives such a process a second, and ends a run that has long been published with a bare TimeoutError.
+    """
+    from distributed import Nanny
+
+    async def kill(nanny: Any, timeout: float = 5, reason: str = "nanny-kill") -> None:
+        """End the worker process. Raises TimeoutError, with its number, where it was killed and is there still."""
+        try:
+            await Nanny.kill(nanny, timeout=timeout, reason=reason)
+        except TimeoutError:
+            pid = nanny.pid
+            try:
+                await asyncio.wait_for(nanny.process.stopped.wait(), GONE_S)
+            except TimeoutError as error:
+                raise TimeoutError(f"the worker process {pid} was killed and is still there after {GONE_S:g} s") from error
+
+    return type("PatientNanny", (Nanny,), {"kill": kill})
 
 
 def _kill_workers(cluster: Any) -> None:
