@@ -12,10 +12,10 @@ SPREAD := --numprocesses logical --maxprocesses 8 --dist worksteal
 PYTEST = $(BIN)/python -m pytest $(SPREAD)
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test lint types layers unit soak contract test-gpu schema ptx clean
+.PHONY: help run quick test lint types layers unit soak contract contract-soak test-gpu schema ptx clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(VENV)/.cpu  ## run a job: make run JOB=jobs/loans.yaml ARGS="--set seed=2"
 	@$(BIN)/python -m pipeline.run $(JOB) $(ARGS)
@@ -42,7 +42,10 @@ soak: $(VENV)/.dev  ## before a release: more of what the other tests show once,
 	$(PYTEST) -m "soak and not gpu and not contract"
 
 contract: $(RAPIDS)/.gpu  ## every query translates for cuDF, in an environment with RAPIDS; no GPU needed
-	$(RAPIDS)/bin/python -m pytest $(SPREAD) -m contract --require-rapids tests/contract
+	$(RAPIDS)/bin/python -m pytest $(SPREAD) -m "contract and not soak" --require-rapids tests/contract
+
+contract-soak: $(RAPIDS)/.gpu  ## before a release: all shipped jobs over UCX between two hosts, some minutes; no GPU needed
+	$(RAPIDS)/bin/python -m pytest -m "contract and soak" --require-rapids tests/contract
 
 test-gpu:  ## on a machine with a GPU, where '.[gpu,test]' is installed: every stage against the CPU
 	python -m pytest -m gpu --require-gpu tests/gpu

@@ -114,7 +114,7 @@ def rates_of(all_seen: Sequence[Seen], opening: float, process: float) -> Rates:
             account = one.held["stages"][stage.spec.name]
             _note(stages, stage.spec.use, (read, tables[stage.spec.name]), account["seconds"])
     by_format, by_stage = ({name: _middle(found) for name, found in kind.items()} for kind in (formats, stages))
-    bare = Rates(by_format, by_stage, opening, 0.0, process, 1.0, 0.0, 0.0, 1.0, 1.0, f"{cores()} cores of {cpu_name()}", 1.0)
+    bare = Rates(by_format, by_stage, opening, 0.0, 0.0, process, 1.0, 0.0, 0.0, 1.0, 1.0, f"{cores()} cores of {cpu_name()}", 1.0)
     return _together(all_seen, bare)
 
 
@@ -144,8 +144,8 @@ def _together(all_seen: Sequence[Seen], bare: Rates) -> Rates:
         memory.append(np.array([1.0, most_bytes(sums[1])]) / actual["memory_bytes"])
     fixed, stage, of_sum = least_squares(np.array(rows), np.ones(len(rows)))
     base, of_bytes = least_squares(np.array(memory), np.ones(len(memory)))
-    opening, stage, of_sum, base, of_bytes = (float(f"{value:.4g}") for value in (bare.opening + fixed, stage, of_sum, base, of_bytes))
-    return replace(bare, opening=opening, stage=stage, of_sum=of_sum, base=base, memory_of_bytes=of_bytes)
+    fixed, stage, of_sum, base, of_bytes = (float(f"{value:.4g}") for value in (fixed, stage, of_sum, base, of_bytes))
+    return replace(bare, fixed=fixed, stage=stage, of_sum=of_sum, base=base, memory_of_bytes=of_bytes)
 
 
 def off(all_seen: Sequence[Seen], rates: Rates) -> list[dict[str, Any]]:
@@ -187,7 +187,7 @@ def main() -> None:
         process = round(a_process(scratch), 3)
     opening = median(one.usual["actual"]["opening_seconds"] for one in all_seen)
     rates = replace(rates_of(all_seen, opening, process), short_work=round(median(short_work() for _ in range(TIMES)), 6))
-    factors = off(all_seen, replace(rates, opening=opening))
+    factors = off(all_seen, rates)
     worst = {name: max(max(row[name], 1 / row[name]) for row in factors) for name in ("seconds", "memory")}
     rates = replace(rates, off_by=round(worst["seconds"], 1), memory_off_by=round(worst["memory"], 1))
     if not chosen.only:

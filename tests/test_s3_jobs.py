@@ -20,9 +20,9 @@ from pipeline.results.manifest import verify
 from pipeline.results.publish import RunFolder
 from pipeline.results.store import open_store
 from pipeline.running.execute import execute
+from tests.shipped import JOBS, ROOT, from_loans, planned, ran
 from tests.small import inside, run_main, run_process, start, write_small_job
 
-ROOT = Path(__file__).parents[1]
 LOANS = ROOT / "data" / "loans"
 GENOMICS = ROOT / "data" / "genomics"
 
@@ -82,6 +82,33 @@ def test_genomics_job__gives_the_same_bytes_in_a_bucket(bucket: str, tmp_path: P
     here = contents(run(GENOMICS / "samples.csv", str(tmp_path)))
     assert contents(run(f"{bucket}/data/samples.csv", f"{bucket}/results")) == here
     assert len(open_store(f"{bucket}/results").folders("imports")) == 1
+
+
+@pytest.fixture(scope="module")
+def loans(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the loans job publishes in a folder."""
+    place = tmp_path_factory.mktemp("loans")
+    ran("loans", str(place))
+    return place
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("job", [job for job in JOBS if job != "genomics"])
+def test_shipped_job__gives_the_same_bytes_in_a_bucket(job: str, bucket: str, loans: Path, tmp_path: Path) -> None:
+    here = from_loans(job, str(loans))
+    there: dict[str, Any] = {key: uploaded(Path(value), f"{bucket}/models") for key, value in here.items()}
+    for name, entry in planned(job, **here).inputs.items():
+        there[f"inputs.{name}.path"] = [uploaded(ROOT / path, f"{bucket}/data/{name}") for path in entry.reader.path]
+    run = ran(job, f"{bucket}/results", **there)
+    assert contents(run) == contents(ran(job, str(tmp_path), **here))
+    assert verify(run.path) == []
+
+
+def uploaded(file: Path, folder: str) -> str:
+    """The URL of a file, once it is there, with what has its name (a model beside its JSON)."""
+    for one in file.parent.glob(f"{file.stem}.*") if file.is_file() else ():
+        upload(one, f"{folder}/{one.name}")
+    return f"{folder}/{file.name}"
 
 
 @pytest.mark.long

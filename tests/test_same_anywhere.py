@@ -6,21 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import api
 from tests.clusters.hosts import published_bytes
+from tests.shipped import from_loans, ran
 
-ROOT = Path(__file__).parents[1]
 JOBS = ("groups", "recommendation", "search", "tpch", "traffic", "market")
 
 
-def ran(job: str, results: Path, workers: int) -> dict[str, str]:
-    """What a job publishes."""
-    api.load(ROOT / "jobs" / f"{job}.yaml", results=str(results), cluster__workers=workers, cluster__dashboard=False).run()
-    return published_bytes(results)
+@pytest.fixture(scope="module")
+def loans(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the loans job publishes, for those that read it."""
+    place = tmp_path_factory.mktemp("loans")
+    ran("loans", str(place))
+    return place
 
 
 @pytest.mark.process
 @pytest.mark.long
 @pytest.mark.parametrize("job", [pytest.param(job, marks=[] if job in ("market", "traffic") else pytest.mark.soak) for job in JOBS])
-def test_shipped_job__gives_the_same_bytes_in_one_process_and_in_three(job: str, tmp_path: Path) -> None:
-    assert ran(job, tmp_path / "one", 1) == ran(job, tmp_path / "three", 3)
+def test_shipped_job__gives_the_same_bytes_in_one_process_and_in_three(job: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    told = from_loans(job, str(request.getfixturevalue("loans"))) if from_loans(job, "") else {}
+    ran(job, str(tmp_path / "one"), **told)
+    ran(job, str(tmp_path / "three"), **{"cluster.workers": 3, **told})
+    assert published_bytes(tmp_path / "one") == published_bytes(tmp_path / "three")

@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from pipeline.backend.devices import Backend, gpu_count
+from pipeline.clusters.encryption import is_encrypted, is_here
 from pipeline.errors import PlaceError
 
 CODE, PYTHON = "this project's code", "python"
@@ -68,8 +69,8 @@ def differences(here: Versions, there: Versions, backend: Backend) -> str:
 class Alike:
     """A worker plugin: a worker that joins looks whether it is like the others, and leaves where it is not."""
 
-    def __init__(self, here: Versions, asked: list[str], backend: Backend, client: str) -> None:
-        self.here, self.asked, self.backend, self.client = dict(here), asked, backend, client
+    def __init__(self, here: Versions, asked: list[str], backend: Backend, client: str, encrypted: bool) -> None:
+        self.here, self.asked, self.backend, self.client, self.encrypted = dict(here), asked, backend, client, encrypted
         self.name = f"pipeline-alike-{uuid4().hex}"
 
     async def setup(self, worker: Any) -> None:
@@ -78,6 +79,7 @@ class Alike:
 
         there = versions_of(get_versions(self.asked), self.asked, code_fingerprint())
         why = differences(self.here, there, self.backend) or no_gpu(self.backend)
+        why = why or (in_plain_text(worker.address, worker.scheduler.address) if self.encrypted else "")
         if why and await _is_there(worker, self.client):
             worker.log_event(self.name, f"the worker at {worker.address}, which joined later, was refused: {why}")
             await worker.close(reason="it is not like the other workers of a run", executor_wait=False)
@@ -88,11 +90,19 @@ def no_gpu(backend: Backend) -> str:
     return "it shows no NVIDIA GPU" if backend == "gpu" and gpu_count() == 0 else ""
 
 
+def in_plain_text(worker: str, scheduler: str) -> str:
+    """Asked on a worker: why it cannot take part where all is to be encrypted beyond one machine; '' where it can."""
+    if is_encrypted(worker) or is_here(scheduler):
+        return ""
+    return "it talks in plain text from another machine. Start scheduler and workers with TLS; or, in a trusted network, say insecure: true"
+
+
 @contextmanager
-def all_alike(client: Any, backend: Backend, tell: Callable[[str], None]) -> Iterator[None]:
+def all_alike(client: Any, backend: Backend, tell: Callable[[str], None], *, encrypted: bool = True) -> Iterator[None]:
     """Raise PlaceError, in one line, where a worker or the scheduler differs from this process, or has no GPU for a run on GPUs.
 
-    A worker that joins while the block lasts leaves if it does. `tell` hears of those.
+    A worker that joins while the block lasts leaves if it does, and where it is on another machine and not `encrypted` as it should be.
+    `tell` hears of those.
     """
     from distributed import WorkerPlugin
 
@@ -106,7 +116,7 @@ def all_alike(client: Any, backend: Backend, tell: Callable[[str], None]) -> Ite
     codes = client.run(code_fingerprint, on_error="return")
     _refuse("worker", here, {address: {CODE: code if isinstance(code, str) else STRANGE} for address, code in codes.items()}, backend)
     _need_gpus(client, backend)
-    watch = type(Alike.__name__, (Alike, WorkerPlugin), {})(here, asked, backend, client.id)
+    watch = type(Alike.__name__, (Alike, WorkerPlugin), {})(here, asked, backend, client.id, encrypted)
     client.subscribe_topic(watch.name, lambda event: tell(event[1]))
     client.register_plugin(watch)
     try:

@@ -70,11 +70,11 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
     logging.getLogger("distributed").setLevel(QUIET)
     kind = spec.for_backend(backend)
     kind.check()
-    warnings = list[str]()
+    warnings, encrypted = list[str](), not getattr(kind, "insecure", False)
     with (
         kind.open(backend) as client,
         nullcontext() if kind.in_this_process else watched(client, warnings.append) as watch,
-        all_alike(client, backend, warnings.append) if kind.elsewhere else nullcontext(),
+        all_alike(client, backend, warnings.append, encrypted=encrypted) if kind.elsewhere else nullcontext(),
     ):
         prepare_workers(client, backend)
         threads = list(client.nthreads().values())

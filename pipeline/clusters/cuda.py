@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from pipeline.backend.devices import Backend, gpu_count
-from pipeline.clusters.encryption import encryption_required, refuse_ucx
+from pipeline.clusters.encryption import check_tls, encryption_required, refuse_ucx
 from pipeline.clusters.kind import ClusterKind, Size
-from pipeline.clusters.on_this_machine import HOST, OwnWorkers, client_of, interrupts_held, tasks_at_once
+from pipeline.clusters.on_this_machine import HOST, OwnWorkers, client_of, interrupts_held, nanny_class, tasks_at_once
 from pipeline.clusters.scaling import Scaling
 from pipeline.errors import PlaceError
 
@@ -41,6 +41,7 @@ class Cuda(CudaKeys, ClusterKind):
             raise PlaceError("cluster cuda: this machine shows no NVIDIA GPU. Use cluster: local, or a scheduler whose workers have GPUs.")
         if find_spec("dask_cuda") is None:
             raise PlaceError("cluster cuda: dask-cuda is not installed here. Install it with: pip install '.[gpu]'")
+        check_tls(self.kind, self.tls)
         cuda_options(self, gpu_count())
 
     def open(self, backend: Backend) -> AbstractContextManager[Any]:
@@ -58,7 +59,7 @@ def cluster_class() -> Any:
         """The specification of one more worker."""
         spec: dict[Any, Any] = LocalCUDACluster.new_worker_spec(cluster)
         for worker in spec.values():
-            options = worker["options"]
+            worker["cls"], options = nanny_class(), worker["options"]
             options["plugins"] = {plugin for plugin in options["plugins"] if not isinstance(plugin, CUDFSetup)}
         return spec
 
@@ -78,11 +79,12 @@ def cuda_options(spec: Cuda, gpus: int) -> dict[str, Any]:
     if workers > gpus:
         raise PlaceError(f"cluster cuda: {workers} workers are asked for and this machine shows {gpus} GPUs. One worker a GPU is the most.")
     if spec.protocol == "ucx":
-        refuse_ucx(spec.kind, encrypted=False)
-    encrypted, several = encryption_required(), workers > 1 and find_spec("distributed_ucxx") is not None
+        refuse_ucx(spec.kind, encrypted=spec.tls is not None)
+    encrypted, several = spec.tls is not None or encryption_required(), workers > 1 and find_spec("distributed_ucxx") is not None
     ucx = spec.protocol == "ucx" or (spec.protocol == "auto" and several and not encrypted)
     return {
         **spec.common_options(),
+        **spec.encrypted_by(),
         **({"rmm_pool_size": spec.rmm_pool_size} if spec.rmm_pool_size else {}),
         "n_workers": workers,
         "threads_per_worker": tasks_at_once(spec.threads, workers, "gpu"),

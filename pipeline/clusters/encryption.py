@@ -104,11 +104,16 @@ def refuse_ucx(kind: str, *, encrypted: bool) -> None:
 def refuse_plain(kind: str, addresses: Iterable[str], *, insecure: bool) -> None:
     """Raise PlaceError for an address beyond this machine whose protocol does not encrypt."""
     for address in sorted(set(addresses)):
-        if not insecure and not address.startswith(tuple(f"{name}://" for name in ENCRYPTED)) and not is_here(address):
+        if not insecure and not is_encrypted(address) and not is_here(address):
             raise PlaceError(
                 f"cluster {kind}: {address} is beyond this machine and in plain text, so whoever reaches it reads the data and runs code. "
                 "Start it with TLS and give tls://HOST:PORT and tls: {ca, certificate, key}; or, in a trusted network, say insecure: true"
             )
+
+
+def is_encrypted(address: str) -> bool:
+    """Whether what goes to an address is encrypted."""
+    return address.partition("://")[0] in ENCRYPTED
 
 
 def is_here(address: str) -> bool:

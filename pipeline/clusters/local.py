@@ -11,10 +11,11 @@ from pydantic import Field
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import started_with, worker_threads
-from pipeline.clusters.encryption import Tls, check_tls, security_of
+from pipeline.clusters.encryption import check_tls
 from pipeline.clusters.kind import ClusterKind
-from pipeline.clusters.on_this_machine import HOST, QUIET, OwnWorkers, client_of, interrupts_held, tasks_at_once
+from pipeline.clusters.on_this_machine import HOST, QUIET, OwnWorkers, client_of, interrupts_held, nanny_class, tasks_at_once
 from pipeline.clusters.scaling import Scaling, at_first, at_most
+from pipeline.errors import PlaceError
 
 # In our own process Dask would look around a hundred times a second, and XGBoost's threads stand still meanwhile.
 CALM = {"distributed.worker.profile.interval": "200ms", "distributed.admin.tick.interval": "200ms"}
@@ -30,8 +31,6 @@ class Local(OwnWorkers, ClusterKind):
     lean: ClassVar[bool] = True
 
     kind: Literal["local"] = Field("local", description="This machine's cores.")
-
-    tls: Tls | None = Field(None, description="Encrypts what worker processes tell one another; true: by certificates made for the run.")
 
     @property
     def in_this_process(self) -> bool:
@@ -68,13 +67,19 @@ class Local(OwnWorkers, ClusterKind):
         from distributed import LocalCluster
         from distributed.system import MEMORY_LIMIT
 
-        options = {**self.common_options(), "host": HOST, "env": environment, "silence_logs": QUIET}
+        options = {**self.common_options(), **self.encrypted_by(), "host": HOST, "env": environment, "silence_logs": QUIET}
+        options |= {"worker_class": nanny_class(), "n_workers": at_first(self.workers), "threads_per_worker": threads}
         if isinstance(self.workers, Scaling):  # Dask would share the memory out among those that begin
             options.setdefault("memory_limit", MEMORY_LIMIT // self.workers.maximum)
-        if self.tls is not None:
-            options["security"] = security_of(self.tls)
         with interrupts_held(), started_with(environment):
-            return LocalCluster(processes=True, n_workers=at_first(self.workers), threads_per_worker=threads, **options)
+            try:
+                return LocalCluster(processes=True, **options)
+            except (RuntimeError, OSError) as error:  # a TimeoutError is an OSError
+                why = " ".join(str(error).split()) or type(error).__name__
+                remedy = (
+                    "Is the machine short of memory, or very busy? Ask for fewer workers, or leave workers out for threads of one process."
+                )
+                raise PlaceError(f"cluster local: its worker processes could not be started ({why}). {remedy}") from error
 
 
 def _prompt(cluster: Any) -> Any:

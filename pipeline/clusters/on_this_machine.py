@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -14,11 +15,13 @@ from pydantic import Field
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import cores
+from pipeline.clusters.encryption import Tls, security_of
 from pipeline.clusters.frozen import OWN_LIMIT
 from pipeline.clusters.kind import ClusterSpec, Size
 from pipeline.clusters.scaling import Count, Scaling
 
 HOST = "127.0.0.1"
+GONE_S = 120.0  # how long a process that was killed may take to be gone: a busy machine has it wait
 QUIET = logging.CRITICAL  # what fails comes to the user as one message; Dask would print it too, with its traceback
 
 
@@ -30,6 +33,11 @@ class OwnWorkers(ClusterSpec):
         None, ge=1, le=10_000, description="Threads of each worker, on a GPU those beside its own; the machine's cores, shared out."
     )
     memory_limit: Size | None = Field(None, description="Memory of each worker, such as 8GB; beyond it parts spill to disk.")
+    tls: Tls | None = Field(None, description="Encrypts what worker processes tell one another; true: by certificates made for the run.")
+
+    def encrypted_by(self) -> dict[str, Any]:
+        """What a cluster of processes is called with beside these, where the job wants encryption."""
+        return {} if self.tls is None else {"security": security_of(self.tls)}
 
     def common_options(self) -> dict[str, Any]:
         """What every such cluster of Dask is called with. With no address given it would listen on every interface, dashboard or not."""
@@ -62,6 +70,27 @@ def client_of(cluster: Any) -> Iterator[Any]:
         except BaseException:
             _kill_workers(cluster)
             raise
+
+
+def nanny_class() -> type:
+    """Dask's Nanny, for which a worker process that it has killed may take its time to be gone.
+
+    Dask's own gives such a process a second, and ends a run that has long been published with a bare TimeoutError.
+    """
+    from distributed import Nanny
+
+    async def kill(nanny: Any, timeout: float = 5, reason: str = "nanny-kill") -> None:
+        """End the worker process. Raises TimeoutError, with its number, where it was killed and is there still."""
+        try:
+            await Nanny.kill(nanny, timeout=timeout, reason=reason)
+        except TimeoutError:
+            pid = nanny.pid
+            try:
+                await asyncio.wait_for(nanny.process.stopped.wait(), GONE_S)
+            except TimeoutError as error:
+                raise TimeoutError(f"the worker process {pid} was killed and is still there after {GONE_S:g} s") from error
+
+    return type("PatientNanny", (Nanny,), {"kill": kill})
 
 
 def _kill_workers(cluster: Any) -> None:

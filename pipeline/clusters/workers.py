@@ -1,4 +1,7 @@
-"""What every worker of a run is told before its first task, workers that join later too: what parts are, and how it shares its GPU."""
+"""What every worker of a run is told before its first task, workers that join later too: what parts are, and how it shares its GPU.
+
+The scheduler is told how often to look for tasks that wait while another worker has none.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from pipeline.errors import PlaceError
 from pipeline.tables.lanes import announce_lane, open_lane
 from pipeline.tables.session import register_with_dask
 from pipeline.tables.wire import register_with_gpus
+
+MOVE_MS = 100.0
+"""Dask gives a task to a worker that has what it reads, and would look but once a second whether another one has nothing to do."""
 
 
 class _Parts:
@@ -52,9 +58,19 @@ def prepare_workers(client: Any, backend: Backend) -> None:
     from distributed import SchedulerPlugin, WorkerPlugin
 
     _register(client, _Parts, WorkerPlugin)
+    client.run_on_scheduler(move_soon, MOVE_MS)
     if backend == "gpu":
         _register(client, _Gpu, WorkerPlugin)
         _register(client, _Lanes, SchedulerPlugin)
+
+
+def move_soon(every_ms: float, dask_scheduler: Any) -> None:
+    """On the scheduler: how often tasks that wait go to workers that have none, unless the cluster has that switched off."""
+    moving = dask_scheduler.periodic_callbacks.get("stealing")
+    if moving is not None and moving.callback_time > every_ms:
+        moving.stop()
+        moving.callback_time = every_ms
+        moving.start()
 
 
 def _register(client: Any, plugin: type, kind: type) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.plan.curve import FEW, Curve, Point, Range, foretold, left_out, medians, worst
 from pipeline.plan.former import Former, former_runs, input_bytes
 from pipeline.plan.plan import Plan
-from pipeline.plan.rates import Rates, by_rates, here
+from pipeline.plan.rates import Rates, by_rates, here, summed
 from pipeline.results.at_url import Store
 
 HOUR_S = 3_600
@@ -101,7 +101,7 @@ def estimate(store: Store, plan: Plan, place: Place) -> Estimate:
     scale = here() if rates.matters(found, at_once, place.processes) else 1.0
     process = rates.process * scale
     opening = max(0.0, min(run.opening - process * run.processes for run in found))
-    start = opening + min(rates.stage * len(plan.stages) * scale, min(run.seconds - run.opening for run in found) / 2)
+    start = opening + _fixed(found, plan, rates, scale)
     took = [Point(run.size, run.at_once, run.processes, run.seconds) for run in found]
     seconds, curve = foretold(took, Point(1.0, at_once, place.processes, 0.0), start, process)
     held = [Point(run.size, run.workers, 0, run.memory) for run in found if run.memory]
@@ -111,6 +111,13 @@ def estimate(store: Store, plan: Plan, place: Place) -> Estimate:
     stages = {name: value / nearest.size for name, value in nearest.stages.items()}
     tables = {name: value / nearest.size for name, value in nearest.tables.items()}
     return Estimate(place, seconds, memory, _words(found, took, place, (start, process)), "", curve, stages, tables)
+
+
+def _fixed(found: Sequence[Former], plan: Plan, rates: Rates, scale: float) -> float:
+    """What does not grow with the data in the shortest of these runs, after its opening, as rates divide it."""
+    shortest, sums = min(found, key=lambda run: run.seconds - run.opening), summed(plan, rates)
+    work = None if isinstance(sums, str) else sum(sums[0].values()) * shortest.size * rates.of_sum * scale / shortest.at_once
+    return rates.fixed_in(shortest.seconds - shortest.opening, len(plan.stages), work, scale)
 
 
 def _by_rates(store: Store, plan: Plan, place: Place) -> Estimate:

@@ -39,12 +39,14 @@ class Rate:
 class Rates:
     """The measured rates: by the format of inputs (of their files' bytes) and by stages' `use`; and what every run takes.
 
-    `of_sum`: of the seconds that stages take one by one on one core, the part that they take together. `off_by`, `memory_off_by`: factors.
+    `opening` is the cluster's, and `fixed` what else does not grow with the data (libraries, the publishing). `of_sum`: of the seconds
+    that stages take one by one on one core, the part that they take together. `off_by`, `memory_off_by`: factors.
     """
 
     formats: Mapping[str, Rate]
     stages: Mapping[str, Rate]
     opening: float
+    fixed: float
     stage: float
     process: float
     of_sum: float
@@ -74,7 +76,17 @@ class Rates:
 
     def start(self, stages: int) -> float:
         """Seconds of a run of so many stages that have nothing to do."""
-        return self.opening + self.stage * stages
+        return self.opening + self.fixed + self.stage * stages
+
+    def fixed_in(self, seconds: float, stages: int, work: float | None, scale: float) -> float:
+        """What does not grow with the data, of the seconds of a run after its opening, which one run does not tell from what does.
+
+        As much as was measured, and no greater part of a short run than rates give it beside its `work` in seconds; half of one at the most
+        whose work no rate knows.
+        """
+        fixed = (self.fixed + self.stage * stages) * scale
+        part = 1 / 2 if work is None else fixed / (fixed + work) if fixed else 0.0
+        return min(fixed, seconds * part)
 
     def matters(self, found: Sequence[Former], at_once: int, processes: int) -> bool:
         """Whether what runs left open is asked for: a start where all were of one size, or a process where all had the same number."""

@@ -6,6 +6,7 @@ Reading needs no lock: a reader sees one whole run or the one before.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -153,6 +154,15 @@ def checked_name(name: str) -> str:
             f"{name!r} is not a name that a file of a run can have: give a relative one such as associations/part-00000.parquet"
         )
     return name
+
+
+def by_path(entries: Iterable[Entry]) -> dict[str, Entry]:
+    """Entries by their paths. Raises ValueError for one that is listed twice, or a name that no file can have."""
+    listed: dict[str, Entry] = {}
+    for entry in entries:
+        if listed.setdefault(checked_name(entry.path), entry) is not entry:
+            raise ValueError(f"{entry.path!r} is listed twice; give every file once")
+    return listed
 
 
 def _view(store: Store) -> RunView:

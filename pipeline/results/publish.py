@@ -26,7 +26,7 @@ from pipeline.results.checkpoints import FOLDER
 from pipeline.results.full import is_full
 from pipeline.results.keyed import torn_folders
 from pipeline.results.lock import ChangedError, Lock
-from pipeline.results.manifest import MANIFEST, RECORD, RUNNING, Entry, RunView, checked_name, current_id
+from pipeline.results.manifest import MANIFEST, RECORD, RUNNING, Entry, RunView, by_path, checked_name, current_id
 from pipeline.results.names import new_run_id
 from pipeline.results.overtaken import is_whole, overtaken_text
 from pipeline.results.retention import expired_runs, mark_dead
@@ -134,7 +134,7 @@ class RunFolder:
         """
         if not self._open:
             raise RuntimeError(f"{self.path} is closed: open a new run")
-        listed = {**self._small, **_by_path(entries)}
+        listed = {**self._small, **by_path(entries)}
         try:
             sealed = self._sealed(listed)
             if note is not None:
@@ -238,14 +238,6 @@ class RunFolder:
         if self._open and self._lock is not None:
             self._lock.close()
         self._open = False
-
-
-def _by_path(entries: Iterable[Entry]) -> dict[str, Entry]:
-    listed: dict[str, Entry] = {}
-    for entry in entries:
-        if listed.setdefault(checked_name(entry.path), entry) is not entry:
-            raise ValueError(f"{entry.path!r} is listed twice; give every file once")
-    return listed
 
 
 def _json(value: Any) -> bytes:

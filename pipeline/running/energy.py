@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pipeline.backend.sensors import GpuLook, Gpus, Rapl, SensorError
 from pipeline.clusters.cluster import Cluster
 from pipeline.running.record import Account
-from pipeline.tables.session import key_prefix
+from pipeline.tables.keys import key_prefix, prefix_of
 
 INTERVAL_S = 0.5
 MOST_LOOKS = 4_000  # beyond it every second look is dropped, and the interval doubled
@@ -215,11 +215,11 @@ def _sampled(meter: Meter) -> Iterator[None]:
 
 
 def task_times(stream: Iterable[Mapping[str, Any]], names: Sequence[str]) -> list[Task]:
-    """When tasks of stages computed, from Dask's stream of tasks; the prefix of a task's key names its stage."""
-    named = {key_prefix(name): name for name in names}
+    """When tasks of stages computed, from Dask's stream of tasks; a task's key begins with its stage."""
+    named = {prefix_of(key_prefix(name)): name for name in names}
     found = []
     for entry in stream:
-        stage = named.get(str(entry["key"]).rpartition("-")[0])
+        stage = named.get(prefix_of(str(entry["key"])))
         times = [(step["start"], step["stop"]) for step in entry["startstops"] if step["action"] == "compute"]
         found += [Task(stage, start, stop) for start, stop in times if stage is not None]
     return found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pipeline.tables.keys import key_prefix, prefix_of
 from pipeline.tables.rounds import Round, last_rounds
-from pipeline.tables.session import key_prefix
+
+UNDONE = ("waiting", "queued", "no-worker", "processing")
 
 
 class Threads(NamedTuple):
@@ -47,16 +50,15 @@ State = tuple[dict[str, tuple[int, int, float]], dict[str, dict[str, Any]], tupl
 
 def scheduler_state(stages: list[str], dask_scheduler: Any) -> State:
     """On the scheduler: per stage the tasks done, those still to do, and the seconds that they computed; the rounds at work; `Threads`."""
-    from dask.utils import key_split
-
+    of_stage = defaultdict[str, list[Any]](list)
+    for name, prefix in dask_scheduler.task_prefixes.items():
+        of_stage[prefix_of(name)].append(prefix)
     found = {}
     for stage in stages:
-        prefix = dask_scheduler.task_prefixes.get(key_split(f"{key_prefix(stage)}-{'0' * 32}"))
-        if prefix is None:
-            found[stage] = (0, 1, 0.0)
-            continue
-        left = sum(prefix.states.get(state, 0) for state in ("waiting", "queued", "no-worker", "processing"))
-        found[stage] = (int(prefix.state_counts.get("memory", 0)), int(left), float(prefix.all_durations["compute"]))
+        prefixes = of_stage[prefix_of(key_prefix(stage))]
+        done = sum(prefix.state_counts.get("memory", 0) for prefix in prefixes)
+        left = sum(prefix.states.get(state, 0) for prefix in prefixes for state in UNDONE)
+        found[stage] = (int(done), int(left) if prefixes else 1, float(sum(prefix.all_durations["compute"] for prefix in prefixes)))
     return found, last_rounds(stages, dask_scheduler), threads_now(dask_scheduler)
 
 

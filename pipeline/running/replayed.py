@@ -11,7 +11,7 @@ import polars as pl
 
 from pipeline.errors import PlaceError
 from pipeline.format import InputFormat, OutputFormat
-from pipeline.job.environment import MASK, REFERENCE, is_secret
+from pipeline.job.environment import REFERENCE, is_secret
 from pipeline.job.load import load_text
 from pipeline.job.spec import Job
 from pipeline.registry import FORMATS, format_class
@@ -19,6 +19,7 @@ from pipeline.results.manifest import run_path
 from pipeline.results.published import Run
 from pipeline.results.store import open_store
 from pipeline.running.certificate import CERTIFICATE
+from pipeline.urls import MASK
 
 KEPT = ("from", "sort_by", "columns")  # keys of an output that is compared by its rows alone
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import wait
@@ -16,6 +15,7 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.errors import PipelineError, RunError
 from pipeline.results.full import fault_text
+from pipeline.tables.keys import task_key
 from pipeline.tables.lanes import in_lane, lane
 from pipeline.tables.part import Part, added_counts, frame_bytes, read_frame
 from pipeline.tables.priority import priority
@@ -79,7 +79,7 @@ class Session:
 
 
 class ClusterSession(Session):
-    """Tables run as tasks of a Dask cluster; tasks carry the stage's name as their key's prefix and as their span."""
+    """Tables run as tasks of a Dask cluster; tasks carry the stage's name in their key and as their span."""
 
     def __init__(self, client: Any, backend: Backend, workers: int, threads: int, *, lean: bool = False) -> None:
         self.client, self.backend, self.workers, self.lean = client, backend, workers, lean
@@ -98,7 +98,7 @@ class ClusterSession(Session):
 
         self.submitted[stage] += 1
         urgency = priority(self.depth, arguments, ahead=in_lane(self.backend, on_host=on_host))
-        told = {"key": f"{key_prefix(stage)}-{uuid.uuid4().hex}", "pure": False, "priority": urgency}
+        told = {"key": task_key(stage, function), "pure": False, "priority": urgency}
         with span(stage), lane(self.backend, on_host=on_host):
             return self.client.submit(run_task, stage, function, *arguments, **told)
 
@@ -188,11 +188,6 @@ def _value(future: Any) -> Any:
     if future.status == "cancelled":
         raise RunError("a task was cancelled, or what it worked with was lost with its worker (out of memory?). Run again.")
     return future.result()
-
-
-def key_prefix(stage: str) -> str:
-    """What the keys of a stage's tasks begin with: Dask would take top-10 and top-20 for one, top."""
-    return stage.replace("-", "_")
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipeline.errors import RunError
+from pipeline.tables.keys import task_key
 from pipeline.tables.lanes import lane
-from pipeline.tables.session import LOOK_S, ClusterSession, Session, key_prefix, run_task
+from pipeline.tables.session import LOOK_S, ClusterSession, Session, run_task
 
 HERE = "127.0.0.1"
 
@@ -49,7 +49,7 @@ class Together:
         for address, task in tasks:
             session.submitted[self._stage] += 1
             place = {"workers": [address], "allow_other_workers": False, "pure": False}
-            key = f"{key_prefix(self._stage)}-{uuid.uuid4().hex}"
+            key = task_key(self._stage, task)
             with lane(session.backend, on_host=False):
                 futures.append(session.client.submit(run_task, self._stage, task, *arguments, key=key, **place))
         try:

@@ -126,15 +126,46 @@ def rules(dask_scheduler: Any) -> int:
 @pytest.mark.parametrize(("lives", "closed"), [(True, 1), (False, 0)])
 def test_alike__what_a_killed_run_left_behind_refuses_nobody(lives: bool, closed: int) -> None:
     worker = FakeWorker(lives)
-    asyncio.run(Alike({"polars": "0.1"}, packages(), "cpu", "client").setup(worker))
+    asyncio.run(Alike({"polars": "0.1"}, packages(), "cpu", "client", encrypted=False).setup(worker))
     assert (worker.closed, len(worker.told)) == (closed, closed)
+
+
+@pytest.mark.parametrize(
+    ("worker", "scheduler", "encrypted", "told"),
+    [
+        ("tcp://192.0.2.7:1", "tcp://192.0.2.1:8786", True, 1),
+        ("ucxx://192.0.2.7:1", "ucxx://192.0.2.1:8786", True, 1),
+        ("tcp://192.0.2.7:1", "tcp://192.0.2.1:8786", False, 0),
+        ("tls://192.0.2.7:1", "tls://192.0.2.1:8786", True, 0),
+        ("tcp://127.0.0.1:1", "tcp://127.0.0.1:8786", True, 0),
+    ],
+)
+def test_alike__a_worker_in_plain_text_from_another_machine_than_the_scheduler_leaves(
+    worker: str, scheduler: str, encrypted: bool, told: int
+) -> None:
+    """As that worker sees it: a scheduler at its own address is on its machine."""
+    joining = FakeWorker(lives=True)
+    joining.address, joining.scheduler = worker, FakeScheduler(scheduler)
+    asyncio.run(Alike({}, [], "cpu", "client", encrypted).setup(joining))
+    assert joining.closed == told
+    assert ["plain text from another machine" in text for text in joining.told] == [True] * told
+
+
+class FakeScheduler:
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    async def run_function(self, **_: bytes) -> dict[str, bool]:
+        """As it answers whether the client is there."""
+        return {"result": True}
 
 
 class FakeWorker:
     address = "tcp://10.0.0.1:1"
 
     def __init__(self, lives: bool) -> None:
-        self.lives, self.scheduler, self.closed, self.told = lives, self, 0, list[str]()
+        self.lives, self.closed, self.told = lives, 0, list[str]()
+        self.scheduler: Any = self
 
     async def run_function(self, **_: bytes) -> dict[str, bool]:
         """As the scheduler answers whether the client is there."""

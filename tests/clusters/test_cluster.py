@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,27 @@ def test_open_cluster__kills_worker_processes_when_its_run_is_interrupted() -> N
     with pytest.raises(KeyboardInterrupt, match="as Ctrl-C does"), open_cluster(Local(workers=2), "cpu") as cluster:
         interrupted(cluster)
     assert [process.exitcode for process in ended] == [-signal.SIGKILL] * 2
+
+
+@pytest.mark.process
+def test_local__waits_for_processes_that_are_killed_and_not_gone_at_once() -> None:
+    """As on a busy machine: no time is left between the end that was asked for and the kill, and between that and the look."""
+    with open_cluster(Local(workers=2, threads=1, dashboard=False), "cpu") as cluster:
+        nannies = list(cluster.client.cluster.workers.values())
+        processes = [psutil.Process(nanny.pid) for nanny in nannies]
+        for nanny in nannies:
+            nanny.close = partial(nanny.close, timeout=0)
+    assert not any(process.is_running() for process in processes)
+
+
+def test_local__says_in_a_line_that_its_processes_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def timed_out(**_: Any) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr("distributed.LocalCluster", timed_out)
+    told = r"^cluster local: its worker processes could not be started \(TimeoutError\)\. Is the machine short of memory, or very busy\?"
+    with pytest.raises(PlaceError, match=told), open_cluster(Local(workers=2), "cpu"):
+        raise AssertionError
 
 
 def test_open_cluster__closes_when_the_run_fails() -> None:

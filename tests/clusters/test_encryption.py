@@ -11,6 +11,7 @@ import dask
 import pytest
 
 import pipeline.clusters.encryption
+from pipeline.clusters.auto import Auto
 from pipeline.clusters.cluster import open_cluster
 from pipeline.clusters.cuda import Cuda, cuda_options
 from pipeline.clusters.encryption import TlsFiles, is_here, security_of
@@ -132,3 +133,12 @@ def test_local__says_what_makes_certificates(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(pipeline.clusters.encryption, "find_spec", lambda _name: None)
     with pytest.raises(PlaceError, match=r"^cluster local: certificates for a run are made by cryptography.*pip install '\.\[tls\]'"):
         Local(workers=2, tls=True).check()
+
+
+def test_cuda__by_certificates_made_for_the_run_is_encrypted_and_never_ucx() -> None:
+    options = cuda_options(Cuda(tls=True), 4)
+    assert options["protocol"] == "tls"
+    assert options["security"].require_encryption
+    with pytest.raises(PlaceError, match=r"cluster cuda: UCX has no encryption, and tls is given"):
+        cuda_options(Cuda(tls=True, protocol="ucx"), 4)
+    assert Auto(tls=True).for_backend("gpu") == Cuda(tls=True)

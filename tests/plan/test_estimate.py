@@ -58,7 +58,7 @@ def plans(tmp_path: Path) -> Plans:
 @pytest.fixture
 def known_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start of one second, that of the runs which are left: the rates of the package are those of one machine, and change with it."""
-    rates = replace(Rates.measured(), stage=0.3)
+    rates = replace(Rates.measured(), fixed=0.0, stage=0.3)
     monkeypatch.setattr(Rates, "measured", staticmethod(lambda: rates))
     monkeypatch.setattr("pipeline.plan.estimate.here", lambda: 1.0)
 
@@ -141,7 +141,7 @@ def test_what_is_not_known__is_said_with_the_reason_and_a_remedy(tmp_path: Path,
 
 
 def test_a_stage_without_a_rate__leaves_the_whole_unknown(tmp_path: Path, plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
-    rates = Rates({}, {}, 0.5, 0.01, 1.0, 1.0, 1e8, 2.0, 3.0, 2.0, "a machine", 0.01)
+    rates = Rates({}, {}, 0.5, 0.0, 0.01, 1.0, 1.0, 1e8, 2.0, 3.0, 2.0, "a machine", 0.01)
     monkeypatch.setattr(Rates, "measured", staticmethod(lambda: rates))
     found = estimate(open_store(str(tmp_path / "none")), plans(10), HERE)
     assert found.why.endswith("and no rate was measured of the format csv")

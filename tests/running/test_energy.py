@@ -110,9 +110,9 @@ def test_tasks__are_known_by_the_prefix_of_their_keys() -> None:
         return {"key": key, "startstops": [{"action": action, "start": start, "stop": stop} for action, start, stop in steps]}
 
     stream = [
-        entry("top_10-0af3", ("transfer", 0, 1), ("compute", 1, 3)),
-        entry("top_20-0af4", ("compute", 2, 4)),
-        entry("other-0af5", ("compute", 0, 9)),
+        entry("top_10.fit-0af3", ("transfer", 0, 1), ("compute", 1, 3)),
+        entry("top_20.fit-0af4", ("compute", 2, 4)),
+        entry("other.fit-0af5", ("compute", 0, 9)),
     ]
     assert task_times(stream, ["top-10", "top-20"]) == [Task("top-10", 1, 3), Task("top-20", 2, 4)]
 

@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from pipeline.errors import RunError
 from pipeline.stages.models._learning import Given, Learning, with_states
 from pipeline.stages.models._network.deep_learning import DeepLearning
 from pipeline.stages.models._network.fitting import Exercise
 from pipeline.stages.models._network.training import Gathered, TrainedNetwork, gathered, trained
+from pipeline.tables.keys import task_key
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import go_on
-from pipeline.tables.session import ClusterSession, Session, key_prefix, run_task
+from pipeline.tables.session import ClusterSession, Session, run_task
 from pipeline.tables.table import Fitted
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ def train_by_learners(learning: Learning[DeepLearning], given: Given, session: S
     assert over is not None
     session.until_the_end.enter_context(session.fixed_workers(name))  # a callback when it ends would keep what is given up alive
     rows = session.submit(gathered, learning, given.parts, given.axes, stage=name)
-    key = f"{key_prefix(name)}-server-{uuid4().hex}"
+    key = task_key(name, _server)
     server = client.submit(run_task, name, _server, over.asynchronous, over.staleness, key=key, actor=True, pure=False)
     driver = session.submit(_drive, learning, rows, server, given.steps, given.states, stage=name)
     learners = []
     for number, (address, place) in enumerate(_places(client, over.asynchronous)):
-        there = {"workers": [address], "allow_other_workers": True, "key": f"{key_prefix(name)}-learner-{uuid4().hex}", "pure": False}
+        there = {"workers": [address], "allow_other_workers": True, "key": task_key(name, _learn), "pure": False}
         learners.append(client.submit(run_task, name, _learn, learning, rows, server, (number, place), **there))
     return session.submit(_first, driver, learners, stage=name)
 
