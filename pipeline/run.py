@@ -14,6 +14,7 @@ import traceback
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
+from pipeline.answers import published, tell, verified
 from pipeline.errors import PipelineError, RefusedError
 
 if TYPE_CHECKING:
@@ -106,11 +107,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _do(options: argparse.Namespace) -> int:
     if options.list or options.describe or options.schema:
-        return _tell(options)
+        return tell(options)
     if options.verify:
-        return _verified(options)
+        return verified(options)
     if options.publish:
-        return _published(options)
+        return published(options)
     if options.replay:
         return _replayed(options)
     if not options.job:
@@ -161,38 +162,6 @@ def _planned(options: argparse.Namespace, plan: Plan, job: LoadedJob) -> int:
     return 0
 
 
-def _tell(options: argparse.Namespace) -> int:
-    import json
-
-    from pipeline.job.describe import describe_stage, job_schema, list_stages
-
-    if options.list:
-        print(list_stages())
-    elif options.describe:
-        print(describe_stage(options.describe))
-    else:
-        print(json.dumps(job_schema(), indent=1))
-    return 0
-
-
-def _verified(options: argparse.Namespace) -> int:
-    """Check a published result; what is wrong with it is said file by file, and the exit code is then 1."""
-    from pipeline.results.manifest import run_path, verify
-
-    path = run_path(options.verify)
-    problems = verify(path)
-    if options.json:
-        import json
-
-        print(json.dumps({"event": "verified", "path": path, "problems": problems}))
-    else:
-        for problem in problems:
-            print(f"error: {path}: {problem}", file=sys.stderr)
-        if not problems and not options.quiet:
-            print(f"{path}: every file is there and as it was written")
-    return PipelineError.exit_code if problems else 0
-
-
 def _replayed(options: argparse.Namespace) -> int:
     """Do a run again; the exit code is 1 where a value differs."""
     from pipeline.api import replay
@@ -210,20 +179,6 @@ def _replayed(options: argparse.Namespace) -> int:
         )
         print(f"run {found.run} " + ("can be had again: every value is the same" if found.same else "was not had again"))
     return 0 if found.same else PipelineError.exit_code
-
-
-def _published(options: argparse.Namespace) -> int:
-    """Make a whole run the current one."""
-    from pipeline.results.overtaken import publish_again
-
-    view = publish_again(options.publish)
-    if options.json:
-        import json
-
-        print(json.dumps({"event": "published", "run": view.id, "path": view.path}))
-    elif not options.quiet:
-        print(f"{view.path} is published")
-    return 0
 
 
 def _failed(options: argparse.Namespace, error: BaseException, message: str, code: int) -> int:

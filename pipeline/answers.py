@@ -1,0 +1,53 @@
+"""What the command line answers without a job: stages and the schema of jobs, and what is published.
+
+Heavy libraries are imported by whoever asks, so that the answers come at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from pipeline.errors import PipelineError
+
+
+def tell(options: argparse.Namespace) -> int:
+    """Print the list of stages, what one of them does, or the schema of job files; returns the exit code."""
+    from pipeline.job.describe import describe_stage, job_schema, list_stages
+
+    if options.list:
+        print(list_stages())
+    elif options.describe:
+        print(describe_stage(options.describe))
+    else:
+        print(json.dumps(job_schema(), indent=1))
+    return 0
+
+
+def verified(options: argparse.Namespace) -> int:
+    """Check a published result; what is wrong with it is said file by file, and the exit code is then 1."""
+    from pipeline.results.manifest import run_path, verify
+
+    path = run_path(options.verify)
+    problems = verify(path)
+    if options.json:
+        print(json.dumps({"event": "verified", "path": path, "problems": problems}))
+    else:
+        for problem in problems:
+            print(f"error: {path}: {problem}", file=sys.stderr)
+        if not problems and not options.quiet:
+            print(f"{path}: every file is there and as it was written")
+    return PipelineError.exit_code if problems else 0
+
+
+def published(options: argparse.Namespace) -> int:
+    """Make a whole run the current one."""
+    from pipeline.results.overtaken import publish_again
+
+    view = publish_again(options.publish)
+    if options.json:
+        print(json.dumps({"event": "published", "run": view.id, "path": view.path}))
+    elif not options.quiet:
+        print(f"{view.path} is published")
+    return 0
