@@ -49,7 +49,7 @@ STAGE: dict[str, Any] = {"series": ("store",), "time": "month", "value": "sold",
 EXAMPLES = [
     StageExample(Forecast(**STAGE, method="seasonal_naive", holdout=6, history=8), {"rows": SALES}),
     StageExample(Forecast(**STAGE, method="drift", every="1mo"), {"rows": SALES}),
-    StageExample(Forecast(**STAGE, holdout=3), {"rows": sales(2, 36)}, needs="statsmodels"),
+    StageExample(Forecast(**STAGE | {"season": 4}, multiplicative=False, holdout=3), {"rows": sales(2, 24)}, needs="statsmodels"),
     StageExample(Forecast(time="month", value="sold", horizon=2, method="drift"), {"rows": sales(1, 20)}),
 ]
 
