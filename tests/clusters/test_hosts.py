@@ -111,7 +111,7 @@ def here(job: str, results: Path, cluster: str = "local") -> dict[str, str]:
     return published_bytes(results)
 
 
-@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("job", [pytest.param(job, marks=[] if job == "loans" else pytest.mark.soak) for job in JOBS])
 def test_a_shipped_job__gives_the_bytes_of_one_process_on_two_hosts(job: str, two: TwoHosts, tmp_path: Path) -> None:
     if job != "loans":  # which the page has run
         files = "{ca: certificates/ca.pem, certificate: certificates/certificate.pem, key: certificates/key.pem}"
