@@ -3,7 +3,8 @@
 The hosts are network namespaces of this machine (it needs root and iproute2), joined by a cable as fast as memory or, by tc, of one
 gigabit a second. Rows of the loans job's performance table are exchanged by a hash of the loan, which sends half of them to the other
 host; `--ucx` names a Python that has distributed-ucxx (that of the contract, say). The hosts share two cores, so what a transport computes
-(encryption, compression) is taken from the work itself: on machines of their own it would partly be hidden.
+(encryption, compression) is taken from the work itself: on machines of their own it would partly be hidden. The same rows, and genotypes,
+go to a disk and back as Dask spills them, by compression; the disk is the system's cache.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -127,6 +129,41 @@ def done(client: Any, futures: list[Any]) -> None:
     client.gather(client.map(lambda part: part.frame.height, futures, pure=False))
 
 
+def spilled(kind: str, compression: str, total_mb: int) -> dict[str, Any]:
+    """Seconds of spilling parts and of having them back, and their megabytes in memory and on the disk."""
+    from dask import config
+    from distributed.spill import SpillBuffer
+
+    count = max(2, total_mb // Work.part_mb)
+    setting = None if compression == "none" else compression
+    there, back = list[float](), list[float]()
+    for _ in range(TIMES):
+        with tempfile.TemporaryDirectory() as place, config.set({"distributed.worker.memory.spill-compression": setting}):
+            buffer = SpillBuffer(place, target=100 * total_mb * 1_000_000)
+            for i in range(count):
+                buffer[f"part-{i}"] = made(i, Work.part_mb) if kind == "rows" else genotypes(i, Work.part_mb)
+            size = sum(part.nbytes for part in buffer.fast.values())
+            started = time.perf_counter()
+            while buffer.fast:
+                buffer.evict()
+            ended, disk = time.perf_counter(), buffer.spilled_total.disk
+            for i in range(count):
+                buffer[f"part-{i}"]
+            there.append(ended - started)
+            back.append(time.perf_counter() - ended)
+    out_s, in_s = (round(statistics.median(some), 3) for some in (there, back))
+    return {"spilled": kind, "compression": compression, "out_s": out_s, "in_s": in_s, "mb": size // 10**6, "disk_mb": disk // 10**6}
+
+
+def genotypes(number: int, size_mb: int) -> Part:
+    """Calls of 2,000 people, two bits each, of variants whose rarer allele is rare more often than not."""
+    rng, people = np.random.default_rng(number), 2_000
+    variants = size_mb * 1_000_000 * 4 // people
+    calls = rng.binomial(2, rng.beta(0.3, 2.0, variants)[:, None], (variants, people)).astype(np.uint8)
+    packed = calls[:, 0::4] | calls[:, 1::4] << 2 | calls[:, 2::4] << 4 | calls[:, 3::4] << 6
+    return Part(pl.DataFrame({"base_pair_location": np.arange(variants)}), {"calls": packed})
+
+
 def certificates(place: Path) -> dict[str, str]:
     """A certificate for all, which is its own authority."""
     from distributed.security import Security
@@ -172,11 +209,25 @@ def shaped(hosts: tuple[Host, Host], gigabit: bool) -> None:
             subprocess.run(host.command("tc", "qdisc", "replace", "dev", host.device, *rate), check=True)
 
 
+def between_hosts(ucx: str | None, total_mb: int) -> list[dict[str, Any]]:
+    """What is measured between two hosts; `ucx` is a Python that has distributed-ucxx."""
+    rows = list[dict[str, Any]]()
+    with two_hosts() as hosts:
+        for work in works(ucx is not None):
+            work = replace(work, total_mb=total_mb)
+            shaped(hosts, work.gigabit)
+            found = over_hosts(work, hosts, ucx if ucx and work.protocol == "ucxx" else sys.executable)
+            rows.append({**asdict(work), **found})
+            print(rows[-1], flush=True)
+    return rows
+
+
 def main() -> None:
     """Measure all of it and write benchmarks/results/communication-TIME.json."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     options.add_argument("--ucx", metavar="PYTHON", help="a Python that has distributed-ucxx")
     options.add_argument("--total-mb", type=int, default=Work.total_mb)
+    options.add_argument("--spilled", action="store_true", help="what spilling costs, and nothing of hosts")
     options.add_argument("--measure", help=argparse.SUPPRESS)
     options.add_argument("--address", help=argparse.SUPPRESS)
     options.add_argument("--tls", help=argparse.SUPPRESS)
@@ -184,17 +235,13 @@ def main() -> None:
     if chosen.measure:
         print(json.dumps(measured(Work(**json.loads(chosen.measure)), chosen.address, json.loads(chosen.tls))))
         return
-    rows = list[dict[str, Any]]()
-    with two_hosts() as hosts:
-        for work in works(chosen.ucx is not None):
-            work = Work(**{**asdict(work), "total_mb": chosen.total_mb})
-            shaped(hosts, work.gigabit)
-            found = over_hosts(work, hosts, chosen.ucx if work.protocol == "ucxx" else sys.executable)
-            rows.append({**asdict(work), **found})
-            print(rows[-1], flush=True)
-    write_result(
-        "communication", rows, {"load": round(os.getloadavg()[0], 1), "not measured": [] if chosen.ucx else ["ucxx: --ucx was not given"]}
-    )
+    register_with_dask()
+    rows = [spilled(kind, compression, chosen.total_mb) for kind in ("rows", "calls") for compression in COMPRESSIONS]
+    print(*rows, sep="\n", flush=True)
+    if not chosen.spilled:
+        rows += between_hosts(chosen.ucx, chosen.total_mb)
+    left = ["what goes between hosts"] if chosen.spilled else [] if chosen.ucx else ["ucxx: --ucx was not given"]
+    write_result("communication", rows, {"load": round(os.getloadavg()[0], 1), "not measured": left})
 
 
 if __name__ == "__main__":
