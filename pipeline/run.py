@@ -1,6 +1,7 @@
 """The command line: python -m pipeline.run JOB.
 
-Exit codes: 0 done; 1 the run failed; 2 the job or its inputs were refused and nothing ran; 130 and 143 interrupted.
+Exit codes: 0 done; 1 the run failed; 2 the job or its inputs were refused and nothing ran; 130, 143 and 129 interrupted by Ctrl-C, SIGTERM
+and SIGHUP.
 Heavy libraries are imported only when a job is about to be planned, so that --help and refusals come at once.
 """
 
@@ -11,47 +12,16 @@ import os
 import signal
 import sys
 import traceback
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 from pipeline.answers import published, tell, verified
 from pipeline.errors import PipelineError, RefusedError
+from pipeline.running.signals import SIGNAL_EXITS, Asked, Ending, Interrupted
 
 if TYPE_CHECKING:
     from pipeline.api import LoadedJob
     from pipeline.plan.plan import Plan
-    from pipeline.running.display import Display
-    from pipeline.running.progress import Progress
-
-SIGNAL_EXITS = 128
-
-
-class Interrupted(BaseException):
-    """SIGTERM reached the process; it ends as an interrupted run does."""
-
-    def __init__(self) -> None:
-        super().__init__("terminated by SIGTERM")
-
-
-class _Ending:
-    """A display that ends the run where a signal's error was lost: Python drops what is raised while it collects garbage, say."""
-
-    def __init__(self, display: Display) -> None:
-        self.display = display
-        self.asked: type[KeyboardInterrupt | Interrupted] | None = None
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._take)
-        self.started, self.finished = display.started, display.finished
-
-    def progress(self, progress: Progress) -> None:
-        """Show it, unless the run was told to end: whoever waits for it asks here now and then."""
-        if self.asked is not None:
-            raise self.asked
-        self.display.progress(progress)
-
-    def _take(self, number: int, _frame: FrameType | None) -> NoReturn:
-        self.asked = KeyboardInterrupt if number == signal.SIGINT else Interrupted
-        raise self.asked
 
 
 def parser() -> argparse.ArgumentParser:
@@ -87,25 +57,25 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     options = parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _terminated)
+    ending = Ending()
     if not options.debug:
         sys.excepthook = _fault
     try:
-        code = _do(options)
+        code = _do(options, ending)
         sys.stdout.flush()
     except PipelineError as error:
         return _failed(options, error, str(error), error.exit_code)
     except KeyboardInterrupt as error:
         return _failed(options, error, "interrupted", SIGNAL_EXITS + signal.SIGINT)
     except Interrupted as error:
-        return _failed(options, error, str(error), SIGNAL_EXITS + signal.SIGTERM)
+        return _failed(options, error, str(error), SIGNAL_EXITS + error.number)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code
 
 
-def _do(options: argparse.Namespace) -> int:
+def _do(options: argparse.Namespace, ending: Ending) -> int:
     if options.list or options.describe or options.schema:
         return tell(options)
     if options.verify:
@@ -128,7 +98,7 @@ def _do(options: argparse.Namespace) -> int:
         return _planned(options, plan, job)
     from pipeline.running.display import make_display
 
-    job.run(_Ending(make_display("json" if options.json else "quiet" if options.quiet else None)), lean=True)
+    job.run(Asked(make_display("json" if options.json else "quiet" if options.quiet else None), ending), lean=True)
     return 0
 
 
@@ -196,10 +166,6 @@ def _failed(options: argparse.Namespace, error: BaseException, message: str, cod
 
 def _fault(kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
     print(f"error: {kind.__name__}: {error}. This is a fault of the program: run again with --debug and report it.", file=sys.stderr)
-
-
-def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise Interrupted
 
 
 if __name__ == "__main__":

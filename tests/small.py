@@ -99,15 +99,17 @@ def inside(folder: Path) -> Iterator[None]:
 def run_main(*arguments: str) -> Ended:
     """The command line in this process; what it changes of the process is put back."""
     out, err = io.StringIO(), io.StringIO()
-    before = signal.getsignal(signal.SIGTERM), sys.excepthook
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    hook = sys.excepthook
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main(list(arguments))
     except SystemExit as stop:
         code = int(str(stop.code))
     finally:
-        signal.signal(signal.SIGTERM, before[0])
-        sys.excepthook = before[1]
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        sys.excepthook = hook
     return Ended(code, out.getvalue(), err.getvalue())
 
 

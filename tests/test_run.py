@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.results.manifest import verify
-from pipeline.run import Interrupted, _Ending
 from pipeline.running.display import Quiet
 from pipeline.running.progress import Progress
+from pipeline.running.signals import NAMES, Asked, Ending, Interrupted
 from tests.small import copied, current_run, inside, last_record, published_job, run_main, run_process, start
 
 ROOT = Path(__file__).parents[1]
@@ -171,7 +171,7 @@ def test_a_fault__shows_a_traceback_with_debug_alone(folder: Path) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_signal__ends_the_run_as_interrupted_and_keeps_the_former_result(folder: Path, number: int, code: int) -> None:
     former = current_run(folder / "results")
     process = start(str(ROOT / "jobs" / "genomics.yaml"), "--out", str(folder / "results"), cwd=ROOT)
@@ -181,7 +181,7 @@ def test_signal__ends_the_run_as_interrupted_and_keeps_the_former_result(folder:
     out, err = process.communicate(timeout=300)
     assert process.returncode == code, err
     assert "done in" not in out
-    assert err.splitlines()[0] in {"error: interrupted", "error: terminated by SIGTERM"}
+    assert err.splitlines()[0] in {"error: interrupted", f"error: terminated by {signal.Signals(number).name}"}
     assert "the former result is unchanged" in err
     assert "Traceback" not in err
     assert last_record(folder / "results")["status"] == "interrupted"
@@ -249,12 +249,17 @@ def test_process__ends_2_for_a_wrong_job(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "error", "said"), [(signal.SIGINT, KeyboardInterrupt, ""), (signal.SIGTERM, Interrupted, "terminated by SIGTERM")]
+    ("number", "error", "said"),
+    [
+        (signal.SIGINT, KeyboardInterrupt, ""),
+        (signal.SIGTERM, Interrupted, "terminated by SIGTERM"),
+        (signal.SIGHUP, Interrupted, "terminated by SIGHUP"),
+    ],
 )
 def test_a_signal_whose_error_was_lost__ends_the_run_at_the_next_look(number: int, error: type[BaseException], said: str) -> None:
-    before = {known: signal.getsignal(known) for known in (signal.SIGINT, signal.SIGTERM)}
+    before = {known: signal.getsignal(known) for known in map(signal.Signals.__getitem__, NAMES)}
     try:
-        display, shown = _Ending(Quiet()), Progress({}, {})
+        display, shown = Asked(Quiet(), Ending()), Progress({}, {})
         display.progress(shown)
         with contextlib.suppress(error):  # as Python drops it while it collects garbage
             signal.raise_signal(number)

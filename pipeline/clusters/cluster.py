@@ -47,6 +47,12 @@ class Cluster:
         """The name of its kind."""
         return self.spec.kind
 
+    def lost(self) -> str:
+        """What became of the scheduler, where it is gone; '' while it is there."""
+        if self.watch is None:
+            return ""
+        return self.watch.lost or ("" if self.client.status == "running" else f"the scheduler at {self.client.scheduler.address} is gone")
+
     def session(self) -> ClusterSession:
         """Where tables of this run compute."""
         session = ClusterSession(self.client, self.backend, self.workers, self.threads, lean=self.lean and self.spec.lean)
@@ -67,7 +73,8 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
     `lean` says that this process is the command line's own.
     """
     register_with_dask()
-    logging.getLogger("distributed").setLevel(QUIET)
+    for name in ("distributed", "distributed.client"):  # which has a level of its own
+        logging.getLogger(name).setLevel(QUIET)
     kind = spec.for_backend(backend)
     kind.check()
     warnings, encrypted = list[str](), not getattr(kind, "insecure", False)

@@ -21,8 +21,8 @@ def as_failure(error: BaseException, cluster: Cluster, place: str) -> BaseExcept
         return _instead(DataError(error.text), error)
     if not isinstance(error, Exception):
         return error
-    if cluster.watch is not None and cluster.watch.lost:
-        return _instead(RunError(f"cluster: {cluster.watch.lost}. Start it again, and run again."), error)
+    if lost := cluster.lost():
+        return _instead(RunError(f"cluster: {lost}. Start it again, and run again."), error)
     if isinstance(error, PipelineError) or not isinstance(error, OSError):
         return error
     if is_full(error):
