@@ -23,6 +23,7 @@ from pipeline.report.finding import check_findings
 from pipeline.report.report import write_report
 from pipeline.results.manifest import RunView, current_run, read_current
 from pipeline.results.overlap import refuse_output_inside_input
+from pipeline.results.private import private
 from pipeline.results.publish import Results, RunFolder
 from pipeline.results.published import Run, Scan
 from pipeline.results.store import open_store
@@ -76,6 +77,7 @@ class LoadedJob:
             raise PlaceError(f"{self.job.results}: {error}. Mend that, or choose another place with --out.") from error
         return "\n".join(filter(None, lines))
 
+    @private()
     def run(self, display: Display | None = None, *, lean: bool = False) -> Run:
         """Run the job and publish its results; `lean` where nobody else uses this process (the command line says so).
 
