@@ -138,6 +138,7 @@ def _run(plan: Plan, foreseen: Foreseen, folder: RunFolder, display: Display, ea
             output.writer.deliver(own, view.id)
         display.finished(_summary(record, executed, view))
     except BaseException as error:
+        record.warnings += [text for text in cluster.warnings if text not in record.warnings]
         _note_failure(record, folder, display, error)
         if isinstance(error, RefusedError):  # an input that only its reading showed to be bad: by now the run has started, so it failed
             failure = DataError(error.text)
@@ -166,7 +167,7 @@ def _note_failure(record: RunRecord, folder: RunFolder, display: Display, error:
         error.add_note(f"{folder.path}/run.json could not be written ({unwritten.strerror or unwritten}); {kept}.")
     else:
         error.add_note(f"{folder.path}/run.json has the record of this run; {kept}.")
-    display.finished({"status": record.status, "run": record.run, "error": record.error})
+    display.finished({"status": record.status, "run": record.run, "error": record.error, "warnings": record.warnings})
 
 
 def _publish(record: RunRecord, executed: Executed, folder: RunFolder, foreseen: Foreseen) -> RunView:

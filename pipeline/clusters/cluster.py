@@ -14,6 +14,7 @@ from typing import Any
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import blas_limited
 from pipeline.clusters.alike import all_alike
+from pipeline.clusters.encryption import plain_text_note
 from pipeline.clusters.kind import ClusterKind, ClusterSpec
 from pipeline.clusters.on_this_machine import HOST, QUIET
 from pipeline.clusters.scaling import Scaled, Scaling
@@ -70,6 +71,8 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
     kind.check()
     with kind.open(backend) as client, all_alike(client, backend) if kind.elsewhere else nullcontext(list[str]()) as refused:
         prepare_workers(client, backend)
+        if kind.elsewhere:
+            refused += plain_text_note(kind.kind, [client.scheduler.address, *client.nthreads()])
         threads = list(client.nthreads().values())
         with blas_limited():
             scaling = getattr(kind, "workers", None)

@@ -194,7 +194,18 @@ def test_csv_output__is_read_back_as_it_was(tmp_path: Path) -> None:
 
 def test_csv_output__for_spreadsheets_has_no_formula_and_keeps_numbers(tmp_path: Path) -> None:
     harmless: list[str | None] = ["plain", "a=1", " =1", "", None, "-5", "+4.5e-3", "'=1"]
-    formulas: list[str | None] = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", '=HYPERLINK("http://x","y")', "-"]
+    formulas: list[str | None] = [
+        "=1+1",
+        "+cmd|' /C calc'!A0",
+        "-2+3",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        "＝1",
+        '=HYPERLINK("http://x","y")',
+        "-",
+    ]
     frame = pl.DataFrame({"t": harmless + formulas, "=n": range(-9, 9), "x": [-0.5] * 18}).with_columns(c=pl.lit("=1").cast(pl.Categorical))
     CsvOutput(for_spreadsheets=True).write(Part(frame), {}, str(tmp_path / "x.csv"))
     with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as file:
