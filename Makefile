@@ -6,13 +6,16 @@ PYTHON ?= $(shell for p in python3.12 python3.13 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 RAPIDS := .venv-rapids
+AUDIT := .venv-audit
+SHIPPED := .venv-shipped
+ADVISORIES := https://pypi.org/pypi/pip/25.0/json
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # Each process takes a stretch of the suite, and an idle one takes from the other's end: a module's fixtures are made once or twice.
 SPREAD := --numprocesses logical --maxprocesses 8 --dist worksteal
 PYTEST = $(BIN)/python -m pytest $(SPREAD)
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test lint types layers unit soak contract contract-soak test-gpu schema ptx clean
+.PHONY: help run quick test lint types layers unit soak contract contract-soak test-gpu schema ptx wheel audit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,8 +62,23 @@ schema: $(VENV)/.dev  ## write jobs/schema.json and docs/stages.md anew from the
 ptx: $(RAPIDS)/.gpu  ## compile the CUDA kernels whose source has changed; no GPU needed
 	@$(RAPIDS)/bin/python -m pipeline.testing.device
 
+wheel: $(AUDIT)/.done  ## the wheel in dist/, and beside it what it was installed with (CycloneDX): dist/sbom.cdx.json
+	rm -rf dist $(SHIPPED)
+	$(AUDIT)/bin/python -m build --wheel --outdir dist .
+	$(PYTHON) -m venv $(SHIPPED)
+	$(SHIPPED)/bin/python $(INSTALL) "$$(ls dist/*.whl)[cpu]"
+	$(AUDIT)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
+		--output-file dist/sbom.cdx.json $(SHIPPED)/bin/python
+	rm -rf $(SHIPPED)
+
+audit: $(AUDIT)/.done $(VENV)/.cpu  ## whether anything installed here has a hole that is known (pip-audit); says where it cannot ask
+	@if $(AUDIT)/bin/python -c "import urllib.request as r; assert b'vulnerabilities' in r.urlopen('$(ADVISORIES)', timeout=30).read()" 2>/dev/null; then \
+		$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable > $(AUDIT)/audited.txt && \
+		$(AUDIT)/bin/pip-audit --strict --disable-pip --no-deps --progress-spinner off -r $(AUDIT)/audited.txt; \
+	else echo "$(ADVISORIES) does not answer with advisories: NOTHING was audited"; fi
+
 clean:  ## remove the environments and what tools keep
-	rm -rf $(VENV) $(RAPIDS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(RAPIDS) $(AUDIT) $(SHIPPED) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed: install one, or name it: make run PYTHON=/path/to/python3.12"; exit 2; }
@@ -75,6 +93,13 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python $(INSTALL) -e '.[cpu,dev]'
 	$(BIN)/python -m compileall -q pipeline
 	@touch $@ $(VENV)/.cpu
+
+# Tools that look at what is shipped stand apart, so that they are no part of it.
+$(AUDIT)/.done: Makefile
+	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed"; exit 2; }
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python $(INSTALL) 'build==1.6.*' 'cyclonedx-bom==7.5.*' 'pip-audit==2.10.*'
+	@touch $@
 
 $(RAPIDS)/.gpu: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed"; exit 2; }

@@ -27,6 +27,7 @@ from pipeline.report.report import write_report
 from pipeline.results.links import refuse_root
 from pipeline.results.manifest import Entry, RunView, read_current, run_view
 from pipeline.results.overlap import refuse_output_inside_input
+from pipeline.results.private import private
 from pipeline.results.publish import Results, RunFolder
 from pipeline.results.published import Run, Scan
 from pipeline.results.store import open_store
@@ -91,6 +92,7 @@ class LoadedJob:
             raise PlaceError(f"{self.job.results}: {error}. Mend that, or choose another place with --out.") from error
         return "\n".join(filter(None, lines))
 
+    @private()
     def run(self, display: Display | None = None, *, lean: bool = False) -> Run:
         """Run the job and publish its results; `lean` where nobody else uses this process (the command line says so).
 
@@ -174,6 +176,7 @@ def _run(plan: Plan, foreseen: Foreseen, folder: RunFolder, display: Display, ea
             output.writer.deliver(own, view.id)
         display.finished(_summary(record, executed, view))
     except BaseException as error:
+        record.warnings += [text for text in cluster.warnings if text not in record.warnings]
         failure = as_failure(error, cluster, plan.job.results)
         note_failure(record, folder, display, failure)
         if failure is not error:

@@ -1,4 +1,4 @@
-"""No secret of a job stands in what a run leaves or says, whether it succeeds or fails."""
+"""No secret of a job stands in what a run leaves or says, whether it succeeds or fails, and what it leaves is the user's alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ job: coded
 title: "a run of ${{TITLE_TOKEN}}"
 description: from sftp://me:{LITERAL}@host/folder and ${{DB_PASSWORD}}
 counts: all
-cluster: {{kind: local, workers: 1, threads: 1}}
+cluster: {{kind: local, workers: 2, threads: 1}}
 inputs:
   people: {{format: csv, path: people.csv, columns: {{age: string}}}}
   visits: {{format: sql, url: "sqlite:///visits.db", table: visits}}
@@ -58,6 +58,9 @@ def test_run__leaves_and_says_no_secret(ages: str, more: list[str], code: int, t
     assert done.returncode == code, done.stderr
     left = {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "job.yaml"}
     assert code == 2 or any(name.endswith("run.json") for name in left)
+    if code == 0:
+        results = [tmp_path / "results", *(tmp_path / "results").rglob("*")]
+        assert not [path for path in results if path.lstat().st_mode & 0o077 and not path.is_symlink()]  # workers' files, too
     left |= {"stdout": done.stdout.encode(), "stderr": done.stderr.encode()}
     for what, content in left.items():
         assert not re.search(b"marked[0-9]", content), (what, content[:2000])

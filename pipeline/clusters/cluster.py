@@ -14,6 +14,7 @@ from typing import Any
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import blas_limited
 from pipeline.clusters.alike import all_alike
+from pipeline.clusters.encryption import plain_text_note
 from pipeline.clusters.frozen import Watch, watched
 from pipeline.clusters.kind import ClusterKind, ClusterSpec
 from pipeline.clusters.on_this_machine import HOST, QUIET
@@ -84,6 +85,8 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
         all_alike(client, backend, warnings.append, encrypted=encrypted) if kind.elsewhere else nullcontext(),
     ):
         prepare_workers(client, backend)
+        if kind.elsewhere:
+            warnings += plain_text_note(kind.kind, [client.scheduler.address, *client.nthreads()])
         threads = list(client.nthreads().values())
         with blas_limited():
             scaling = getattr(kind, "workers", None)

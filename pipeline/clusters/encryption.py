@@ -116,6 +116,17 @@ def is_encrypted(address: str) -> bool:
     return address.partition("://")[0] in ENCRYPTED
 
 
+def plain_text_note(kind: str, addresses: Iterable[str]) -> list[str]:
+    """What is said of a cluster in use some of whose processes talk in plain text, the first of them by name; nothing where none does."""
+    safe = tuple(f"{name}://" for name in ENCRYPTED + OF_ONE_PROCESS)
+    plain = [address for address in dict.fromkeys(addresses) if not address.startswith(safe)]
+    if not plain:
+        return []
+    whoever = "whoever is on this machine" if all(map(is_here, plain)) else "whoever reaches them over the network"
+    which = f"{plain[0]} and {len(plain) - 1} more talk" if len(plain) > 1 else f"{plain[0]} talks"
+    return [f"cluster {kind}: {which} in plain text, so {whoever} can read the data and run code. TLS: docs/clusters.md"]
+
+
 def is_here(address: str) -> bool:
     """Whether an address is of this machine."""
     protocol, _, rest = address.rpartition("://")

@@ -13,6 +13,7 @@ from pipeline.errors import DataError, InputError, JobError, near
 from pipeline.format import OutputFormat, even_ranges
 from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._csv_dialect import Dialect, Encoding
+from pipeline.formats._csv_formulas import without_formulas
 from pipeline.formats._csv_problems import first_row
 from pipeline.formats._csv_source import CsvSource, ShortRows
 from pipeline.formats._csv_text import is_packed, need_lines, scannable
@@ -190,6 +191,9 @@ class CsvOutput(OutputFormat):
     suffix = ".csv"
     separator: str = Field(",", min_length=1, max_length=1)
     null_value: str = Field("", description="How a missing value is written.")
+    for_spreadsheets: bool = Field(
+        False, description="Put ' before texts that a spreadsheet would take for a formula; numbers stay numbers."
+    )
 
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
         """Raise JobError for a column of lists, structures, bytes or intervals, which have no form as text."""
@@ -207,7 +211,8 @@ class CsvOutput(OutputFormat):
             if (part.frame[name] == self.null_value).any():
                 what = f"column {name!r} has the text {self.null_value!r}, which is how a missing value is written"
                 raise DataError(f"{what}. Choose another null_value.")
-        part.frame.write_csv(path, separator=self.separator, null_value=self.null_value)
+        frame = without_formulas(part.frame) if self.for_spreadsheets else part.frame
+        frame.write_csv(path, separator=self.separator, null_value=self.null_value)
 
     def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame:
         """The file's rows, with the types that are told; an empty text stays one, apart from a missing value."""

@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from pipeline.errors import PlaceError
 from pipeline.results.at_url import Store
 from pipeline.results.manifest import current_id, whole_run
+from pipeline.results.private import private
 from pipeline.results.store import open_store
 
 NAME = "champion"
@@ -40,6 +41,7 @@ def read_champion(place: str) -> Champion | None:
         raise PlaceError(f"{place}: {error}. Promote a run again.") from error
 
 
+@private()
 def promote(place: str, run: str = "current", why: str = "promoted by hand") -> Champion:
     """Make a complete run that has models the champion; `current` is the run that was published last.
 
@@ -64,6 +66,7 @@ def promote(place: str, run: str = "current", why: str = "promoted by hand") -> 
         return _point(store, Champion(name, _now(), why, before[:REMEMBERED]), seen)
 
 
+@private()
 def roll_back(place: str) -> Champion:
     """Make the champion before this one the champion again. Raises PlaceError where there is none, or its run is not whole."""
     store = open_store(place)

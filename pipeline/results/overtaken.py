@@ -8,6 +8,7 @@ from pipeline.errors import PlaceError
 from pipeline.results.at_url import Store
 from pipeline.results.lock import ChangedError
 from pipeline.results.manifest import RECORD, RunView, current_id, whole_run
+from pipeline.results.private import private
 from pipeline.results.store import open_store
 
 
@@ -31,6 +32,7 @@ def overtaken_text(store: Store, run: str) -> str:
     return f"{what} The files of this run are at {path}; to publish them: python -m pipeline.run --publish {path}"
 
 
+@private()
 def publish_again(path: str) -> RunView:
     """Make a whole run, given by its folder (PLACE/runs/ID), the current one.
 

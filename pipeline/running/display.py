@@ -144,15 +144,15 @@ def make_display(mode: Mode | None = None) -> Display:
 
 def figures(summary: dict[str, Any]) -> list[str]:
     """The end of a run in a few lines: where the result is, rows per output, metrics."""
+    warned = [f"  warning: {text}" for text in summary.get("warnings", ())]
     if summary["status"] != "done":
-        return []
+        return warned
     lines = [f"done in {summary['seconds']:.1f} s: {summary['current']}"]
     lines += [f"  {name}: {rows:,} rows" for name, rows in summary["outputs"].items()]
     for stage, metrics in summary["metrics"].items():
         shown = ", ".join(f"test {name} {value:.3f}" for name, value in metrics.get("test", {}).items() if value is not None)
         lines += [f"  {stage}: {shown}"] if shown else []
-    lines += [f"  warning: {text}" for text in summary.get("warnings", ())]
-    return lines + ([f"  report: {summary['report']}"] if summary.get("report") else [])
+    return lines + warned + ([f"  report: {summary['report']}"] if summary.get("report") else [])
 
 
 def _say(line: str) -> None:

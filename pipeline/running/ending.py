@@ -56,4 +56,4 @@ def note_failure(record: RunRecord, folder: RunFolder, display: Display, error: 
         error.add_note(f"{folder.path}/run.json could not be written ({unwritten.strerror or unwritten}); {kept}.")
     else:
         error.add_note(f"{folder.path}/run.json has the record of this run; {kept}.")
-    display.finished({"status": record.status, "run": record.run, "error": record.error})
+    display.finished({"status": record.status, "run": record.run, "error": record.error, "warnings": record.warnings})

@@ -60,6 +60,7 @@ def test_scheduler__by_address_and_by_file_gives_the_result_and_is_left_running(
     address, file = scheduler
     assert_same_result(folder, address, "scheduler")
     assert_same_result(folder, f"{{scheduler_file: {file}}}", "scheduler")
+    assert ["in plain text" in text for text in last_record(folder / "other")["warnings"]] == [True]
 
 
 def test_scheduler__a_failed_run_leaves_nothing_on_it(folder: Path, scheduler: tuple[str, Path]) -> None:
@@ -67,10 +68,11 @@ def test_scheduler__a_failed_run_leaves_nothing_on_it(folder: Path, scheduler: t
 
     address, _ = scheduler
     with inside(folder):
-        run = run_main(
-            "job.yaml", "--quiet", "--out", "failed", "--cluster", address, "--set", "stages.people.how=inner", *unmatched(folder)
-        )
+        run = run_main("job.yaml", "--out", "failed", "--cluster", address, "--set", "stages.people.how=inner", *unmatched(folder))
     assert (run.code, "the samples table has no rows" in run.err) == (1, True)
+    said = f"cluster scheduler: {address} and 1 more talk in plain text, so whoever is on this machine can read the data and run code"
+    assert said in last_record(folder / "failed")["warnings"][0]
+    assert f"warning: {said}" in run.out
     with Client(address) as client:
         for _ in range(LOOKS):
             if not (left := client.run_on_scheduler(tasks_of)):

@@ -14,7 +14,7 @@ import pipeline.clusters.encryption
 from pipeline.clusters.auto import Auto
 from pipeline.clusters.cluster import open_cluster
 from pipeline.clusters.cuda import Cuda, cuda_options
-from pipeline.clusters.encryption import TlsFiles, is_here, security_of
+from pipeline.clusters.encryption import TlsFiles, is_here, plain_text_note, security_of
 from pipeline.clusters.local import Local
 from pipeline.clusters.scheduler import Scheduler
 from pipeline.errors import PlaceError
@@ -75,6 +75,12 @@ def test_scheduler__is_refused_in_plain_text_and_without_certificates(spec: dict
 def test_scheduler__takes_plain_text_where_a_job_says_so() -> None:
     Scheduler(address=FAR, insecure=True).check()
     Scheduler(address="ucx://192.0.2.1:8786", insecure=True).check()
+
+
+def test_a_cluster_in_use__says_what_of_it_is_plain_text() -> None:
+    (said,) = plain_text_note("scheduler", [FAR, "tls://192.0.2.1:1", "ucx://192.0.2.1:2"])
+    assert said.startswith(f"cluster scheduler: {FAR} and 1 more talk in plain text, so whoever reaches them over the network can read")
+    assert plain_text_note("ssh", ["tls://192.0.2.1:1", "inproc://x"]) == []
 
 
 def test_scheduler__refuses_what_contradicts_certificates(files: TlsFiles) -> None:

@@ -29,7 +29,7 @@ VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """What a page holds: headings, text, addresses; refuses tags that do not nest."""
+    """What a page holds: headings, text, addresses; refuses tags that do not nest, and what would run or be fetched."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -44,6 +44,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self._need_harmless(tag, attrs)
         self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "srcset", "action")]
         if tag not in VOID:
             self.open.append(tag)
@@ -52,6 +53,17 @@ class Page(HTMLParser):
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self._need_harmless(tag, attrs)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "srcset", "action")]
+
+    @staticmethod
+    def _need_harmless(tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """No page has anything that runs, or that is fetched from elsewhere."""
+        assert tag not in {"script", "iframe", "object", "embed", "form", "base", "foreignobject", "link"}
+        assert not [name for name, _ in attrs if name.startswith("on")]
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "srcset", "action"):
+                assert not re.match(r"\s*(javascript|vbscript|https?|//)", value or "", re.IGNORECASE), value
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
