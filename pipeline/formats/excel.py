@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import zipfile
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from io import BytesIO
+from typing import ClassVar
 
 import polars as pl
 from pydantic import Field
@@ -15,11 +18,13 @@ from pydantic import Field
 from pipeline.bounds import Bounds
 from pipeline.errors import InputError, PlaceError
 from pipeline.files import read_bytes
-from pipeline.formats._bounded import BoundedInput
+from pipeline.formats._bad_rows import BAD_ROWS, BadRow, SiftedInput, quarantined
+from pipeline.formats._finite import INFINITIES
 from pipeline.formats._scanned import Read, ScannedInput
 from pipeline.formats._zipped import need_members
+from pipeline.tables.counts import Count
 from pipeline.tables.dtypes import DTYPES, DtypeName
-from pipeline.tables.part import Schema
+from pipeline.tables.part import ROW, Schema
 
 
 @dataclass(frozen=True)
@@ -30,15 +35,28 @@ class Sheet:
     skip: int
     stated: tuple[tuple[str, DtypeName], ...]
     limits: Bounds
+    sifts: bool
 
     def __call__(self, path: str) -> pl.LazyFrame:
-        """Its rows. Raises InputError where the workbook does not have it, or cannot be read."""
+        """Its rows, of stated types. Raises InputError where the workbook does not have it, or cannot be read."""
+        found = self._read(path).lazy()
+        rows = found.filter(~self._bad()) if self.sifts else found
+        return rows.with_columns(pl.col(name).cast(DTYPES[dtype]) for name, dtype in self.stated)
+
+    def _read(self, path: str, *, whole: bool = False) -> pl.DataFrame:
+        """The sheet as it is; with its empty rows where it is wanted `whole`."""
         import fastexcel
 
         try:
             content = read_bytes(path)
             need_members(path, content, self.limits)
-            found = pl.read_excel(BytesIO(content), sheet_name=self.sheet, infer_schema_length=None, read_options={"header_row": self.skip})
+            found = pl.read_excel(
+                BytesIO(content),
+                sheet_name=self.sheet,
+                infer_schema_length=None,
+                drop_empty_rows=not whole,
+                read_options={"header_row": self.skip},
+            )
         except (fastexcel.FastExcelError, pl.exceptions.PolarsError, ValueError, struct.error, zipfile.BadZipFile, zlib.error) as error:
             what = f"sheet {self.sheet!r} of it" if self.sheet else "its first sheet"
             raise InputError(
@@ -47,14 +65,52 @@ class Sheet:
         if missing := [name for name, _ in self.stated if name not in found.columns]:
             raise InputError(f"{path}: columns names {missing[0]!r}, which the sheet does not have. It has: {', '.join(found.columns)}.")
         for name, dtype in self.stated:
-            if found[name].cast(DTYPES[dtype], strict=False).null_count() != found[name].null_count():
+            if not self.sifts and found.select(_unfit(name, dtype).any()).item():
                 raise InputError(
                     f"{path}: column {name!r} is {found.schema[name]}, and not all of it is {dtype}. State another type in columns."
                 )
-        return found.lazy().with_columns(pl.col(name).cast(DTYPES[dtype]) for name, dtype in self.stated)
+        return found
+
+    def _bad(self) -> pl.Expr:
+        """Whether a row has a value that is none of its column's type."""
+        return pl.any_horizontal(False, *(_unfit(name, dtype) for name, dtype in self.stated))
+
+    def sifted(self, path: str) -> tuple[pl.DataFrame, int]:
+        """The bad rows of a workbook, each as JSON, by the rows of the sheet, and how many rows it has with them."""
+        found = self._read(path, whole=True)
+        names = found.columns
+        numbered = found.with_row_index(ROW, self.skip + 2).filter(~pl.all_horizontal(pl.col(names).is_null()))
+        of_columns = [
+            pl.when(_unfit(name, dtype)).then(pl.format("column '{}' is {}, and {} is none", pl.lit(name), pl.lit(dtype), pl.col(name)))
+            for name, dtype in self.stated
+        ]
+        bad = numbered.filter(self._bad())
+        texts = [json.dumps(row, default=str, ensure_ascii=False) for row in bad.select(names).iter_rows(named=True)]
+        reasons: Sequence[str] = (
+            bad.select(pl.concat_str(of_columns, separator="; ", ignore_nulls=True))[:, 0].to_list() if of_columns else []
+        )
+        rows = [BadRow(line, text, reason) for line, text, reason in zip(bad[ROW], texts, reasons, strict=True)]
+        return quarantined(path, rows), numbered.height
 
 
-class ExcelInput(ScannedInput, BoundedInput):
+@dataclass(frozen=True)
+class SheetSieve:
+    """The bad rows of one workbook."""
+
+    path: str
+    sheet: Sheet
+
+    def sifted(self) -> tuple[pl.DataFrame, int]:
+        """Its bad rows, and how many rows it has with them."""
+        return self.sheet.sifted(self.path)
+
+
+def _unfit(name: str, dtype: DtypeName) -> pl.Expr:
+    """Whether a value is there and none of a type."""
+    return pl.col(name).is_not_null() & pl.col(name).cast(DTYPES[dtype], strict=False).is_null()
+
+
+class ExcelInput(ScannedInput, SiftedInput):
     """A sheet of a workbook (xlsx, xlsb, xls, ods) below a row of names; empty rows are left out. A part a workbook."""
 
     name = "excel"
@@ -67,9 +123,18 @@ class ExcelInput(ScannedInput, BoundedInput):
         default_factory=dict, description="Types of some columns; the others are those of all their cells."
     )
 
+    counts: ClassVar[Mapping[str, Count]] = {**BAD_ROWS, **INFINITIES}
+
+    def sieves(self, parallel: int) -> Sequence[SheetSieve]:
+        """The workbooks."""
+        return [SheetSieve(file, self._sheet()) for file in self.files()] if self.sifts else ()
+
+    def _sheet(self) -> Sheet:
+        return Sheet(self.sheet, self.skip, tuple(self.columns.items()), self.limits, self.sifts)
+
     def reads(self) -> Read:
         """Reads the sheet."""
-        return Sheet(self.sheet, self.skip, tuple(self.columns.items()), self.limits)
+        return self._sheet()
 
     def table_schema(self) -> Schema:
         """The columns of the sheets. PlaceError where fastexcel is not installed."""
