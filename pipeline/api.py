@@ -27,6 +27,7 @@ from pipeline.results.publish import Results, RunFolder
 from pipeline.results.published import Run, Scan
 from pipeline.results.store import open_store
 from pipeline.running.appended import Earlier, earlier_files
+from pipeline.running.balance import need_balance
 from pipeline.running.display import Display, Quiet
 from pipeline.running.energy import metered
 from pipeline.running.execute import Executed, execute
@@ -126,6 +127,7 @@ def _run(plan: Plan, foreseen: Foreseen, folder: RunFolder, display: Display, ea
         names = [*plan.inputs, *(stage.spec.name for stage in plan.stages)]
         with metered(cluster, names, record.accounts, record.energy.update):
             executed = execute(plan, cluster, folder, display.progress, record.accounts)
+            need_balance(plan, record.accounts)
         executed.warnings += cluster.warnings
         if earlier is not None:
             folder.keep(earlier.run, earlier.entries())
