@@ -32,6 +32,7 @@ from pipeline.results.publish import Results, RunFolder
 from pipeline.results.published import Run, Scan
 from pipeline.results.store import open_store
 from pipeline.running.appended import Earlier, earlier_files
+from pipeline.running.balance import need_balance
 from pipeline.running.certificate import CERTIFICATE, InputDigests, certificate, known_digests
 from pipeline.running.display import Display, Quiet
 from pipeline.running.ending import as_failure, note_failure
@@ -165,6 +166,7 @@ def _run(plan: Plan, foreseen: Foreseen, folder: RunFolder, display: Display, ea
         with InputDigests(plan, known_digests(open_store(plan.job.results))) as digests:
             with metered(cluster, names, record.accounts, record.energy.update):
                 executed = execute(plan, cluster, folder, display.progress, record.accounts)
+                need_balance(plan, record.accounts)
             executed.warnings += cluster.warnings
             if earlier is not None:
                 folder.keep(earlier.run, earlier.entries())

@@ -21,6 +21,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from pipeline.errors import InputError, near
 from pipeline.files import absolute, beside, exists, folder_values, is_folder, is_url, local_path, matching, names, parent, stamp
+from pipeline.tables.bad_rows import Sieve
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.steps import Source
@@ -52,7 +53,7 @@ class InputFormat(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()  # which files of a folder are meant
-    asides: ClassVar[frozenset[str]] = frozenset({"path", "parts", "limits"})  # keys that say nothing of the rows that a file holds
+    asides: ClassVar[frozenset[str]] = frozenset({"path", "parts", "limits", "max_bad_rows"})  # keys that say nothing of the rows
     in_place: ClassVar[bool] = False  # whether only files of a disk can be read: by compiled code, or piece by piece
     reads_folders: ClassVar[bool] = False  # whether folders KEY=VALUE make columns
     counts: ClassVar[Mapping[str, Count]] = {}  # the words for what is counted while it reads
@@ -118,6 +119,10 @@ class InputFormat(BaseModel):
     def table_schema(self) -> Schema:
         """The table's schema, from footers and headers alone. Raises InputError for what is not such a file."""
         raise NotImplementedError(f"{type(self).__name__} has no table_schema")
+
+    def sieves(self, parallel: int) -> Sequence[Sieve]:
+        """What takes bad rows aside, where the job wants that and the format has such."""
+        return ()
 
     def axes(self) -> Mapping[str, pl.DataFrame]:
         """Per array, the frame that labels its second axis (`calls`: the samples)."""

@@ -83,7 +83,7 @@ def _do(options: argparse.Namespace, ending: Ending) -> int:
     if options.publish:
         return published(options)
     if options.replay:
-        return _replayed(options)
+        return _replayed(options, ending)
     if not options.job:
         parser().error("give a job file, such as jobs/genomics.yaml (or --list, --describe STAGE, --schema, --verify RESULTS)")
     overrides = _overrides(options)
@@ -132,12 +132,12 @@ def _planned(options: argparse.Namespace, plan: Plan, job: LoadedJob) -> int:
     return 0
 
 
-def _replayed(options: argparse.Namespace) -> int:
+def _replayed(options: argparse.Namespace, ending: Ending) -> int:
     """Do a run again; the exit code is 1 where a value differs."""
     from pipeline.api import replay
     from pipeline.running.display import make_display
 
-    display = _Ending(make_display("quiet"))
+    display = Asked(make_display("quiet"), ending)
     found = replay(options.replay, out=options.out, overrides=_overrides(options), display=display, lean=True)
     if options.json:
         import json

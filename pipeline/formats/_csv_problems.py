@@ -61,7 +61,7 @@ def _problem(batch: Sequence[tuple[int, list[str]]], dtypes: Mapping[str, pl.Dat
             remedy = "Correct it, name it in null_values, or state another type in columns."
             if dtype.is_integer() and _WHOLE_NUMBER.fullmatch(texts[at]):
                 remedy = _wider(int(texts[at]))
-            found.append((batch[at][0], f"column {name!r} is {dtype}{_form(dtype, dialect)}, and {texts[at]!r} is none. {remedy}"))
+            found.append((batch[at][0], f"column {name!r} is {dtype}{form_of(dtype, dialect)}, and {texts[at]!r} is none. {remedy}"))
     return "{}: {}".format(*min(found)) if found else None
 
 
@@ -71,7 +71,7 @@ def _wider(value: int) -> str:
     return f"It is beyond that type: state {name} or string in columns."
 
 
-def _form(dtype: pl.DataType, dialect: Dialect) -> str:
+def form_of(dtype: pl.DataType, dialect: Dialect) -> str:
     """How the texts of a type are to be written, where the job says it."""
     if dtype.is_float() and dialect.decimal == ",":
         return " with a decimal comma"
@@ -88,6 +88,21 @@ def _first_unfit(texts: list[str], dtype: pl.DataType, dialect: Dialect) -> int 
         middle = (low + high) // 2
         low, high = (middle, high) if _all_fit(texts[low:middle], dtype, dialect) else (low, middle)
     return low
+
+
+def unfit(texts: list[str], dtype: pl.DataType, dialect: Dialect) -> list[int]:
+    """Numbers of all texts that are no values of a type, by halving."""
+    found, waiting = list[int](), [(0, len(texts))]
+    while waiting:
+        low, high = waiting.pop()
+        if low == high or _all_fit(texts[low:high], dtype, dialect):
+            continue
+        if high - low == 1:
+            found.append(low)
+        else:
+            middle = (low + high) // 2
+            waiting += [(middle, high), (low, middle)]
+    return found
 
 
 def _all_fit(texts: list[str], dtype: pl.DataType, dialect: Dialect) -> bool:

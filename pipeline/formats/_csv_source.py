@@ -11,6 +11,8 @@ import polars as pl
 from pipeline.errors import DataError
 from pipeline.files import stamp
 from pipeline.format import CostlySource
+from pipeline.formats._bad_rows import Sifted, quarantined
+from pipeline.formats._csv_bad_rows import sifted, without
 from pipeline.formats._csv_dialect import Dialect
 from pipeline.formats._csv_problems import first_problem
 from pipeline.formats._csv_shape import Shape, shape
@@ -36,6 +38,7 @@ class CsvSource(CostlySource):
     folders: tuple[FolderColumn, ...] = ()
     offset: int = 0
     rows: int | None = None
+    sifts: bool = False
 
     def load(self) -> pl.LazyFrame | Part:
         """The scan; NaN and infinities are null from here on. Of a file with short rows that are to be filled, the rows and their number.
@@ -44,6 +47,9 @@ class CsvSource(CostlySource):
         """
         is_first = self.offset == 0 and self.rows != 0  # of more parts than rows several begin at 0
         found = self.shape() if is_first else Shape()
+        if self.sifts:
+            filled = found.short and self.short_rows == "fill"
+            return Part(self.scan().collect(), counts={"short_rows": found.short}) if filled else self.scan()
         if (found.unclosed or self.short_rows == "error") and (problem := found.problem(self.path, len(self.columns), self.dialect)):
             raise DataError(problem)
         return Part(self.scan().collect(), counts={"short_rows": found.short}) if found.short else self.scan()
@@ -58,8 +64,20 @@ class CsvSource(CostlySource):
     def plain(self) -> pl.LazyFrame:
         """The file with its own columns, of their types."""
         schema = {name: self.dialect.read_as(dtype) for name, dtype in self.columns}
-        scan = pl.scan_csv(scannable(self.path, self.dialect), schema=schema, **self.dialect.options())
+        options = self.dialect.options()
+        if self.sifts and (bad := self._sifted().lines):
+            scan = pl.scan_csv(without(self.path, self.dialect, bad), schema=schema, **{**options, "skip_lines": 0})
+        else:
+            scan = pl.scan_csv(scannable(self.path, self.dialect), schema=schema, **options)
         return self.dialect.typed(scan, dict(self.columns))
+
+    def sifted(self) -> tuple[pl.DataFrame, int]:
+        """The bad rows of the file, and how many rows it has with them."""
+        found = self._sifted()
+        return quarantined(self.path, found.bad), found.rows
+
+    def _sifted(self) -> Sifted:
+        return sifted(self.path, stamp(self.path), self.columns, self.dialect, self.short_rows == "error")
 
     def places(self) -> Sequence[tuple[str, int, int | None]]:
         """Which rows of the file they are."""

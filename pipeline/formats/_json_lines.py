@@ -40,10 +40,21 @@ def columns_of(path: str, _stamp: Stamp, limits: Bounds) -> Mapping[str, pl.Data
     """The columns of a file, by all its lines; of type Null where there is no value. Raises InputError for what is no JSON by lines."""
     try:
         need_lines(path, limits)
-        found = pl.scan_ndjson(scannable(path, limits), infer_schema_length=None).collect_schema()
-    except (pl.exceptions.PolarsError, *UNREADABLE) as error:
-        raise InputError(bad_line(path, limits) or f"{path}: its lines do not make one table ({error})") from error
-    return dict(found)
+        text = scannable(path, limits)
+    except UNREADABLE as error:
+        raise InputError(unreadable(path, error, Dialect())) from error
+    try:
+        return columns_of_text(path, text)
+    except InputError as error:
+        raise InputError(bad_line(path, limits) or error.text) from error
+
+
+def columns_of_text(path: str, text: str | bytes) -> Mapping[str, pl.DataType]:
+    """The same of a file, or of what is left of one."""
+    try:
+        return dict(pl.scan_ndjson(text, infer_schema_length=None).collect_schema())
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError(f"{path}: its lines do not make one table ({error})") from error
 
 
 def bad_line(path: str, limits: Bounds) -> str | None:
@@ -51,14 +62,15 @@ def bad_line(path: str, limits: Bounds) -> str | None:
     try:
         with opened_bytes(path, limits) as file:
             for number, line in enumerate(file, 1):
-                if line.strip() and (problem := _problem(line)):
+                if line.strip() and (problem := problem_of(line)):
                     return f"{path}:{number}: {problem}"
     except UNREADABLE as error:
         return unreadable(path, error, Dialect())
     return None
 
 
-def _problem(line: bytes) -> str | None:
+def problem_of(line: bytes) -> str | None:
+    """What keeps a line from being a row, with the remedy; None where nothing does."""
     try:
         value = json.loads(line)
     except ValueError as error:

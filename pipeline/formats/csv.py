@@ -11,7 +11,8 @@ from pydantic import Field
 
 from pipeline.errors import DataError, InputError, JobError, near
 from pipeline.format import OutputFormat, even_ranges
-from pipeline.formats._bounded import BoundedInput
+from pipeline.formats._bad_rows import BAD_ROWS, SiftedInput
+from pipeline.formats._csv_bad_rows import of_width
 from pipeline.formats._csv_dialect import Dialect, Encoding
 from pipeline.formats._csv_formulas import without_formulas
 from pipeline.formats._csv_problems import first_row
@@ -28,12 +29,12 @@ INFER_ROWS = 10_000
 SEPARATORS = "\t;|,"
 
 
-class CsvInput(HiveInput, BoundedInput):
+class CsvInput(HiveInput, SiftedInput):
     """Text tables; files are one table by their columns' names. Types not stated are inferred from the first 10,000 rows."""
 
     name = "csv"
     suffixes = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", ".txt")
-    counts: ClassVar[Mapping[str, Count]] = {"short_rows": Count("rows with too few fields, filled", aside=True), **INFINITIES}
+    counts: ClassVar[Mapping[str, Count]] = {**BAD_ROWS, "short_rows": Count("rows with too few fields, filled", aside=True), **INFINITIES}
 
     columns: dict[str, DtypeName] = Field(default_factory=dict, description="Types of some or all columns; the others are inferred.")
     separator: str = Field(",", min_length=1, max_length=1)
@@ -113,7 +114,7 @@ class CsvInput(HiveInput, BoundedInput):
         names = self._names(path)
         need_lines(path, self.dialect, INFER_ROWS)
         try:
-            scan = pl.scan_csv(scannable(path, self.dialect), new_columns=names, infer_schema_length=INFER_ROWS, **self.dialect.options())
+            scan = pl.scan_csv(self._head(path, len(names)), new_columns=names, infer_schema_length=INFER_ROWS, **self._options())
             found = scan.collect_schema()
             texts = [name for name, dtype in found.items() if dtype == pl.String()]
             empty = scan.head(INFER_ROWS).select(pl.col(texts).is_null().all()).collect().row(0) if texts else ()
@@ -124,6 +125,13 @@ class CsvInput(HiveInput, BoundedInput):
         self._need_64_bits(path, found)
         unknown = {name for name, is_empty in zip(texts, empty, strict=True) if is_empty}
         return {name: None if name in unknown else pl.Int64() if dtype.is_integer() else dtype for name, dtype in found.items()}
+
+    def _head(self, path: str, width: int) -> str | bytes:
+        """What types are inferred from: where bad rows are taken aside, those of the right width."""
+        return of_width(path, self.dialect, width, INFER_ROWS) if self.sifts else scannable(path, self.dialect)
+
+    def _options(self) -> dict[str, Any]:
+        return {**self.dialect.options(), "skip_lines": 0} if self.sifts else self.dialect.options()
 
     def _problem(self, path: str, names: Sequence[str], what: str) -> str:
         """What is wrong with a file that cannot be read even as text."""
@@ -170,7 +178,14 @@ class CsvInput(HiveInput, BoundedInput):
         table = self._table(found)
         folders = self.folder_columns(files, list(table))
         columns = {file: tuple((name, table[name]) for name in found[file]) for file in files}
-        return [CsvSource(file, columns[file], self.dialect, tuple(table.items()), self.short_rows, folders[file]) for file in files]
+        return [
+            CsvSource(file, columns[file], self.dialect, tuple(table.items()), self.short_rows, folders[file], sifts=self.sifts)
+            for file in files
+        ]
+
+    def sieves(self, parallel: int) -> Sequence[CsvSource]:
+        """The files."""
+        return self._whole(self.files()) if self.sifts else ()
 
     def infinities(self) -> Callable[[], int] | None:
         """A count in the files that may hold some; None where no column is a float."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import struct
 import zipfile
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from io import BytesIO
+from typing import ClassVar
 
 import polars as pl
 from pydantic import Field
@@ -16,11 +19,15 @@ from pydantic import Field
 from pipeline.bounds import Bounds
 from pipeline.errors import InputError, PlaceError
 from pipeline.files import read_bytes
-from pipeline.formats._bounded import BoundedInput
+from pipeline.formats._bad_rows import BAD_ROWS, BadRow, SiftedInput, quarantined
+from pipeline.formats._finite import INFINITIES
 from pipeline.formats._scanned import Read, ScannedInput
 from pipeline.formats._zipped import need_members
+from pipeline.tables.counts import Count
 from pipeline.tables.dtypes import DTYPES, DtypeName
-from pipeline.tables.part import Schema
+from pipeline.tables.part import ROW, Schema
+
+REASON = "__reason__"
 
 
 @dataclass(frozen=True)
@@ -31,16 +38,36 @@ class Sheet:
     skip: int
     stated: tuple[tuple[str, DtypeName], ...]
     limits: Bounds
+    sifts: bool
 
     def __call__(self, path: str) -> pl.LazyFrame:
-        """Its rows. Raises InputError where the workbook does not have it, or cannot be read."""
+        """Its rows, of stated types. Raises InputError where the workbook does not have it, or cannot be read."""
+        found = self._read(path)
+        typed = {name: _typed(found[name], dtype) for name, dtype in self.stated}
+        for name, dtype in self.stated:
+            if not self.sifts and (lost := found[name].filter(typed[name][1])).len():
+                text = (
+                    f"column {name!r} is {found.schema[name]}, and not all of it is {dtype}: {lost[0]}, say. State another type in columns."
+                )
+                raise InputError(f"{path}: {text}")
+        rows = found.with_columns(values for values, _ in typed.values())
+        return rows.filter(~pl.any_horizontal(False, *(lost for _, lost in typed.values()))).lazy()
+
+    def _read(self, path: str, *, whole: bool = False) -> pl.DataFrame:
+        """The sheet as it is; with its empty rows where it is wanted `whole`."""
         import fastexcel
 
         logging.getLogger("fastexcel").setLevel(logging.ERROR)  # it warns of columns without a cell, which are text
         try:
             content = read_bytes(path)
             need_members(path, content, self.limits)
-            found = pl.read_excel(BytesIO(content), sheet_name=self.sheet, infer_schema_length=None, read_options={"header_row": self.skip})
+            found = pl.read_excel(
+                BytesIO(content),
+                sheet_name=self.sheet,
+                infer_schema_length=None,
+                drop_empty_rows=not whole,
+                read_options={"header_row": self.skip},
+            )
         except (fastexcel.FastExcelError, pl.exceptions.PolarsError, ValueError, struct.error, zipfile.BadZipFile, zlib.error) as error:
             what, why = f"sheet {self.sheet!r} of it" if self.sheet else "its first sheet", str(error).splitlines()[0]
             raise InputError(
@@ -48,11 +75,27 @@ class Sheet:
             ) from error
         if missing := [name for name, _ in self.stated if name not in found.columns]:
             raise InputError(f"{path}: columns names {missing[0]!r}, which the sheet does not have. It has: {', '.join(found.columns)}.")
-        return found.with_columns(_typed(path, found[name], dtype) for name, dtype in self.stated).lazy()
+        return found
+
+    def sifted(self, path: str) -> tuple[pl.DataFrame, int]:
+        """The bad rows of a workbook, each as JSON, by the rows of the sheet, and how many rows it has with them."""
+        found = self._read(path, whole=True)
+        names = found.columns
+        numbered = found.with_row_index(ROW, self.skip + 2).filter(~pl.all_horizontal(pl.col(names).is_null()))
+        lost = {name: _typed(numbered[name], dtype)[1] for name, dtype in self.stated}
+        of_columns = [
+            pl.when(lost[name]).then(pl.format("column '{}' is {}, and {} is none", pl.lit(name), pl.lit(dtype), pl.col(name)))
+            for name, dtype in self.stated
+        ]
+        reason = pl.concat_str(of_columns, separator="; ", ignore_nulls=True) if of_columns else pl.lit("")
+        bad = numbered.with_columns(reason.alias(REASON)).filter(pl.any_horizontal(False, *lost.values()))
+        texts = [json.dumps(row, default=str, ensure_ascii=False) for row in bad.select(names).iter_rows(named=True)]
+        rows = [BadRow(line, text, why) for line, text, why in zip(bad[ROW], texts, bad[REASON], strict=True)]
+        return quarantined(path, rows), numbered.height
 
 
-def _typed(path: str, cells: pl.Series, stated: DtypeName) -> pl.Series:
-    """Cells in a type that is stated. Raises InputError with the first one that does not fit, as a fraction does no integer type."""
+def _typed(cells: pl.Series, stated: DtypeName) -> tuple[pl.Series, pl.Series]:
+    """Cells in a type that is stated, and which of them do not fit, as a fraction does no integer type."""
     old, new = cells.dtype, DTYPES[stated]
     try:
         typed = (cells.str.strip_chars() if old == pl.String and new != pl.String else cells).cast(new, strict=False)
@@ -60,14 +103,22 @@ def _typed(path: str, cells: pl.Series, stated: DtypeName) -> pl.Series:
         typed = pl.Series(cells.name, [None] * cells.len(), dtype=new)
     exact = new.is_integer() or new == pl.Date or (old.is_integer() and new.is_float())
     there = typed.cast(old, strict=False) == cells if exact and old not in {pl.String, pl.Boolean} else typed.is_not_null()
-    if (lost := cells.filter(~there.fill_null(False) & cells.is_not_null())).len():
-        raise InputError(
-            f"{path}: column {cells.name!r} is {old}, and not all of it is {stated}: {lost[0]}, say. State another type in columns."
-        )
-    return typed
+    return typed, ~there.fill_null(False) & cells.is_not_null()
 
 
-class ExcelInput(ScannedInput, BoundedInput):
+@dataclass(frozen=True)
+class SheetSieve:
+    """The bad rows of one workbook."""
+
+    path: str
+    sheet: Sheet
+
+    def sifted(self) -> tuple[pl.DataFrame, int]:
+        """Its bad rows, and how many rows it has with them."""
+        return self.sheet.sifted(self.path)
+
+
+class ExcelInput(ScannedInput, SiftedInput):
     """A sheet of a workbook (xlsx, xlsb, xls, ods) below a row of names; empty rows are left out. A part a workbook.
 
     A column of cells of several kinds is text, of numbers and conditions numbers. A cell that shows an error, such as #N/A, is missing, and
@@ -85,9 +136,18 @@ class ExcelInput(ScannedInput, BoundedInput):
         default_factory=dict, description="Types of some columns; the others are those of all their cells."
     )
 
+    counts: ClassVar[Mapping[str, Count]] = {**BAD_ROWS, **INFINITIES}
+
+    def sieves(self, parallel: int) -> Sequence[SheetSieve]:
+        """The workbooks."""
+        return [SheetSieve(file, self._sheet()) for file in self.files()] if self.sifts else ()
+
+    def _sheet(self) -> Sheet:
+        return Sheet(self.sheet, self.skip, tuple(self.columns.items()), self.limits, self.sifts)
+
     def reads(self) -> Read:
         """Reads the sheet."""
-        return Sheet(self.sheet, self.skip, tuple(self.columns.items()), self.limits)
+        return self._sheet()
 
     def table_schema(self) -> Schema:
         """The columns of the sheets. PlaceError where fastexcel is not installed."""

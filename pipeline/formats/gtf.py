@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import takewhile
 from threading import Lock
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import polars as pl
 from pydantic import BeforeValidator, Field
@@ -16,12 +16,15 @@ from pipeline.bounds import DEFAULTS, Bounds
 from pipeline.errors import InputError
 from pipeline.files import Stamp, stamp
 from pipeline.format import CostlySource
+from pipeline.formats._bad_rows import BAD_ROWS, SiftedInput, quarantined
+from pipeline.formats._bgzip.bad_lines import sift
 from pipeline.formats._bgzip.blocks import TextRange, file_kind, reading
 from pipeline.formats._bgzip.lines import open_text, read_lines
-from pipeline.formats._bounded import BoundedInput
 from pipeline.genome.builds import build_in_text
 from pipeline.genome.columns import dtypes_of
 from pipeline.genome.inputs import PlacedInput
+from pipeline.tables.bad_rows import QUARANTINED
+from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 
 COLUMNS = ("chromosome", "start", "end", "strand", "feature", "gene_id", "gene_name", "gene_type")
@@ -46,30 +49,47 @@ class GtfSource(CostlySource):
     paths: tuple[str, ...]
     features: tuple[str, ...]
     limits: Bounds = DEFAULTS
+    sifts: bool = False
 
     def load(self) -> Part:
         """Their rows, in the files' order. InputError for a wrong line, or where there are none."""
+        return Part(self._found()[0])
+
+    def sifted(self) -> tuple[pl.DataFrame, int]:
+        """The bad lines of the files, and how many lines of these features they have with them."""
+        genes, bad = self._found()
+        return bad, genes.height + bad.height
+
+    def _found(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         stamps = tuple(stamp(path) for path in self.paths)
         with _ONE_AT_A_TIME:
-            return Part(_read(self.paths, self.features, stamps, self.limits))
+            return _read(self.paths, self.features, stamps, self.limits, self.sifts)
 
 
 @lru_cache(maxsize=4)
-def _read(paths: tuple[str, ...], features: tuple[str, ...], _stamps: tuple[Stamp, ...], limits: Bounds) -> pl.DataFrame:
-    """The features of files, read once while these are unchanged, a few megabytes of text at a time."""
-    tables, seen = [], set[str]()
+def _read(
+    paths: tuple[str, ...], features: tuple[str, ...], _stamps: tuple[Stamp, ...], limits: Bounds, sifts: bool
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The features of files, and bad lines, read once while the files are unchanged, a few megabytes of text at a time."""
+    tables, bad, seen = [GENES.to_frame()], [QUARANTINED.to_frame()], set[str]()
+
+    def parse(path: str, chunk: bytes) -> pl.DataFrame:
+        lines = _lines(path, chunk)
+        seen.update(lines["feature"].unique())
+        return _genes(path, lines.filter(pl.col("feature").is_in(features)))
+
     for path in paths:
-        wanted = [LINES.to_frame()]
+        first = 1
         for chunk in _chunks(path, limits):
-            lines = _lines(path, chunk)
-            seen |= set(lines["feature"].unique())
-            wanted.append(lines.filter(pl.col("feature").is_in(features)))
-        tables.append(_genes(path, pl.concat(wanted)))
+            good, refused = sift(path, chunk, first, partial(parse, path)) if sifts else ([parse(path, chunk)], [])
+            tables += good
+            bad.append(quarantined(path, refused))
+            first += chunk.count(b"\n")
     genes = pl.concat(tables)
     if genes.height == 0:
         found = f"they have: {', '.join(sorted(seen)[:12])}" if seen else "they have no lines at all"
         raise InputError(f"{', '.join(paths[:3])}: no line's feature (column 3) is {' or '.join(features)}; {found}")
-    return genes
+    return genes, pl.concat(bad)
 
 
 def _chunks(path: str, limits: Bounds) -> Iterator[bytes]:
@@ -128,11 +148,13 @@ def _is_comment(line: bytes) -> bool:
     return line.startswith(b"#")
 
 
-class GtfInput(PlacedInput, BoundedInput):
+class GtfInput(PlacedInput, SiftedInput):
     """Genes of GTF or GFF3 files, which may lie on different chromosomes; positions are from 1, the end included."""
 
     name = "gtf"
     suffixes = (".gtf", ".gtf.gz", ".gff3", ".gff3.gz", ".gff", ".gff.gz")
+
+    counts: ClassVar[Mapping[str, Count]] = BAD_ROWS
 
     features: Annotated[
         tuple[str, ...], Field(min_length=1), BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
@@ -153,4 +175,8 @@ class GtfInput(PlacedInput, BoundedInput):
 
     def sources(self, parallel: int) -> Sequence[GtfSource]:
         """One part: an annotation is small."""
-        return [GtfSource(tuple(self.files()), self.features, self.limits)]
+        return [GtfSource(tuple(self.files()), self.features, self.limits, self.sifts)]
+
+    def sieves(self, parallel: int) -> Sequence[GtfSource]:
+        """The files."""
+        return self.sources(parallel) if self.sifts else ()

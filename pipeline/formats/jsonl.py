@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 from pydantic import Field
@@ -14,10 +14,12 @@ from pipeline.bounds import Bounds
 from pipeline.errors import InputError, JobError, near
 from pipeline.files import stamp
 from pipeline.format import CostlySource, OutputFormat, even_ranges
-from pipeline.formats._bounded import BoundedInput
+from pipeline.formats._bad_rows import BAD_ROWS, Sifted, SiftedInput, quarantined
 from pipeline.formats._drift import by_name
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
-from pipeline.formats._json_lines import bad_line, columns_of, common, known, plain, scannable, typed
+from pipeline.formats._json_bad_rows import sifted, without
+from pipeline.formats._json_lines import bad_line, columns_of, columns_of_text, common, known, plain, scannable, typed
+from pipeline.tables.counts import Count
 from pipeline.tables.dtypes import DTYPES, DtypeName
 from pipeline.tables.part import Part, Schema
 
@@ -35,6 +37,7 @@ class JsonlSource(CostlySource):
     folders: tuple[FolderColumn, ...] = ()
     offset: int = 0
     rows: int | None = None
+    sifts: bool = False
 
     def load(self) -> pl.LazyFrame:
         """The scan."""
@@ -43,7 +46,17 @@ class JsonlSource(CostlySource):
 
     def plain(self) -> pl.LazyFrame:
         """All rows of the file, of the types of its JSON."""
-        return pl.scan_ndjson(scannable(self.path, self.limits), schema=dict(self.read))
+        bad = self._sifted().lines if self.sifts else None
+        text = without(self.path, self.limits, bad) if bad else scannable(self.path, self.limits)
+        return pl.scan_ndjson(text, schema=dict(self.read))
+
+    def sifted(self) -> tuple[pl.DataFrame, int]:
+        """The bad lines of the file, and how many rows it has with them."""
+        found = self._sifted()
+        return quarantined(self.path, found.bad), found.rows
+
+    def _sifted(self) -> Sifted:
+        return sifted(self.path, stamp(self.path), self.limits, self.stated)
 
     def places(self) -> Sequence[tuple[str, int, int | None]]:
         """Which rows of the file they are."""
@@ -61,11 +74,13 @@ class JsonlSource(CostlySource):
         return None
 
 
-class JsonlInput(HiveInput, BoundedInput):
+class JsonlInput(HiveInput, SiftedInput):
     """JSON by lines, one object a row. Types are those of all lines; a field that a line or a file lacks is missing."""
 
     name = "jsonl"
     suffixes = tuple(f".{name}{packed}" for name in ("jsonl", "ndjson") for packed in ("", ".gz", ".zst"))
+
+    counts: ClassVar[Mapping[str, Count]] = BAD_ROWS
 
     columns: dict[str, DtypeName] = Field(default_factory=dict, description="Types of some columns: dates, say, which JSON has as texts.")
 
@@ -79,9 +94,18 @@ class JsonlInput(HiveInput, BoundedInput):
     def _stated(self) -> dict[str, pl.DataType]:
         return {name: DTYPES[dtype] for name, dtype in self.columns.items()}
 
+    def _columns(self, file: str) -> Mapping[str, pl.DataType]:
+        """The columns of a file, of its good lines where bad ones are taken aside."""
+        bad = sifted(file, stamp(file), self.limits, tuple(self._stated().items())).lines if self.sifts else None
+        return columns_of_text(file, without(file, self.limits, bad)) if bad else columns_of(file, stamp(file), self.limits)
+
+    def sieves(self, parallel: int) -> Sequence[JsonlSource]:
+        """The files."""
+        return self.model_copy(update={"parts": None}).sources(parallel) if self.sifts else ()
+
     def _read(self, files: Sequence[str]) -> dict[str, pl.DataType]:
         """The columns of all files with the types of their JSON."""
-        found = by_name({file: columns_of(file, stamp(file), self.limits) for file in files}, "nulls", common)
+        found = by_name({file: self._columns(file) for file in files}, "nulls", common)
         if wide := [name for name, dtype in found.items() if "Int128" in str(dtype) and name not in self.columns]:
             remedy = "State uint64 (up to 18446744073709551615), float64 (which rounds them) or string in columns."
             raise InputError(f"{files[0]}: column {wide[0]!r} holds whole numbers beyond Int64. {remedy}")
@@ -96,7 +120,7 @@ class JsonlInput(HiveInput, BoundedInput):
         files = self.files()
         read, stated = self._read(files), tuple(self._stated().items())
         folders = self.folder_columns(files, list(read))
-        whole = [JsonlSource(file, self.limits, tuple(read.items()), stated, folders[file]) for file in files]
+        whole = [JsonlSource(file, self.limits, tuple(read.items()), stated, folders[file], sifts=self.sifts) for file in files]
         if self.parts is None or self.parts <= len(files):
             return whole
         return [piece for source in whole for piece in self._cut(source, -(-self.parts // len(files)))]

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar, Self
 
 import polars as pl
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 from pydantic import Field as Key
 
 from pipeline.bounds import DEFAULTS, Bounds
 from pipeline.errors import InputError
 from pipeline.files import stamp
 from pipeline.format import CostlySource
+from pipeline.formats._bad_rows import BAD_ROWS, BadRow, SiftedInput, quarantined
+from pipeline.formats._bgzip.bad_lines import sift_range
 from pipeline.formats._bgzip.blocks import TextRange, plan_ranges, text_size
 from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._bgzip.tabix import index_beside, read_index
-from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._genotypes import ARRAYS
 from pipeline.formats._vcf.header import VcfHeader, read_header
 from pipeline.formats._vcf.region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
-from pipeline.formats._vcf.text import VARIANT_COLUMNS, Field, concat_records, parse_records
+from pipeline.formats._vcf.text import VARIANT_COLUMNS, Field, VcfRecords, concat_records, parse_records
 from pipeline.genome.inputs import SpeciesInput
 from pipeline.genome.species import HUMAN_SET, ChromosomeSet
 from pipeline.tables.counts import Count
@@ -54,18 +56,33 @@ class VcfSource(CostlySource):
     field: Field = "calls"
     chromosomes: ChromosomeSet = HUMAN_SET
     limits: Bounds = DEFAULTS
+    sifts: bool = False
 
     def load(self) -> Part:
         """Variants and packed calls, or dosages; text is held a few megabytes at a time."""
-        chunks = ((lines, region) for part, region in self.ranges for lines in read_lines(part, self.limits))
-        records = concat_records(
-            [parse_records(lines, self.header, self.field, region) for lines, region in chunks], self.header, self.field
-        )
+        if self.sifts:
+            found = self._sift()[0]
+        else:
+            chunks = ((lines, region) for part, region in self.ranges for lines in read_lines(part, self.limits))
+            found = [parse_records(lines, self.header, self.field, region) for lines, region in chunks]
+        records = concat_records(found, self.header, self.field)
         self.chromosomes.check(records.variants["chromosome"].unique(maintain_order=True), self.header.path)
         return Part(records.variants, {ARRAYS[self.field]: records.array}, asdict(records.counts))
 
+    def sifted(self) -> tuple[pl.DataFrame, int]:
+        """The bad records of the ranges, and how many records they have with them."""
+        good, bad = self._sift()
+        return quarantined(self.header.path, bad), sum(records.counts.records for records in good) + len(bad)
 
-class VcfInput(SpeciesInput, BoundedInput):
+    def _sift(self) -> tuple[list[VcfRecords], list[BadRow]]:
+        parse, good, bad = partial(parse_records, header=self.header, field=self.field), list[VcfRecords](), list[BadRow]()
+        for part, _ in self.ranges:
+            found, refused = sift_range(part, self.limits, parse)
+            good, bad = [*good, *found], [*bad, *refused]
+        return good, bad
+
+
+class VcfInput(SpeciesInput, SiftedInput):
     """Genotypes of one VCF, or of several of the same samples. Multi-allelic sites give one row per ALT allele."""
 
     name = "vcf"
@@ -73,6 +90,7 @@ class VcfInput(SpeciesInput, BoundedInput):
     asides = SpeciesInput.asides | {"imported"}
     in_place = True
     counts: ClassVar[Mapping[str, Count]] = {
+        **BAD_ROWS,
         "records": Count("records"),
         "multi_allelic": Count("with several ALT alleles"),
         "monomorphic": Count("without an ALT allele"),
@@ -130,6 +148,16 @@ class VcfInput(SpeciesInput, BoundedInput):
     def _people(self) -> pl.DataFrame:
         return self.of_species(pl.DataFrame({"sample_id": list(self._headers()[0].samples)}, schema=SAMPLE))
 
+    @model_validator(mode="after")
+    def _sifts_whole_files(self) -> Self:
+        if self.sifts and (self.regions or self.imported):
+            raise ValueError("on_bad_rows: quarantine reads whole files, and goes with neither regions nor import")
+        return self
+
+    def sieves(self, parallel: int) -> Sequence[VcfSource]:
+        """The ranges that are read."""
+        return self.sources(parallel) if self.sifts else ()
+
     def keeps_table(self) -> bool:
         """As the job says."""
         return self.imported
@@ -156,7 +184,7 @@ class VcfInput(SpeciesInput, BoundedInput):
         if self.parts:
             target = -(-sum(text_size(header.path) for header in headers) // self.parts)
         return [
-            VcfSource(((part, None),), header, self.field, self.chromosome_set, self.limits)
+            VcfSource(((part, None),), header, self.field, self.chromosome_set, self.limits, self.sifts)
             for header in headers
             for part in plan_ranges(header.path, target)
         ]

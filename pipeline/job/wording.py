@@ -17,6 +17,7 @@ from pipeline.job.yaml_tree import Node, Place, Problems, found_text
 from pipeline.urls import MASK, hidden
 
 # Pydantic's name of a wrong type -> what was expected.
+OF_BAD_ROWS = ("on_bad_rows", "max_bad_rows")  # keys of inputs of text, which users look for in others
 EXPECTED = {
     "float": "a number",
     "int": "a whole number",
@@ -156,7 +157,8 @@ def _sentence(item: Mapping[str, Any], path: tuple[str | int, ...], shown: str, 
     if kind == "extra_forbidden":
         known = {name for part in branches(below(schema, path[:-1]), schema) for name in part.get("properties", {})}
         known |= set(subject.known) if len(path) == 1 else set()
-        return f"unknown parameter {str(path[-1])!r} of {subject.name}.{near(str(path[-1]), known)}"
+        whole = " Its rows are not bad one by one: a file is read whole, or refused." if path[-1] in OF_BAD_ROWS else ""
+        return f"unknown parameter {str(path[-1])!r} of {subject.name}.{whole}{near(str(path[-1]), known)}"
     if kind in {"literal_error", "enum", "union_tag_invalid"}:
         expected = str(context.get("expected") or context["expected_tags"])
         choices = re.findall(r"'([^']*)'", expected) or [expected]

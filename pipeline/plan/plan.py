@@ -25,6 +25,8 @@ from pipeline.plan.lineage import Lineage
 from pipeline.plan.unchanged import Stamps, stamps_of
 from pipeline.registry import stage_class
 from pipeline.stage import Context
+from pipeline.tables.bad_rows import SCHEMA, Sifts
+from pipeline.tables.bad_rows import TABLE as QUARANTINED
 from pipeline.tables.columns import AXES
 from pipeline.tables.part import Schema
 from pipeline.tables.session import Session
@@ -109,6 +111,8 @@ class Planner:
             self.stamps[entry.name] = stamps_of(entry.reader)  # before anything is read of them
             self._add(entry.name, entry.reader.table_schema())
             self.rows[entry.name] = entry.reader.rows()
+            if isinstance(entry.reader, Sifts) and entry.reader.sifts:
+                self.tables[f"{entry.name}.{QUARANTINED}"] = SCHEMA
             self.fingerprints.add_input(entry.name, entry.reader, self.stamps[entry.name])
             self.lineage.add_input(entry.name, entry.reader.marks())
             if self.backend == "gpu" and not self.tables[entry.name].arrays:

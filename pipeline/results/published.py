@@ -35,7 +35,10 @@ class Run:
         if not paths or output.startswith("models"):
             raise RunError(f"{self.path}: there is no output {output!r}.{near(output, self.outputs)}")
         described = self.record.get("outputs", {}).get(output) or _by_suffix(output, Path(paths[0]).suffix)
-        return Result(output, tuple(paths), self.scan_of(described))
+        rows = {f"{self.path}/{entry.path}": entry.rows for entry in self.view.files}
+        known = [rows.get(path) for path in paths]
+        whole = sum(count or 0 for count in known) if any(count is not None for count in known) else None
+        return Result(output, tuple(paths), self.scan_of(described), whole)
 
     @property
     def outputs(self) -> list[str]:
@@ -75,6 +78,7 @@ class Result:
     name: str
     paths: tuple[str, ...]
     scan: Scan = field(repr=False, compare=False)
+    rows: int | None = None
 
     def to_lazy(self) -> pl.LazyFrame:
         """As a lazy Polars query over the output's files. Raises RunError where their format is none that is read back."""
@@ -85,8 +89,12 @@ class Result:
         return pl.concat(found) if len(found) > 1 else found[0]
 
     def to_polars(self) -> pl.DataFrame:
-        """As a Polars frame."""
-        return self.to_lazy().collect()
+        """As a Polars frame. Raises RunError where the files hold other rows than the manifest says."""
+        found = self.to_lazy().collect()
+        if self.rows not in (None, found.height):
+            what = f"output {self.name!r}: its files hold {found.height:,} rows, and the manifest says {self.rows:,}"
+            raise RunError(f"{what}. They are damaged: run the job again (--verify says which).")
+        return found
 
     def to_pandas(self) -> Any:
         """As a pandas frame (pandas comes with the notebook extra)."""

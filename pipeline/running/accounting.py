@@ -23,7 +23,10 @@ class Accounting:
 
     def rows(self, name: str, values: list[int]) -> None:
         """Rows of an input that no footer told."""
-        self.of(name).rows = values[0]
+        measured = self.of(name)
+        if measured.bytes is not None and measured.rows not in (None, values[0]):
+            raise _differs(name, measured.rows or 0, values[0])
+        measured.rows = values[0]
 
     def infinities(self, name: str, values: list[int]) -> None:
         """Infinite values of an input, where there are some."""
@@ -42,8 +45,15 @@ class Accounting:
         if table:
             if self.of(table).bytes is not None:  # computed once more for another reader
                 return
+            counted = self.of(table).rows
             self.of(table).add(measured)
+            if counted not in (None, measured.rows):
+                raise _differs(table, measured.rows, counted or 0)
         for name, count in measured.counts.items():
             plain, new = unseen(name, count, self.seen)
             stage, _, what = plain.partition(":")
             self.of(stage).counts[what] = self.of(stage).counts.get(what, 0) + new
+
+
+def _differs(name: str, found: int, wanted: int) -> DataError:
+    return DataError(f"input {name}: {found:,} rows were read where there are {wanted:,}. Nothing was published. Please report this.")

@@ -23,6 +23,7 @@ from pipeline.results.publish import RunFolder
 from pipeline.results.remembered import Remembered
 from pipeline.results.store import open_store
 from pipeline.running.accounting import Accounting
+from pipeline.running.bad_rows import bad_rows
 from pipeline.running.idleness import Idleness
 from pipeline.running.inputs import input_table
 from pipeline.running.kept_inputs import Imports, Kept, submit_import
@@ -32,6 +33,7 @@ from pipeline.running.record import Account, versions
 from pipeline.running.writing import Written, submit_output
 from pipeline.stage import Context, Outcome
 from pipeline.tables.audits import disagreement
+from pipeline.tables.bad_rows import SCHEMA as BAD_ROWS
 from pipeline.tables.columns import AXES
 from pipeline.tables.part import Schema
 from pipeline.tables.steps import count_rows
@@ -144,6 +146,8 @@ class Execution:
         if rows is None and not schema.arrays:
             counted = self.session.submit(count_rows, name, table.sources, stage=name, on_host=True)
             self.waiting.add(f"rows {name}", [counted], partial(self.accounting.rows, name))
+        if bad := bad_rows(self.session, name, reader, self.accounting, self.waiting):
+            self._keep(f"{name}.quarantined", bad, BAD_ROWS)
         if counting := reader.infinities():
             counted = self.session.submit(counting, stage=name, on_host=True)
             self.waiting.add(f"infinities {name}", [counted], partial(self.accounting.infinities, name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,9 @@ class WriteTask:
                 piece: Piece | None = Piece(path, self.writer.write_piece(part, labels, local))
             else:
                 written, piece = self.writer.write_all(part, labels, local), None
+            rows = sum(found for _, found in written)
+            if piece is None and rows != part.frame.height:
+                raise RunError(f"{path}: {rows:,} rows were written of {part.frame.height:,}. Nothing was published. Please report this.")
             if local != path:
                 _upload(Path(folder), path)
         beside = path.rpartition("/")[0]
@@ -108,6 +111,7 @@ class JoinTask:
             if "://" in stem:
                 pieces, stem = _downloaded(pieces, folder), f"{folder}/{stem.rpartition('/')[2]}"
             files = self.writer.join(pieces, labels, stem)
+            self._need_all(pieces, files)
             if stem != self.stem:
                 for piece in pieces:
                     for file in piece.files():
@@ -115,6 +119,13 @@ class JoinTask:
                 _upload(Path(folder), self.stem)
         final = [(f"{self.stem}{end}", rows) for end, rows in files.items()]
         return Written(final, None, Measured.sum([part.measured for part in written]))
+
+    def _need_all(self, pieces: Sequence[Piece], files: Mapping[str, int | None]) -> None:
+        """Raise RunError where a final file has other rows than the pieces of its member."""
+        for end, rows in files.items():
+            wanted = sum(piece.rows.get(end.removeprefix(".").removesuffix(".gz"), 0) for piece in pieces)
+            if rows is not None and rows != wanted:
+                raise RunError(f"{self.stem}{end}: {rows:,} rows were joined of {wanted:,}. Nothing was published. Please report this.")
 
 
 def _upload(folder: Path, beside: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from pipeline.backend.arrays import array_module
+from pipeline.errors import RunError
 from pipeline.tables.columns import AXES
 from pipeline.tables.counts import is_once
 
@@ -92,7 +93,11 @@ def concat_parts(parts: Sequence[Part]) -> Part:
         return parts[0]
     filled = [part for part in parts if part.frame.height] or [parts[0]]
     arrays = {name: array_module(filled[0].arrays[name]).concatenate([part.arrays[name] for part in filled]) for name in filled[0].arrays}
-    return Part(pl.concat([part.frame for part in parts], rechunk=False), arrays, added_counts([part.counts for part in parts]))
+    whole = Part(pl.concat([part.frame for part in parts], rechunk=False), arrays, added_counts([part.counts for part in parts]))
+    rows = sum(part.frame.height for part in parts)
+    if any(found != rows for found in (whole.frame.height, *map(len, arrays.values()))):
+        raise RunError(f"{len(parts)} parts of {rows:,} rows together came to {whole.frame.height:,}. Please report this.")
+    return whole
 
 
 def empty_part(schema: Schema) -> Part:

@@ -12,6 +12,7 @@ import polars as pl
 from pydantic import BaseModel
 
 from pipeline.errors import DataError
+from pipeline.tables.conserved import watch
 from pipeline.tables.exchange import Interval, are_disjoint, buckets, join_pieces, split_part
 from pipeline.tables.part import Part, Schema, concat_parts, empty_part
 from pipeline.tables.session import Session
@@ -194,6 +195,7 @@ class Table:
         splits = [submit(split_part, part, list(by), parts, hot, stage=self.stage) for part in self.futures()]
         pieces = [[submit(getitem, split, index, stage=self.stage) for split in splits] for index in range(parts)]
         blocks = [submit(join_pieces, *bucket, stage=self.stage) for bucket in pieces]
+        watch(self.session, self.stage, f"exchange by {', '.join(by)}", splits, blocks)
         steps = tuple(Step("read", self.stage, source=block) for block in blocks)
         return replace(self, blocks=steps, origins=(), spread=() if hot is not None else tuple(by), name=None)
 

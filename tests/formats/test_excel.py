@@ -126,3 +126,17 @@ def test_excel_input__refuses_what_is_no_workbook_or_sheet(tmp_path: Path, monke
         PlaceError, match=r"fastexcel, which reads workbooks, is not installed\. Install it with: pip install '\.\[excel\]'"
     ):
         reader(tmp_path).table_schema()
+
+
+def test_quarantine__of_a_workbook_has_the_rows_of_its_sheet(tmp_path: Path) -> None:
+    workbook(tmp_path / "x.xlsx", a=[["a title"], ["id", "name"], [1, "a"], ["x", "b"], [None], [3, "c"], ["y", None]])
+    given = {"path": str(tmp_path / "x.xlsx"), "skip": 1, "columns": {"id": "int64"}}
+    sifting = ExcelInput.model_validate({**given, "on_bad_rows": "quarantine"})
+    assert read_table(sifting).frame.to_dict(as_series=False) == {"id": [1, 3], "name": ["a", "c"]}
+    (sieve,) = sifting.sieves(2)
+    bad, rows = sieve.sifted()
+    assert (bad["line"].to_list(), rows) == ([4, 7], 4)
+    assert bad["text"].to_list() == ['{"id": "x", "name": "b"}', '{"id": "y", "name": null}']
+    assert bad["reason"][0] == "column 'id' is int64, and x is none"
+    with pytest.raises(InputError, match=r"column 'id' is String, and not all of it is int64"):
+        read_table(ExcelInput.model_validate(given))
