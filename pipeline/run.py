@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--cluster", metavar="KIND|ADDRESS", help="a kind such as local or cuda, or the address of a running Dask scheduler"
     )
+    options.add_argument("--fresh", action="store_true", help="run all of it, whatever is there of earlier runs")
     options.add_argument("--check", action="store_true", help="validate and plan only")
     options.add_argument("--explain", action="store_true", help="print the plan")
     options.add_argument("--quiet", action="store_true", help="say nothing unless something is wrong")
@@ -123,7 +124,7 @@ def _do(options: argparse.Namespace) -> int:
         return _planned(options, plan, job)
     from pipeline.running.display import make_display
 
-    job.run(_Ending(make_display("json" if options.json else "quiet" if options.quiet else None)), lean=True)
+    job.run(_Ending(make_display("json" if options.json else "quiet" if options.quiet else None)), lean=True, fresh=options.fresh)
     return 0
 
 
@@ -134,9 +135,11 @@ def _planned(options: argparse.Namespace, plan: Plan, job: LoadedJob) -> int:
 
         tables = {name: {column: str(dtype) for column, dtype in schema.columns.items()} for name, schema in plan.tables.items()}
         expected = {"expected": job.foreseen(plan)} if options.explain else {}
-        print(json.dumps({"event": "planned", "job": plan.job.name, "backend": plan.backend, "tables": tables, **expected}))
+        said = {"said": job.resumed(plan, fresh=options.fresh).said()} if options.explain else {}
+        print(json.dumps({"event": "planned", "job": plan.job.name, "backend": plan.backend, "tables": tables, **said, **expected}))
     elif options.explain:
-        print(f"{plan.explain()}\n{job.expected(plan)}")
+        resumed = job.resumed(plan, fresh=options.fresh)
+        print("\n".join([plan.explain(resumed.said()), *resumed.warnings(), job.expected(plan)]))
     elif not options.quiet:
         from pipeline.plan.explain import so_many
 
