@@ -68,6 +68,8 @@ def parser() -> argparse.ArgumentParser:
         "--cluster", metavar="KIND|ADDRESS", help="a kind such as local or cuda, or the address of a running Dask scheduler"
     )
     options.add_argument("--fresh", action="store_true", help="run all of it, whatever is there of earlier runs")
+    options.add_argument("--clean", action="store_true", help="say which checkpoints of the job's results can go; with --yes remove them")
+    options.add_argument("--yes", action="store_true", help="do what --clean says")
     options.add_argument("--check", action="store_true", help="validate and plan only")
     options.add_argument("--explain", action="store_true", help="print the plan")
     options.add_argument("--quiet", action="store_true", help="say nothing unless something is wrong")
@@ -119,6 +121,8 @@ def _do(options: argparse.Namespace) -> int:
     from pipeline.job.load import load
 
     job = LoadedJob(load(options.job, overrides))
+    if options.clean:
+        return _cleaned(options, job.job.results)
     if options.check or options.explain:
         plan = job.plan()
         return _planned(options, plan, job)
@@ -144,6 +148,23 @@ def _planned(options: argparse.Namespace, plan: Plan, job: LoadedJob) -> int:
         from pipeline.plan.explain import so_many
 
         print(f"{options.job}: fits together ({so_many(len(plan.inputs), 'input')}, {so_many(len(plan.stages), 'stage')})")
+    return 0
+
+
+def _cleaned(options: argparse.Namespace, place: str) -> int:
+    """Say which checkpoints of a results place can go, or remove them."""
+    from pipeline.results.cleaning import checkpoints, clean
+
+    found = clean(place) if options.yes else checkpoints(place)
+    total = sum(one.bytes for one in found)
+    if options.json:
+        import json
+
+        listed = [{"table": one.table, "key": one.key, "bytes": one.bytes, "made": one.made, "used": one.used} for one in found]
+        print(json.dumps({"event": "cleaned" if options.yes else "to clean", "place": place, "bytes": total, "checkpoints": listed}))
+    elif not options.quiet:
+        what = "removed" if options.yes else "--yes would remove"
+        print("\n".join([f"{place}: {what} {len(found)} checkpoints, {total / 1e6:,.1f} MB", *(f"  {one}" for one in found)]))
     return 0
 
 

@@ -234,3 +234,17 @@ outputs: {predictions: {from: risk, sort_by: id}}
     assert "filled" in last_record(tmp_path / "results")["reused"]
     for name in ("models/risk.json", "metrics.json"):
         assert (current_run(tmp_path / "results") / name).read_bytes() == (current_run(tmp_path / "whole") / name).read_bytes()
+
+
+def test_clean__says_what_it_would_remove_and_removes_it_when_told(tmp_path: Path) -> None:
+    folder = small_job(tmp_path)
+    with inside(folder):
+        assert run_main("job.yaml", "--clean").out == "results: --yes would remove 0 checkpoints, 0.0 MB\n"
+        assert run_main("job.yaml", "--quiet").code == 0
+        said = run_main("job.yaml", "--clean").out
+        assert said.startswith("results: --yes would remove ")
+        assert "\n  gwas: 0.0 MB, made 20" in said
+        assert json.loads(run_main("job.yaml", "--clean", "--json").out)["bytes"] > 10_000
+        assert run_main("job.yaml", "--clean", "--yes").out == said.replace("--yes would remove", "removed")
+        assert not (folder / "results" / "checkpoints").exists()
+        assert run_main("job.yaml").out.startswith("nothing to do")
