@@ -93,7 +93,7 @@ class Cohort:
         ]
         job = self.folder / "convert.yaml"
         job.write_text("\n".join(lines), encoding="utf-8")
-        timed(python("-m", "pipeline.run", str(job), "--quiet"))
+        timed(python("-m", "pipeline.run", str(job), "--quiet", "--fresh"))
         (self.folder / "convert" / "current" / "genotypes").rename(path)
 
     def _double(self) -> None:

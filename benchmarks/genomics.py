@@ -199,7 +199,7 @@ def measure(name: str, runner: Runner, runs: int) -> dict[str, Any]:
     """One row: both sides in turn, after one run of ours that does not count (it compiles what is not compiled yet)."""
     work = WORKS[name]
     job = runner.job(name, work, work.data)
-    command = python("-m", "pipeline.run", str(job), "--quiet")
+    command = python("-m", "pipeline.run", str(job), "--quiet", "--fresh")
     warm, whole, peer = list[float](), list[Timing](), list[Timing]()
     with Warm() as process:
         process.run(job)
@@ -226,7 +226,7 @@ def measure(name: str, runner: Runner, runs: int) -> dict[str, Any]:
         "peer_peak_mb": [round(run.peak_mb) for run in peer],
     }
     if work.data == "cohort":
-        doubled = python("-m", "pipeline.run", str(runner.job(name, work, "doubled")), "--quiet")
+        doubled = python("-m", "pipeline.run", str(runner.job(name, work, "doubled")), "--quiet", "--fresh")
         row["ours_peak_mb_twice_the_variants"] = round(timed(doubled).peak_mb)
     print(_line(row), flush=True)
     return row

@@ -93,7 +93,7 @@ def job(name: str, cluster: str, words: dict[str, str]) -> Callable[[Backend], A
     def run(backend: Backend) -> Any:
         with tempfile.TemporaryDirectory() as folder:
             words_of_run = {"backend": backend, "cluster": cluster, "results": folder, **words}
-            return load(ROOT / "jobs" / f"{name}.yaml", **words_of_run).run().record["seconds"]
+            return load(ROOT / "jobs" / f"{name}.yaml", **words_of_run).run(fresh=True).record["seconds"]
 
     return run
 

@@ -61,7 +61,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--runs", type=int, default=3, help="counted runs of each side")
     with tempfile.TemporaryDirectory() as scratch:
-        run = ["-m", "pipeline.run", str(make_job(Path(scratch))), "--quiet"]
+        run = ["-m", "pipeline.run", str(make_job(Path(scratch))), "--quiet", "--fresh"]
         two, one = python(*run, "--set=cluster.workers=2"), python(*run, "--set=cluster.workers=1")
         row = compare("110 stages", two, "the same in one process", one, options.parse_args().runs)
     write_result("many_stages", [row])

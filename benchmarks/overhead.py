@@ -35,7 +35,7 @@ def loans(work: str, runs: int, scratch: Path) -> dict[str, Any]:
     paths = [f"--set=inputs.{name}.path={data}/{name}" for name in ("loans", "performance")]
     job = scratch / "loans.yaml"
     job.write_text(_chain((ROOT / "jobs/loans.yaml").read_text(encoding="utf-8"), RISK_STAGES), encoding="utf-8")
-    ours = python("-m", "pipeline.run", str(job), "--out", str(scratch / "ours"), *paths)
+    ours = python("-m", "pipeline.run", str(job), "--fresh", "--out", str(scratch / "ours"), *paths)
     globs = ["--loans", f"{data}/loans/*.parquet", "--performance", f"{data}/performance/*.parquet"]
     peer = python("benchmarks/peers/loans_polars.py", *globs, "--out", str(scratch / "peer"))
     row = compare(work, ours, "hand-written lazy Polars and XGBoost", peer, runs)
@@ -47,7 +47,7 @@ def genomics(work: str, runs: int, scratch: Path) -> dict[str, Any]:
     """The genomics chain up to the associations beside the same in NumPy."""
     job = scratch / "chain.yaml"
     job.write_text(_chain((ROOT / "jobs/genomics.yaml").read_text(encoding="utf-8"), MODEL_STAGES), encoding="utf-8")
-    ours = python("-m", "pipeline.run", str(job), "--out", str(scratch / "ours"))
+    ours = python("-m", "pipeline.run", str(job), "--fresh", "--out", str(scratch / "ours"))
     data = ["--vcf", "data/genomics/cohort.vcf.gz", "--samples", "data/genomics/samples.csv"]
     peer = python("benchmarks/peers/genomics_numpy.py", *data, "--out", str(scratch / "peer"))
     return compare(work, ours, "hand-written NumPy and Polars", peer, runs)

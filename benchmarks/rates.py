@@ -91,7 +91,7 @@ def seen(name: str, work: Work, scratch: Path) -> Seen:
         timed(python(*work.make))
     place = scratch / "results" / name
     sets = [f"--set={key}={value}" for key, value in work.changes.items()]
-    command = python("-m", "pipeline.run", f"jobs/{work.job}.yaml", "--backend", "cpu", "--quiet", "--out", str(place), *sets)
+    command = python("-m", "pipeline.run", f"jobs/{work.job}.yaml", "--backend", "cpu", "--quiet", "--fresh", "--out", str(place), *sets)
     timed(command)
     found = []
     for more in ([], ["--set=counts=all"]):
@@ -170,7 +170,7 @@ def a_process(scratch: Path) -> float:
         place, cluster = scratch / f"workers-{workers}", f"{{kind: local, workers: {workers}, threads: 1}}"
         openings = []
         for _ in range(3):
-            timed(python("-m", "pipeline.run", "jobs/groups.yaml", "--quiet", "--out", str(place), f"--set=cluster={cluster}"))
+            timed(python("-m", "pipeline.run", "jobs/groups.yaml", "--quiet", "--fresh", "--out", str(place), f"--set=cluster={cluster}"))
             openings.append(json.loads((place / "current" / "run.json").read_text(encoding="utf-8"))["actual"]["opening_seconds"])
         took[workers] = median(openings)
     return max(0.0, float(took[2 * WORKERS] - took[WORKERS]) / WORKERS)

@@ -53,7 +53,7 @@ def trials(work: str) -> list[Trial]:
 
 def run(arguments: Sequence[str], place: Path) -> dict[str, Any]:
     """What run.json says of one run: what was expected, and what it took."""
-    command = python("-m", "pipeline.run", *arguments, "--quiet", "--debug", f"--out={place}")
+    command = python("-m", "pipeline.run", *arguments, "--quiet", "--fresh", "--debug", f"--out={place}")
     try:
         timed(command)
     except RuntimeError as error:  # eight workers may be too slow to start on a machine that does other things; a second time it is a fault

@@ -51,3 +51,18 @@ def published(options: argparse.Namespace) -> int:
     elif not options.quiet:
         print(f"{view.path} is published")
     return 0
+
+
+def cleaned(options: argparse.Namespace, place: str) -> int:
+    """Say which checkpoints of a results place can go, or remove them."""
+    from pipeline.results.cleaning import checkpoints, clean
+
+    found = clean(place) if options.yes else checkpoints(place)
+    total = sum(one.bytes for one in found)
+    if options.json:
+        listed = [{"table": one.table, "key": one.key, "bytes": one.bytes, "made": one.made, "used": one.used} for one in found]
+        print(json.dumps({"event": "cleaned" if options.yes else "to clean", "place": place, "bytes": total, "checkpoints": listed}))
+    elif not options.quiet:
+        what = "removed" if options.yes else "--yes would remove"
+        print("\n".join([f"{place}: {what} {len(found)} checkpoints, {total / 1e6:,.1f} MB", *(f"  {one}" for one in found)]))
+    return 0

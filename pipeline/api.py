@@ -12,10 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pipeline.backend.devices import Backend, choose_backend, gpu_count
-from pipeline.clusters.cluster import open_cluster
-from pipeline.clusters.kind import ClusterKind
-from pipeline.errors import PlaceError, RunError
+from pipeline.backend.devices import choose_backend
+from pipeline.clusters.cluster import no_gpu_for, open_cluster
+from pipeline.errors import RunError
 from pipeline.format import OutputFormat
 from pipeline.job.load import load as load_job
 from pipeline.job.spec import Job
@@ -30,19 +29,22 @@ from pipeline.results.overlap import refuse_output_inside_input
 from pipeline.results.private import private
 from pipeline.results.publish import Results, RunFolder
 from pipeline.results.published import Run, Scan
-from pipeline.results.store import open_store
+from pipeline.results.stage_limits import Limits
+from pipeline.results.store import open_store, unreadable
 from pipeline.running.appended import Earlier, earlier_files
 from pipeline.running.balance import need_balance
 from pipeline.running.certificate import CERTIFICATE, InputDigests, certificate, known_digests
 from pipeline.running.display import Display, Quiet
 from pipeline.running.ending import as_failure, note_failure
 from pipeline.running.energy import metered
-from pipeline.running.execute import Executed, execute
+from pipeline.running.execute import execute
+from pipeline.running.executed import Executed
 from pipeline.running.expected import expectation, over_budget
 from pipeline.running.foreseen import Clock, Foreseen, foreseen
 from pipeline.running.kept_inputs import check_imports
 from pipeline.running.record import RunRecord
 from pipeline.running.replayed import Replayed, compared, read_former
+from pipeline.running.resuming import Resumption, look
 from pipeline.tables.dtypes import dtype_of_text
 
 __all__ = ["LoadedJob", "Run", "load", "open_run", "replay"]
@@ -82,6 +84,13 @@ class LoadedJob:
         """What a run by this plan will take, as run.json has it: seconds, a worker's bytes and money, each with its range, or why not."""
         return foreseen(plan).document(self.job.price)
 
+    def resumed(self, plan: Plan, *, fresh: bool = False) -> Resumption:
+        """What of a plan is there already, and why the rest is to run. Raises PlaceError where the results cannot be read."""
+        try:
+            return look(plan, fresh=fresh)
+        except OSError as error:
+            raise unreadable(self.job.results, error) from error
+
     def expected(self, plan: Plan) -> str:
         """What a run by this plan will take: seconds, memory, money and energy, by what was measured, or why that is not known.
 
@@ -90,24 +99,30 @@ class LoadedJob:
         try:
             lines = (estimate_text(foreseen(plan), self.job.price), expectation(open_store(self.job.results), plan))
         except OSError as error:
-            raise PlaceError(f"{self.job.results}: {error}. Mend that, or choose another place with --out.") from error
+            raise unreadable(self.job.results, error) from error
         return "\n".join(filter(None, lines))
 
     @private()
-    def run(self, display: Display | None = None, *, lean: bool = False) -> Run:
-        """Run the job and publish its results; `lean` where nobody else uses this process (the command line says so).
+    def run(self, display: Display | None = None, *, lean: bool = False, fresh: bool = False) -> Run:
+        """Run what of the job is not there already, and publish its results; where all is, give the run that has it.
+
+        `fresh` runs all of it; `lean` where nobody else uses this process (the command line says so).
 
         Raises JobError, InputError or PlaceError where nothing was started, RunError or DataError where the run failed.
         """
         plan, clock = self.plan(), Clock()
-        with Results(self.job.results).open_run() as folder, ExitStack() as stack:
+        kept = self.job.checkpoints
+        with Results(self.job.results, limits=Limits(kept.keep, int(kept.gigabytes * 1e9))).open_run() as folder, ExitStack() as stack:
             try:
-                earlier = earlier_files(plan)
+                resumed, earlier = look(plan, fresh=fresh), earlier_files(plan)
+                if resumed.is_done():
+                    folder.discard()
+                    return _there(self.job, display or Quiet())
                 cluster = stack.enter_context(open_cluster(self.job.cluster, plan.backend, lean=lean))
             except BaseException:
                 folder.discard()
                 raise
-            return _run(plan, Foreseen(plan, cluster, clock), folder, display or Quiet(), earlier)
+            return _run(resumed, Foreseen(plan, cluster, clock), folder, display or Quiet(), earlier)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.plan().explain())}</pre>"
@@ -139,15 +154,9 @@ def replay(
     former = read_former(str(place))
     with TemporaryDirectory(prefix="pipeline-replay-") as folder:
         loaded = LoadedJob(former.job([*overrides, f"results={json.dumps(out or folder)}"]))
-        run = loaded.run(display, lean=lean)
+        run = loaded.run(display, lean=lean, fresh=True)
         again = read_former(run.path)
         return compared(former, Run(former.path, run_view(former.path), scan_of), run, again.certificate)
-
-
-def no_gpu_for(backend: Backend, cluster: ClusterKind) -> str:
-    """That a run on GPUs of this machine finds none; '' where it finds some, or needs none here."""
-    lacking = backend == "gpu" and not cluster.elsewhere and gpu_count() == 0
-    return "this machine shows no NVIDIA GPU, and so cannot run it: a machine that has one can" if lacking else ""
 
 
 def scan_of(described: Mapping[str, Any]) -> Scan:
@@ -157,21 +166,33 @@ def scan_of(described: Mapping[str, Any]) -> Scan:
     return partial(writer.scan, dtypes={name: dtype for name, dtype in known.items() if dtype is not None})
 
 
-def _run(plan: Plan, foreseen: Foreseen, folder: RunFolder, display: Display, earlier: Earlier | None) -> Run:
-    cluster = foreseen.cluster
-    record = RunRecord(folder.id, plan, cluster.place(), expected=foreseen.document())
+def _there(job: Job, display: Display) -> Run:
+    """The current run, which has all that the job asks for."""
+    run = open_run(job.results)
+    outputs = {name: sum(entry.rows or 0 for entry in run.view.files if entry.path.startswith(f"{name}/")) for name in job.outputs}
+    found = {"status": "unchanged", "run": run.view.id, "seconds": 0.0, "path": run.path, "outputs": outputs, "metrics": run.metrics}
+    current, report = f"{job.results.rstrip('/')}/current", f"{run.path}/report.html" if job.report else None
+    display.finished({**found, "current": current, "warnings": [], "report": report})
+    return run
+
+
+def _run(resumed: Resumption, foreseen: Foreseen, folder: RunFolder, display: Display, earlier: Earlier | None) -> Run:
+    cluster, plan = foreseen.cluster, resumed.meanings.plan
+    record = RunRecord(folder.id, plan, cluster.place(), expected=foreseen.document(), reused=resumed.document())
+    record.warnings += resumed.warnings()
     try:
         display.started(folder.id, plan.job.results, cluster.dashboard, [stage.spec.name for stage in plan.stages])
         names = [*plan.inputs, *(stage.spec.name for stage in plan.stages)]
         with InputDigests(plan, known_digests(open_store(plan.job.results))) as digests:
             with metered(cluster, names, record.accounts, record.energy.update):
-                executed = execute(plan, cluster, folder, display.progress, record.accounts)
+                executed = execute(resumed, cluster, folder, display.progress, record.accounts)
                 need_balance(plan, record.accounts)
             executed.warnings += cluster.warnings
             if earlier is not None:
                 folder.keep(earlier.run, earlier.entries())
                 record.appended = earlier.document()
-            inputs = digests.document()
+            record.known_by = resumed.meanings.document() | {"beside": executed.beside}
+            folder.used, inputs = executed.checkpoints, digests.document()
         view = _publish(record, executed, folder, foreseen, inputs)
         for output in plan.job.outputs.values():
             own = [f"{view.path}/{entry.path}" for entry in executed.entries if entry.path.startswith(f"{output.name}/")]

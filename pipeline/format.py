@@ -8,12 +8,9 @@ One file under formats/ a format, named like it, with a class of either kind or 
 from __future__ import annotations
 
 import glob
-import secrets
-import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 import polars as pl
@@ -235,18 +232,6 @@ class JoinedOutput(OutputFormat):
     def join(self, pieces: Sequence[Piece], axes: Mapping[str, pl.DataFrame], stem: str) -> Mapping[str, int | None]:
         """Write the final files, each named `stem` and an ending, from the pieces in order; the rows of each by its ending.
 
-        It may run twice at once: files are written by `join_files`, or are as small as one write. Rows are None for what is no table.
+        It may run twice at once: files are written by `formats/_joined`, or are as small as one write. Rows are None for what is no table.
         """
         raise NotImplementedError(f"{type(self).__name__} has no join")
-
-
-def join_files(path: str, pieces: Iterable[str], before: bytes = b"", after: bytes = b"") -> None:
-    """Write a file of what stands before, of the pieces in order, block by block, and of what stands after; it appears whole."""
-    whole = f"{path}.{secrets.token_hex(4)}"
-    with Path(whole).open("wb") as target:
-        target.write(before)
-        for piece in pieces:
-            with Path(piece).open("rb") as source:
-                shutil.copyfileobj(source, target, 1 << 20)
-        target.write(after)
-    Path(whole).replace(path)

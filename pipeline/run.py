@@ -15,7 +15,7 @@ import traceback
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from pipeline.answers import published, tell, verified
+from pipeline.answers import cleaned, published, tell, verified
 from pipeline.errors import PipelineError, RefusedError
 from pipeline.running.signals import SIGNAL_EXITS, Asked, Ending, Interrupted
 
@@ -38,6 +38,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--cluster", metavar="KIND|ADDRESS", help="a kind such as local or cuda, or the address of a running Dask scheduler"
     )
+    options.add_argument("--fresh", action="store_true", help="run all of it, whatever is there of earlier runs")
+    options.add_argument("--clean", action="store_true", help="say which checkpoints of the job's results can go; with --yes remove them")
+    options.add_argument("--yes", action="store_true", help="do what --clean says")
     options.add_argument("--check", action="store_true", help="validate and plan only")
     options.add_argument("--explain", action="store_true", help="print the plan")
     options.add_argument("--quiet", action="store_true", help="say nothing unless something is wrong")
@@ -93,12 +96,14 @@ def _do(options: argparse.Namespace, ending: Ending) -> int:
     from pipeline.job.load import load
 
     job = LoadedJob(load(options.job, overrides))
+    if options.clean:
+        return cleaned(options, job.job.results)
     if options.check or options.explain:
         plan = job.plan(here=False)
         return _planned(options, plan, job)
     from pipeline.running.display import make_display
 
-    job.run(Asked(make_display("json" if options.json else "quiet" if options.quiet else None), ending), lean=True)
+    job.run(Asked(make_display("json" if options.json else "quiet" if options.quiet else None), ending), lean=True, fresh=options.fresh)
     return 0
 
 
@@ -116,13 +121,12 @@ def _planned(options: argparse.Namespace, plan: Plan, job: LoadedJob) -> int:
 
         tables = {name: {column: str(dtype) for column, dtype in schema.columns.items()} for name, schema in plan.tables.items()}
         expected = {"expected": job.foreseen(plan)} if options.explain else {}
-        print(
-            json.dumps(
-                {"event": "planned", "job": plan.job.name, "backend": plan.backend, "tables": tables, "lacks": lacks or None, **expected}
-            )
-        )
+        said = {"said": job.resumed(plan, fresh=options.fresh).said()} if options.explain else {}
+        planned = {"event": "planned", "job": plan.job.name, "backend": plan.backend, "tables": tables, "lacks": lacks or None}
+        print(json.dumps(planned | said | expected))
     elif options.explain:
-        print(f"{plan.explain()}\n{job.expected(plan)}")
+        resumed = job.resumed(plan, fresh=options.fresh)
+        print("\n".join([plan.explain(resumed.said()), *resumed.warnings(), job.expected(plan)]))
     elif not options.quiet:
         from pipeline.plan.explain import so_many
 

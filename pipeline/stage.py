@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
@@ -63,6 +63,7 @@ class Stage(BaseModel):
     version: ClassVar[int] = 1
     roles: ClassVar[tuple[str, ...]] = ("rows",)
     counts: ClassVar[Mapping[str, Count]] = {}  # the words for what its tasks count
+    long: ClassVar[Literal["", "tables", "training"]] = ""  # checkpoints may pay: of its tables; of a training also of what it reads
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Take `name` and `version` out of the class statement."""

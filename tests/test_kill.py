@@ -40,7 +40,7 @@ def test_kill__at_random_moments_leaves_the_former_result_or_the_whole_new_one(f
         former = current
     assert "former" in statuses
     with inside(folder):  # the lock of a dead run is free
-        assert run_main("job.yaml", "--quiet").code == 0
+        assert run_main("job.yaml", "--quiet", "--fresh").code == 0
     assert current_run(folder / "results") != former
     assert last_record(folder / "results")["status"] == "done"
     left = [path for path in (folder / "results" / "runs").iterdir() if not (path / "manifest.json").exists()]

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.backend.devices import Backend
+from pipeline.backend.devices import Backend, gpu_count
 from pipeline.backend.threads import blas_limited
 from pipeline.clusters.alike import all_alike
 from pipeline.clusters.encryption import plain_text_note
@@ -100,3 +100,9 @@ def _dashboard(client: Any, kind: ClusterKind) -> str | None:
     if port is None:
         return None
     return kind.dashboard_of(client, port) if kind.elsewhere else f"http://{HOST}:{port}/status"
+
+
+def no_gpu_for(backend: Backend, cluster: ClusterKind) -> str:
+    """That a run on GPUs of this machine finds none; '' where it finds some, or needs none here."""
+    lacking = backend == "gpu" and not cluster.elsewhere and gpu_count() == 0
+    return "this machine shows no NVIDIA GPU, and so cannot run it: a machine that has one can" if lacking else ""

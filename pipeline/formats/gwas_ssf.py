@@ -17,9 +17,10 @@ from urllib.parse import quote, unquote
 import polars as pl
 
 from pipeline.errors import JobError, near
-from pipeline.format import JoinedOutput, Piece, join_files
+from pipeline.format import JoinedOutput, Piece
 from pipeline.formats._bgzip.blocks import EOF_BLOCK
 from pipeline.formats._bgzip.writer import bgzip
+from pipeline.formats._joined import join_files
 from pipeline.genome.builds import Build, build_field
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, chromosome_key
 from pipeline.genome.species import HUMAN_SET

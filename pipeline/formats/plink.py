@@ -12,8 +12,9 @@ import polars as pl
 from pipeline.backend.arrays import to_host
 from pipeline.errors import JobError
 from pipeline.files import Stamp
-from pipeline.format import CostlySource, JoinedOutput, Piece, join_files
+from pipeline.format import CostlySource, JoinedOutput, Piece
 from pipeline.formats._genotypes import GenotypeInput
+from pipeline.formats._joined import join_files
 from pipeline.formats._plink.bed_files import (
     BED_MAGIC,
     bed_rows,

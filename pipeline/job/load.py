@@ -26,6 +26,7 @@ from pipeline.stage import Stage
 from pipeline.tables.names import Order
 
 SECTIONS = ("inputs", "stages", "outputs")
+STAGE_KEYS = ("use", "from", "as", "checkpoint")
 OUTPUT_KEYS = ("from", "sort_by", "columns", "format", "append")
 RESERVED = {"models": "the models of a run"}
 
@@ -135,14 +136,22 @@ class _Loader:
         wanted = stage_parameters(kind)
         held = {name: child for name, child in node.children() if name in wanted}
         inner = {name: self._inner(child, f"{key}.{name}", wanted[name]) for name, child in held.items()}
-        own = Subject(kind, node, key, kind.name, ("use", "from", "as"))
+        own = Subject(kind, node, key, kind.name, STAGE_KEYS)
         stage = self._validated(own, own.known, {name: found or wanted[name].model_construct() for name, found in inner.items()})
         if stage is None or None in inner.values():
             return None
         places = {key: child.place for key, child in node.children()}
         mappings = {name: child for name, child in node.children() if wanted and isinstance(child.value, dict)}
         places |= {f"{name}.{key}": below.place for name, child in mappings.items() for key, below in child.children()}
-        return StageSpec(name, kind.name, {role: table for role, (table, _) in roles.items()}, stage, node.place, places)
+        tables = {role: table for role, (table, _) in roles.items()}
+        return StageSpec(name, kind.name, tables, stage, node.place, places, self._checkpoint(node, key))
+
+    def _checkpoint(self, node: Node, key: str) -> bool | None:
+        """Whether a stage's tables are to be kept; None where the job does not say."""
+        given = node.child("checkpoint")
+        if given is not None and not isinstance(given.value, bool):
+            self.problems.add(given.place, f"{key}.checkpoint", f"expected true or false, found {found_text(given.value)}")
+        return given.value if given is not None and isinstance(given.value, bool) else None
 
     def _kind(self, node: Node, key: str) -> type[Stage] | None:
         """The class of the stage that `use` names."""

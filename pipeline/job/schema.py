@@ -94,6 +94,7 @@ def _stage(name: str, model: type[BaseModel], part: dict[str, Any]) -> dict[str,
         "from": _source(model_stage.roles),
         "as": {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$", "description": f"The table's name; {name} if not given."},
     }
+    keys["checkpoint"] = {"type": "boolean", "description": "Keep its tables: always, or never; by default where that pays."}
     required = ["use", *(["from"] if model_stage.roles else []), *schema.get("required", [])]
     return {
         **schema,

@@ -37,7 +37,10 @@ class Input:
 
 @dataclass(frozen=True)
 class StageSpec:
-    """One stage of a job: its name (`as`), which stage it is (`use`), table name by role, and the stage with its parameters."""
+    """One stage of a job: its name (`as`), which stage it is (`use`), table name by role, and the stage with its parameters.
+
+    `checkpoint`: its tables are kept always, or never; where it pays, if the job does not say.
+    """
 
     name: str
     use: str
@@ -45,6 +48,7 @@ class StageSpec:
     stage: Stage = field(repr=False)
     place: Place
     places: Mapping[str, Place] = field(default_factory=dict, repr=False)
+    checkpoint: bool | None = None
 
     def where(self, key: str) -> Place:
         """The place of a key's value (`model.target`: or of what it is below); that of the stage where the key is not given."""
@@ -99,6 +103,16 @@ class PowerBudget(BaseModel):
     watts: float | None = Field(None, gt=0, description="Power of all that is measured together, at any moment (half a second).")
 
 
+class Checkpoints(BaseModel):
+    """What of finished stages is kept in the results place, so that a run that was interrupted goes on, and one that follows does less."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    auto: bool = Field(True, description="Keep what takes far longer to make than to write; else only where a stage says checkpoint: true.")
+    keep: int = Field(50, ge=0, description="Most checkpoints; those that were not used for longest go first.")
+    gigabytes: float = Field(20, ge=0, description="Most gigabytes of all of them together.")
+
+
 class JobSettings(BaseModel):
     """What a job says beside its inputs, stages and outputs."""
 
@@ -122,6 +136,7 @@ class JobSettings(BaseModel):
         None, gt=0, description="What a worker costs for an hour, in any currency: --explain and run.json say money."
     )
     report: bool = Field(True, description="Whether a report page is written.")
+    checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="What is kept of finished stages, and how much of it.")
     counts: Literal["boundaries", "all"] = Field("boundaries", description="all: count the rows of every stage, which costs fusion.")
 
 

@@ -21,7 +21,7 @@ class Explained(Protocol):
         """One line, of the tables that it reads by role."""
 
 
-def explained(plan: Plan) -> str:
+def explained(plan: Plan, said: Mapping[str, str]) -> str:
     """Every input's columns and rows where they are known, what each stage changes, and the outputs with their columns."""
     sizes = {"input": len(plan.inputs), "stage": len(plan.stages), "output": len(plan.job.outputs)}
     lines = [f"job {plan.job.name}: {', '.join(map(so_many, sizes.values(), sizes))}, on {plan.backend}"]
@@ -30,11 +30,13 @@ def explained(plan: Plan) -> str:
         known = f"{rows:,} rows, about {_megabytes(schema, rows)}" if rows is not None else "rows known once read"
         lines += [f"input {name} ({plan.job.inputs[name].format}): {known}", f"    {schema}"]
     for stage in plan.stages:
-        lines += [f"stage {stage.spec.name}: {stage.spec.use} of {', '.join(stage.spec.inputs.values())}, to run", *_stage(stage)]
+        there = said.get(stage.spec.name, "to run")
+        lines += [f"stage {stage.spec.name}: {stage.spec.use} of {', '.join(stage.spec.inputs.values())}, {there}", *_stage(stage)]
     for name, output in plan.job.outputs.items():
         schema = plan.tables[output.table]
         columns = schema.columns if output.columns is None else {column: schema.columns[column] for column in output.columns}
-        lines += [f"output {name}: {output.table}", f"    {Schema(pl.Schema(columns), schema.arrays)}"]
+        there = f", {said[f'output {name}']}" if f"output {name}" in said else ""
+        lines += [f"output {name}: {output.table}{there}", f"    {Schema(pl.Schema(columns), schema.arrays)}"]
     return "\n".join(lines)
 
 

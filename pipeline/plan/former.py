@@ -44,7 +44,7 @@ def former_runs(store: Store, plan: Plan) -> list[Former]:
     for number, record in enumerate(records(store)):
         if number == MOST_RUNS:
             break
-        if record["status"] != "done" or "actual" not in record or record["backend"] != plan.backend:
+        if record["status"] != "done" or record.get("reused") or "actual" not in record or record["backend"] != plan.backend:
             continue
         if _alike(record["job"]) == wanted and (size := _size(record, plan)):
             found.append(_former(record, size))

@@ -65,9 +65,12 @@ class Plan:
         places |= {f"inputs.{entry.name}": entry.place for entry in self.job.inputs.values() if entry.name == base}
         return next((f"{place.within(self.job.path)}: {section}" for section, place in places.items()), "")
 
-    def explain(self) -> str:
-        """The plan as text: inputs and outputs whole, and what every stage makes new, changes and drops."""
-        return explained(self)
+    def explain(self, said: Mapping[str, str] | None = None) -> str:
+        """The plan as text: inputs and outputs whole, and what every stage makes new, changes and drops.
+
+        `said` is what is there of a stage (by its name) or an output (output NAME), or why it runs.
+        """
+        return explained(self, said or {})
 
 
 class Planner:

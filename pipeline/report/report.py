@@ -15,7 +15,7 @@ from pipeline.report.reading import by_output, opened
 from pipeline.report.saving import picture
 from pipeline.report.tallies import tallies
 from pipeline.results.manifest import Entry
-from pipeline.running.execute import Executed
+from pipeline.running.executed import Executed
 from pipeline.running.record import RunRecord
 
 MOST_LINKS = 8  # of one output's files

@@ -15,14 +15,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
 from pipeline.errors import PlaceError, RunError
 from pipeline.results.at_url import Store
-from pipeline.results.checkpoints import FOLDER
 from pipeline.results.full import is_full
 from pipeline.results.keyed import torn_folders
 from pipeline.results.lock import ChangedError, Lock
@@ -30,6 +29,7 @@ from pipeline.results.manifest import MANIFEST, RECORD, RUNNING, Entry, RunView,
 from pipeline.results.names import new_run_id
 from pipeline.results.overtaken import is_whole, overtaken_text
 from pipeline.results.retention import expired_runs, mark_dead
+from pipeline.results.stage_limits import Limits, keep_within, note_use, unfinished
 from pipeline.results.store import open_store
 
 HASH_THREADS = 4
@@ -44,6 +44,7 @@ class Results:
 
     place: str
     keep: int = 5
+    limits: Limits = field(default_factory=Limits)
 
     def open_run(self) -> RunFolder:
         """Make the place, take its lock and make a new run folder in it; raises PlaceError before anything else is done."""
@@ -57,6 +58,7 @@ class Results:
             if lock is not None:
                 mark_dead(store)
             run = RunFolder(store, lock, self.keep)
+            run.limits = self.limits
             run.write_json(RECORD, {"run": run.id, "status": RUNNING})
         except (OSError, PlaceError) as error:
             if lock is not None:
@@ -82,6 +84,7 @@ class RunFolder:
         self.path = store.path(f"runs/{self.id}")
         self.warnings: list[str] = []
         self.overtaken = False
+        self.limits, self.used = Limits(), set[str]()  # of checkpoints, and those that this run made or read
         if lock is None and store.keeps:
             self.warnings.append(f"{store.place}: {store.lockless}; let only one run at a time write there")
         self._seen = None if lock is not None and lock.excludes else store.pointed("current")
@@ -219,12 +222,13 @@ class RunFolder:
         try:
             unlisted = [f"{run}/{name}" for name in self._store.sizes(run) if name not in {*listed, MANIFEST}]
             expired = expired_runs(self._store, self.id, self._keep, alone=alone)
-            torn = torn_folders(self._store) if alone else []
+            torn = [*torn_folders(self._store), *unfinished(self._store)] if alone else []
+            if alone and self._store.keeps and self.used:
+                note_use(self._store, self.used)
+                keep_within(self._store, self.limits)
         except OSError as error:
             self.warnings.append(f"{self._store.place}: old runs not looked for: {error}")
             return
-        if alone:  # else another run may be training
-            self._remove([FOLDER])
         self._remove([*unlisted, *expired, *torn])
 
     def _remove(self, names: Iterable[str]) -> None:

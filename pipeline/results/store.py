@@ -24,3 +24,8 @@ def open_store(place: str) -> Store:
         raise PlaceError(f"{place}: {no_library(place, 'writes', error)} or choose another place with --out.") from error
     kind = S3Store if place.partition("://")[0] in SCHEMES else Store
     return kind(place, str(root))
+
+
+def unreadable(place: str, error: OSError) -> PlaceError:
+    """A results place that cannot be read."""
+    return PlaceError(f"{place}: {error}. Mend that, or choose another place with --out.")

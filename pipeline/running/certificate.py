@@ -20,10 +20,11 @@ from pipeline.clusters.alike import code_fingerprint
 from pipeline.files import Stamp, is_url
 from pipeline.plan.fingerprints import digest
 from pipeline.plan.plan import Plan
+from pipeline.plan.versions import versions
 from pipeline.results.at_url import Store
 from pipeline.results.manifest import Entry, current_id
 from pipeline.running.contents import SETTLED_NS
-from pipeline.running.record import RunRecord, versions
+from pipeline.running.record import RunRecord
 
 CERTIFICATE = "certificate.json"
 VERSION = 1

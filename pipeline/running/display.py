@@ -145,9 +145,10 @@ def make_display(mode: Mode | None = None) -> Display:
 def figures(summary: dict[str, Any]) -> list[str]:
     """The end of a run in a few lines: where the result is, rows per output, metrics."""
     warned = [f"  warning: {text}" for text in summary.get("warnings", ())]
-    if summary["status"] != "done":
+    if summary["status"] not in {"done", "unchanged"}:
         return warned
-    lines = [f"done in {summary['seconds']:.1f} s: {summary['current']}"]
+    there = f"nothing to do, run {summary['run']} has all of it (--fresh runs it again): {summary['current']}"
+    lines = [f"done in {summary['seconds']:.1f} s: {summary['current']}" if summary["status"] == "done" else there]
     lines += [f"  {name}: {rows:,} rows" for name, rows in summary["outputs"].items()]
     for stage, metrics in summary["metrics"].items():
         shown = ", ".join(f"test {name} {value:.3f}" for name, value in metrics.get("test", {}).items() if value is not None)

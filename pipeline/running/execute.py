@@ -7,69 +7,64 @@ held (computed once) where several read it and reading it twice would cost more;
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from pipeline.clusters.cluster import Cluster
 from pipeline.errors import DataError, PipelineError, RunError
 from pipeline.format import InputFormat
 from pipeline.job.spec import Output
 from pipeline.plan.fingerprints import digest
-from pipeline.plan.plan import Plan, PlannedStage
+from pipeline.plan.plan import PlannedStage
 from pipeline.plan.unchanged import need_unchanged
+from pipeline.plan.versions import versions
 from pipeline.results.manifest import Entry
 from pipeline.results.publish import RunFolder
 from pipeline.results.remembered import Remembered
 from pipeline.results.store import open_store
 from pipeline.running.accounting import Accounting
 from pipeline.running.bad_rows import bad_rows
+from pipeline.running.beside import Beside
+from pipeline.running.checkpointing import Checkpointing
+from pipeline.running.executed import Executed
 from pipeline.running.idleness import Idleness
 from pipeline.running.inputs import input_table
 from pipeline.running.kept_inputs import Imports, Kept, submit_import
 from pipeline.running.pending import Waiting
 from pipeline.running.progress import Progress, progress_of
-from pipeline.running.record import Account, versions
+from pipeline.running.record import Account
+from pipeline.running.resuming import Resumption
 from pipeline.running.writing import Written, submit_output
-from pipeline.stage import Context, Outcome
+from pipeline.stage import Context
 from pipeline.tables.audits import disagreement
 from pipeline.tables.bad_rows import SCHEMA as BAD_ROWS
 from pipeline.tables.columns import AXES
 from pipeline.tables.part import Schema
+from pipeline.tables.session import Measured
 from pipeline.tables.steps import count_rows
 from pipeline.tables.table import Table
-
-
-@dataclass
-class Executed:
-    """What a run gave: the files written, model files, metrics per stage, and what was noticed and did not stop it."""
-
-    entries: list[Entry] = field(default_factory=list)
-    files: dict[str, bytes] = field(default_factory=dict)
-    metrics: dict[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    idle: dict[str, float] = field(default_factory=dict)
 
 
 class Execution:
     """One walk through a plan."""
 
     def __init__(
-        self, plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None], accounts: dict[str, Account]
+        self, resumed: Resumption, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None], accounts: dict[str, Account]
     ) -> None:
-        self.plan, self.cluster, self.folder, self.tell, self.accounts = plan, cluster, folder, tell, accounts
+        self.plan, self.cluster, self.folder, self.tell, self.accounts = resumed.meanings.plan, cluster, folder, tell, accounts
         self.session = cluster.session()
         self.session.look = self._progress
         self.waiting = Waiting(cluster.client)
         self.tables: dict[str, Table] = {}
-        self.accounting = Accounting(accounts, plan.rows)
+        self.resumed, self.accounting = resumed, Accounting(accounts, self.plan.rows)
+        self.checkpoints = Checkpointing(resumed, self.session, accounts, self.waiting.add)
+        self.beside = Beside(self.accounting, self.checkpoints.keep_beside)
         self.kept: dict[str, Kept] = {}  # inputs that are read from their imports
-        self.metrics, self.files = dict[str, Any](), dict[str, bytes]()
-        self.warnings: dict[str, list[str]] = {}
         self.written: dict[str, list[Written]] = {}
         self.stage = ""  # the one that submits its tasks just now
         self.idleness = Idleness()
         self.depths = dict[str, int]()  # of every table: stages on the longest way to it
+        self.uses = resumed.uses()
 
     def run(self) -> Executed:
         """Submit, wait, and give what came out. Raises a task's first error, as RunError or DataError, and cancels the others.
@@ -89,7 +84,10 @@ class Execution:
             raise
         finally:
             self.session.close()
-        return self._executed()
+        self.beside.take(self.resumed, self.accounts)
+        done = Executed(idle=self.idleness.document(), checkpoints=self.checkpoints.used)
+        told = (disagreement(stage.spec.name, self.accounting.of(stage.spec.name).counts) for stage in self.plan.stages)
+        return done.fill(self.beside, [*self.session.notes, *filter(None, told)], self.resumed, self._files)
 
     def _need_unchanged(self) -> None:
         """Raise DataError where a file that is read is not as the plan saw it; what was imported is read from its import."""
@@ -120,14 +118,19 @@ class Execution:
 
     def _submit(self) -> None:
         for name in self.plan.inputs:
-            self._keep(name, self._input(name), self.plan.inputs[name])
+            if self.resumed.needs(name):
+                self._keep(name, self._input(name), self.plan.inputs[name])
         for stage in self.plan.stages:
-            self._stage(stage)
-        for output in self.plan.job.outputs.values():
-            self._output(output)
+            if stage.spec.name in self.resumed.runs:
+                self._stage(stage)
+            else:
+                self._take(stage)
+        for name, output in self.plan.job.outputs.items():
+            if name not in self.resumed.outputs:
+                self._output(output)
         self.tables.clear()
         for table, future in self.session.accounts:
-            self.waiting.add(f"rows of {table or 'a table'}", [future], partial(self.accounting.measured, table))
+            self.waiting.add(f"rows of {table or 'a table'}", [future], partial(self._measured, table))
         if self.cluster.spec.in_this_process:
             for stage in self.plan.stages:
                 stage.spec.stage.prepare(lean=self.session.lean)
@@ -166,38 +169,36 @@ class Execution:
             raise
         for name, table in outcome.tables.items():
             full = f"{stage.spec.name}.{name}" if name else stage.spec.name
-            self._keep(full, table, stage.gives[full])
-        self._wait_for(stage.spec.name, outcome)
+            kept = full in self.resumed.tables
+            self._keep(full, self.checkpoints.take(full) if kept else table, stage.gives[full], fresh=not kept)
+        self.beside.wait_for(stage.spec.name, outcome, self.waiting)
 
     def _remembered(self, stage: PlannedStage) -> Remembered | None:
         """What earlier runs with the same libraries left of a stage that read the same tables."""
         reads = [[role, self.plan.fingerprints[table.split(".")[0]], table] for role, table in sorted(stage.spec.inputs.items())]
         return Remembered.of(open_store(self.plan.job.results), [reads, versions()], digest)
 
-    def _wait_for(self, stage: str, outcome: Outcome) -> None:
-        """What comes of a stage beside its tables: its model's files, metrics, counts."""
-        files = list(outcome.files)
-        wanted: list[tuple[str, list[Any], Callable[[list[Any]], None]]] = [
-            ("file", [outcome.files[name] for name in files], lambda values: self.files.update(zip(files, values, strict=True))),
-            ("metrics", [outcome.metrics], lambda values: self.metrics.update({stage: values[0]})),
-            ("measures", [outcome.measures], lambda values: self.accounting.of(stage).measures.update(values[0])),
-            ("warnings", [outcome.warnings], lambda values: self.warnings.update({stage: values[0]})),
-            ("counts", [outcome.counts], lambda values: self.accounting.of(stage).counts.update(values[0])),
-        ]
-        for what, futures, done in wanted:
-            if futures and futures[0] is not None:
-                self.waiting.add(f"{what} {stage}", futures, done)
+    def _take(self, stage: PlannedStage) -> None:
+        """What is there of a stage that does not run."""
+        self.session.depth = 0
+        for name, schema in stage.gives.items():
+            if name in self.resumed.tables:
+                self._keep(name, self.checkpoints.take(name), schema, fresh=False)
 
-    def _keep(self, name: str, table: Table, schema: Schema) -> None:
-        """Make a table known by its name, and its arrays' axes by theirs; hold it where several read it."""
-        table, uses = replace(table, name=name, schema=schema), self.plan.uses.get(name, 0)
+    def _measured(self, table: str | None, values: list[Measured]) -> None:
+        self.accounting.measured(table, values)
+        self.checkpoints.measured(table, values[0])
+
+    def _keep(self, name: str, table: Table, schema: Schema, *, fresh: bool = True) -> None:
+        """Make a table known by its name, and its arrays' axes by theirs; hold it where several read it, keep it where that may pay."""
+        table, uses = replace(table, name=name, schema=schema), self.uses.get(name, 0)
         written = any(output.table == name for output in self.plan.job.outputs.values())
-        if (uses > 1 and (written or not table.cheap)) or (self.plan.job.counts == "all" and uses):
-            table = table.hold()
-        self.tables[name], self.depths[name] = table, self.session.depth
+        held = (uses > 1 and (written or not table.cheap)) or (self.plan.job.counts == "all" and uses > 0)
+        table = self.checkpoints.keep(name, table, held=held) if fresh and uses else table
+        self.tables[name], self.depths[name] = table.hold() if held else table, self.session.depth
         for array, axis in table.axes.items():
             if array in schema.arrays:
-                self._keep(f"{name}.{AXES[array]}", axis, Schema(schema.arrays[array]))
+                self._keep(f"{name}.{AXES[array]}", axis, Schema(schema.arrays[array]), fresh=False)
 
     def _output(self, output: Output) -> None:
         expected = self.plan.tables[output.table] if not output.columns else None
@@ -205,6 +206,21 @@ class Execution:
         stem = f"part-{self.folder.id}" if output.append else "part"  # after the files of earlier runs
         futures = submit_output(self.tables[output.table], output, expected, self.folder.file, stem)
         self.waiting.add(f"write {output.name}", futures, partial(self.written.__setitem__, output.name))
+
+    def _files(self, output: Output) -> list[Entry]:
+        """The files of an output, of parts without rows the first alone; a table that was never by itself has their account."""
+        if output.name in self.resumed.outputs:
+            run, entries = self.resumed.outputs[output.name]
+            self.folder.keep(run.id, entries)
+            return entries
+        found, account = list[Entry](), self.accounting.of(output.table)
+        unmeasured = account.bytes is None
+        for number, one in enumerate(self.written[output.name]):
+            kept = [(path, rows) for path, rows in one.files if rows != 0 or number == 0]
+            found += [Entry(path.removeprefix(self.folder.path).lstrip("/"), rows) for path, rows in kept]
+            if unmeasured:
+                account.add(one.measured)
+        return found
 
     def _wait(self) -> None:
         try:
@@ -222,31 +238,12 @@ class Execution:
                 self.accounts[stage].seconds = seconds
         self.tell(progress)
 
-    def _executed(self) -> Executed:
-        """What came out, in the order of the job; a table that was never by itself has the account of its files."""
-        names = [stage.spec.name for stage in self.plan.stages]
-        done = Executed(
-            files=dict(sorted(self.files.items())),
-            metrics={name: self.metrics[name] for name in names if name in self.metrics},
-            idle=self.idleness.document(),
-        )
-        done.warnings = [f"{name}: {text}" for name in names for text in self.warnings.get(name, ())] + self.session.notes
-        done.warnings += filter(None, (disagreement(name, self.accounting.of(name).counts) for name in names))
-        for output in self.plan.job.outputs.values():
-            written = self.written[output.name]
-            account = self.accounting.of(output.table)
-            unmeasured = account.bytes is None
-            for number, one in enumerate(written):
-                kept = [(path, rows) for path, rows in one.files if rows != 0 or number == 0]
-                done.entries += [Entry(path.removeprefix(self.folder.path).lstrip("/"), rows) for path, rows in kept]
-                if unmeasured:
-                    account.add(one.measured)
-        return done
 
-
-def execute(plan: Plan, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None], accounts: dict[str, Account]) -> Executed:
-    """Run a plan on a cluster; the outputs' files are in the run's folder afterwards, and nothing is published yet.
+def execute(
+    resumed: Resumption, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None], accounts: dict[str, Account]
+) -> Executed:
+    """Run what of a plan is not there yet; the outputs' files are in the run's folder afterwards, and nothing is published yet.
 
     `accounts` fills as the run goes, so that the record of a run that fails says how far it came.
     """
-    return Execution(plan, cluster, folder, tell, accounts).run()
+    return Execution(resumed, cluster, folder, tell, accounts).run()

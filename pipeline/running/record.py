@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import platform
-import sys
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pipeline.backend.devices import device_names
 from pipeline.backend.threads import cores
 from pipeline.job.spec import Output
 from pipeline.plan.plan import Plan
+from pipeline.plan.versions import versions
 from pipeline.tables.session import Measured
-
-LIBRARIES = (
-    "dask",
-    "distributed",
-    "polars",
-    "numpy",
-    "scipy",
-    "numba",
-    "pyarrow",
-    "xgboost-cpu",
-    "xgboost",
-    "cudf-cu13",
-    "cudf-polars-cu13",
-    "cupy-cuda13x",
-    "dask-cuda",
-    "jax",
-    "flax",
-    "optax",
-)
 
 
 @dataclass
@@ -74,6 +54,8 @@ class RunRecord:
     appended: dict[str, Any] = field(default_factory=dict)
     expected: dict[str, Any] = field(default_factory=dict)
     actual: dict[str, Any] = field(default_factory=dict)
+    reused: dict[str, str] = field(default_factory=dict)
+    known_by: dict[str, Any] = field(default_factory=dict)
 
     def end(self, status: str, error: str | None = None) -> None:
         """Note how the run ended: done, failed or interrupted."""
@@ -86,7 +68,7 @@ class RunRecord:
 
     def document(self) -> dict[str, Any]:
         """The record as JSON takes it; secrets of the job are masked."""
-        stages = {spec.spec.name for spec in self.plan.stages}
+        stages = {spec.spec.name: True for spec in self.plan.stages}
         accounts = {name: _account(account) for name, account in self.accounts.items()}
         for stage in self.plan.stages:
             if stage.spec.name in accounts:
@@ -107,15 +89,17 @@ class RunRecord:
             "actual": self.actual,
             "energy": self.energy,
             "idle": self.idle,
+            "reused": self.reused,
             "inputs": {
                 name: {**account, **self.plan.job.inputs[name].reader.about()}
                 for name, account in accounts.items()
                 if name in self.plan.inputs
             },
-            "stages": {name: account for name, account in accounts.items() if name in stages},
+            "stages": {name: accounts[name] for name in stages if name in accounts},
             "tables": {name: account for name, account in sorted(accounts.items()) if name not in stages and name not in self.plan.inputs},
             "outputs": {name: described(self.plan, output) | self.appended.get(name, {}) for name, output in self.plan.job.outputs.items()},
             "fingerprints": dict(self.plan.fingerprints),
+            "known_by": self.known_by,
             "warnings": self.warnings,
             "job": self.plan.job.raw,
         }
@@ -132,17 +116,6 @@ def described(plan: Plan, output: Output) -> dict[str, Any]:
 def machine() -> dict[str, Any]:
     """The machine that the run was started on; no host name and no path."""
     return {"system": platform.system(), "processor": platform.machine(), "cores": cores(), "gpus": device_names()}
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the libraries that are installed."""
-    found = {"python": sys.version.split()[0]}
-    for library in LIBRARIES:
-        try:
-            found[library] = version(library)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _account(account: Account) -> dict[str, Any]:

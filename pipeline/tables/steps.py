@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import polars as pl
@@ -62,11 +63,11 @@ class Explains(Protocol):
 class Step:
     """One lazy step: `read` takes a source or a held part, `frame` maps LazyFrames, `part` maps parts, `concat` stacks rows.
 
-    `small` are reduced values or gathered tables, handed to the function after its inputs. `fresh`: the source is a part that a task has
-    just read, whose counts nobody knows yet.
+    `keep` hands its function what makes the part below. `small` are reduced values or gathered tables, handed to the function after its
+    inputs. `fresh`: the source is a part that a task has just read, whose counts nobody knows yet.
     """
 
-    kind: Literal["read", "frame", "part", "concat"]
+    kind: Literal["read", "frame", "part", "concat", "keep"]
     stage: str
     inputs: tuple[Step, ...] = ()
     function: Callable[..., Any] | None = None
@@ -86,7 +87,7 @@ class Step:
         """Whether the whole tree is one lazy query on files: no step on parts, nothing held, no arrays."""
         if self.kind == "read":
             return isinstance(self.source, Source) and self.source.cheap
-        return self.kind != "part" and all(child.is_query for child in self.inputs)
+        return self.kind not in {"part", "keep"} and all(child.is_query for child in self.inputs)
 
     @property
     def sources(self) -> list[Any]:
@@ -205,6 +206,9 @@ def _made(step: Step, backend: Backend) -> Part | Lazy:
         part: Part = _call(step, *(Part(part.frame, part.arrays) for part in parts))
         own = {f"{step.stage}:{name}": count for name, count in part.counts.items()}
         return replace(part, counts=added_counts([own, *(part.counts for part in parts)]))
+    if step.kind == "keep" and step.function is not None:
+        kept: Part = step.function(partial(_part, step.inputs[0], backend))
+        return replace(kept, arrays={name: to_device(array, backend) for name, array in kept.arrays.items()})
     return _stacked(step, backend)
 
 

@@ -202,12 +202,13 @@ class Table:
     def disjoint(self, by: Sequence[str]) -> tuple[str, list[Interval]] | None:
         """A key among `by` whose ranges do not overlap between parts, with each part's range; None where there is none."""
         for key in by:
-            intervals = self._intervals(key)
+            intervals = self.intervals(key)
             if intervals and are_disjoint(intervals):
                 return key, intervals
         return None
 
-    def _intervals(self, key: str) -> list[Interval] | None:
+    def intervals(self, key: str) -> list[Interval] | None:
+        """Of each part, the least and greatest value of a column that no step has written; None where a source does not know."""
         if not self.origins or self.written is None or key in self.written:
             return None
         found: list[Interval] = []

@@ -20,7 +20,7 @@ from pipeline.plan.plan import Plan
 from pipeline.registry import FORMATS, STAGES, format_class, stage_class
 from pipeline.report.report import write_report
 from pipeline.results.manifest import Entry
-from pipeline.running.execute import Executed
+from pipeline.running.executed import Executed
 from pipeline.running.record import Account, RunRecord
 from pipeline.stage import Stage
 from pipeline.tables.part import Schema

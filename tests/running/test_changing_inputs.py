@@ -113,7 +113,7 @@ def test_run__that_is_not_published_keeps_the_former_result(tmp_path: Path, monk
             replaced(tmp_path / "in/2.parquet")
 
         monkeypatch.setattr(Execution, "_wait", changing)
-        ended = run_main("job.yaml", "--quiet")
+        ended = run_main("job.yaml", "--quiet", "--fresh")
         assert ended.code == 1
         assert "in/2.parquet: has changed" in ended.err
         assert "the former result is unchanged" in ended.err

@@ -158,7 +158,7 @@ def test_a_run_that_is_measured__has_its_joules_in_record_page_and_plan(folder: 
     replace_in(folder / "job.yaml", "results: results", "results: results\npower: {joules: 0.001, watts: 100000}")
     with inside(folder):
         assert run_main("job.yaml", "--backend", "cpu").code == 0
-        ended = run_main("job.yaml", "--backend", "cpu")
+        ended = run_main("job.yaml", "--backend", "cpu", "--fresh")
         explained = run_main("job.yaml", "--backend", "cpu", "--explain").out
     record = last_record(folder / "results")
     found = record["energy"]

@@ -73,6 +73,7 @@ class Scan(Whole):
     """Base of the scans: one test of every variant with each trait."""
 
     roles = ("genotypes", "samples")
+    long = "tables"
     counts: ClassVar[Mapping[str, Count]] = {
         "people_of_unknown_sex": Count("people of unknown sex"),
         "people_*": Count("people, *"),

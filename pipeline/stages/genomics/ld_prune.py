@@ -61,6 +61,7 @@ class LdPrune(Whole, name="ld_prune", version=2):
     """
 
     roles = ("genotypes",)
+    long = "tables"
     counts: ClassVar[Mapping[str, Count]] = {
         "variants_in": Count("variants read"),
         "unplaced": Count("without a place"),

@@ -58,6 +58,7 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
     """
 
     roles = ("genotypes",)
+    long = "tables"
     counts: ClassVar[Mapping[str, Count]] = {"variants_used": Count("variants used"), "people": Count("people")}
 
     components: int = Field(10, ge=1, le=1_000, description="Number of axes.")

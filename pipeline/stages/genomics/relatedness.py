@@ -44,6 +44,7 @@ class Relatedness(Whole, name="relatedness", version=2):
     """
 
     roles = ("genotypes",)
+    long = "tables"
     counts: ClassVar[Mapping[str, Count]] = {
         "people_in": Count("people read"),
         "related_pairs": Count("pairs above the limit", aside=True),

@@ -44,6 +44,8 @@ class Answerer(Protocol):
 class Learns(Whole):
     """A stage that publishes a model: models/NAME.`suffix` and models/NAME.json, which `score` reads."""
 
+    long = "training"
+
     suffix: ClassVar[str]
     """Of the model's own file."""
     exports: ClassVar[tuple[str, ...]] = ()

@@ -28,7 +28,7 @@ from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
 
-class Xgboost(BoostedTrees, name="xgboost", version=2):
+class Xgboost(BoostedTrees, name="xgboost", version=3):
     """Train boosted trees on the rows of split `train`, stop early on `validation`, and predict every row.
 
     Gives predictions (key, split, group, target and `prediction`: a value, or the probability of a binary target; of several classes one

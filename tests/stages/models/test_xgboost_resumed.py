@@ -1,4 +1,4 @@
-"""Boosting that was ended goes on from the round that was kept, to the same bytes; where trees are drawn it begins anew."""
+"""Boosting that was ended goes on from the round that was kept, to the same bytes; where trees are drawn from the end of a block."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pipeline.results.checkpoints import Keeping
 from pipeline.results.remembered import Remembered
 from pipeline.results.store import open_store
 from pipeline.stage import Context, Outcome
+from pipeline.stages.models._trees.resuming import BLOCK
 from pipeline.stages.models.xgboost import Xgboost
 from pipeline.tables.part import Schema
 from pipeline.tables.session import Session
@@ -20,6 +21,7 @@ from pipeline.testing.stages import SEED, cut
 from tests.stages.models.training import PEOPLE, stage_for
 
 KEPT = 6
+LONG: dict[str, Any] = {"early_stopping_rounds": None, "rounds": 3 * BLOCK + 5}
 
 
 def trained(stage: Xgboost, folder: Path) -> Outcome:
@@ -38,8 +40,13 @@ def trained(stage: Xgboost, folder: Path) -> Outcome:
         ("multiclass", {"parameters": {"grow_policy": "lossguide", "max_leaves": 5, "gamma": 0.1}}, KEPT),
         ("regression", {"early_stopping_rounds": None, "rounds": 20}, KEPT),
         ("quantile", {"target": "regression", "quantiles": [0.1, 0.9]}, KEPT),
-        ("binary", {"subsample": 0.7}, 0),
-        ("binary", {"parameters": {"colsample_bynode": 0.5}}, 0),
+        ("binary", {"subsample": 0.7, **LONG}, 2 * BLOCK),
+        ("regression", {"subsample": 0.5, "colsample": 0.5, **LONG}, 2 * BLOCK),
+        ("binary", {"parameters": {"colsample_bynode": 0.5, "colsample_bylevel": 0.7}, **LONG}, 2 * BLOCK),
+        ("multiclass", {"subsample": 0.8, "parameters": {"grow_policy": "lossguide", "max_leaves": 4}, **LONG}, 2 * BLOCK),
+        ("binary", {"subsample": 0.7, "memory": "external", "parameters": {"num_parallel_tree": 2}, **LONG}, 2 * BLOCK),
+        ("quantile", {"target": "regression", "quantiles": [0.1, 0.9], "colsample": 0.6, **LONG}, 2 * BLOCK),
+        ("binary", {"parameters": {"sampling_method": "uniform"}}, 0),
     ],
 )
 def test_boosting__goes_on_to_the_same_model(
@@ -50,7 +57,7 @@ def test_boosting__goes_on_to_the_same_model(
     def due(keeping: Keeping) -> bool:
         """Keep the first rounds, and then no more: what is left is what a kill would leave."""
         asked.append(1)
-        return keeping._place is not None and len(asked) <= KEPT
+        return keeping._place is not None and len(asked) <= (2 if "rounds" in more and stage.rounds == LONG["rounds"] else KEPT)
 
     with monkeypatch.context() as patched:
         patched.setattr(Keeping, "due", due)

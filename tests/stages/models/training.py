@@ -12,6 +12,7 @@ import polars as pl
 import xgboost as xgb
 
 from pipeline.stage import Context
+from pipeline.stages.models._trees.resuming import BLOCK, seed_of
 from pipeline.stages.models.xgboost import Xgboost
 from pipeline.tables.part import concat_parts
 from pipeline.tables.session import Session
@@ -122,6 +123,22 @@ def labels(frame: pl.DataFrame, objective: str) -> Any:
     return target.replace_strict({name: i for i, name in enumerate(CLASSES)}).to_numpy() if objective == "multiclass" else target.to_numpy()
 
 
+def in_blocks(parameters: dict[str, Any], first: Any, watched: Any) -> xgb.Booster:
+    """Trainings of XGBoost's own, each going on from the model before with its block's seed; cut as early stopping does."""
+    booster: Any = None
+    losses, rounds = list[float](), SETTINGS["rounds"]
+    for block, start in enumerate(range(0, rounds, BLOCK)):
+        seen: dict[str, Any] = {}
+        told = {**parameters, "seed": seed_of(parameters["seed"], block)}
+        more = {"evals": watched, "evals_result": seen, "verbose_eval": False}
+        booster = xgb.train(told, first, min(BLOCK, rounds - start), xgb_model=booster, **more)
+        losses += seen["validation"][parameters["eval_metric"]]
+    best = next(at for at in range(rounds) if min(losses[at + 1 : at + 5], default=np.inf) >= losses[at] == min(losses[: at + 1]))
+    booster = booster[: best + 5]
+    booster.set_attr(best_iteration=str(best))
+    return booster
+
+
 def native(frame: pl.DataFrame, objective: str, matrix: Any = None, weights: Any = None, **more: Any) -> tuple[xgb.Booster, Any]:
     """XGBoost trained directly on the rows with a target, and its predictions of all rows up to the best round.
 
@@ -138,7 +155,10 @@ def native(frame: pl.DataFrame, objective: str, matrix: Any = None, weights: Any
     first = quantiles("train")
     watched = [(quantiles("validation", first), "validation")]
     parameters = {**NATIVE, **OBJECTIVES[objective], **more}
-    booster = xgb.train(parameters, first, 80, evals=watched, early_stopping_rounds=4, verbose_eval=False)
+    if {"subsample", *(name for name in more if name.startswith("colsample"))} & {*more}:
+        booster = in_blocks(parameters, first, watched)
+    else:
+        booster = xgb.train(parameters, first, 80, evals=watched, early_stopping_rounds=4, verbose_eval=False)
     return booster, booster.predict(
         xgb.DMatrix(matrix, feature_types=types, enable_categorical=True), iteration_range=(0, booster.best_iteration + 1)
     )

@@ -1,13 +1,16 @@
 """Boosting round by round, from where a run that was killed stood: the same trees, bit for bit, as if it had not been.
 
-XGBoost's own `train` counts the rounds of a booster that goes on from 0, and forgets the best one; what it draws (rows, columns) follows
-from all draws before, which no booster keeps. So a training that draws anything keeps nothing.
+XGBoost's own `train` counts the rounds of a booster that goes on from 0, and forgets the best one. What it draws (rows, columns) follows
+from all draws before, which no booster keeps: so rounds that draw go in blocks, each of which begins with a seed of its own, and with
+samplers that have drawn nothing. A training goes on from the end of a block.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from zipfile import BadZipFile
@@ -24,7 +27,11 @@ PLAIN = {
     "alpha", "gamma", "grow_policy", "max_bin", "max_cat_threshold", "max_cat_to_onehot", "max_delta_step", "max_leaves", "min_split_loss",
     "reg_alpha", "scale_pos_weight",
 }  # fmt: skip
-"""XGBoost's parameters that draw nothing; of others that is not known."""
+"""XGBoost's parameters that draw nothing."""
+DRAWING = {"colsample_bylevel", "colsample_bynode", "num_parallel_tree"}
+"""Those whose draws follow from the seed of their block; of others nothing is known."""
+BLOCK = 16
+"""Rounds of a block: how many a training that draws may lose."""
 
 
 class Boosting:
@@ -34,7 +41,8 @@ class Boosting:
         """`callbacks` are XGBoost's, and hear of the rounds that were there, too."""
         self._xgb, self._native, self._rounds = import_xgboost(lean=learning.lean), native, learning.stage.rounds
         self._callbacks = self._xgb.callback.CallbackContainer(callbacks)
-        self._keeping = Keeping(learning.checkpoint if draws_nothing(learning) else None)
+        self._keeping = Keeping(learning.checkpoint if can_go_on(learning) else None)
+        self._in_blocks = can_go_on(learning) and not draws_nothing(learning)
         self.found = 0
 
     @property
@@ -52,10 +60,12 @@ class Boosting:
             self.found = booster.num_boosted_rounds()
             over = self._heard(booster, standing[1])
         for at in range(self._rounds if over else self.found, self._rounds):
+            if self._in_blocks and at and at % BLOCK == 0:
+                begin_block(booster, self._native, at // BLOCK)
             booster.update(on.train, at)
             if self._callbacks.after_iteration(booster, at, on.train, on.watched):
                 break
-            if self._keeping.due():
+            if not (self._in_blocks and (at + 1) % BLOCK) and self._keeping.due():
                 self._keeping.keep(partial(_written, booster, self.curves))
         return self._callbacks.after_training(booster).reset()
 
@@ -70,10 +80,34 @@ class Boosting:
         return over
 
 
+def begin_block(booster: Any, native: Mapping[str, Any], block: int) -> None:
+    """Have the rounds of a block draw by a seed of its own, whatever was drawn before.
+
+    The updaters of trees have samplers that draw on and on; XGBoost makes new ones where the tree method changes, and keeps all the rest
+    (the rows' sums so far). It looks at its parameters when its configuration is asked for.
+    """
+    booster.set_param({"tree_method": "approx"})
+    booster.save_config()
+    booster.set_param({"tree_method": native["tree_method"], "seed": seed_of(native["seed"], block)})
+    booster.save_config()
+
+
+def seed_of(seed: int, block: int) -> int:
+    """The seed of a block: the job's for the first, another one for each that follows."""
+    if not block:
+        return seed
+    return int.from_bytes(hashlib.blake2b(f"{seed} {block}".encode(), digest_size=4).digest()) >> 1
+
+
+def can_go_on(learning: Learning[BoostedTrees]) -> bool:
+    """Whether trees follow from the rows and the seeds of blocks alone, and the sums from a CPU, whose order is known."""
+    return learning.backend == "cpu" and {*learning.stage.parameters} <= PLAIN | DRAWING
+
+
 def draws_nothing(learning: Learning[BoostedTrees]) -> bool:
-    """Whether trees follow from the rows alone, and the sums from a CPU, whose order is known."""
+    """Whether trees follow from the rows alone."""
     stage = learning.stage
-    return learning.backend == "cpu" and stage.subsample == stage.colsample == 1 and {*stage.parameters} <= PLAIN
+    return stage.subsample == stage.colsample == 1 and {*stage.parameters} <= PLAIN
 
 
 def _written(booster: Any, curves: dict[str, Any]) -> bytes:
