@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ class LoadedJob:
     """A job that has been read and checked: `plan()` it, `run()` it. In a notebook it shows its plan."""
 
     job: Job
+    allow_code: bool = False
 
     def plan(self) -> Plan:
         """What will run and what every table will look like; reads only headers and footers.
@@ -53,7 +54,11 @@ class LoadedJob:
         """
         elsewhere = self.job.cluster.for_backend("cpu").elsewhere
         backend = choose_backend(self.job.backend, workers_elsewhere=elsewhere)
-        self.job.cluster.for_backend(backend).check()
+        cluster = self.job.cluster.for_backend(backend)
+        if (keys := cluster.commands()) and not self.allow_code:
+            what = f"cluster {cluster.kind}: {', '.join(keys)} would have commands run that stand in the job file"
+            raise PlaceError(f"{what}. Read them; if they are to run, say --allow-code (in Python: load(path).allowing_code()).")
+        cluster.check()
         refuse_output_inside_input(self.job.results, [path for entry in self.job.inputs.values() for path in entry.reader.path])
         check_imports(self.job)
         if self.job.report:
@@ -61,6 +66,10 @@ class LoadedJob:
         plan = make_plan(self.job, backend)
         earlier_files(plan)
         return plan
+
+    def allowing_code(self) -> LoadedJob:
+        """The same job, whose cluster may run the commands that the job file names."""
+        return replace(self, allow_code=True)
 
     def foreseen(self, plan: Plan) -> dict[str, Any]:
         """What a run by this plan will take, as run.json has it: seconds, a worker's bytes and money, each with its range, or why not."""

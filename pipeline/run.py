@@ -67,6 +67,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--cluster", metavar="KIND|ADDRESS", help="a kind such as local or cuda, or the address of a running Dask scheduler"
     )
+    options.add_argument(
+        "--allow-code", action="store_true", help="let commands run that the job's cluster names (job_script_prologue, say)"
+    )
     options.add_argument("--check", action="store_true", help="validate and plan only")
     options.add_argument("--explain", action="store_true", help="print the plan")
     options.add_argument("--quiet", action="store_true", help="say nothing unless something is wrong")
@@ -117,7 +120,7 @@ def _do(options: argparse.Namespace) -> int:
     from pipeline.api import LoadedJob
     from pipeline.job.load import load
 
-    job = LoadedJob(load(options.job, overrides))
+    job = LoadedJob(load(options.job, overrides), options.allow_code)
     if options.check or options.explain:
         plan = job.plan()
         return _planned(options, plan, job)

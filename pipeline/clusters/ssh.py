@@ -15,6 +15,8 @@ from pipeline.clusters.on_other_machines import COMPRESSED, OtherMachines
 from pipeline.clusters.on_this_machine import HOST, tasks_at_once
 from pipeline.clusters.scaling import Count
 
+STARTS = ("proxy_command", "config", "pkcs11_provider", "command")  # of asyncssh: programs, libraries, and files that name them
+
 
 class Ssh(OtherMachines):
     """Hosts that ssh reaches: workers on each, started and ended by this process."""
@@ -36,6 +38,10 @@ class Ssh(OtherMachines):
         """A client of workers on the hosts, which are ended with it."""
         workers = self.workers or len(self.hosts)
         return self.joined(partial(self._started, workers, backend), workers)
+
+    def commands(self) -> list[str]:
+        """Options of ssh that start programs or load code here."""
+        return [f"connect_options.{name}" for name in self.connect_options if name in STARTS]
 
     def _started(self, workers: int, backend: Backend) -> Any:
         from distributed.deploy.spec import SpecCluster
