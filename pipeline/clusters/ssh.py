@@ -29,7 +29,9 @@ class Ssh(OtherMachines):
     workers: Count | None = Field(None, description="Worker processes in all; one a host where not given.")
     hosts: list[str] = Field(min_length=1, description="Hosts of the workers, filled in turn; the first has the scheduler, too.")
     connect_options: dict[str, Any] = Field(
-        default_factory=dict, description="How ssh connects, as asyncssh.connect has it: username, port, client_keys, known_hosts."
+        default_factory=dict,
+        repr=False,
+        description="How ssh connects, as asyncssh.connect has it: username, port, client_keys, known_hosts.",
     )
     python: str | None = Field(None, min_length=1, description="Python of the hosts, with this project; this one's path where not given.")
     interface: str | None = Field(None, min_length=1, description="Network interface of the hosts, such as ib0; the address that ssh has.")

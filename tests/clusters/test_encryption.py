@@ -83,9 +83,10 @@ def test_a_cluster_in_use__says_what_of_it_is_plain_text() -> None:
     assert plain_text_note("ssh", ["tls://192.0.2.1:1", "inproc://x"]) == []
 
 
-def test_ssh__names_options_that_start_programs() -> None:
+def test_ssh__names_options_that_start_programs_and_shows_none() -> None:
     plain = {"username": "ana", "port": 22, "client_keys": ["k"], "known_hosts": None}
     assert Ssh(hosts=["a"], connect_options=plain).commands() == []
+    assert "hunter2" not in repr(Ssh(hosts=["a"], connect_options={**plain, "password": "hunter2"}))
     found = Ssh(hosts=["a"], connect_options={**plain, "proxy_command": "x", "config": "y"}).commands()
     assert found == ["connect_options.proxy_command", "connect_options.config"]
 
