@@ -6,14 +6,14 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from pipeline.backend.devices import choose_backend
-from pipeline.clusters.cluster import no_gpu_for, open_cluster
+from pipeline.clusters.cluster import need_allowed, no_gpu_for, open_cluster
 from pipeline.errors import RunError
 from pipeline.format import OutputFormat
 from pipeline.job.load import load as load_job
@@ -35,7 +35,7 @@ from pipeline.running.appended import Earlier, earlier_files
 from pipeline.running.balance import need_balance
 from pipeline.running.certificate import CERTIFICATE, InputDigests, certificate, known_digests
 from pipeline.running.display import Display, Quiet
-from pipeline.running.ending import as_failure, note_failure
+from pipeline.running.ending import as_failure, note_failure, summary
 from pipeline.running.energy import metered
 from pipeline.running.execute import execute
 from pipeline.running.executed import Executed
@@ -55,6 +55,7 @@ class LoadedJob:
     """A job that has been read and checked: `plan()` it, `run()` it. In a notebook it shows its plan."""
 
     job: Job
+    allow_code: bool = False
 
     def plan(self, *, here: bool = True) -> Plan:
         """What will run and what every table will look like; reads only headers and footers.
@@ -65,6 +66,7 @@ class LoadedJob:
         elsewhere = self.job.cluster.for_backend("cpu").elsewhere
         backend = choose_backend(self.job.backend, workers_elsewhere=elsewhere or (not here and self.job.backend == "gpu"))
         cluster = self.job.cluster.for_backend(backend)
+        need_allowed(cluster, allow_code=self.allow_code)
         if here or not no_gpu_for(backend, cluster):
             cluster.check()
         refuse_root(self.job.results)
@@ -79,6 +81,10 @@ class LoadedJob:
     def lacks(self, plan: Plan) -> str:
         """What this machine lacks to run a plan that was made with `here` off; '' where it lacks nothing."""
         return no_gpu_for(plan.backend, self.job.cluster.for_backend(plan.backend))
+
+    def allowing_code(self) -> LoadedJob:
+        """The same job, whose cluster may run the commands that the job file names."""
+        return replace(self, allow_code=True)
 
     def foreseen(self, plan: Plan) -> dict[str, Any]:
         """What a run by this plan will take, as run.json has it: seconds, a worker's bytes and money, each with its range, or why not."""
@@ -145,16 +151,17 @@ def open_run(place: str | Path) -> Run:
 
 
 def replay(
-    place: str | Path, *, out: str | None = None, overrides: Sequence[str] = (), display: Display | None = None, lean: bool = False
+    place: str | Path, *, out: str | None = None, overrides: Sequence[str] = (), display: Display | None = None, allow_code: bool = False
 ) -> Replayed:
     """Do the current run of a results folder, or a run by its folder, again, and compare what it gives; `overrides` are KEY=VALUE.
 
-    The new run goes to `out`, or to a folder that is removed. Raises PlaceError where the record does not suffice, and as a run does.
+    The new run goes to `out`, or to a folder that is removed; `allow_code` as in `LoadedJob.allowing_code`.
+    Raises PlaceError where the record does not suffice, and as a run does.
     """
     former = read_former(str(place))
     with TemporaryDirectory(prefix="pipeline-replay-") as folder:
-        loaded = LoadedJob(former.job([*overrides, f"results={json.dumps(out or folder)}"]))
-        run = loaded.run(display, lean=lean, fresh=True)
+        loaded = LoadedJob(former.job([*overrides, f"results={json.dumps(out or folder)}"]), allow_code)
+        run = loaded.run(display, fresh=True)
         again = read_former(run.path)
         return compared(former, Run(former.path, run_view(former.path), scan_of), run, again.certificate)
 
@@ -197,7 +204,7 @@ def _run(resumed: Resumption, foreseen: Foreseen, folder: RunFolder, display: Di
         for output in plan.job.outputs.values():
             own = [f"{view.path}/{entry.path}" for entry in executed.entries if entry.path.startswith(f"{output.name}/")]
             output.writer.deliver(own, view.id)
-        display.finished(_summary(record, executed, view))
+        display.finished(summary(record, executed, view))
     except BaseException as error:
         record.warnings += [text for text in cluster.warnings if text not in record.warnings]
         failure = as_failure(error, cluster, plan.job.results)
@@ -228,21 +235,3 @@ def _publish(record: RunRecord, executed: Executed, folder: RunFolder, foreseen:
         return certificate(record, inputs, [entry for entry in files if entry.path in own])
 
     return folder.commit(executed.entries, (CERTIFICATE, certified))
-
-
-def _summary(record: RunRecord, executed: Executed, view: RunView) -> dict[str, Any]:
-    rows: dict[str, int] = {}
-    for entry in executed.entries:
-        output = entry.path.split("/")[0]
-        rows[output] = rows.get(output, 0) + (entry.rows or 0)
-    return {
-        "status": record.status,
-        "run": record.run,
-        "seconds": round(record.seconds, 3),
-        "path": view.path,
-        "current": f"{record.plan.job.results.rstrip('/')}/current",
-        "outputs": rows,
-        "metrics": executed.metrics,
-        "warnings": executed.warnings,
-        "report": f"{view.path}/report.html" if record.plan.job.report else None,
-    }

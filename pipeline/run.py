@@ -41,6 +41,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--fresh", action="store_true", help="run all of it, whatever is there of earlier runs")
     options.add_argument("--clean", action="store_true", help="say which checkpoints of the job's results can go; with --yes remove them")
     options.add_argument("--yes", action="store_true", help="do what --clean says")
+    options.add_argument(
+        "--allow-code", action="store_true", help="let commands run that the job's cluster names (job_script_prologue, say)"
+    )
     options.add_argument("--check", action="store_true", help="validate and plan only")
     options.add_argument("--explain", action="store_true", help="print the plan")
     options.add_argument("--quiet", action="store_true", help="say nothing unless something is wrong")
@@ -95,7 +98,7 @@ def _do(options: argparse.Namespace, ending: Ending) -> int:
     from pipeline.api import LoadedJob
     from pipeline.job.load import load
 
-    job = LoadedJob(load(options.job, overrides))
+    job = LoadedJob(load(options.job, overrides), options.allow_code)
     if options.clean:
         return cleaned(options, job.job.results)
     if options.check or options.explain:
@@ -142,7 +145,7 @@ def _replayed(options: argparse.Namespace, ending: Ending) -> int:
     from pipeline.running.display import make_display
 
     display = Asked(make_display("quiet"), ending)
-    found = replay(options.replay, out=options.out, overrides=_overrides(options), display=display, lean=True)
+    found = replay(options.replay, out=options.out, overrides=_overrides(options), display=display, allow_code=options.allow_code)
     if options.json:
         import json
 

@@ -20,6 +20,7 @@ from pipeline.clusters.kind import ClusterKind, ClusterSpec
 from pipeline.clusters.on_this_machine import HOST, QUIET
 from pipeline.clusters.scaling import Scaled, Scaling
 from pipeline.clusters.workers import prepare_workers
+from pipeline.errors import PlaceError
 from pipeline.tables.session import ClusterSession, register_with_dask
 
 WAIT_S = 60.0  # for workers on this machine
@@ -106,3 +107,10 @@ def no_gpu_for(backend: Backend, cluster: ClusterKind) -> str:
     """That a run on GPUs of this machine finds none; '' where it finds some, or needs none here."""
     lacking = backend == "gpu" and not cluster.elsewhere and gpu_count() == 0
     return "this machine shows no NVIDIA GPU, and so cannot run it: a machine that has one can" if lacking else ""
+
+
+def need_allowed(cluster: ClusterKind, *, allow_code: bool) -> None:
+    """Raise PlaceError for a cluster that would have commands of the job file run, where that is not allowed."""
+    if (keys := cluster.commands()) and not allow_code:
+        what = f"cluster {cluster.kind}: {', '.join(keys)} would have commands run that stand in the job file"
+        raise PlaceError(f"{what}. Read them; if they are to run, say --allow-code (in Python: load(path).allowing_code()).")

@@ -63,6 +63,10 @@ class ClusterKind(ClusterSpec):
         """Itself."""
         return self
 
+    def commands(self) -> list[str]:
+        """The keys given by which whoever wrote the job has commands of theirs run: they are used only where the user allows code."""
+        return []
+
     def check(self) -> None:
         """Raise PlaceError for what can be known of a cluster that cannot be had, before anything is started or asked."""
 

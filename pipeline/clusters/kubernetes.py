@@ -34,7 +34,7 @@ class Kubernetes(OtherMachines):
     memory_limit: Size = Field(description="Memory of each worker and of its pod, such as 8GB; beyond it parts spill to disk.")
     image: str = Field(min_length=1, description="Image of the pods, with this project.")
     namespace: str | None = Field(None, min_length=1, description="Namespace of the pods; that of the kubectl context where not given.")
-    env: dict[str, str] = Field(default_factory=dict, description="Environment of the pods.")
+    env: dict[str, str] = Field(default_factory=dict, repr=False, description="Environment of the pods.")
 
     def check(self) -> None:
         """Raise PlaceError where dask-kubernetes is missing here, and where plain text is not agreed to: it has no TLS."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ from pipeline.clusters.on_other_machines import COMPRESSED, OtherMachines
 from pipeline.clusters.on_this_machine import HOST, QUIET, tasks_at_once
 from pipeline.clusters.scaling import at_first
 from pipeline.errors import PlaceError
+
+PLAIN = re.compile(r"[A-Za-z0-9_./:=,@%+~-]+")  # what a shell reads as one word
+CHECKED = ("kind", "memory_limit")
 
 
 class Slurm(OtherMachines):
@@ -43,6 +47,14 @@ class Slurm(OtherMachines):
         None, min_length=1, description="Folder that nodes see, too, for certificates made for the run; the working folder where not given."
     )
     log_directory: str | None = Field(None, min_length=1, description="Folder for what jobs print.")
+
+    def commands(self) -> list[str]:
+        """Lines of shell, and what a shell would read as more than one word of the job's script."""
+        texts = {
+            key: [value] if isinstance(value, str) else value for key, value in self if isinstance(value, str | list) and key not in CHECKED
+        }
+        odd = [key for key, values in texts.items() if not all(PLAIN.fullmatch(value) for value in values)]
+        return sorted({*odd, *(["job_script_prologue"] if self.job_script_prologue else [])})
 
     def check(self) -> None:
         """Raise PlaceError where dask-jobqueue or Slurm's commands are missing here, or certificates that are asked for."""

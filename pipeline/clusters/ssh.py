@@ -16,6 +16,8 @@ from pipeline.clusters.on_other_machines import COMPRESSED, OtherMachines
 from pipeline.clusters.on_this_machine import HOST, tasks_at_once
 from pipeline.clusters.scaling import Count
 
+STARTS = ("proxy_command", "config", "pkcs11_provider", "command")  # of asyncssh: programs, libraries, and files that name them
+
 
 class Ssh(OtherMachines):
     """Hosts that ssh reaches: workers on each, started and ended by this process."""
@@ -28,7 +30,9 @@ class Ssh(OtherMachines):
     workers: Count | None = Field(None, description="Worker processes in all; one a host where not given.")
     hosts: list[str] = Field(min_length=1, description="Hosts of the workers, filled in turn; the first has the scheduler, too.")
     connect_options: dict[str, Any] = Field(
-        default_factory=dict, description="How ssh connects, as asyncssh.connect has it: username, port, client_keys, known_hosts."
+        default_factory=dict,
+        repr=False,
+        description="How ssh connects, as asyncssh.connect has it: username, port, client_keys, known_hosts.",
     )
     python: str | None = Field(None, min_length=1, description="Python of the hosts, with this project; this one's path where not given.")
     interface: str | None = Field(None, min_length=1, description="Network interface of the hosts, such as ib0; the address that ssh has.")
@@ -37,6 +41,10 @@ class Ssh(OtherMachines):
         """A client of workers on the hosts, which are ended with it."""
         workers = self.workers or len(self.hosts)
         return self.joined(partial(self._started, workers, backend), workers)
+
+    def commands(self) -> list[str]:
+        """Options of ssh that start programs or load code here."""
+        return [f"connect_options.{name}" for name in self.connect_options if name in STARTS]
 
     def _started(self, workers: int, backend: Backend) -> Any:
         from distributed.deploy.spec import SpecCluster

@@ -1,13 +1,16 @@
-"""How a run that fails ends: with one error that says what and what helps, and a record that says that it failed."""
+"""How a run ends: what is told of one that is published; for one that fails one error that says what helps, and a record that says so."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from pipeline.clusters.cluster import Cluster
 from pipeline.errors import DataError, PipelineError, RefusedError, RunError
 from pipeline.results.full import RESULTS, full_text, is_full
-from pipeline.results.manifest import current_run
+from pipeline.results.manifest import RunView, current_run
 from pipeline.results.publish import RunFolder
 from pipeline.running.display import Display
+from pipeline.running.executed import Executed
 from pipeline.running.record import RunRecord
 
 
@@ -57,3 +60,22 @@ def note_failure(record: RunRecord, folder: RunFolder, display: Display, error: 
     else:
         error.add_note(f"{folder.path}/run.json has the record of this run; {kept}.")
     display.finished({"status": record.status, "run": record.run, "error": record.error, "warnings": record.warnings})
+
+
+def summary(record: RunRecord, executed: Executed, view: RunView) -> dict[str, Any]:
+    """What a display is told of a run that is published."""
+    rows: dict[str, int] = {}
+    for entry in executed.entries:
+        output = entry.path.split("/")[0]
+        rows[output] = rows.get(output, 0) + (entry.rows or 0)
+    return {
+        "status": record.status,
+        "run": record.run,
+        "seconds": round(record.seconds, 3),
+        "path": view.path,
+        "current": f"{record.plan.job.results.rstrip('/')}/current",
+        "outputs": rows,
+        "metrics": executed.metrics,
+        "warnings": executed.warnings,
+        "report": f"{view.path}/report.html" if record.plan.job.report else None,
+    }

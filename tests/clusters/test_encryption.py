@@ -17,6 +17,7 @@ from pipeline.clusters.cuda import Cuda, cuda_options
 from pipeline.clusters.encryption import TlsFiles, is_here, plain_text_note, security_of
 from pipeline.clusters.local import Local
 from pipeline.clusters.scheduler import Scheduler
+from pipeline.clusters.ssh import Ssh
 from pipeline.errors import PlaceError
 from tests.clusters.certificates import certificate_files
 
@@ -81,6 +82,14 @@ def test_a_cluster_in_use__says_what_of_it_is_plain_text() -> None:
     (said,) = plain_text_note("scheduler", [FAR, "tls://192.0.2.1:1", "ucx://192.0.2.1:2"])
     assert said.startswith(f"cluster scheduler: {FAR} and 1 more talk in plain text, so whoever reaches them over the network can read")
     assert plain_text_note("ssh", ["tls://192.0.2.1:1", "inproc://x"]) == []
+
+
+def test_ssh__names_options_that_start_programs_and_shows_none() -> None:
+    plain = {"username": "ana", "port": 22, "client_keys": ["k"], "known_hosts": None}
+    assert Ssh(hosts=["a"], connect_options=plain).commands() == []
+    assert "hunter2" not in repr(Ssh(hosts=["a"], connect_options={**plain, "password": "hunter2"}))
+    found = Ssh(hosts=["a"], connect_options={**plain, "proxy_command": "x", "config": "y"}).commands()
+    assert found == ["connect_options.proxy_command", "connect_options.config"]
 
 
 def test_scheduler__refuses_what_contradicts_certificates(files: TlsFiles) -> None:

@@ -58,6 +58,22 @@ def test_slurm__a_job_is_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert Slurm(**ALL).options("gpu")["cores"] == 9
 
 
+def test_slurm__runs_no_commands_of_a_job_that_the_user_has_not_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = published_job(tmp_path)
+    commands(tmp_path / "slurm", monkeypatch)
+    plain = {key: value for key, value in ALL.items() if key != "job_script_prologue"}
+    assert Slurm(**plain).commands() == []
+    assert Slurm(**ALL).commands() == ["job_script_prologue"]
+    for key, value in {"queue": "short; rm x", "python": "$(x)", "account": "a\nb", "job_extra_directives": ["-x", "a b"]}.items():
+        assert Slurm(**{**plain, key: value}).commands() == [key]
+    with inside(folder):
+        keys = {"kind": "slurm", **ALL, "python": "/nowhere/`touch`"}
+        refused = run_main("job.yaml", "--check", "--set", f"cluster={keys}")
+        assert refused.code == 2
+        assert "cluster slurm: job_script_prologue, python would have commands run that stand in the job file. Read them; if" in refused.err
+        assert run_main("job.yaml", "--check", "--allow-code", "--set", f"cluster={keys}").code == 0
+
+
 @pytest.mark.process
 def test_slurm__gives_the_result_of_this_machine_and_cancels_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, folder = commands(tmp_path / "slurm", monkeypatch), published_job(tmp_path)

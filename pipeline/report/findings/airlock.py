@@ -30,7 +30,7 @@ class AirlockTables(Finding, name="airlock"):
         """Nothing where the job has no such stage."""
         job = evidence.record.get("job", {})
         stages = [_name(stage) for stage in job.get("stages") or () if stage.get("use") == STAGE]
-        if not stages:
+        if not stages:  # columns of these names alone make no such table
             return
         tables = {name: str(output.get("from")) for name, output in (job.get("outputs") or {}).items()}
         rows = [(name, table, _verdict(table, stages, evidence.metrics)) for name, table in tables.items()]

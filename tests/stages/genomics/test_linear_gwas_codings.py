@@ -241,7 +241,8 @@ def test_linear_gwas__takes_sex_from_the_sheet_by_name_and_leaves_out_who_has_no
     sheet = small_cohort().people.with_columns(gender=pl.Series(sex, dtype=pl.Int64)).join(small_sheet(), on="sample_id", how="right")
     by_name, by_table = small(small_cohort(), sheet, sex="gender"), small(with_sex(sex))
     assert by_name.frame.equals(by_table.frame)
-    assert by_name.counts == by_table.counts == {"people_height": 39, "people_of_unknown_sex": 1}
+    assert by_name.counts == by_table.counts
+    assert by_name.counts.items() >= {"people_height": 39, "people_of_unknown_sex": 1}.items()
     everyone = small(with_sex())
     x = pl.col("chromosome") == "X"
     assert (everyone.frame.filter(x)["n"] - by_table.frame.filter(x)["n"]).to_list()[:2] == [1, 1]
