@@ -139,7 +139,7 @@ def _run(plan: Plan, foreseen: Foreseen, folder: RunFolder, display: Display, ea
             output.writer.deliver(own, view.id)
         display.finished(_summary(record, executed, view))
     except BaseException as error:
-        failure = as_failure(error, cluster, plan.job.results)
+        failure = as_failure(error, cluster, record)
         note_failure(record, folder, display, failure)
         if failure is not error:
             raise failure from error

@@ -26,6 +26,7 @@ from pipeline.running.accounting import Accounting
 from pipeline.running.idleness import Idleness
 from pipeline.running.inputs import input_table
 from pipeline.running.kept_inputs import Imports, Kept, submit_import
+from pipeline.running.memory import Memory
 from pipeline.running.pending import Waiting
 from pipeline.running.progress import Progress, progress_of
 from pipeline.running.record import Account, versions
@@ -65,7 +66,7 @@ class Execution:
         self.warnings: dict[str, list[str]] = {}
         self.written: dict[str, list[Written]] = {}
         self.stage = ""  # the one that submits its tasks just now
-        self.idleness = Idleness()
+        self.idleness, self.memory = Idleness(), Memory(cluster, plan)
         self.depths = dict[str, int]()  # of every table: stages on the longest way to it
 
     def run(self) -> Executed:
@@ -209,6 +210,7 @@ class Execution:
             raise
 
     def _progress(self) -> None:
+        self.memory.look()
         progress = progress_of(self.cluster.client, self.session.submitted, self.stage)
         if progress.threads is not None:
             self.idleness.look(progress.threads)
