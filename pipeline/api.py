@@ -207,7 +207,7 @@ def _run(resumed: Resumption, foreseen: Foreseen, folder: RunFolder, display: Di
         display.finished(summary(record, executed, view))
     except BaseException as error:
         record.warnings += [text for text in cluster.warnings if text not in record.warnings]
-        failure = as_failure(error, cluster, plan.job.results)
+        failure = as_failure(error, cluster, record)
         note_failure(record, folder, display, failure)
         if failure is not error:
             raise failure from error

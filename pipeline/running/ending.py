@@ -11,11 +11,12 @@ from pipeline.results.manifest import RunView, current_run
 from pipeline.results.publish import RunFolder
 from pipeline.running.display import Display
 from pipeline.running.executed import Executed
+from pipeline.running.killed import of_killed_workers
 from pipeline.running.record import RunRecord
 
 
-def as_failure(error: BaseException, cluster: Cluster, place: str) -> BaseException:
-    """What is told of an error that ended a run in the cluster and the results place.
+def as_failure(error: BaseException, cluster: Cluster, record: RunRecord) -> BaseException:
+    """What is told of an error that ended a run.
 
     An input that only its reading showed to be bad is of the data: by now the run has started. What the cluster, the disk or a service did
     is a fault of theirs, and not of the program.
@@ -26,8 +27,11 @@ def as_failure(error: BaseException, cluster: Cluster, place: str) -> BaseExcept
         return error
     if lost := cluster.lost():
         return _instead(RunError(f"cluster: {lost}. Start it again, and run again."), error)
+    if killed := of_killed_workers(error, cluster, record.plan, record.expected):
+        return _instead(killed, error)
     if isinstance(error, PipelineError) or not isinstance(error, OSError):
         return error
+    place = record.plan.job.results
     if is_full(error):
         return _instead(RunError(full_text(place, RESULTS)), error)
     return _instead(RunError(f"{place}: {type(error).__name__}: {error}. Mend that and run again."), error)

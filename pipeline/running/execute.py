@@ -30,13 +30,14 @@ from pipeline.running.executed import Executed
 from pipeline.running.idleness import Idleness
 from pipeline.running.inputs import input_table
 from pipeline.running.kept_inputs import Imports, Kept, submit_import
+from pipeline.running.memory import Memory
 from pipeline.running.pending import Waiting
 from pipeline.running.progress import Progress, progress_of
 from pipeline.running.record import Account
 from pipeline.running.resuming import Resumption
 from pipeline.running.writing import Written, submit_output
 from pipeline.stage import Context
-from pipeline.tables.audits import disagreement
+from pipeline.tables.audits import disagreements
 from pipeline.tables.bad_rows import SCHEMA as BAD_ROWS
 from pipeline.tables.columns import AXES
 from pipeline.tables.part import Schema
@@ -60,9 +61,8 @@ class Execution:
         self.checkpoints = Checkpointing(resumed, self.session, accounts, self.waiting.add)
         self.beside = Beside(self.accounting, self.checkpoints.keep_beside)
         self.kept: dict[str, Kept] = {}  # inputs that are read from their imports
-        self.written: dict[str, list[Written]] = {}
-        self.stage = ""  # the one that submits its tasks just now
-        self.idleness = Idleness()
+        self.written, self.stage = dict[str, list[Written]](), ""  # the stage that submits its tasks just now
+        self.idleness, self.memory = Idleness(), Memory(cluster, self.plan)
         self.depths = dict[str, int]()  # of every table: stages on the longest way to it
         self.uses = resumed.uses()
 
@@ -86,8 +86,8 @@ class Execution:
             self.session.close()
         self.beside.take(self.resumed, self.accounts)
         done = Executed(idle=self.idleness.document(), checkpoints=self.checkpoints.used)
-        told = (disagreement(stage.spec.name, self.accounting.of(stage.spec.name).counts) for stage in self.plan.stages)
-        return done.fill(self.beside, [*self.session.notes, *filter(None, told)], self.resumed, self._files)
+        notes = [*self.session.notes, *disagreements({name: account.counts for name, account in self.accounts.items()})]
+        return done.fill(self.beside, notes, self.resumed, self._files)
 
     def _need_unchanged(self) -> None:
         """Raise DataError where a file that is read is not as the plan saw it; what was imported is read from its import."""
@@ -230,6 +230,7 @@ class Execution:
             raise
 
     def _progress(self) -> None:
+        self.memory.look()
         progress = progress_of(self.cluster.client, self.session.submitted, self.stage)
         if progress.threads is not None:
             self.idleness.look(progress.threads)

@@ -27,9 +27,11 @@ def tally(counts: dict[str, int], apart: float) -> None:
             counts[name] = counts.get(name, 0) + 1
 
 
-def disagreement(stage: str, counts: Mapping[str, int]) -> str | None:
-    """What a run must be warned of, by a stage's counts; None where all that was computed again agrees."""
-    if not counts.get(WRONG):
-        return None
+def disagreements(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """What a run must be warned of, by the counts of its stages: results that were computed again and disagree."""
     remedy = "Do not use this result: report it, with the certificate, and compare with a run of another backend."
-    return f"{stage}: {counts[WRONG]:,} of {counts[AGAIN]:,} results that were computed again in another way disagree. {remedy}"
+    return [
+        f"{stage}: {own[WRONG]:,} of {own[AGAIN]:,} results that were computed again in another way disagree. {remedy}"
+        for stage, own in counts.items()
+        if own.get(WRONG)
+    ]

@@ -14,15 +14,21 @@ def key_prefix(stage: str) -> str:
     return stage.replace("-", "_")
 
 
-def task_key(stage: str, function: Callable[..., Any]) -> str:
-    """The key of a new task, STAGE.FUNCTION-NUMBER.
+def task_key(stage: str, function: Callable[..., Any], number: int | None = None) -> str:
+    """The key of a new task, STAGE.FUNCTION-NUMBER-XXXX, or without a number where the stage does not count it.
 
     Dask takes tasks of one name to last equally long: a stage's long ones, were they named like its short ones, would stay with one worker.
     """
     while isinstance(function, partial):
         function = function.func
     name = re.sub(r"\W", "", getattr(function, "__name__", type(function).__name__))
-    return f"{key_prefix(stage)}.{name}-{uuid.uuid4().hex}"
+    return f"{key_prefix(stage)}.{name}{'' if number is None else f'-{number}'}-{uuid.uuid4().hex}"
+
+
+def number_of(key: str) -> int | None:
+    """The number of a task by its key; None for one of another making."""
+    found = re.search(r"-(\d+)-[0-9a-f]{32}$", key)
+    return int(found[1]) if found else None
 
 
 def prefix_of(name: str) -> str:

@@ -98,7 +98,7 @@ class ClusterSession(Session):
 
         self.submitted[stage] += 1
         urgency = priority(self.depth, arguments, ahead=in_lane(self.backend, on_host=on_host))
-        told = {"key": task_key(stage, function), "pure": False, "priority": urgency}
+        told = {"key": task_key(stage, function, self.submitted[stage]), "pure": False, "priority": urgency}
         with span(stage), lane(self.backend, on_host=on_host):
             return self.client.submit(run_task, stage, function, *arguments, **told)
 

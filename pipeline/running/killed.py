@@ -1,0 +1,58 @@
+"""What is said of a task whose workers died one after another: which one it was, what they had, and what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.clusters.cluster import Cluster
+from pipeline.errors import RunError
+from pipeline.plan.plan import Plan
+from pipeline.tables.keys import key_prefix, number_of, prefix_of
+
+OUT_OF_MEMORY = "worker-restart-memory"  # what Dask's nannies say when they end a worker
+REMEDY = "Give workers more memory (cluster.memory_limit), or have fewer of them, or fewer threads in each."
+CRASHED = "A library may have crashed, or the system have ended them for want of memory (dmesg says so)."
+
+
+def of_killed_workers(error: BaseException | None, cluster: Cluster, plan: Plan, expected: Mapping[str, Any]) -> RunError | None:
+    """The error of a task that workers died with, in place of Dask's; None where it is another error.
+
+    A stage that needs more than a worker has is what it mostly is: then what the nannies saw stands in it, and what was foreseen.
+    """
+    while error is not None and type(error).__name__ != "KilledWorker":
+        error = error.__cause__ or error.__context__
+    if error is None:
+        return None
+    key, last, allowed = error.args
+    stage, number = stage_of(str(key), plan), number_of(str(key))
+    task = f"its task {number}" if number is not None else "a task"
+    text = f"{allowed + 1} workers died one after another with {task}. {_why(cluster.client, last.memory_limit, expected)}"
+    failure = RunError(text, stage=stage)
+    failure.where = plan.where(stage)
+    return failure
+
+
+def _why(client: Any, limit: int | None, expected: Mapping[str, Any]) -> str:
+    """Whether they were out of memory, by what their nannies told, and the remedy."""
+    try:
+        told = [int(event["rss"]) for _, event in client.get_events(OUT_OF_MEMORY)]
+    except (OSError, KeyError, TypeError):
+        told = []
+    if not told or not limit:
+        return CRASHED
+    need = expected.get("memory_bytes")
+    foreseen = f"; a worker was expected to need {size_text(need)}" if need and need > limit else ""
+    return f"Out of memory: they had {size_text(max(told))} where the limit is {size_text(limit)}{foreseen}. {REMEDY}"
+
+
+def stage_of(key: str, plan: Plan) -> str:
+    """The stage, or input, whose task a key is of."""
+    prefix = prefix_of(key)
+    named = {prefix_of(key_prefix(name)): name for name in (*plan.inputs, *(stage.spec.name for stage in plan.stages))}
+    return named.get(prefix, prefix)
+
+
+def size_text(number: float) -> str:
+    """Bytes in a unit that fits."""
+    return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:,.0f} MB"

@@ -1,0 +1,89 @@
+"""Workers out of memory: one process that has more than it was given, or workers that all stand still since nothing is left to spill.
+
+Dask has a worker spill what it holds and then start no more tasks until there is room. Where there never is, nothing would ever happen
+again; and in one process nobody holds it to its limit.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.clusters.cluster import Cluster
+from pipeline.errors import RunError
+from pipeline.plan.plan import Plan
+from pipeline.running.killed import REMEDY, size_text, stage_of
+
+LOOK_S = 1.0  # between two looks
+STUCK_S = 10.0  # for which all workers may stand still
+
+SPILLS = "Give it more (cluster.memory_limit), or worker processes, whose parts spill to disk (cluster.workers: 2)."
+
+
+@dataclass(frozen=True)
+class Used:
+    """A worker's process: its bytes and its limit (0: none), whether it starts no more tasks, and the keys of those that it runs."""
+
+    memory: int
+    limit: int
+    paused: bool
+    running: tuple[str, ...]
+
+
+@dataclass
+class Memory:
+    """The memory of a run's workers, looked at now and then."""
+
+    cluster: Cluster
+    plan: Plan
+    next: float = 0.0
+    stuck_since: float | None = field(default=None)
+    last: str = ""  # the stages that worked when somebody last did
+
+    def look(self) -> None:
+        """Raise RunError where the process has more memory than its limit, or no worker has done anything for long for want of it."""
+        now = time.monotonic()
+        if now >= self.next:
+            self.next = now + LOOK_S
+            self.check(self.cluster.client.run_on_scheduler(used_by_workers), now)
+
+    def check(self, workers: list[Used], now: float) -> None:
+        """The same of what was told."""
+        running = [key for worker in workers for key in worker.running]
+        stages = sorted({stage_of(key, self.plan) for key in running})
+        self.last = ", ".join(stages) or self.last
+        for worker in workers if self.cluster.spec.in_this_process else ():
+            if worker.limit and worker.memory > worker.limit:
+                raise self._error(
+                    f"this process has {size_text(worker.memory)} where cluster.memory_limit is {size_text(worker.limit)}", SPILLS
+                )
+        if not workers or running or not all(worker.paused for worker in workers):
+            self.stuck_since = None
+        elif self.stuck_since is None:
+            self.stuck_since = now
+        elif now - self.stuck_since >= STUCK_S:
+            most = max(workers, key=lambda worker: worker.memory)
+            told = f"{size_text(most.memory)} of {size_text(most.limit)}"
+            remedy = SPILLS if self.cluster.spec.in_this_process else REMEDY
+            raise self._error(f"no worker can go on: they have {told} and nothing left to spill", remedy)
+
+    def _error(self, what: str, remedy: str) -> RunError:
+        stage = self.last.partition(", ")[0]
+        others = f", and {', '.join(self.last.split(', ')[1:])}" if ", " in self.last else ""
+        error = RunError(f"out of memory while it works{others}: {what}. {remedy}", stage=stage)
+        error.where = self.plan.where(stage)
+        return error
+
+
+def used_by_workers(dask_scheduler: Any) -> list[Used]:
+    """On the scheduler: what its workers said last."""
+    return [
+        Used(
+            int(worker.metrics.get("memory", 0)),
+            int(worker.memory_limit or 0),
+            worker.status.name == "paused",
+            tuple(str(task.key) for task in worker.executing),
+        )
+        for worker in dask_scheduler.workers.values()
+    ]

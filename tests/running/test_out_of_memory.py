@@ -1,0 +1,94 @@
+"""Workers out of memory: what is said of tasks that workers died with, of a process beyond its limit, and of workers that stand still."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipeline.clusters.local import Local
+from pipeline.errors import RunError
+from pipeline.running.killed import of_killed_workers, stage_of
+from pipeline.running.memory import STUCK_S, Memory, Used
+from tests.small import inside, write_small_job
+
+GWAS = "gwas-3-" + "0f" * 16
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    import pipeline
+
+    folder = tmp_path_factory.mktemp("job")
+    write_small_job(folder)
+    with inside(folder):
+        return pipeline.load("job.yaml").plan()
+
+
+def cluster(told: list[int], **keys: Any) -> Any:
+    """One whose nannies have ended workers of so many bytes."""
+    events = [(0.0, {"rss": size}) for size in told]
+    return SimpleNamespace(spec=Local(**keys), client=SimpleNamespace(get_events=lambda _topic: events))
+
+
+def killed_by(key: str, limit: int) -> Any:
+    from distributed import KilledWorker
+
+    return KilledWorker(key, SimpleNamespace(address="tcp://10.0.0.7:1", memory_limit=limit), 3)
+
+
+def test_killed__task_is_named_with_its_stage_its_number_its_need_and_the_limit(plan: Any) -> None:
+    error = RunError("write associations: KilledWorker: ...")
+    error.__cause__ = killed_by(GWAS, 600_000_000)
+    failure = of_killed_workers(error, cluster([540_000_000, 571_000_000]), plan, {"memory_bytes": 2.4e9})
+    assert str(failure) == (
+        "job.yaml:14:5: stages.gwas: 4 workers died one after another with its task 3. Out of memory: they had 571 MB where the limit is "
+        "600 MB; a worker was expected to need 2.4 GB. Give workers more memory (cluster.memory_limit), "
+        "or have fewer of them, or fewer threads in each."
+    )
+
+
+def test_killed__worker_that_crashes_was_not_out_of_memory(plan: Any) -> None:
+    failure = of_killed_workers(killed_by("strange", 600_000_000), cluster([]), plan, {})
+    assert str(failure) == (
+        "stage strange: 4 workers died one after another with a task. A library may have crashed, or the system have ended them for want "
+        "of memory (dmesg says so)."
+    )
+    assert of_killed_workers(ValueError("other"), cluster([]), plan, {}) is None
+
+
+def test_killed__stage_is_known_by_its_tasks_key(plan: Any) -> None:
+    assert [stage_of(key, plan) for key in (GWAS, "cohort-12-" + "a" * 32, "cohort-" + "a" * 32)] == ["gwas", "cohort", "cohort"]
+
+
+def test_memory__process_beyond_its_limit_fails_with_the_stage_that_works(plan: Any) -> None:
+    memory = Memory(cluster([]), plan)
+    memory.check([Used(900_000_000, 1_000_000_000, True, (GWAS,))], 0.0)
+    with pytest.raises(RunError, match=r"stages\.gwas: .* this process has 1\.1 GB where cluster\.memory_limit is 1\.0 GB\. Give it more"):
+        memory.check([Used(1_100_000_000, 1_000_000_000, True, (GWAS,))], 1.0)
+    Memory(cluster([], workers=2), plan).check([Used(1_100_000_000, 1_000_000_000, False, (GWAS,))], 0.0)
+
+
+def test_memory__workers_that_all_stand_still_fail_after_some_time(plan: Any) -> None:
+    memory, full = Memory(cluster([], workers=2), plan), Used(850_000_000, 1_000_000_000, True, ())
+    memory.check([full, Used(850_000_000, 1_000_000_000, True, (GWAS,))], 0.0)
+    memory.check([full, full], 1.0)
+    memory.check([full, Used(600_000_000, 1_000_000_000, False, ())], STUCK_S)
+    memory.check([full, full], STUCK_S + 2)
+    memory.check([full, full], STUCK_S + 3)
+    with pytest.raises(
+        RunError, match=r"stages\.gwas: .*no worker can go on: they have 850 MB of 1\.0 GB and nothing left to spill\. Give"
+    ):
+        memory.check([full, full], 2 * STUCK_S + 2)
+
+
+@pytest.mark.process
+def test_memory__one_process_is_held_to_its_limit_by_the_job(tmp_path: Any) -> None:
+    from tests.small import last_record, run_process
+
+    write_small_job(tmp_path)
+    ended = run_process("job.yaml", "--quiet", "--set", "cluster={kind: local, memory_limit: 50MB}", cwd=tmp_path)
+    assert ended.code == 1
+    assert "where cluster.memory_limit is 50 MB. Give it more (cluster.memory_limit), or worker processes" in ended.err
+    assert last_record(tmp_path / "results")["status"] == "failed"
