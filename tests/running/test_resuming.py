@@ -86,6 +86,7 @@ def test_a_run_that_is_killed_while_it_runs__goes_on(tmp_path: Path) -> None:
     process.kill()
     process.communicate(timeout=300)
     with inside(folder):
+        assert run_main("job.yaml", "--explain").code == 0
         assert run_main("job.yaml", "--quiet").code == 0
         assert run_main("job.yaml", "--quiet", "--out", "whole", "--fresh").code == 0
     assert published(folder / "results") == published(folder / "whole")
@@ -202,11 +203,12 @@ def test_what_is_cheap_to_make__is_not_kept(tmp_path: Path) -> None:
 
 def test_checkpoints_beyond_the_limit__are_removed_those_first_that_were_not_used_for_longest(tmp_path: Path) -> None:
     folder = small_job(tmp_path)
-    (folder / "job.yaml").write_text((folder / "job.yaml").read_text() + "checkpoints: {keep: 3}\n")
+    (folder / "job.yaml").write_text((folder / "job.yaml").read_text() + "checkpoints: {keep: 2}\n")
     with inside(folder):
         for maf in (0.01, 0.02, 0.03):
             assert run_main("job.yaml", "--quiet", "--set", f"stages.passed.min_maf={maf}").code == 0
-    assert len(list(folder.glob("results/checkpoints/*/manifest.json"))) == 3
+    tables = {path.parent for path in folder.glob("results/checkpoints/*/part-*")}
+    assert len(tables) == len([path for path in tables if (path / "manifest.json").exists()]) == 2
     with inside(folder):
         assert "stage passed: variant_qc of cohort, reused" in run_main("job.yaml", "--explain", "--set", "stages.passed.min_maf=0.03").out
 
