@@ -19,6 +19,7 @@ from pipeline.results.champion import promote
 from pipeline.results.manifest import verify
 from pipeline.results.publish import RunFolder
 from pipeline.results.store import open_store
+from pipeline.run import Interrupted
 from pipeline.running.execute import execute
 from tests.shipped import JOBS, ROOT, from_loans, planned, ran
 from tests.small import inside, run_main, run_process, start, write_small_job
@@ -239,3 +240,27 @@ def test_small_job__that_another_run_overtakes_keeps_its_own_result(bucket: str,
     assert f"another run published {other[0].view.id} while this one ran" in ended.err
     assert json.loads(ended.out.splitlines()[-1])["status"] == "done"
     assert open_run(place).view.id == other[0].view.id
+
+
+def test_small_job__that_was_killed_goes_on_from_checkpoints_in_a_bucket(bucket: str, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (small / "job.yaml").read_text()
+    for stage in ("passed", "gwas"):
+        text = text.replace(f"as: {stage}, ", f"as: {stage}, checkpoint: true, ")
+    (small / "job.yaml").write_text(text)
+
+    def dead(*_: Any) -> Any:
+        raise Interrupted
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "commit", dead)
+        assert run_main("job.yaml", "--quiet", "--out", f"{bucket}/results").code == 143
+    assert run_main("job.yaml", "--quiet", "--out", f"{bucket}/results").code == 0
+    assert run_main("job.yaml", "--quiet", "--out", "results").code == 0
+    there = open_run(f"{bucket}/results")
+    assert there.record["reused"]["gwas"] == "reused, 1 part of a checkpoint"
+    assert contents(there) == contents(open_run("results"))
+    there_again = run_main("job.yaml", "--out", f"{bucket}/results", "--set", "stages.gwas.coding=dominant")
+    assert there_again.code == 0
+    assert open_run(f"{bucket}/results").record["reused"]["passed"] == "reused, 1 part of a checkpoint"
+    assert run_main("job.yaml", "--clean", "--yes", "--out", f"{bucket}/results").out.startswith(f"{bucket}/results: removed ")
+    assert not any("/checkpoints/" in name for name in fsspec.filesystem("s3").find(f"{bucket}/results"))

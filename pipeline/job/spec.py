@@ -109,7 +109,7 @@ class Checkpoints(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     auto: bool = Field(True, description="Keep what takes far longer to make than to write; else only where a stage says checkpoint: true.")
-    keep: int = Field(50, ge=0, description="Most checkpoints; those that were not used for longest go first.")
+    keep: int = Field(50, ge=0, description="Most tables that stay; those that were not used for longest go first.")
     gigabytes: float = Field(20, ge=0, description="Most gigabytes of all of them together.")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,7 +21,7 @@ from pipeline.job.spec import Output
 from pipeline.plan.fingerprints import digest, fields_of
 from pipeline.plan.plan import Plan, PlannedStage
 from pipeline.plan.unchanged import Stamps
-from pipeline.plan.versions import program, versions
+from pipeline.plan.versions import code_of, versions
 from pipeline.urls import MASK
 
 ELSEWHERE = ("results", "cluster", "checkpoints", "price")  # what a job says that shows in no page and no file
@@ -77,9 +78,11 @@ class Meanings:
         fields: dict[str, Any] = {"use": spec.use, f"version of {spec.use}": spec.stage.version, **fields_of(spec.stage)}
         fields |= {f"from.{role}" if len(spec.inputs) > 1 else "from": table for role, table in sorted(spec.inputs.items())}
         fields |= _files(plan.stamps.get(spec.name, {}))
-        fields |= {"seed": plan.job.seed, "backend": plan.backend, "libraries": versions(), "code": program()}
+        fields |= {"seed": plan.job.seed, "backend": plan.backend, "libraries": versions(), "code": code_of(type(spec.stage).__module__)}
         if needs_workers(fields):
             fields["cluster"] = plan.job.cluster.model_dump(mode="json")
+        if any(field.exclude for field in type(spec.stage).model_fields.values()):
+            fields["secrets"] = token_hex(16)  # they are in no record, so nobody can say whether they are as they were
         if plan.job.counts != "boundaries":
             fields["counts"] = plan.job.counts
         return _meaning(fields, {table.partition(".")[0] for table in spec.inputs.values()}, self.of)

@@ -43,6 +43,13 @@ def versions() -> dict[str, str]:
 
 
 @cache
+def code_of(module: str) -> str:
+    """Digest of the source that decides what a stage or a format gives: ours, and that of its own module where it is another package's."""
+    own = sys.modules[module].__file__ if not module.startswith("pipeline.") else None
+    return program() if own is None else hashlib.blake2b(program().encode() + Path(own).read_bytes(), digest_size=8).hexdigest()
+
+
+@cache
 def program() -> str:
     """Digest of the source of all stages, formats and kernels: whoever changes one gets no results of the one before."""
     root = Path(__file__).parents[1]

@@ -34,6 +34,10 @@ class Checkpoint:
         except FileNotFoundError:
             return None
 
+    def forget(self) -> None:
+        """Remove what was kept."""
+        self.store.remove(f"{FOLDER}/{self.key}")
+
     def keep(self, content: bytes) -> None:
         """Keep this instead. It is whole on the disk when this returns."""
         self.store.make(FOLDER)

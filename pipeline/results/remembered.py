@@ -21,20 +21,24 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Remembered:
-    """What earlier runs left of one stage: `about` is what all its values depend on, `digest` makes a key of plain values."""
+    """What earlier runs left of one stage: `about` is what all its values depend on, `digest` makes a key of plain values.
+
+    `fresh`: what is there is not to be found.
+    """
 
     folders: Keyed
     about: Sequence[Any]
     digest: Callable[[Any], str]
+    fresh: bool = False
 
     @staticmethod
-    def of(store: Store, about: Sequence[Any], digest: Callable[[Any], str]) -> Remembered | None:
+    def of(store: Store, about: Sequence[Any], digest: Callable[[Any], str], *, fresh: bool = False) -> Remembered | None:
         """In a results folder or a bucket of S3; None where results go to another URL, which keeps nothing."""
-        return Remembered(Keyed(store, FOLDER, VERSION), about, digest) if store.keeps else None
+        return Remembered(Keyed(store, FOLDER, VERSION), about, digest, fresh) if store.keeps else None
 
     def find(self, of: Any) -> Mapping[str, Any] | None:
         """The value that was kept of this (plain values); None where there is none."""
-        found = self.folders.find(self._key(of))
+        found = None if self.fresh else self.folders.find(self._key(of))
         return None if found is None else found.note
 
     def keep(self, of: Any, value: Mapping[str, Any]) -> None:
@@ -43,7 +47,10 @@ class Remembered:
 
     def checkpoint(self, of: Any) -> Checkpoint:
         """Where a training of this (plain values) keeps how far it has come."""
-        return Checkpoint(self.folders.store, self._key(of))
+        found = Checkpoint(self.folders.store, self._key(of))
+        if self.fresh:
+            found.forget()
+        return found
 
     def _key(self, of: Any) -> str:
         return self.digest([VERSION, *self.about, of])

@@ -14,9 +14,12 @@ from pipeline.results.stage_folder import FOLDER
 USED = f"{FOLDER}/used.json"
 
 
+BESIDE = 20
+
+
 @dataclass(frozen=True)
 class Limits:
-    """How many checkpoints may stay, and how many bytes of all together."""
+    """How many tables may stay, and how many bytes of all together; of what stages give beside their tables BESIDE times as many."""
 
     keep: int = 50
     bytes: int = 20 * 10**9
@@ -46,13 +49,16 @@ def sizes(store: Store) -> dict[str, int]:
 def keep_within(store: Store, limits: Limits, held: Collection[str] = ()) -> list[str]:
     """Remove those beyond the limits, the one first that was not used for longest; those that are `held` last. Returns what was removed."""
     there, uses = sizes(store), last_uses(store)
-    order = sorted(there, key=lambda key: (key in held, uses.get(key, "")))
-    removed, total = list[str](), sum(there.values())
+    order = sorted(there, key=lambda key: (key in held, uses.get(key, "")), reverse=True)
+    tables = {key for key, files in _folders(store).items() if any(file.startswith("part-") for file in files)}
+    stays, total = {True: 0, False: 0}, 0
+    removed = list[str]()
     for key in order:
-        if len(there) - len(removed) <= limits.keep and total <= limits.bytes:
-            break
-        removed.append(key)
-        total -= there[key]
+        is_table = key in tables
+        if stays[is_table] < limits.keep * (1 if is_table else BESIDE) and total + there[key] <= limits.bytes:
+            stays[is_table], total = stays[is_table] + 1, total + there[key]
+        else:
+            removed.append(key)
     for key in removed:
         remove(store, key)
     return removed

@@ -17,7 +17,7 @@ from pipeline.results.stage_folder import Piece, StageFolder
 from pipeline.results.stage_limits import Limits, keep_within, note_use
 from pipeline.results.store import open_store
 from pipeline.running.record import Account
-from pipeline.running.resuming import KeptTable, Resumption
+from pipeline.running.resuming import PLAIN, KeptTable, Resumption
 from pipeline.stage import FittedRows, Rows
 from pipeline.tables.keeping import Keep, fitted_of, keep_part, kept_table, known_ranges
 from pipeline.tables.part import Part
@@ -132,7 +132,8 @@ class Checkpointing:
 
     def keep_beside(self, stage: str, given: Mapping[str, Any]) -> None:
         """Keep what a stage gave beside its tables, in a run that has gone on for a while, or where a later stage is always kept."""
-        if self.store is None or (stage not in self.asked and (time.time() - self.began < LEAST_S or not self.settings.auto)):
+        plain = type(self.stages[stage].spec.stage).run in PLAIN
+        if self.store is None or plain or (stage not in self.asked and (time.time() - self.began < LEAST_S or not self.settings.auto)):
             return
         folder = StageFolder(self.store, self.resumed.meanings.beside_key(stage))
         if self.resumed.fresh or folder.key in self.resumed.damaged:
@@ -141,7 +142,7 @@ class Checkpointing:
             name: folder.write(f"{folder.key[:8]}-{time.time_ns()}-{number}", [content])
             for number, (name, content) in enumerate(given.get("file", {}).items())
         }
-        plain = {name: value for name, value in given.items() if name != "file"}
+        rest = {name: value for name, value in given.items() if name != "file"}
         piece = Piece(tuple(files.values()), 0, 0)
         known = {name: file.name for name, file in files.items()}
         folder.seal(
@@ -149,7 +150,7 @@ class Checkpointing:
                 "table": f"{stage} (beside)",
                 "pieces": [asdict(piece)],
                 "files": known,
-                "given": json.loads(json.dumps(plain)),
+                "given": json.loads(json.dumps(rest)),
                 "account": asdict(self.accounts[stage]),
             }
         )

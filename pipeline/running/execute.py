@@ -176,7 +176,7 @@ class Execution:
     def _remembered(self, stage: PlannedStage) -> Remembered | None:
         """What earlier runs with the same libraries left of a stage that read the same tables."""
         reads = [[role, self.plan.fingerprints[table.split(".")[0]], table] for role, table in sorted(stage.spec.inputs.items())]
-        return Remembered.of(open_store(self.plan.job.results), [reads, versions()], digest)
+        return Remembered.of(open_store(self.plan.job.results), [reads, versions()], digest, fresh=self.resumed.fresh)
 
     def _take(self, stage: PlannedStage) -> None:
         """What is there of a stage that does not run."""

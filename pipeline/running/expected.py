@@ -43,11 +43,12 @@ def expectation(store: Store, plan: Plan) -> str:
 
 
 def measured_runs(store: Store, plan: Plan) -> Iterator[dict[str, Any]]:
-    """The records of the job's newest runs that ended well on the same backend and were measured."""
+    """The records of the job's newest runs that ended well on the same backend, did all of it and were measured."""
     found = 0
     for record in records(store):
         energy = record.get("energy") or {}
-        if (record["status"], record["backend"]) == ("done", plan.backend) and "joules" in energy:
+        whole = record["status"] == "done" and not record.get("reused")  # one that was killed has no backend in its record
+        if whole and record["backend"] == plan.backend and "joules" in energy:
             yield record
             if (found := found + 1) == MOST_RUNS:
                 return

@@ -170,7 +170,7 @@ def _needs_run(found: Resumption, stage: PlannedStage, former: list[FormerRun], 
         if store is not None and (kept := _whole(found, StageFolder(store, meanings.table_key(table)))):
             found.tables[table] = kept
     if lacking := [table for table in wanted if table not in found.tables]:
-        return f"{lacking[0]} is read, and is in no checkpoint"
+        return "in no checkpoint" if lacking[0] == name else f"{lacking[0]} is in no checkpoint"
     if type(stage.spec.stage).run in PLAIN:
         return ""
     for run in former:

@@ -17,10 +17,10 @@ import numpy as np
 import polars as pl
 
 from pipeline.backend.arrays import to_host
-from pipeline.results.stage_folder import Piece, StageFolder, own_stem
+from pipeline.results.stage_folder import File, Piece, StageFolder, own_stem
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.session import Session
-from pipeline.tables.steps import Step
+from pipeline.tables.steps import Source, Step
 from pipeline.tables.table import Fitted, Table
 
 LEAST_S = 10.0
@@ -41,7 +41,7 @@ class Keep:
         """The table, whose parts are kept as they are made; each is made by a task of its own."""
         whole = len(table.blocks)
         blocks = tuple(
-            Step("keep", table.stage, (block,), KeepPart(self, f"part-{number:05d}", whole, block.kind == "read"))
+            Step("keep", table.stage, (block,), KeepPart(self, f"part-{number:05d}", whole, _is_made(block)))
             for number, block in enumerate(table.blocks)
         )
         return replace(table, blocks=blocks).hold()
@@ -104,9 +104,12 @@ class KeptSource:
 
     def part(self) -> Part:
         """The part."""
-        frame = pl.read_ipc(self.folder.read(self.piece.files[0].name), memory_map=False)
+        frame = pl.read_ipc(self._source(self.piece.files[0]), memory_map=False)
         arrays = zip(self.piece.arrays, self.piece.files[1:], strict=True)
-        return Part(frame, {name: np.load(io.BytesIO(self.folder.read(file.name)), allow_pickle=False) for name, file in arrays})
+        return Part(frame, {name: np.load(self._source(file), allow_pickle=False) for name, file in arrays})
+
+    def _source(self, file: File) -> Any:
+        return self.folder.path(file.name) if self.folder.is_local else io.BytesIO(self.folder.read(file.name))
 
     def interval(self, column: str) -> tuple[Any, Any] | None:
         """As the sources of the table that was kept knew it."""
@@ -167,6 +170,10 @@ def _ranges(folder: StageFolder, document: Mapping[str, Any]) -> list[dict[str, 
     frame = KeptSource(folder, Piece.of(document["ranges"]), False).part().frame
     values = frame.to_dict(as_series=False)
     return [{name: (of[row], of[row + 1]) for name, of in values.items()} for row in range(0, frame.height, 2)]
+
+
+def _is_made(block: Step) -> bool:
+    return block.kind == "read" and not isinstance(block.source, Source)
 
 
 def _frame(frame: pl.DataFrame) -> list[Any]:

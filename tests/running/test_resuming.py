@@ -11,7 +11,10 @@ import polars as pl
 import pytest
 
 import pipeline
+from pipeline.plan.fingerprints import digest
+from pipeline.results.checkpoints import Checkpoint
 from pipeline.results.publish import RunFolder
+from pipeline.results.remembered import Remembered
 from pipeline.results.stage_limits import sizes
 from pipeline.results.store import open_store
 from pipeline.running.signals import Interrupted
@@ -86,6 +89,7 @@ def test_a_run_that_is_killed_while_it_runs__goes_on(tmp_path: Path) -> None:
     process.kill()
     process.communicate(timeout=300)
     with inside(folder):
+        assert run_main("job.yaml", "--explain").code == 0
         assert run_main("job.yaml", "--quiet").code == 0
         assert run_main("job.yaml", "--quiet", "--out", "whole", "--fresh").code == 0
     assert published(folder / "results") == published(folder / "whole")
@@ -202,11 +206,12 @@ def test_what_is_cheap_to_make__is_not_kept(tmp_path: Path) -> None:
 
 def test_checkpoints_beyond_the_limit__are_removed_those_first_that_were_not_used_for_longest(tmp_path: Path) -> None:
     folder = small_job(tmp_path)
-    (folder / "job.yaml").write_text((folder / "job.yaml").read_text() + "checkpoints: {keep: 3}\n")
+    (folder / "job.yaml").write_text((folder / "job.yaml").read_text() + "checkpoints: {keep: 2}\n")
     with inside(folder):
         for maf in (0.01, 0.02, 0.03):
             assert run_main("job.yaml", "--quiet", "--set", f"stages.passed.min_maf={maf}").code == 0
-    assert len(list(folder.glob("results/checkpoints/*/manifest.json"))) == 3
+    tables = {path.parent for path in folder.glob("results/checkpoints/*/part-*")}
+    assert len(tables) == len([path for path in tables if (path / "manifest.json").exists()]) == 2
     with inside(folder):
         assert "stage passed: variant_qc of cohort, reused" in run_main("job.yaml", "--explain", "--set", "stages.passed.min_maf=0.03").out
 
@@ -248,3 +253,36 @@ def test_clean__says_what_it_would_remove_and_removes_it_when_told(tmp_path: Pat
         assert run_main("job.yaml", "--clean", "--yes").out == said.replace("--yes would remove", "removed")
         assert not (folder / "results" / "checkpoints").exists()
         assert run_main("job.yaml").out.startswith("nothing to do")
+
+
+def test_fresh__forgets_how_far_a_training_had_come(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    store.make("checkpoints")
+    for fresh, found in ((False, b"round 9"), (True, None)):
+        remembered = Remembered.of(store, ["these rows"], digest, fresh=fresh)
+        assert remembered is not None
+        Checkpoint(store, remembered.checkpoint("risk").key).keep(b"round 9")
+        remembered.keep("a trial", {"loss": 1.5})
+        assert remembered.checkpoint("risk").last() == found
+        assert remembered.find("a trial") == (None if fresh else {"loss": 1.5})
+
+
+def test_a_stage_that_takes_secrets__always_runs(tmp_path: Path) -> None:
+    pl.DataFrame({"x": [n % 7.0 for n in range(60)], "y": [n % 5.0 for n in range(60)]}).write_parquet(tmp_path / "rows.parquet")
+    (tmp_path / "job.yaml").write_text("""\
+job: site
+results: results
+inputs: {rows: {format: parquet, path: rows.parquet}}
+stages:
+  - {use: site_sums, from: rows, as: sums, site: a, sites: [a, b], target: y, features: [x], study: s, secrets: {b: "${WITH_B}"}}
+outputs: {sums: {from: sums}}
+""")
+    found = []
+    with inside(tmp_path), pytest.MonkeyPatch.context() as patched:
+        for digit in "12":
+            patched.setenv("WITH_B", digit * 64)
+            assert run_main("job.yaml", "--quiet").code == 0
+            found.append(pipeline.open_run("results").table("sums").to_polars())
+        assert "secrets changed" in run_main("job.yaml", "--explain").out
+    assert not found[0].equals(found[1])
+    assert "1" * 64 not in json.dumps(last_record(tmp_path / "results"))

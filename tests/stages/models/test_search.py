@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import statistics
 import time
 from collections import Counter
@@ -481,6 +482,8 @@ def test_a_search_that_is_run_again__takes_what_was_measured_and_runs_the_rest(t
 
     with inside(tmp_path):
         first, trials = found()
+        shutil.rmtree("results/runs")
+        Path("results/current").unlink()
         again, same = found()
         more, further = found(stages__tuned__trials=9, stages__tuned__metric="log_loss")
         other, _ = found(seed=6)
