@@ -31,12 +31,15 @@ def engine(backend: Backend) -> Any:
 
 
 def collect(query: pl.LazyFrame, backend: Backend) -> pl.DataFrame:
-    """Run a lazy query in this task. Raises UntranslatableError under `translate` where cuDF would refuse it."""
+    """Run a lazy query in this task. UntranslatableError under `translate` where cuDF would refuse it, ComputeError where Polars panics."""
     if backend == "translate" and (refused := refusals(query)):
         raise UntranslatableError(f"cuDF cannot run this stage's query: {'; '.join(refused)}. Use backend: cpu, or write it another way.")
-    if backend == "gpu" and only_picks(query):
-        return query.collect(engine="in-memory")
-    return query.collect(engine=engine(backend))
+    from polars.exceptions import ComputeError, PanicException
+
+    try:
+        return query.collect(engine="in-memory" if backend == "gpu" and only_picks(query) else engine(backend))
+    except PanicException as error:  # which is no Exception, and would end the worker's thread
+        raise ComputeError(f"Polars broke off ({str(error)[:200]})") from error
 
 
 def only_picks(query: pl.LazyFrame) -> bool:

@@ -17,7 +17,7 @@ def need_blocks(path: str, limits: Bounds) -> None:
     """Raise InputError where a file's blocks are damaged, or its records come to more than its limits allow."""
     try:
         _walk(path, limits)
-    except (ValueError, EOFError, zlib.error) as error:
+    except (ValueError, EOFError, KeyError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read whole ({error}). It is damaged: copy it again, or write it anew.") from error
 
 

@@ -29,6 +29,9 @@ def first_row(path: str, dialect: Dialect) -> list[str]:
     if names is None:
         what = "header line; a table of text begins with the names of its columns" if dialect.has_header else "rows; give a file that has"
         raise InputError(f"{path}: has no {what}")
+    if any("\0" in name for name in names):
+        remedy = "Is it damaged, packed in another way, or of another encoding (encoding: utf-16-le)?"
+        raise InputError(f"{path}: its first line has bytes of zero, as no text has. {remedy}")
     return names
 
 

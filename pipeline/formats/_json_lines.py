@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 
 import polars as pl
 
 from pipeline.bounds import Bounds
 from pipeline.errors import InputError
 from pipeline.files import Stamp, for_polars, is_url
+from pipeline.formats._broken import BROKEN
 from pipeline.formats._csv_dialect import Dialect
 from pipeline.formats._csv_text import BLOCK_BYTES, UNREADABLE, opened_bytes, unreadable
 
 WALL = "%Y-%m-%dT%H:%M:%S%.f"
 ZONED = f"{WALL}%:z"
+BATCH_LINES = 10_000
 PACKED = (".gz", ".zst")
 
 
@@ -53,7 +56,7 @@ def columns_of_text(path: str, text: str | bytes) -> Mapping[str, pl.DataType]:
     """The same of a file, or of what is left of one."""
     try:
         return dict(pl.scan_ndjson(text, infer_schema_length=None).collect_schema())
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except BROKEN as error:
         raise InputError(f"{path}: its lines do not make one table ({error})") from error
 
 
@@ -66,6 +69,27 @@ def bad_line(path: str, limits: Bounds) -> str | None:
                     return f"{path}:{number}: {problem}"
     except UNREADABLE as error:
         return unreadable(path, error, Dialect())
+    return None
+
+
+def unfit_line(path: str, limits: Bounds, schema: Mapping[str, pl.DataType]) -> str | None:
+    """The first line that holds no values of these types, with its number; None where all do."""
+    with opened_bytes(path, limits) as file:
+        numbered = ((number, line) for number, line in enumerate(file, 1) if line.strip())
+        while batch := list(islice(numbered, BATCH_LINES)):
+            if _misfit([line for _, line in batch], schema):
+                found = ((number, what) for number, line in batch if (what := _misfit([line], schema)))
+                return next(
+                    (f"{path}:{number}: its values are not those of other lines ({what}). Correct it." for number, what in found), None
+                )
+    return None
+
+
+def _misfit(lines: Sequence[bytes], schema: Mapping[str, pl.DataType]) -> str | None:
+    try:
+        pl.read_ndjson(b"".join(lines), schema=dict(schema))
+    except pl.exceptions.PolarsError as error:
+        return str(error).partition("\n")[0]
     return None
 
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from pipeline.errors import InputError
 from pipeline.format import CostlySource, even_ranges
+from pipeline.formats._broken import BROKEN, count
 from pipeline.formats._drift import Missing, by_name, fitted, same
 from pipeline.formats._finite import INFINITIES, InfinitiesOfScans, with_finite
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
@@ -87,8 +88,9 @@ class ScannedInput(HiveInput):
         for file in files:
             try:
                 found[file] = read(file).collect_schema()
-            except (pl.exceptions.PolarsError, OSError, EOFError, ValueError, RuntimeError) as error:
-                raise InputError(f"{file}: not {self.noun} ({error}). Is format {self.name} right, and the file whole?") from error
+            except (*BROKEN, EOFError, ValueError, RuntimeError) as error:
+                what = str(error).partition("\n")[0][:300]
+                raise InputError(f"{file}: not {self.noun} ({what}). Is format {self.name} right, and the file whole?") from error
         return found
 
     def sources(self, parallel: int) -> Sequence[ScannedSource]:
@@ -114,7 +116,7 @@ class ScannedInput(HiveInput):
 
 def _cut(source: ScannedSource, parts: int) -> list[ScannedSource]:
     source.need()
-    rows = int(source.plain().select(pl.len()).collect(engine="streaming").item())
+    rows = count(source.plain(), source.path, source.explain)
     return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
 
 

@@ -87,7 +87,10 @@ def _schema(path: str) -> pl.Schema:
     import fastavro
 
     with open_file(path) as file:
-        return _columns(fastavro.reader(file).writer_schema)
+        try:
+            return _columns(fastavro.reader(file).writer_schema)
+        except (KeyError, AttributeError, TypeError, fastavro.schema.SchemaParseException) as error:
+            raise ValueError(f"its schema is damaged: {error}") from error
 
 
 def _columns(schema: Any) -> pl.Schema:

@@ -51,6 +51,8 @@ def _summary(path: str, samples: str | None, _stamps: tuple[Stamp, ...]) -> tupl
     """The number of variants, and the people, read once while the files are unchanged."""
     with _opened(path) as reader:
         header, inside = reader.header, reader.samples
+    if header.nvariants > (size := stamp(path).size):
+        raise InputError(f"{path}: says that it has {header.nvariants:,} variants, and has {size:,} bytes; it is damaged, copy it again")
     beside = sample_file(path)
     if samples is None and header.has_sample_ids:
         people = pl.DataFrame({"sample_id": inside}, schema={"sample_id": pl.String()})

@@ -12,6 +12,7 @@ from pydantic import Field
 from pipeline.errors import DataError, InputError, JobError, near
 from pipeline.format import OutputFormat, even_ranges
 from pipeline.formats._bad_rows import BAD_ROWS, SiftedInput
+from pipeline.formats._broken import BROKEN, count
 from pipeline.formats._csv_bad_rows import of_width
 from pipeline.formats._csv_dialect import Dialect, Encoding
 from pipeline.formats._csv_formulas import without_formulas
@@ -118,7 +119,7 @@ class CsvInput(HiveInput, SiftedInput):
             found = scan.collect_schema()
             texts = [name for name, dtype in found.items() if dtype == pl.String()]
             empty = scan.head(INFER_ROWS).select(pl.col(texts).is_null().all()).collect().row(0) if texts else ()
-        except (pl.exceptions.PolarsError, OSError) as error:
+        except BROKEN as error:
             raise InputError(self._problem(path, names, str(error))) from error
         if len(found) != len(names):
             raise InputError(self._problem(path, names, f"its rows have up to {len(found)} fields, its first one {len(names)}"))
@@ -195,7 +196,7 @@ class CsvInput(HiveInput, SiftedInput):
     def _cut(self, source: CsvSource, parts: int) -> list[CsvSource]:
         if is_packed(source.path):
             source.shape()  # within its limits, before it is scanned for its rows
-        rows = int(source.scan().select(pl.len()).collect(engine="streaming").item())
+        rows = count(source.scan(), source.path, source.explain)
         return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
 
 

@@ -74,6 +74,7 @@ def _read(
     tables, bad, seen = [GENES.to_frame()], [QUARANTINED.to_frame()], set[str]()
 
     def parse(path: str, chunk: bytes) -> pl.DataFrame:
+        """The wanted features of whole lines; all kinds that they have are noted."""
         lines = _lines(path, chunk)
         seen.update(lines["feature"].unique())
         return _genes(path, lines.filter(pl.col("feature").is_in(features)))

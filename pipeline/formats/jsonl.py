@@ -15,10 +15,11 @@ from pipeline.errors import InputError, JobError, near
 from pipeline.files import stamp
 from pipeline.format import CostlySource, OutputFormat, even_ranges
 from pipeline.formats._bad_rows import BAD_ROWS, Sifted, SiftedInput, quarantined
+from pipeline.formats._broken import count
 from pipeline.formats._drift import by_name
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
 from pipeline.formats._json_bad_rows import sifted, without
-from pipeline.formats._json_lines import bad_line, columns_of, columns_of_text, common, known, plain, scannable, typed
+from pipeline.formats._json_lines import bad_line, columns_of, columns_of_text, common, known, plain, scannable, typed, unfit_line
 from pipeline.tables.counts import Count
 from pipeline.tables.dtypes import DTYPES, DtypeName
 from pipeline.tables.part import Part, Schema
@@ -71,7 +72,7 @@ class JsonlSource(CostlySource):
             rows = self.plain().with_row_index("row").filter(value.is_not_null() & typed(value, dtype, strict=False).is_null())
             for number, text in rows.select("row", name).head(1).collect().rows():
                 return f"{self.path}: column {name!r} is {dtype}, and {text!r} in row {number + 1} is none. State another type in columns."
-        return None
+        return unfit_line(self.path, self.limits, dict(self.read))
 
 
 class JsonlInput(HiveInput, SiftedInput):
@@ -126,7 +127,7 @@ class JsonlInput(HiveInput, SiftedInput):
         return [piece for source in whole for piece in self._cut(source, -(-self.parts // len(files)))]
 
     def _cut(self, source: JsonlSource, parts: int) -> list[JsonlSource]:
-        rows = int(source.plain().select(pl.len()).collect(engine="streaming").item())
+        rows = count(source.plain(), source.path, source.explain)
         return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
 
 

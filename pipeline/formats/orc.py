@@ -78,10 +78,14 @@ def _scan(path: str, limits: Bounds) -> pl.LazyFrame:
 
 
 def _schema(path: str, limits: Bounds) -> pl.Schema:
+    import pyarrow as pa
     import pyarrow.orc as orc
 
     with open_file(path) as file:
-        found = orc.ORCFile(file)
+        try:
+            found = orc.ORCFile(file)
+        except pa.ArrowException as error:
+            raise ValueError(str(error)) from error
         limits.need_table(path, stamp(path).size, VALUE_BYTES * found.nrows * len(found.schema.names))
         empty = pl.from_arrow(found.schema.empty_table())
     assert isinstance(empty, pl.DataFrame)

@@ -15,6 +15,7 @@ from pipeline.errors import InputError, JobError
 from pipeline.files import folder_values, for_polars
 from pipeline.format import OutputFormat
 from pipeline.formats._bounded import BoundedInput
+from pipeline.formats._broken import BROKEN
 from pipeline.formats._drift import Missing, by_name, fitted, same
 from pipeline.formats._finite import INFINITIES, InfinitiesOfParquet, unbounded_floats, with_finite
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns, written_folders
@@ -65,8 +66,8 @@ class ParquetSource:
         for piece in self.ranges:
             try:
                 pl.scan_parquet(for_polars(piece.path)).select(pl.all().null_count()).collect(engine="streaming")
-            except (pl.exceptions.PolarsError, OSError) as error:
-                what = str(error).split("\n")[0]
+            except BROKEN as error:
+                what = str(error).split("\n")[0][:200]
                 return f"{piece.path}: cannot be read, though its footer can ({what}). It is damaged: copy it again, or write it anew."
         return None
 
@@ -93,7 +94,11 @@ def _names(path: str) -> list[str]:
 def _columns(path: str) -> pl.Schema:
     """Names and types of a file's columns. Raises InputError where the file is no whole Parquet file."""
     footer(path)
-    return pl.scan_parquet(for_polars(path)).collect_schema()
+    try:
+        return pl.scan_parquet(for_polars(path)).collect_schema()
+    except BROKEN as error:
+        what = str(error).partition("\n")[0][:200]
+        raise InputError(f"{path}: its footer is damaged ({what}). Copy the file again, or write it anew.") from error
 
 
 class ParquetInput(HiveInput, PlacedInput, BoundedInput):

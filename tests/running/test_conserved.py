@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from pipeline.errors import RunError
-from pipeline.format import Piece
+from pipeline.format import JoinedOutput, Piece
 from pipeline.formats.parquet import ParquetOutput
 from pipeline.results.published import Result
 from pipeline.running.writing import JoinTask, WriteTask, Written
@@ -131,13 +131,13 @@ def test_rows__of_parts_put_together_are_counted(monkeypatch: pytest.MonkeyPatch
 
 
 def test_rows__of_pieces_are_all_joined() -> None:
-    class Losing:
+    class Losing(JoinedOutput):
         def join(self, pieces: Any, axes: Any, stem: str) -> dict[str, int | None]:
             return {".tsv.gz": 3, ".tsv.gz-meta.yaml": None}
 
     written = [Written([], Piece(f"x{number}", {"tsv": 2, "json": 0}), Measured(2, 0, 1, {})) for number in range(2)]
     with pytest.raises(RunError, match=r"x\.tsv\.gz: 3 rows were joined of 4"):
-        JoinTask(Losing(), "x", ())([], written)  # type: ignore[arg-type]
+        JoinTask(Losing(), "x", ())([], written)
 
 
 def test_rows__that_are_read_back_are_those_of_the_manifest(tmp_path: Path) -> None:

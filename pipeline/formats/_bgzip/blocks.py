@@ -169,8 +169,8 @@ def read_block(file: BinaryIO, path: str, at: int) -> bytes:
         return head
     head += file.read(int.from_bytes(head[10:12], "little"))
     size = _block_size(head)
-    if size is None:
-        raise InputError(f"{path}: {_bad_block(at, size, 0)}")
+    if size is None or size < len(head):
+        raise InputError(f"{path}: {_bad_block(at, None, 0)}")
     block = head + file.read(size - len(head))
     if len(block) < size:
         raise InputError(f"{path}: {_bad_block(at, size, at + len(block))}")

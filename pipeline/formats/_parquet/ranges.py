@@ -29,7 +29,7 @@ def _footer(path: str, _stamp: Stamp) -> Any:
     try:
         with opened(path) as file:
             return pq.read_metadata(file)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a whole Parquet file ({error}). Was its writing interrupted?") from error
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
-from pipeline.files import open_file
+from pipeline.files import open_file, stamp
 from pipeline.formats._bgzip.blocks import reading
 from pipeline.formats._plink.bed_files import numbers, read_bim, read_columns, read_fam, refuse_same_ids
 from pipeline.genome.builds import build_in_text, build_of_contigs
@@ -51,6 +51,8 @@ def read_pgen_header(path: str | Path) -> PgenHeader:
         mode, variants, samples, control = head[2], int.from_bytes(head[3:7], "little"), int.from_bytes(head[7:11], "little"), head[11]
         if mode == _BED:
             raise InputError(f"{path}: is a PLINK 1 .bed by its first bytes; read it with format: plink")
+        if variants > 2 * (size := stamp(path).size):  # half a byte of each stands in the header at least
+            raise InputError(f"{path}: says that it has {variants:,} variants, and has {size:,} bytes; it is damaged, copy it again")
         if mode not in (_HARD_CALLS, _DOSAGES, _PHASED_DOSAGES, _STANDARD):
             raise InputError(f"{path}: its storage mode {mode:#04x} is not known here; write it again with plink2 --make-pgen")
         if mode != _STANDARD:
@@ -62,7 +64,9 @@ def read_pgen_header(path: str | Path) -> PgenHeader:
             extra = (control & 3) + 1 + (control >> 4 & 3)  # bytes a variant of record lengths and allele counts
             for start in range(0, variants, BLOCK_VARIANTS):
                 count = min(BLOCK_VARIANTS, variants - start)
-                types[start : start + count] = np.frombuffer(file.read(count), np.uint8)
+                if len(kinds := file.read(count)) < count:
+                    raise InputError(f"{path}: ends within its header, which says that it has {variants:,} variants; copy it again")
+                types[start : start + count] = np.frombuffer(kinds, np.uint8)
                 file.seek(extra * count + (-(-count // 8) if control >> 6 == 3 else 0), 1)
     return PgenHeader(variants, samples, (types & _PHASE_BITS) != 0, (types & _DOSAGE_BITS) != 0)
 
