@@ -19,8 +19,8 @@ from pipeline.results.champion import promote
 from pipeline.results.manifest import verify
 from pipeline.results.publish import RunFolder
 from pipeline.results.store import open_store
-from pipeline.run import Interrupted
 from pipeline.running.execute import execute
+from pipeline.running.signals import Interrupted
 from tests.shipped import JOBS, ROOT, from_loans, planned, ran
 from tests.small import inside, run_main, run_process, start, write_small_job
 
