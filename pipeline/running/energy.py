@@ -219,7 +219,7 @@ def task_times(stream: Iterable[Mapping[str, Any]], names: Sequence[str]) -> lis
     named = {key_prefix(name): name for name in names}
     found = []
     for entry in stream:
-        stage = named.get(str(entry["key"]).rpartition("-")[0])
+        stage = named.get(str(entry["key"]).partition("-")[0])
         times = [(step["start"], step["stop"]) for step in entry["startstops"] if step["action"] == "compute"]
         found += [Task(stage, start, stop) for start, stop in times if stage is not None]
     return found
