@@ -123,7 +123,8 @@ def all_alike(client: Any, backend: Backend, tell: Callable[[str], None], *, enc
         yield
     finally:
         with suppress(OSError):  # a cluster that is lost, or a worker that is stuck: what is left behind refuses nobody without this client
-            client.sync(client._unregister_worker_plugin, watch.name, callback_timeout=PATIENCE_S)
+            if client.status == "running":
+                client.sync(client._unregister_worker_plugin, watch.name, callback_timeout=PATIENCE_S)
 
 
 def _refuse(who: str, here: Versions, theirs: Mapping[str, Versions], backend: Backend) -> None:

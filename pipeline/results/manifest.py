@@ -74,6 +74,8 @@ def run_path(place: str) -> str:
     try:
         if store.has(MANIFEST):
             return store.path("")
+        if store.has(RECORD):
+            raise PlaceError(f"{place}: {_unfinished(store)}")
         name = current_id(store)
     except OSError as error:
         raise PlaceError(f"{place}: {error}. Give the folder of a run.") from error
@@ -88,6 +90,16 @@ def run_view(path: str) -> RunView:
         return _view(open_store(path))
     except (OSError, ValueError) as error:
         raise PlaceError(f"{path}: {error}. Give the folder of a whole run.") from error
+
+
+def _unfinished(store: Store) -> str:
+    """What is said of a run without a manifest, by its record."""
+    try:
+        status = str(json.loads(store.read(RECORD)).get("status"))
+    except (ValueError, AttributeError):
+        status = "nothing that can be read"
+    more = ": it is under way, or was killed, which the next run on the place will say" if status == RUNNING else ""
+    return f"this run was never published, and is not whole. Its {RECORD} says {status}{more}."
 
 
 def verify(run_path: str) -> list[str]:

@@ -45,7 +45,7 @@ def test_frozen__worker_is_killed_and_its_work_done_elsewhere_and_a_busy_one_sta
         wait_until(lambda: len(client.nthreads()) == 2)
         assert frozen not in client.nthreads()
         assert other in client.nthreads()
-        with pytest.raises(ProcessLookupError):
+        with pytest.raises(ProcessLookupError, match="No such process"):
             os.kill(pid, 0)
     assert [text.partition(" (")[0] for text in said] == [f"the worker at {frozen} was frozen or cut off"]
 

@@ -26,6 +26,7 @@ def test_lost_scheduler__fails_the_run_by_one_message(tmp_path: Path) -> None:
         run.stdout.readline()
         os.kill(pid, signal.SIGKILL)
         _, said = run.communicate(timeout=300)
+    assert len(said.splitlines()) == 2, said
     first, second = said.splitlines()
     assert run.returncode == 1
     assert first.startswith(f"error: cluster: the scheduler at {address} is gone")

@@ -18,7 +18,7 @@ import fsspec
 import pytest
 
 from pipeline.errors import PlaceError, RunError
-from pipeline.results.manifest import Entry, RunView, read_current, verify
+from pipeline.results.manifest import Entry, RunView, read_current, run_path, verify
 from pipeline.results.names import attempt_name, new_run_id
 from pipeline.results.on_disk import LocalStore
 from pipeline.results.overlap import refuse_output_inside_input
@@ -556,3 +556,10 @@ def test_kill__at_any_moment_leaves_a_whole_result(tmp_path: Path) -> None:
     assert content(str(tmp_path)) == "after"
     assert len(run_names(tmp_path)) <= 3  # the current, one more complete one, the last that was killed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["current", "current.json", "lock", "runs"]
+
+
+@pytest.mark.parametrize(("status", "more"), [("running", ": it is under way, or was killed, which the next run"), ("died", r"\.$")])
+def test_verify__says_of_a_run_that_died_what_its_record_says(status: str, more: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"run": "x", "status": status}))
+    with pytest.raises(PlaceError, match=rf"never published, and is not whole\. Its run\.json says {status}{more}"):
+        run_path(str(tmp_path))

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.errors import DataError, RunError
+from pipeline.errors import DataError
 from pipeline.running.progress import progress_of
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round
@@ -114,7 +114,7 @@ def test_workers_all__names_what_cannot_be_learned(change: dict[str, pl.Expr], m
 
 
 @pytest.mark.process
-def test_workers_all__a_killed_worker_ends_training_with_an_error() -> None:
+def test_workers_all__training_begins_again_when_a_worker_is_killed() -> None:
     with two_workers() as session:
         pids = session.client.run(os.getpid)
 
@@ -130,8 +130,9 @@ def test_workers_all__a_killed_worker_ends_training_with_an_error() -> None:
 
         killer = threading.Thread(target=kill_one, daemon=True)
         killer.start()
-        with pytest.raises(RunError, match="training over workers failed, one of them may have been lost") as raised:
-            train(stage_for("binary", workers="all", rounds=20_000, early_stopping_rounds=None), MANY, PARTS, session)
-        assert "\n" not in str(raised.value)
+        trained = train(stage_for("binary", workers="all", rounds=2_500, early_stopping_rounds=None), MANY, PARTS, session)
         killer.join(120)
         assert not killer.is_alive()
+        assert len(trained.model) > 0
+        (note,) = session.notes
+        assert "training began again; the model's last digits may be others. XGBoost and Dask say: " in note

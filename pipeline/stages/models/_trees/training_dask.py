@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,10 +23,12 @@ from pipeline.stages.models._trees.rounded import warn_of_rounding
 from pipeline.stages.models._trees.training import Answers, TrainedTrees, answers, finished, trees_outcome
 from pipeline.stages.models._weights import check_some_weight, check_weights, row_weights, training_weights
 from pipeline.tables.part import Part, concat_parts, take
-from pipeline.tables.session import ClusterSession, run_task
+from pipeline.tables.session import LOOK_S, ClusterSession, run_task
 from pipeline.tables.table import Fitted, Table
 
-COLLECTIVE_TIMEOUT_S = 120  # without it a frozen worker hangs training for ever
+COLLECTIVE_TIMEOUT_S = 120  # without it a worker that is cut off hangs training for ever
+TRIES = 4  # times that training is begun
+WAIT_S = 60.0  # for a worker that was lost to come again
 PREDICTED, SHAP = "predicted", "shap"  # arrays of what the model says, which ride along with a part's rows
 
 
@@ -32,7 +36,7 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
     """Train on all workers, parts where they were pinned by the workers' names; predictions are made part by part.
 
     It waits for the model, since xgboost.dask drives the cluster from here. The model depends on the number of workers and on how the rows
-    are divided (in its last digits), and not on which worker was faster. Raises RunError where a worker is lost on the way.
+    are divided (in its last digits), and not on which worker was faster, but where one is lost on the way and training begins again.
     """
     assert isinstance(context.session, ClusterSession)
     (client, submit), stage, name = (context.session.client, context.session.submit), learning.stage, learning.name
@@ -56,34 +60,62 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
 def _trained(
     learning: Trees, session: ClusterSession, pieces: Sequence[tuple[Any, pl.DataFrame]], weigh: Callable[[Any], Any], names: list[str]
 ) -> tuple[bytes, Curves]:
-    """The model's bytes and how training went, from parts and their targets. Who waits is told of the rounds, and may give training up.
+    """The model's bytes and how training went, from parts and their targets; begun again, on all workers, where one was lost.
 
-    What a lost worker raises is of many kinds, so all but our own errors become a RunError.
+    What a lost worker raises is of many kinds, so all but our own errors count as that. Raises RunError after `TRIES` times.
     """
+    tried = 0
+    while True:
+        before = {*session.client.nthreads()}
+        try:
+            return _trained_once(learning, session, pieces, weigh, names)
+        except PipelineError:
+            raise
+        except Exception as error:
+            tried += 1
+            missing = _all_there(session.client, len(before)) if session.client.status == "running" else ""
+            said = " ".join(str(error).partition("Stack trace")[0].split())
+            why = f"XGBoost and Dask say: {type(error).__name__}: {said}"
+            if tried == TRIES or session.client.status != "running" or {*session.client.nthreads()} == before:
+                what = "its workers may have been lost (out of memory?). Run again, or train with workers: one."
+                raise RunError(f"training over workers failed (time {tried} of {TRIES} at most); {what} {why}") from error
+        session.notes.append(f"{learning.name}: training began again{missing}; the model's last digits may be others. {why}")
+
+
+def _all_there(client: Any, workers: int) -> str:
+    """Wait until so many workers answer: one that is gone is still in the list for a moment.
+
+    What to say where fewer come.
+    """
+    until = time.monotonic() + WAIT_S
+    while time.monotonic() < until:
+        try:
+            client.wait_for_workers(workers, timeout=WAIT_S)
+            if len(client.run(os.getpid)) >= workers:
+                return ""
+        except OSError:
+            time.sleep(LOOK_S)
+    return f" on {len(client.nthreads())} of {workers} workers"
+
+
+def _trained_once(
+    learning: Trees, session: ClusterSession, pieces: Sequence[tuple[Any, pl.DataFrame]], weigh: Callable[[Any], Any], names: list[str]
+) -> tuple[bytes, Curves]:
+    """The same on the workers that are there. Who waits is told of the rounds, and may give training up."""
     xgb = import_xgboost(lean=learning.lean)
     from xgboost import dask as dxgb
 
     settings = xgb.collective.Config(timeout=COLLECTIVE_TIMEOUT_S, tracker_timeout=COLLECTIVE_TIMEOUT_S)
-    try:
-        train, watched = _matrices(learning, session.client, pieces, weigh, names)
-        callbacks = [*stopping(learning), telling(learning)]
-        more = {"evals": watched, "callbacks": callbacks, "coll_cfg": settings, "verbose_eval": False}
+    train, watched = _matrices(learning, session.client, pieces, weigh, names)
+    more = {"evals": watched, "callbacks": [*stopping(learning), telling(learning)], "coll_cfg": settings, "verbose_eval": False}
 
-        async def training() -> Any:
-            """What train gives to await where it is called on the client's own loop."""
-            with xgb.config_context(verbosity=0):  # a thread's own, which train hands on to the workers
-                started = dxgb.train(session.client, native(learning), train, learning.stage.rounds, **more)
-            return await started
+    async def training() -> Any:
+        """What train gives to await where it is called on the client's own loop."""
+        with xgb.config_context(verbosity=0):  # a thread's own, which train hands on to the workers
+            started = dxgb.train(session.client, native(learning), train, learning.stage.rounds, **more)
+        return await started
 
-        result = session.wait(training())
-    except PipelineError:
-        raise
-    except Exception as error:
-        said = " ".join(str(error).partition("Stack trace")[0].split())
-        raise RunError(
-            f"training over workers failed, one of them may have been lost (out of memory?). Run again, or train with "
-            f"workers: one. XGBoost and Dask say: {type(error).__name__}: {said}"
-        ) from error
+    result = session.wait(training())
     return bytes(result["booster"].save_raw(learning.stage.suffix)), result["history"]
 
 
@@ -96,7 +128,7 @@ def _matrices(
     """
     counted = {split: [(part, _count(learning, frame, split)) for part, frame in pieces] for split in ("train", "validation")}
     filled = {split: found for split, parts in counted.items() if (found := [(part, count) for part, count in parts if count])}
-    known = client.scheduler_info(n_workers=-1)["workers"]
+    known = client.sync(client.scheduler.identity, n_workers=-1)["workers"]  # the client's own list may still have one that is gone
     addresses = sorted(known, key=lambda address: str(known[address]["name"]))[: min(map(len, filled.values()))]
     pinned: dict[str, list[tuple[Any, int]]] = {}
     for split, found in filled.items():
