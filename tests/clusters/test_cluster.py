@@ -43,7 +43,7 @@ def outputs(results: Path) -> dict[str, pl.DataFrame]:
 
 def assert_same_result(folder: Path, cluster: str, kind: str) -> None:
     with inside(folder):
-        ended = run_main("job.yaml", "--quiet", "--out", "other", "--set", f"cluster={cluster}")
+        ended = run_main("job.yaml", "--quiet", "--fresh", "--out", "other", "--set", f"cluster={cluster}")
     assert (ended.code, ended.err) == (0, "")
     assert last_record(folder / "other")["cluster"]["kind"] == kind
     for name, frame in outputs(folder / "other").items():

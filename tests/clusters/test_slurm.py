@@ -79,7 +79,7 @@ def test_slurm__gives_the_result_of_this_machine_and_cancels_its_jobs(tmp_path: 
     place, folder = commands(tmp_path / "slurm", monkeypatch), published_job(tmp_path)
     keys = {"kind": "slurm", "workers": 1, "threads": 1, "memory_limit": "2GB", "interface": "lo", "python": python_of_hosts(tmp_path)}
     with inside(folder):
-        ended = run_main("job.yaml", "--quiet", "--out", "other", "--set", f"cluster={keys}")
+        ended = run_main("job.yaml", "--quiet", "--fresh", "--out", "other", "--set", f"cluster={keys}")
     assert (ended.code, ended.err) == (0, "")
     assert last_record(folder / "other")["cluster"] == {"kind": "slurm", "workers": 1, "threads_per_worker": 1}
     for name in ("associations", "people"):
