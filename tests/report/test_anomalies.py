@@ -27,3 +27,10 @@ def test_anomalies__none_or_no_scores_or_others_words_are_no_failure(tmp_path: P
     assert "No row has a score." in Page(page_of(tmp_path / "empty", {"unusual": SCORES.clear()})).text
     text = SCORES.with_columns(anomaly=pl.lit("none"))
     assert "Anomalies: unusual" not in Page(page_of(tmp_path / "text", {"unusual": text})).headings
+
+
+def test_anomalies__whole_numbers_of_rows_have_no_commas(tmp_path: Path) -> None:
+    named = SCORES.with_columns(sensor=pl.lit(1005))
+    text = Page(page_of(tmp_path / "named", {"unusual": named})).text
+    assert "1005" in text
+    assert "1,005" not in text

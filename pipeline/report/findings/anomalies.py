@@ -52,6 +52,11 @@ def _top(rows: pl.LazyFrame) -> Grid:
     plain = [name for name in names[1:2] if not schema[name].is_nested()]
     top = rows.select(*names, "anomaly").sort("score", *plain, descending=[True, *(False for _ in plain)], nulls_last=True)
     found = top.head(MOST_ROWS).collect()
-    cells = [[*(number_text(value) for value in row[:-1]), "yes" if row[-1] else ""] for row in found.iter_rows()]
+    cells = [[*(_cell(value) for value in row[:-1]), "yes" if row[-1] else ""] for row in found.iter_rows()]
     align = "".join("r" if schema[name].is_numeric() else "l" for name in names) + "l"
     return Grid([*names, "anomaly"], align, cells, f"The {found.height} rows of the highest scores.")
+
+
+def _cell(value: object) -> str:
+    """A value of a row; a whole number may be the name of something, and has no commas."""
+    return str(value) if isinstance(value, int) else number_text(value)
