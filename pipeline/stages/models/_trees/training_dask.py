@@ -36,7 +36,7 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
     """Train on all workers, parts where they were pinned by the workers' names; predictions are made part by part.
 
     It waits for the model, since xgboost.dask drives the cluster from here. The model depends on the number of workers and on how the rows
-    are divided (in its last digits), and not on which worker was faster, but where one is lost on the way and training begins again.
+    are divided, and not on which worker was faster, but where one is lost on the way and training begins again: ranks go by addresses.
     """
     assert isinstance(context.session, ClusterSession)
     (client, submit), stage, name = (context.session.client, context.session.submit), learning.stage, learning.name
@@ -79,7 +79,7 @@ def _trained(
             if tried == TRIES or session.client.status != "running" or {*session.client.nthreads()} == before:
                 what = "its workers may have been lost (out of memory?). Run again, or train with workers: one."
                 raise RunError(f"training over workers failed (time {tried} of {TRIES} at most); {what} {why}") from error
-        session.notes.append(f"{learning.name}: training began again{missing}; the model's last digits may be others. {why}")
+        session.notes.append(f"{learning.name}: training began again{missing}; the model may be another one, about as good. {why}")
 
 
 def _all_there(client: Any, workers: int) -> str:
