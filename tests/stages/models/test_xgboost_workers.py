@@ -135,4 +135,4 @@ def test_workers_all__training_begins_again_when_a_worker_is_killed() -> None:
         assert not killer.is_alive()
         assert len(trained.model) > 0
         (note,) = session.notes
-        assert "training began again; the model's last digits may be others. XGBoost and Dask say: " in note
+        assert "training began again; the model may be another one, about as good. XGBoost and Dask say: " in note
