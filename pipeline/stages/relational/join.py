@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
@@ -16,6 +16,7 @@ from pipeline.tables.counts import Count
 from pipeline.tables.pairs import apart, moves, size, together
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
+from pipeline.tables.told import Origin
 
 COPIED_BYTES = 64 << 20  # a table up to this size goes to every worker: it costs less than to send the rows of both
 
@@ -115,6 +116,16 @@ class Join(Stage, name="join", version=1):
                     f"the result would have two columns {twice[0]!r}. Give another suffix, or rename one of them before.", key="suffix"
                 )
         return super().plan(schemas, context)
+
+    def origins(self, schemas: Mapping[str, Schema]) -> tuple[Mapping[str, Sequence[Origin]], Sequence[Origin]]:
+        """The left's columns and the right's, keys from both; rows by the keys, and by all that a condition may name."""
+        left, right = schemas["left"].columns, schemas["right"].columns
+        found: dict[str, list[Origin]] = {name: [("left", name)] for name in left}
+        if self.how not in {"semi", "anti"}:
+            for old, new in self._names(left, right).items():
+                found.setdefault(new, []).append(("right", old))
+        rows = [("left", name) for name in self.pairs] + [("right", name) for name in self.pairs.values()]
+        return found, rows if self.where is None else [*(("left", name) for name in left), *(("right", name) for name in right)]
 
     def _names(self, left: pl.Schema, right: pl.Schema) -> dict[str, str]:
         """The right's columns by what they are called in the result: keys as on the left, the suffix where the left has such a name."""

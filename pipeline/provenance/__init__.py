@@ -1,0 +1,1 @@
+"""A published run told to others: what each column comes from, an RO-Crate, OpenLineage's events, MLflow."""
