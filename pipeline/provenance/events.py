@@ -17,7 +17,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from pipeline.errors import PlaceError, RunError
 from pipeline.files import absolute, is_url
-from pipeline.provenance.origins import INDIRECT, Column, input_rows_of, inputs_of
+from pipeline.provenance.origins import INDIRECT, Column, through
 from pipeline.provenance.told import SOFTWARE, Columns, Told, library
 from pipeline.urls import hidden
 
@@ -32,6 +32,7 @@ class Events:
 
     def __init__(self, told: Told, columns: Columns, namespace: str) -> None:
         self._told, self._columns, self._namespace = told, columns, namespace
+        self._inputs = through(columns.origins)
         self._base = library("openlineage.client.event_v2", EXTRA)
         self._facets = library("openlineage.client.facet_v2", EXTRA)
         self._facets.set_producer(PRODUCER)
@@ -90,11 +91,9 @@ class Events:
 
     def _lineage(self, table: str, names: Iterable[str], *, whole: bool) -> Any:
         """What columns of a table come from: of the tables that its stage reads, or of the `whole` job's inputs."""
-        kind, origins = self._facets.column_lineage_dataset, self._columns.origins
-        columns = {name: inputs_of(origins, table, name) if whole else origins[table].columns[name] for name in names}
-        rows = input_rows_of(origins, table) if whole else origins[table].rows
-        fields = {name: kind.Fields([self._field(*each) for each in sorted(found.items())]) for name, found in columns.items()}
-        return kind.ColumnLineageDatasetFacet(fields, [self._field(column, INDIRECT) for column in sorted(rows)])
+        kind, origins = self._facets.column_lineage_dataset, (self._inputs if whole else self._columns.origins)[table]
+        fields = {name: kind.Fields([self._field(*each) for each in sorted(origins.columns[name].items())]) for name in names}
+        return kind.ColumnLineageDatasetFacet(fields, [self._field(column, INDIRECT) for column in sorted(origins.rows)])
 
     def _field(self, column: Column, how: str) -> Any:
         kind = self._facets.column_lineage_dataset
@@ -136,7 +135,7 @@ class Events:
 
     def _data_set(self, table: str) -> tuple[str, str]:
         """Namespace and name: of an input where its files are, of other tables the job's."""
-        given = self._told.job["inputs"].get(table, {})
+        given = self._told.job["inputs"].get(table.split(".")[0], {})
         if "path" not in given:
             return self._namespace, f"{self._told.name}.{table}"
         return _named(given["path"] if isinstance(given["path"], str) else given["path"][0])

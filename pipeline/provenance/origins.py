@@ -48,13 +48,15 @@ class _Probe:
 
     @property
     def cheap(self) -> bool:
+        """It has no rows to read."""
         return True
 
     def load(self) -> pl.LazyFrame:
+        """A scan that Polars asks for the columns that it needs."""
         return register_io_source(self._frames, schema=self.schema, is_pure=False)
 
     def interval(self, column: str) -> None:
-        return None
+        """Nothing is known of values."""
 
     def _frames(
         self, columns: list[str] | None, predicate: pl.Expr | None, _rows: int | None, _batch: int | None
@@ -81,26 +83,32 @@ def of_stage(stage: PlannedStage, seed: int = 0) -> dict[str, Origins]:
     return found
 
 
-def inputs_of(origins: Mapping[str, Origins], table: str, column: str) -> dict[Column, str]:
-    """Columns of inputs that a column comes from, through all stages before."""
-    if table not in origins:
-        return {(table, column): IDENTITY}
-    found: dict[Column, str] = {}
-    for (before, name), how in origins[table].columns[column].items():
-        for origin, first in inputs_of(origins, before, name).items():
-            _add(found, origin, max(how, first, key=_STRENGTH.index))
+def through(origins: Mapping[str, Origins]) -> dict[str, Origins]:
+    """The origins of the same tables among columns of inputs, through all stages before; tables come after those that they are made of."""
+    found: dict[str, Origins] = {}
+    for table, own in origins.items():
+        before = {of for columns in own.columns.values() for of, _ in columns} | {of for of, _ in own.rows}
+        rows = {origin for column in own.rows for origin in _inputs_of(found, column)}
+        rows.update(*(found[of].rows for of in before if of in found))
+        made: dict[int, dict[Column, str]] = {}  # of what many columns share, once
+        for columns in own.columns.values():
+            if id(columns) not in made:
+                made[id(columns)] = _composed(found, columns)
+        found[table] = Origins({name: made[id(columns)] for name, columns in own.columns.items()}, frozenset(rows))
     return found
 
 
-def input_rows_of(origins: Mapping[str, Origins], table: str) -> frozenset[Column]:
-    """Columns of inputs that say which rows a table has, through all stages before."""
-    if table not in origins:
-        return frozenset()
-    own = frozenset(origin for before, name in origins[table].rows for origin in inputs_of(origins, before, name))
-    tables = {before for columns in origins[table].columns.values() for before, _ in columns} | {
-        before for before, _ in origins[table].rows
-    }
-    return own.union(*(input_rows_of(origins, before) for before in tables))
+def _composed(found: Mapping[str, Origins], columns: Mapping[Column, str]) -> dict[Column, str]:
+    composed: dict[Column, str] = {}
+    for column, how in columns.items():
+        for origin, first in _inputs_of(found, column).items():
+            _add(composed, origin, max(how, first, key=_STRENGTH.index))
+    return composed
+
+
+def _inputs_of(found: Mapping[str, Origins], column: Column) -> Mapping[Column, str]:
+    table, name = column
+    return found[table].columns[name] if table in found else {column: IDENTITY}
 
 
 def _add(found: dict[Column, str], origin: Column, how: str) -> None:
@@ -111,7 +119,8 @@ def _add(found: dict[Column, str], origin: Column, how: str) -> None:
 def _all_of(stage: PlannedStage, schema: Schema) -> Origins:
     """Everything that a stage reads, for each of its columns."""
     read = [(table, column) for role, table in stage.spec.inputs.items() for column in stage.reads[role].columns]
-    return Origins({name: dict.fromkeys(read, INDIRECT) for name in schema.columns}, frozenset(read))
+    shared = dict.fromkeys(read, INDIRECT)
+    return Origins(dict.fromkeys(schema.columns, shared), frozenset(read))
 
 
 def _told(stage: PlannedStage) -> Origins | None:

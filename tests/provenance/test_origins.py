@@ -13,7 +13,7 @@ from pipeline.errors import PipelineError
 from pipeline.job.spec import StageSpec
 from pipeline.job.yaml_tree import Place
 from pipeline.plan.plan import PlannedStage
-from pipeline.provenance.origins import IDENTITY, INDIRECT, MADE, Origins, input_rows_of, inputs_of, of_stage
+from pipeline.provenance.origins import IDENTITY, INDIRECT, MADE, Origins, of_stage, through
 from pipeline.stage import Stage, Whole
 from pipeline.stages.features.standardize import Standardize
 from pipeline.stages.relational.aggregate import Aggregate
@@ -76,13 +76,12 @@ def test_origins__of_a_join_are_of_both_tables() -> None:
     assert found.rows == {("left", "k"), ("right", "k")}
 
 
-def test_inputs_of__goes_through_all_stages_and_keeps_the_weakest_tie() -> None:
+def test_through__goes_through_all_stages_and_keeps_the_weakest_tie() -> None:
     origins = {
         "one": Origins({"a": {("file", "x"): MADE}, "b": {("file", "y"): INDIRECT}}, frozenset({("file", "z")})),
         "two": Origins({"c": {("one", "a"): IDENTITY, ("one", "b"): MADE}}, frozenset()),
     }
-    assert inputs_of(origins, "two", "c") == {("file", "x"): MADE, ("file", "y"): INDIRECT}
-    assert input_rows_of(origins, "two") == {("file", "z")}
+    assert through(origins)["two"] == Origins({"c": {("file", "x"): MADE, ("file", "y"): INDIRECT}}, frozenset({("file", "z")}))
 
 
 def other(values: pl.Series) -> pl.Series:
