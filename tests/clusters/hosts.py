@@ -124,4 +124,4 @@ def published_bytes(results: Path) -> dict[str, str]:
     """The checksum of every published table, model and metric, by its name without what tells attempts apart."""
     listed = json.loads((results / "current" / "manifest.json").read_text(encoding="utf-8"))["files"]
     named = {re.sub(r"-[0-9a-f]{12}(?=\.)", "", entry["path"]): entry["sha256"] for entry in listed}
-    return {name: checksum for name, checksum in named.items() if name not in ("run.json", "report.html")}
+    return {name: checksum for name, checksum in named.items() if name not in ("run.json", "report.html", "certificate.json")}

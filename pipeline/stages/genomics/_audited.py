@@ -6,7 +6,7 @@ How many are found off, and how far, is counted; `tables/audits` has the words.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,12 +55,14 @@ class Audit:
         """How many results of a block were computed again, and how far off they were. `rows` are on the host."""
         traits, found = len(sheet.trait_names), dict[str, int]()
         places = rows.variant * traits + rows.trait
-        for variant in self.chosen(rows, len(block), block.n_samples):
+        chosen = self.chosen(rows, len(block), block.n_samples)
+        genotypes = _on_host(block, chosen)
+        for place, variant in enumerate(chosen):
             at = np.searchsorted(places, np.arange(traits) + variant * traits)
             known = [(trait, row) for trait, row in enumerate(at) if row < len(places) and places[row] == variant * traits + trait]
             if not known:
                 continue
-            genotype = to_host(block.coded(slice(variant, variant + 1)))[0]
+            genotype = genotypes.coded(slice(place, place + 1))[0]
             for trait, row in known:
                 if rows.reason[row] != 0:
                     continue
@@ -68,6 +70,13 @@ class Audit:
                 if not np.isnan(once.beta):
                     tally(found, _apart(once, rows, row))
         return found
+
+
+def _on_host(block: GenotypeBlock, variants: NDArray[np.int64]) -> GenotypeBlock:
+    """Some of the variants in the host's memory: of a GPU's by one launch and one copy."""
+    places = block.xp.asarray(variants)
+    calls, dosages = (None if array is None else to_host(array[places]) for array in (block.calls, block.dosages))
+    return replace(block, calls=calls, dosages=dosages)
 
 
 def _apart(once: Again, rows: ScanRows, row: int) -> float:

@@ -58,16 +58,15 @@ class ScanRows:
         return cls(variant, trait, numbers, rows("n"), rows("test"), rows("reason"), with_result)
 
     def on_host(self) -> ScanRows:
-        """These rows in the host's memory: from a GPU in three copies, each of which waits."""
+        """These rows in the host's memory: from a GPU in two copies, each of which waits."""
         xp = array_module(self.variant)
         if xp is np:
             return self
         numbers = to_host(xp.stack([self.numbers[name] for name in NUMBERS]))
-        whole = to_host(
-            xp.stack([array.astype(xp.int64, copy=False) for array in (self.variant, self.trait, self.n, self.test, self.reason)])
-        )
-        variant, trait, n, test, reason = whole
-        return ScanRows(variant, trait, dict(zip(NUMBERS, numbers, strict=True)), n, test, reason, to_host(self.with_result))
+        columns = [array.astype(xp.int64, copy=False) for array in (self.variant, self.trait, self.n, self.test, self.reason)]
+        whole = to_host(xp.concatenate([*columns, self.with_result.astype(xp.int64, copy=False)]))
+        variant, trait, n, test, reason, with_result = np.split(whole, np.arange(1, 6) * len(self.variant))
+        return ScanRows(variant, trait, dict(zip(NUMBERS, numbers, strict=True)), n, test, reason, with_result)
 
     @classmethod
     def joined(cls, blocks: Sequence[ScanRows], step: int) -> ScanRows:

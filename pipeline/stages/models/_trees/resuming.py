@@ -42,7 +42,7 @@ class Boosting:
         self._xgb, self._native, self._rounds = import_xgboost(lean=learning.lean), native, learning.stage.rounds
         self._callbacks = self._xgb.callback.CallbackContainer(callbacks)
         self._keeping = Keeping(learning.checkpoint if can_go_on(learning) else None)
-        self._in_blocks = can_go_on(learning) and not draws_nothing(learning)
+        self._in_blocks = follows_from_seeds(learning) and not draws_nothing(learning)
         self.found = 0
 
     @property
@@ -101,7 +101,12 @@ def seed_of(seed: int, block: int) -> int:
 
 def can_go_on(learning: Learning[BoostedTrees]) -> bool:
     """Whether trees follow from the rows and the seeds of blocks alone, and the sums from a CPU, whose order is known."""
-    return learning.backend == "cpu" and {*learning.stage.parameters} <= PLAIN | DRAWING
+    return learning.backend == "cpu" and follows_from_seeds(learning)
+
+
+def follows_from_seeds(learning: Learning[BoostedTrees]) -> bool:
+    """Whether all that is drawn follows from the seeds of blocks; a GPU draws by them, too, though it keeps nothing."""
+    return {*learning.stage.parameters} <= PLAIN | DRAWING
 
 
 def draws_nothing(learning: Learning[BoostedTrees]) -> bool:
