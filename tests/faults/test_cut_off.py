@@ -32,7 +32,16 @@ results: results
 inputs:
   rows: {format: parquet, path: ROWS}
 stages:
-  - {use: xgboost, from: rows, as: lateness, key: id, target: label, objective: binary, rounds: 300, workers: all}
+  - use: xgboost
+    from: rows
+    as: lateness
+    key: id
+    target: label
+    objective: binary
+    rounds: 3000
+    early_stopping_rounds: null
+    learning_rate: 0.02
+    workers: all
 outputs:
   predictions: {from: lateness}
 """
@@ -94,6 +103,7 @@ def ran(job: Path, out: Path, moment: Callable[[Event], bool] | None = None, *, 
         if moment is not None:
             assert driver.wait_for(come), driver.errors()
             ground.cable("down")
+            LOG.info("cut off after: %s", log.read_text().splitlines()[-1])
             if healed and driver.wait_for(partial(passed, time.monotonic() + HEALED_S)):
                 ground.cable("up")
         return driver.wait(), driver.errors(), round(time.monotonic() - driver.began, 1)
