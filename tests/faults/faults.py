@@ -96,7 +96,7 @@ def suffered(fault: Fault, case: Case, scratch: Path) -> Ended:
             with Driver([*ground.prefix, *prefix, *words[len(ground.prefix) :]], scratch / "first.log") as driver:
                 ended.struck = _struck(fault, case, ground, driver)
                 ended.code, ended.seconds = driver.wait(), round(time.monotonic() - driver.began, 1)
-                _judge(ended, driver)
+                _judge(ended, driver, out)
             if ended.code != 0:
                 mend()
                 if ground.cable is not None:
@@ -112,7 +112,7 @@ def suffered(fault: Fault, case: Case, scratch: Path) -> Ended:
     return ended
 
 
-def _judge(ended: Ended, driver: Driver) -> None:
+def _judge(ended: Ended, driver: Driver, out: Path) -> None:
     """How the disturbed command ended, and what is wrong with that."""
     said = driver.errors()
     ended.said = said.strip().splitlines()[:3]
@@ -129,6 +129,8 @@ def _judge(ended: Ended, driver: Driver) -> None:
             ended.wrong.append(f"it ended with {ended.code}, and not with one clear line: {said[-800:]}")
     if "Traceback" in said and not killed:
         ended.wrong.append(f"a traceback: {said[-1500:]}")
+    if ended.fault.kind == "disk full" and ended.code and str(out) not in said:
+        ended.wrong.append(f"it does not name the disk that is full: {said[-800:]}")
     ended.wrong += driver.left() if ended.code is not None else []
 
 
