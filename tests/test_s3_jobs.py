@@ -20,7 +20,11 @@ from pipeline.results.manifest import verify
 from pipeline.results.publish import RunFolder
 from pipeline.results.store import open_store
 from pipeline.running.execute import execute
+<<<<<<< HEAD
 from pipeline.running.signals import Interrupted
+=======
+from tests.clusters.hosts import OF_THE_RUN
+>>>>>>> k-proof
 from tests.shipped import JOBS, ROOT, from_loans, planned, ran
 from tests.small import inside, run_main, run_process, start, write_small_job
 
@@ -47,7 +51,7 @@ def contents(run: Run) -> dict[str, bytes]:
     return {
         f"{entry.path.rsplit('-', 1)[0]}{Path(entry.path).suffix}": store.read(entry.path)
         for entry in run.view.files
-        if entry.path not in {"run.json", "report.html"}
+        if entry.path not in OF_THE_RUN
     }
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pipeline.results.at_url import Store
+from pipeline.results.full import on_disk_of
 
 FOLDER = "checkpoints"
 LEAST_S = 0.25  # between two times of keeping: what takes less than that is sooner done again
@@ -39,9 +40,10 @@ class Checkpoint:
         self.store.remove(f"{FOLDER}/{self.key}")
 
     def keep(self, content: bytes) -> None:
-        """Keep this instead. It is whole on the disk when this returns."""
-        self.store.make(FOLDER)
-        self.store.write_durably(f"{FOLDER}/{self.key}", content)
+        """Keep this instead. It is whole on the disk when this returns. Raises RunError where that is full."""
+        with on_disk_of(self.store.path(FOLDER)):
+            self.store.make(FOLDER)
+            self.store.write_durably(f"{FOLDER}/{self.key}", content)
 
 
 class Place(Protocol):

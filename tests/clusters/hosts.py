@@ -23,6 +23,7 @@ import pytest
 
 PORTS = count(18786, 10)  # UCX does not listen where something has just listened
 LOOKS, PAUSE_S = 600, 0.1  # a minute in all: workers start slowly on a busy machine
+OF_THE_RUN = {"run.json", "report.html", "certificate.json"}  # these say when it ran, and where
 PAIRS = count()  # one test may have hosts while another's still stand
 
 
@@ -122,6 +123,15 @@ def cluster_over(
 
 def published_bytes(results: Path) -> dict[str, str]:
     """The checksum of every published table, model and metric, by its name without what tells attempts apart."""
-    listed = json.loads((results / "current" / "manifest.json").read_text(encoding="utf-8"))["files"]
+    return run_bytes(results / "current")
+
+
+def run_bytes(run: Path) -> dict[str, str]:
+    """The same of a run's folder: all but the files that say when and where it ran."""
+    listed = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["files"]
     named = {re.sub(r"-[0-9a-f]{12}(?=\.)", "", entry["path"]): entry["sha256"] for entry in listed}
+<<<<<<< HEAD
     return {name: checksum for name, checksum in named.items() if name not in ("run.json", "report.html", "certificate.json")}
+=======
+    return {name: checksum for name, checksum in named.items() if name not in OF_THE_RUN}
+>>>>>>> k-proof

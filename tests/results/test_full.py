@@ -16,7 +16,9 @@ import pytest
 
 from pipeline.errors import DataError, RunError
 from pipeline.results import full
+from pipeline.results.checkpoints import Checkpoint
 from pipeline.results.publish import Results
+from pipeline.results.store import open_store
 from tests.small import inside, last_record, run_main, write_small_job
 
 SmallDisk = Callable[[int], Path]
@@ -77,6 +79,15 @@ def test_full__record_is_written_in_short_where_nothing_can_be_freed(small_disk:
     record = json.loads((Path(folder.path) / "run.json").read_text())
     assert (record["run"], record["status"], record["error"]) == (folder.id, "failed", "why")
     assert "more" not in record
+
+
+def test_full__disk_of_a_checkpoint_is_named_and_not_that_of_temporary_files(small_disk: SmallDisk) -> None:
+    place = small_disk(64)
+    kept = Checkpoint(open_store(str(place)), "key")
+    kept.keep(b"former")
+    with pytest.raises(RunError, match=rf"the disk of {place}/checkpoints is full \(.*--out"):
+        kept.keep(bytes(100_000))
+    assert kept.last() == b"former"
 
 
 def test_full__disk_is_told_by_number_by_words_and_by_what_an_error_came_of() -> None:

@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 
 from pipeline.results.manifest import verify
-from tests.small import current_run, inside, last_record, published_job, run_main, start
+from tests.faults.light import light_job
+from tests.small import current_run, inside, last_record, run_main, start
 
 KILLS = 8
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return published_job(tmp_path_factory.mktemp("published"))
+    place = tmp_path_factory.mktemp("published")
+    light_job(place)
+    return place
 
 
 @pytest.mark.process
