@@ -20,11 +20,8 @@ from pipeline.results.manifest import verify
 from pipeline.results.publish import RunFolder
 from pipeline.results.store import open_store
 from pipeline.running.execute import execute
-<<<<<<< HEAD
 from pipeline.running.signals import Interrupted
-=======
 from tests.clusters.hosts import OF_THE_RUN
->>>>>>> k-proof
 from tests.shipped import JOBS, ROOT, from_loans, planned, ran
 from tests.small import inside, run_main, run_process, start, write_small_job
 

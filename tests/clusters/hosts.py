@@ -130,8 +130,4 @@ def run_bytes(run: Path) -> dict[str, str]:
     """The same of a run's folder: all but the files that say when and where it ran."""
     listed = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["files"]
     named = {re.sub(r"-[0-9a-f]{12}(?=\.)", "", entry["path"]): entry["sha256"] for entry in listed}
-<<<<<<< HEAD
-    return {name: checksum for name, checksum in named.items() if name not in ("run.json", "report.html", "certificate.json")}
-=======
     return {name: checksum for name, checksum in named.items() if name not in OF_THE_RUN}
->>>>>>> k-proof
