@@ -54,6 +54,8 @@ class ValueAtRisk(Whole, name="value_at_risk", version=1):
         need_numeric(schemas["rows"], [self.value], key="value")
         if not (columns[self.time].is_temporal() or columns[self.time].is_integer()):
             raise StageError(f"column {self.time!r} is {columns[self.time]}: dates, timestamps or whole numbers are needed", key="time")
+        if self.value in {*self.by, self.time}:
+            raise StageError(f"{self.value!r} names a series or its time, too; give the column of its returns", key="value")
         keys = {name: columns[name] for name in self.by}
         told = {"method": pl.String(), "level": pl.Float64()}
         risk = {"value_at_risk": pl.Float64(), "expected_shortfall": pl.Float64()}

@@ -85,5 +85,7 @@ def test_returns__that_are_missing_are_left_out_and_times_must_be_there_once() -
         run_stage(ValueAtRisk(time="n", value="x"), {"rows": pl.concat([gaps, gaps])})
     with pytest.raises(StageError, match="dates, timestamps or whole numbers"):
         plan_stage(ValueAtRisk(time="x", value="x"), {"rows": gaps})
+    with pytest.raises(StageError, match="'x' names a series or its time, too"):
+        plan_stage(ValueAtRisk(by="x", time="n", value="x"), {"rows": gaps})
     with pytest.raises(StageError, match="a column 'method' of its own"):
         plan_stage(ValueAtRisk(by="method", time="n", value="x"), {"rows": gaps.with_columns(method=pl.lit("a"))})
