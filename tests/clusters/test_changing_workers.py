@@ -33,6 +33,6 @@ def test_loans__give_the_same_bytes_while_one_worker_is_killed_and_two_join(tmp_
                         more.enter_context(one_more_worker(address, tmp_path, awaited=False))
                     first.kill()
                     first.wait(60)
-        assert first.returncode == -9
+        assert first.returncode == -9, "".join(said)
     assert run.returncode == 0, "".join(said)
     assert published_bytes(several) == published_bytes(one)
