@@ -86,6 +86,6 @@ def test_returns__that_are_missing_are_left_out_and_times_must_be_there_once() -
     with pytest.raises(StageError, match="dates, timestamps or whole numbers"):
         plan_stage(ValueAtRisk(time="x", value="x"), {"rows": gaps})
     with pytest.raises(StageError, match="'x' names a series or its time, too"):
-        plan_stage(ValueAtRisk(by="x", time="n", value="x"), {"rows": gaps})
+        plan_stage(ValueAtRisk(by="x", time="n", value="x"), {"rows": gaps.with_columns(x=pl.lit(1))})
     with pytest.raises(StageError, match="a column 'method' of its own"):
         plan_stage(ValueAtRisk(by="method", time="n", value="x"), {"rows": gaps.with_columns(method=pl.lit("a"))})
