@@ -21,7 +21,7 @@ import pipeline.api, pipeline.running.display, distributed, polars, pyarrow.comp
 from pipeline.results.manifest import current_run
 from tests.faults.killed_at import POINTS, forked
 
-WORDS = ["job.yaml", "--quiet", "--set", sys.argv[1]]
+WORDS = ["job.yaml", "--quiet", "--fresh", "--set", sys.argv[1]]
 for point in POINTS:
     former = current_run("results")
     code = forked(WORDS, point)
@@ -54,7 +54,7 @@ def test_kill__at_every_commit_point_of_one_process_leaves_a_whole_result(tmp_pa
 def test_kill__at_every_commit_point_on_workers_leaves_a_whole_result(place: str, tmp_path: Path) -> None:
     known = light_job(tmp_path)
     with PLACES[place](tmp_path) as ground, Reader(tmp_path / "results", known) as reader:
-        words = command(ground, tmp_path / "job.yaml", tmp_path / "results", NEW)
+        words = [*command(ground, tmp_path / "job.yaml", tmp_path / "results", NEW), "--fresh"]
         for point in [name for name in POINTS if name not in IN_TASKS]:
             former = current_run(tmp_path / "results")
             program = [*words[: words.index("-m")], "-m", "tests.faults.killed_at", point, *words[words.index("-m") + 2 :]]

@@ -13,7 +13,7 @@ from pipeline.running.killed import of_killed_workers, stage_of
 from pipeline.running.memory import STUCK_S, Memory, Used
 from tests.small import inside, write_small_job
 
-GWAS = "gwas-3-" + "0f" * 16
+GWAS = "gwas.scan-3-" + "0f" * 16
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_killed__worker_that_crashes_was_not_out_of_memory(plan: Any) -> None:
 
 
 def test_killed__stage_is_known_by_its_tasks_key(plan: Any) -> None:
-    assert [stage_of(key, plan) for key in (GWAS, "cohort-12-" + "a" * 32, "cohort-" + "a" * 32)] == ["gwas", "cohort", "cohort"]
+    assert [stage_of(key, plan) for key in (GWAS, "cohort.read-12-" + "a" * 32, "cohort.read-" + "a" * 32)] == ["gwas", "cohort", "cohort"]
 
 
 def test_memory__process_beyond_its_limit_fails_with_the_stage_that_works(plan: Any) -> None:

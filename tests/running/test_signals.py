@@ -56,7 +56,11 @@ def test_signals__one_upon_another_leave_no_process_and_no_scratch_folder(words:
 @pytest.mark.process
 def test_signals__that_are_ignored_from_the_start_stay_so(tmp_path: Path) -> None:
     write_small_job(tmp_path)
-    process = start("job.yaml", "--quiet", cwd=tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = start("job.yaml", "--quiet", cwd=tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     process.send_signal(signal.SIGHUP)
     assert process.wait(300) == 0, process.communicate()[1]
     process.communicate()
