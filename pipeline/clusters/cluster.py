@@ -75,7 +75,7 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
     `lean` says that this process is the command line's own.
     """
     register_with_dask()
-    for name in ("distributed", "distributed.client"):  # which has a level of its own
+    for name in ("distributed", "distributed.client", "tornado.application"):  # each has a level of its own
         logging.getLogger(name).setLevel(QUIET)
     kind = spec.for_backend(backend)
     kind.check()

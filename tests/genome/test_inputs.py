@@ -22,4 +22,4 @@ def test_placed_input__takes_the_header_where_the_job_states_nothing() -> None:
 
 
 def test_placed_input__rows_do_not_depend_on_the_build() -> None:
-    assert PlacedInput.asides == {"path", "parts", "build"}
+    assert PlacedInput.asides == {"path", "parts", "build", "limits", "max_bad_rows"}

@@ -114,6 +114,7 @@ def test_workers_all__names_what_cannot_be_learned(change: dict[str, pl.Expr], m
 
 
 @pytest.mark.process
+@pytest.mark.soak
 def test_workers_all__training_begins_again_when_a_worker_is_killed() -> None:
     with two_workers() as session:
         pids = session.client.run(os.getpid)
