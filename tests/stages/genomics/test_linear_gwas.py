@@ -108,7 +108,7 @@ def test_linear_gwas__is_the_same_in_any_parts_and_processes(given: dict[str, An
     assert list(found.frame.schema.items()) == list(dtypes.items())
     assert found.frame["variant_id"].to_list() == [name for name in small_cohort().rows.frame["variant_id"] for _ in range(2)]
     # p0 has no row in the sheet, and p3 no height.
-    assert found.counts == {"people_height": 39, "people_score": 40}
+    assert found.counts.items() >= {"people_height": 39, "people_score": 40}.items()
     assert set(found.frame["test"]) == {"linear"}
 
 
