@@ -232,6 +232,7 @@ def _publish(record: RunRecord, executed: Executed, folder: RunFolder, foreseen:
     own = {*(entry.path for entry in executed.entries), *(f"models/{name}" for name in executed.files)}
 
     def certified(files: Sequence[Entry]) -> dict[str, Any]:
+        """The certificate, once the files have their checksums."""
         return certificate(record, inputs, [entry for entry in files if entry.path in own])
 
     return folder.commit(executed.entries, (CERTIFICATE, certified))

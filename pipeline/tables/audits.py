@@ -15,7 +15,7 @@ AGAIN, NEAR, WRONG = "audited", "audited_beyond_1e_8", "audited_off"
 AUDIT_COUNTS: Mapping[str, Count] = {
     AGAIN: Count("results computed again in another way", aside=True),
     NEAR: Count("of these, more than 1e-8 apart", aside=True),
-    WRONG: Count("of these, more than 1e-5 apart", always=False, aside=True),
+    WRONG: Count("of these, more than 1e-5 apart", aside=True),
 }
 """The words of these counts, for stages that audit."""
 
