@@ -64,12 +64,17 @@ def grm_sums(
     whole = single_rows(packed, n_samples, _BLOCK)
     if whole:
         _add_in_single(products, packed[:whole], n_samples, values[:whole].astype(np.float32), ask)
-    for rows in variant_blocks(len(packed) - whole, 8 * n_samples, block_bytes(packed, BLOCK_BYTES)):
-        ask()
-        standard = decoded(packed[whole:][rows], n_samples, values[whole:][rows])
-        products += standard.T @ standard
+    _add_in_double(products, packed[whole:], n_samples, values[whole:], ask)
     _add_missing(both, packed, n_samples)
     return GrmSums(products, both, len(packed) + (0 if earlier is None else earlier.variants))
+
+
+def _add_in_double(products: Array, packed: Array, n_samples: int, values: Array, ask: Callable[[], None]) -> None:
+    """Adds the products of calls, in place; what it decoded is gone when it returns."""
+    for rows in variant_blocks(len(packed), 8 * n_samples, block_bytes(packed, BLOCK_BYTES)):
+        ask()
+        standard = decoded(packed[rows], n_samples, values[rows])
+        products += standard.T @ standard
 
 
 def _add_in_single(products: Array, packed: Array, n_samples: int, values: Array, ask: Callable[[], None]) -> None:
