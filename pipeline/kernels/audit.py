@@ -39,9 +39,8 @@ def linear_again(genotype: Numbers, covariates: Numbers, trait: Numbers, *, mean
     people = int(called.sum())
     if people <= covariates.shape[1] + 2:
         return Again(np.nan, np.nan, people)
-    columns = _columns(genotype, covariates, called)
-    width = columns.shape[1]
-    triangle = _triangle(np.column_stack([columns, trait[called]]))
+    triangle = _triangle(np.column_stack([np.ones(people), covariates[called], genotype[called], trait[called]]))
+    width = covariates.shape[1] + 2
     if _tied(triangle, width):
         return Again(np.nan, np.nan, people)
     last = triangle[width - 1, width - 1]

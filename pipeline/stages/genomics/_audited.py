@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,12 @@ from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._sheet import Sheet
 from pipeline.tables.audits import OFF, tally
 
-VARIANTS = 500
-"""Random variants of a scan."""
-TOP = 2
-"""Top hits of a part."""
-_ONE_IN = 1000
-_FEWEST = 4
-_CHEAP = 20_000_000  # genotypes, that are decoded for the fewest
+MOST = 500
+"""Results of a scan that are computed again: half of them drawn, half the strongest of their part."""
+_ONE_IN, _SHARED = 25_000, 5
+"""Traits of a variant, and so many beside them, of which one is computed again: it takes some hundred times what a scan takes for a variant
+of one trait, and each further trait a fifth of that."""
+_FEWEST = 8  # of a scan that has fewer results than it takes for so many
 
 Test = Callable[[Any, Any, Any, str], Again]
 """genotype, covariates and trait `[n]`, NaN where missing, and the test that the row carries -> what it should say."""
@@ -33,42 +33,33 @@ Test = Callable[[Any, Any, Any, str], Again]
 
 @dataclass(frozen=True)
 class Audit:
-    """How a scan is audited: by which seed, and how many random variants of each part at most."""
+    """How a scan of so many parts is audited: by which seed."""
 
     seed: int
-    variants: int
+    parts: int
 
-    @staticmethod
-    def of(seed: int, parts: int) -> Audit:
-        """That of a scan of so many parts."""
-        return Audit(seed, -(-VARIANTS // max(1, parts)))
-
-    def chosen(self, rows: ScanRows, variants: int, people: int) -> NDArray[np.int64]:
-        """Places of the variants to test again, of a block of so many: random ones, and those of the smallest p-values."""
-        few = min(self.variants, max(variants // _ONE_IN, min(_FEWEST, _CHEAP // max(1, people * _FEWEST))), variants)
-        random = np.random.default_rng([self.seed, variants, people]).choice(variants, few, replace=False)
-        strength = np.nan_to_num(rows.numbers["neg_log_10_p_value"], nan=-1.0)
-        top = rows.variant[np.argsort(-strength, kind="stable")[:TOP]]
-        return np.unique(np.concatenate([random, top])).astype(np.int64)
+    def chosen(self, rows: ScanRows, variants: int, traits: int) -> NDArray[np.int64]:
+        """Places of the rows of a block to compute again, ascending: half are drawn, half have the smallest p-values."""
+        strength, results = np.nan_to_num(rows.numbers["neg_log_10_p_value"], nan=-1.0), len(rows.variant)
+        random = np.random.default_rng([self.seed, variants, crc32(strength)])  # parts of one size draw each for itself
+        share = min(max(variants * (traits + _SHARED) / _ONE_IN, _FEWEST / self.parts), max(1.0, MOST / self.parts), results)
+        number = int(share + random.random())  # of a part that is too small for one now and then one
+        strongest = int(number / 2 + random.random())
+        top = np.argpartition(-strength, max(0, strongest - 1))[:strongest] if strongest else np.empty(0, np.int64)
+        return np.unique(np.concatenate([random.choice(results, number - strongest, replace=False), top])).astype(np.int64)
 
     def counts(self, block: GenotypeBlock, sheet: Sheet, rows: ScanRows, tests: tuple[str, ...], again: Test) -> dict[str, int]:
         """How many results of a block were computed again, and how far off they were. `rows` are on the host."""
-        traits, found = len(sheet.trait_names), dict[str, int]()
-        places = rows.variant * traits + rows.trait
-        chosen = self.chosen(rows, len(block), block.n_samples)
-        genotypes = _on_host(block, chosen)
-        for place, variant in enumerate(chosen):
-            at = np.searchsorted(places, np.arange(traits) + variant * traits)
-            known = [(trait, row) for trait, row in enumerate(at) if row < len(places) and places[row] == variant * traits + trait]
-            if not known:
-                continue
+        found = dict[str, int]()
+        chosen = self.chosen(rows, len(block), len(sheet.trait_names))
+        chosen = chosen[rows.reason[chosen] == 0]
+        variants, places = np.unique(rows.variant[chosen], return_inverse=True)
+        genotypes = _on_host(block, variants) if len(variants) else block
+        for place, row in zip(places.tolist(), chosen, strict=True):
             genotype = genotypes.coded(slice(place, place + 1))[0]
-            for trait, row in known:
-                if rows.reason[row] != 0:
-                    continue
-                once = again(genotype, sheet.covariates, sheet.traits[:, trait], tests[rows.test[row]])
-                if not np.isnan(once.beta):
-                    tally(found, _apart(once, rows, row))
+            once = again(genotype, sheet.covariates, sheet.traits[:, rows.trait[row]], tests[rows.test[row]])
+            if not np.isnan(once.beta):
+                tally(found, _apart(once, rows, row))
         return found
 
 

@@ -144,7 +144,7 @@ class Scan(Whole):
         genotypes = tables["genotypes"].named(context.name)
         rows, submit = tables["samples"].named(context.name).map(self.needed).value(), context.session.submit
         people = people_of(genotypes)
-        audit = Audit.of(context.seed, len(genotypes.blocks))
+        audit = Audit(context.seed, len(genotypes.blocks))
         fitted = submit(self.fitted, people, rows, audit, stage=context.name)
         return Outcome({"": genotypes.map_parts(self.scan, fitted)}, counts=submit(_tally, fitted, stage=context.name))
 
