@@ -47,7 +47,7 @@ class Cuda(CudaKeys, ClusterKind):
     def open(self, backend: Backend) -> AbstractContextManager[Any]:
         """A client of workers that are started here and closed at the end."""
         with interrupts_held():
-            return client_of(cluster_class()(**cuda_options(self, gpu_count())))
+            return client_of(cluster_class()(**cuda_options(self, gpu_count())), dashboard=self.dashboard)
 
 
 def cluster_class() -> Any:

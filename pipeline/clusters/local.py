@@ -43,16 +43,21 @@ class Local(OwnWorkers, ClusterKind):
 
     def open(self, backend: Backend) -> AbstractContextManager[Any]:
         """A client of workers that are started here and closed at the end."""
-        return client_of(self._threads(backend)) if self.in_this_process else self._scaled(backend)
+        return self._served(self._threads(backend)) if self.in_this_process else self._scaled(backend)
+
+    def _served(self, cluster: Any) -> AbstractContextManager[Any]:
+        return client_of(cluster, dashboard=self.dashboard, of_workers=True)
 
     def _threads(self, backend: Backend) -> Any:
         from dask import config
-        from distributed import LocalCluster
+        from distributed import LocalCluster, Worker
+
+        from pipeline.clusters._dashboards import without_dashboard
 
         threads = tasks_at_once(self.threads, 1, backend)
         with config.set(CALM):
             options = {"n_workers": 1, "threads_per_worker": threads, "silence_logs": QUIET, **self.common_options()}
-            return _prompt(LocalCluster(processes=False, **options))
+            return _prompt(LocalCluster(processes=False, worker_class=without_dashboard(Worker), **options))
 
     @contextmanager
     def _scaled(self, backend: Backend) -> Iterator[Any]:
@@ -60,15 +65,17 @@ class Local(OwnWorkers, ClusterKind):
         threads = tasks_at_once(self.threads, at_most(self.workers), backend)
         environment = worker_threads(threads)
         kept = started_with(environment) if isinstance(self.workers, Scaling) else nullcontext()
-        with kept, client_of(self._processes(threads, environment)) as client:
+        with kept, self._served(self._processes(threads, environment)) as client:
             yield client
 
     def _processes(self, threads: int, environment: dict[str, str]) -> Any:
         from distributed import LocalCluster
         from distributed.system import MEMORY_LIMIT
 
+        from pipeline.clusters._dashboards import without_dashboard
+
         options = {**self.common_options(), **self.encrypted_by(), "host": HOST, "env": environment, "silence_logs": QUIET}
-        options |= {"worker_class": nanny_class(), "n_workers": at_first(self.workers), "threads_per_worker": threads}
+        options |= {"worker_class": without_dashboard(nanny_class()), "n_workers": at_first(self.workers), "threads_per_worker": threads}
         if isinstance(self.workers, Scaling):  # Dask would share the memory out among those that begin
             options.setdefault("memory_limit", MEMORY_LIMIT // self.workers.maximum)
         with interrupts_held(), started_with(environment):

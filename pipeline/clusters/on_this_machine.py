@@ -44,7 +44,7 @@ class OwnWorkers(ClusterSpec):
         return {
             "dashboard_address": f"{HOST}:0",
             "worker_dashboard_address": f"{HOST}:0",
-            "scheduler_kwargs": {"dashboard": self.dashboard, **OWN_LIMIT},
+            "scheduler_kwargs": {"dashboard": False, **OWN_LIMIT},  # it is served when somebody asks: client_of
             **({"memory_limit": self.memory_limit} if self.memory_limit else {}),
         }
 
@@ -55,14 +55,22 @@ def tasks_at_once(threads: int | None, workers: int, backend: Backend) -> int:
 
 
 @contextmanager
-def client_of(cluster: Any) -> Iterator[Any]:
+def client_of(cluster: Any, *, dashboard: bool, of_workers: bool = False) -> Iterator[Any]:
     """A client of a cluster of Dask that was just started; both are closed at the end.
+
+    The scheduler's dashboard, and those of workers that began without, are served when somebody asks for them.
 
     On Ctrl-C and SIGTERM worker processes are killed: nobody wants what they do, and Dask would give each some seconds to end in order.
     """
     from distributed import Client
 
+    from pipeline.clusters._dashboards import OF_SCHEDULERS, serve_when_asked, serve_workers_when_asked
+
     with closing(cluster), closing(Client(cluster)) as client:
+        if dashboard:
+            serve_when_asked(cluster.scheduler, OF_SCHEDULERS)
+        if dashboard and of_workers:
+            serve_workers_when_asked(client)
         try:
             yield client
         except Exception:
