@@ -17,11 +17,18 @@ from pipeline.tables.session import ClusterSession, register_with_dask
 @contextmanager
 def two_workers() -> Iterator[ClusterSession]:
     """A session on two worker processes of one thread each."""
+    with worker_processes(2) as session:
+        yield session
+
+
+@contextmanager
+def worker_processes(count: int) -> Iterator[ClusterSession]:
+    """A session on so many worker processes of one thread each."""
     from distributed import Client, LocalCluster
 
     register_with_dask()
     options = {
-        "n_workers": 2,
+        "n_workers": count,
         "threads_per_worker": 1,
         "host": "127.0.0.1",
         "dashboard_address": "127.0.0.1:0",
@@ -29,7 +36,7 @@ def two_workers() -> Iterator[ClusterSession]:
     }
     with LocalCluster(processes=True, **options) as cluster, Client(cluster) as client:
         client.run(register_with_dask)
-        yield ClusterSession(client, "cpu", workers=2, threads=1)
+        yield ClusterSession(client, "cpu", workers=count, threads=1)
 
 
 def genotypes(variants: int = 9, samples: int = 6) -> tuple[Part, dict[str, pl.DataFrame]]:

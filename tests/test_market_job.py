@@ -63,5 +63,6 @@ def test_value_at_risk__of_all_shares_is_numpys_on_their_mean_return(shipped: ap
 
 def test_the_page__shows_folds_walk_and_risk(shipped: api.Run) -> None:
     page = Page((Path(shipped.path) / "report.html").read_text(encoding="utf-8"))
-    assert {"Cross-validation: folds", "Value at risk", "Losses and what was said of them: risk_days", "Preview: walk"} <= {*page.headings}
-    assert "naive_accuracy" in page.text
+    assert {"Cross-validation: folds", "Value at risk", "Losses and what was said of them: risk_days"} <= {*page.headings}
+    assert "Model and naive rule: walk" in page.headings
+    assert "greater in 6 of 6 by fold" in page.text

@@ -12,6 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from pipeline.errors import JobError, near
 from pipeline.format import InputFormat, OutputFormat
+from pipeline.job.elsewhere import places_of
 from pipeline.job.schema import described, job_schema
 from pipeline.job.type_words import branches, schema_of, type_words
 from pipeline.registry import FORMATS, STAGES, format_side, stage_class
@@ -57,6 +58,8 @@ def describe_stage(name: str) -> str:
         return "\n\n".join(filter(None, (name, text, _reads(kind), _parameters(kind, "parameters"), example)))
     if name in FORMATS.modules:
         return "\n\n".join([name, *_format(name)])
+    if places := places_of(name):
+        raise JobError(f"{name!r} is no stage and no format, but {places}. See --describe of the stage.")
     raise JobError(f"there is no stage or format {name!r}.{near(name, [*STAGES.modules, *FORMATS.modules])}")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import escape
 from numpy.typing import NDArray
 
-from pipeline.report.svg import Panel, Range, span_of
+from pipeline.report.svg import Panel, Range, span_of, ticks_of
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ def curves(lines: Sequence[tuple[str, Any, Any]], labels: tuple[str, str], about
         panel.line(x, y, style)
         if len(x) == 1:
             panel.dots(x, y, f"large {style}")
-    return panel.svg(about, labels)
+    return panel.svg(about, labels, ticks_of(xs, panel.x_range))
 
 
 def receiver_operating(curves: Sequence[tuple[str, Floats, Floats]], about: str) -> str:

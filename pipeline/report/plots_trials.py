@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.report.svg import Panel, Tick, span_of
+from pipeline.report.svg import Panel, Tick, span_of, ticks_of
 
 WIDE, HIGH = 330, 240
 MOST_DECADES = 2.5  # of a logarithmic axis, beyond which only powers of ten are named
@@ -23,7 +23,7 @@ def best_so_far(trials: pl.DataFrame, metric: str) -> str:
     panel = Panel(WIDE, HIGH, span_of(number), span_of(np.append(value, best)), left=60)
     panel.line(np.repeat(number, 2)[1:], np.repeat(best, 2)[:-1], "s1")
     panel.dots(number, value, "huge s0")
-    return panel.svg(f"{metric} of {len(number)} trials, and of the best one so far", ("Trial", metric))
+    return panel.svg(f"{metric} of {len(number)} trials, and of the best one so far", ("Trial", metric), ticks_of(number, panel.x_range))
 
 
 def by_rounds(trials: pl.DataFrame, metric: str) -> str:
@@ -33,7 +33,8 @@ def by_rounds(trials: pl.DataFrame, metric: str) -> str:
     for _, steps in known.group_by("trial", maintain_order=True):
         panel.line(steps["rounds"].to_numpy(), steps["value"].to_numpy(), "s0 thin")
     panel.dots(known["rounds"].to_numpy(), known["value"].to_numpy(), "s0")
-    return panel.svg(f"{metric} of {known['trial'].n_unique()} trials by their rounds", ("Rounds", metric))
+    about = f"{metric} of {known['trial'].n_unique()} trials by their rounds"
+    return panel.svg(about, ("Rounds", metric), ticks_of(known["rounds"].to_numpy(), panel.x_range))
 
 
 def by_fold(folds: pl.DataFrame, metric: str) -> str:
@@ -42,7 +43,7 @@ def by_fold(folds: pl.DataFrame, metric: str) -> str:
     panel = Panel(WIDE, HIGH, span_of(number, 0.08), span_of(value, 0.15), left=60)
     panel.rule(float(value.mean()), "reference", "mean")
     panel.dots(number, value, "huge s0")
-    ticks = [(float(at), f"{at:g}") for at in number] if len(number) <= MOST_TICKS else None
+    ticks = [(float(at), f"{at:g}") for at in number] if len(number) <= MOST_TICKS else ticks_of(number, panel.x_range)
     return panel.svg(f"{metric} of {len(number)} folds, mean {value.mean():.4g}", ("Fold", metric), ticks)
 
 
@@ -57,7 +58,8 @@ def by_parameter(trials: pl.DataFrame, name: str, metric: str, best: int) -> str
     panel.dots(where, value, "huge s0")
     for at in np.flatnonzero(trials["trial"].to_numpy() == best):
         panel.spot(float(where[at]), float(value[at]), f"trial {best}: {value[at]:.4g}")
-    return panel.svg(f"{metric} of {len(value)} trials by {name}", (label, metric), ticks)
+    along = ticks_of(where, panel.x_range) if ticks is None else ticks
+    return panel.svg(f"{metric} of {len(value)} trials by {name}", (label, metric), along)
 
 
 def _places(values: pl.Series) -> tuple[NDArray[np.float64], list[Tick] | None, str]:

@@ -142,14 +142,21 @@ class Panel:
             self.marks.append(f'<path class="{style}" transform="scale(.5)" d="M{"L".join(path)}{end}"/>')
 
 
-def ticks(span: Range, most: int = 6) -> list[Tick]:
+def ticks(span: Range, most: int = 6, *, least_step: float = 0.0) -> list[Tick]:
     """Round numbers across a range, at most about `most`, in steps of 1, 2 or 5 times a power of ten."""
-    rough = (span[1] - span[0]) / most
+    rough = max((span[1] - span[0]) / most, least_step)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
     first, last = math.ceil(span[0] / step - 1e-9), math.floor(span[1] / step + 1e-9)
     digits = max(6, 1 + math.floor(math.log10(5 * max(abs(first), abs(last), 1))))  # as many as tell neighbours apart
     return [(number * step, f"{number * step:.{digits}g}") for number in range(first, last + 1)]
+
+
+def ticks_of(values: Any, span: Range) -> list[Tick]:
+    """The ticks of an axis where these values stand: whole numbers have none between them."""
+    numbers = np.asarray(values, np.float64)
+    whole = numbers.size > 0 and bool((numbers == np.rint(numbers)).all())
+    return ticks(span, least_step=1.0 if whole else 0.0) or ticks(span)
 
 
 def runs(there: NDArray[np.bool]) -> list[slice]:

@@ -12,13 +12,14 @@ import polars as pl
 from pipeline.errors import ExpressionError
 from pipeline.sql.alike import remainder
 from pipeline.sql.checks import dividing, loose, tight, unmarked
-from pipeline.sql.tree import NULL, Node, call, cast, divisor, integer, literal, operator, plain, shown, signs, where_else
+from pipeline.sql.tree import NULL, TRUE, Node, call, cast, divisor, integer, literal, operator, plain, shown, signs, where_else
 from pipeline.sql.whole import Whole, limits, number, outgrown
 
 DIGITS = 38
 LEAST = -(2**63)
 NEAR = 2**62  # a divisor up to here, added to what it leaves, is no more than Int64 holds
 SLASHES = {"TrueDivide", "RustDivide"}
+TURNED = {"Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
 FAINT = 1e29  # what is added to a finite float, of 32 bits too, and cannot make it infinite
 
 
@@ -28,6 +29,23 @@ def written(node: Node) -> int | None:
         case {"Literal": {"Dyn": {"Int": int(value)}}} | {"Literal": {"Scalar": {"Int64": int(value)} | {"UInt64": int(value)}}}:
             return value
     return None
+
+
+def beyond(left: Node, op: str, right: Node, dtypes: Sequence[pl.DataType]) -> Node | None:
+    """A comparison with a whole number below all of UInt64, or above all of a signed type, as it is in every row; None for any other."""
+    if written(right) is None:
+        left, op, right, dtypes = right, TURNED.get(op, op), left, dtypes[::-1]
+    value, dtype = written(right), dtypes[0]
+    if value is None or written(left) is not None or not (dtype.is_signed_integer() or dtype == pl.UInt64):
+        return None
+    below, above = dtype == pl.UInt64 and value < 0, dtype != pl.UInt64 and value > -LEAST - 1
+    if not (below or above):
+        return None
+    least = number(0, "UInt64") if below else number(LEAST, "Int64")
+    never = operator(left, "Lt", least)  # and null where the other side is
+    if op.endswith("Validity"):
+        return operator(never, op, TRUE)
+    return operator(left, "GtEq", least) if op in {"NotEq", *(("Gt", "GtEq") if below else ("Lt", "LtEq"))} else never
 
 
 def aligned(nodes: Sequence[Node], dtypes: Sequence[pl.DataType], what: str) -> list[Node]:

@@ -13,7 +13,7 @@ import polars as pl
 
 from pipeline.errors import ExpressionError
 from pipeline.sql.alike import rounded
-from pipeline.sql.arithmetic import Arithmetic, aligned
+from pipeline.sql.arithmetic import Arithmetic, aligned, beyond
 from pipeline.sql.casts import at_one_unit, cast_text, cast_value, made
 from pipeline.sql.checks import core, counted, expression, tight
 from pipeline.sql.conversion import is_fine
@@ -160,6 +160,8 @@ class Checker:
         if op in LOGIC:
             self._need(f"a condition beside `{LOGIC[op]}`", {"condition", "null"}, left, right)
         elif op in COMPARISONS:
+            if (known := beyond(left, op, right, self._dtypes(left, right))) is not None:
+                return known
             left, right = self._one_kind(f"both sides of `{COMPARISONS[op]}`", left, right)
         elif op in SIGNS:
             self._need(f"a number beside `{SIGNS[op]}`", {"number", "date", "duration", "null"}, left, right)

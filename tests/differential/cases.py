@@ -22,7 +22,7 @@ from pipeline.tables.session import Session
 from pipeline.testing.examples import Between
 from pipeline.testing.stages import run_stage
 from tests.differential.chain import Chain, Given
-from tests.differential.oracle import answer, assert_same
+from tests.differential.oracle import Plain, answer, assert_same
 from tests.differential.stores import Store
 
 Drawn = TypeVar("Drawn")
@@ -44,15 +44,18 @@ class Answers:
 
 @dataclass(frozen=True)
 class Case:
-    """A stage or a chain, its tables by role, and what it does as SQL on tables of these names; `fails` where an answer would be wrong."""
+    """A stage or a chain, its tables by role, and what it does as SQL on tables of these names; `fails` where an answer would be wrong.
+
+    What DuckDB does not have is said as a plain program in the SQL's place.
+    """
 
     work: Stage | Chain
     tables: Mapping[str, pl.DataFrame]
-    sql: str
+    sql: str | Plain
     ordered: bool = False
     fails: str = ""
     result: str = ""  # the table that `sql` is of
-    also: Mapping[str, str] = field(default_factory=dict)  # SQL of other tables, `NAME.fitted` and the like
+    also: Mapping[str, str | Plain] = field(default_factory=dict)  # SQL of other tables, `NAME.fitted` and the like
     stores: Mapping[str, Store] = field(default_factory=dict)  # how those tables of a chain are written that it reads from files
     apart: float = 1e-9  # how far a float may be from DuckDB's where it is near 0
 
@@ -120,7 +123,7 @@ def in_turn(runs: Runs, case: Case) -> Runs:
     """One of the runs, or of more for a chain, as the case has it: many tables in one run each find more than a few in all of them."""
     runs = OF_CHAINS if runs is RUNS and isinstance(case.work, Chain) else runs
     rows = [table.head(9).rows() for table in case.tables.values()]
-    name = list(runs)[crc32(f"{case.sql}{rows}".encode()) % len(runs)]
+    name = list(runs)[crc32(f"{case.sql.text if isinstance(case.sql, Plain) else case.sql}{rows}".encode()) % len(runs)]
     return {name: runs[name]}
 
 

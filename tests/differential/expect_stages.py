@@ -16,7 +16,6 @@ from tests.differential.tables import ANY, INTEGERS, some, tables
 
 BOUNDS: dict[str, tuple[Any, Any]] = dict.fromkeys(INTEGERS, (-130, 256))
 BOUNDS |= {
-    "uint64": (5, 256),
     "ratio": (-2.5, 1e15),
     "price": (-1, 19.99),
     "small": (0.5, 9.5),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, partial
 from typing import Any
@@ -26,6 +27,14 @@ create macro fraction(z) as (z // 2048::uhugeint)::double / 9007199254740992::do
 """
 
 
+@dataclass(frozen=True)
+class Plain:
+    """What DuckDB does not have: an answer by NumPy, SciPy, scikit-learn or plain Python, and what it is in words."""
+
+    text: str
+    made: Callable[[Mapping[str, pl.DataFrame]], pl.DataFrame]
+
+
 @cache
 def database() -> duckdb.DuckDBPyConnection:
     """A database in memory, whose local time is that of the tables' zone, with the stages' hash, and what is finite, as macros."""
@@ -35,8 +44,10 @@ def database() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def answer(sql: str, tables: Mapping[str, pl.DataFrame | str]) -> pl.DataFrame:
-    """What DuckDB answers; a table is given as it is, or as a query that reads it from files. Raises duckdb.Error."""
+def answer(sql: str | Plain, tables: Mapping[str, pl.DataFrame | str]) -> pl.DataFrame:
+    """What DuckDB, or a plain program, answers; a table is given as it is, or as a query that reads it from files. Raises duckdb.Error."""
+    if isinstance(sql, Plain):
+        return sql.made({name: table for name, table in tables.items() if isinstance(table, pl.DataFrame)})
     connection = database()
     for name, table in tables.items():
         connection.execute(f"drop view if exists {quoted(name)}")

@@ -1,4 +1,4 @@
-"""Every stage that is compared, by what to call it: a random case of each."""
+"""Every stage that is compared, by what to call it (its name, and what of it): a random case of each."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.differential import (
     made_stages,
     privacy_stages,
     query_stages,
+    ranked_stages,
     reshape_stages,
     risk_stages,
     row_stages,
@@ -54,7 +55,10 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "sessionize": time_stages.sessionized,
     "expect": expect_stages.expect,
     "k_anonymity": privacy_stages.k_anonymity,
+    "airlock": privacy_stages.airlock,
+    "pseudonymise": privacy_stages.pseudonymise,
     "value_at_risk": risk_stages.value_at_risk,
+    "value_at_risk tested by a window": risk_stages.tested_by_a_window,
     "fill_missing numbers": feature_stages.fill_numbers,
     "fill_missing by group": feature_stages.fill_by_group,
     "fill_missing most frequent": feature_stages.fill_most_frequent,
@@ -71,4 +75,6 @@ STAGES: dict[str, Callable[[], st.SearchStrategy[Case]]] = {
     "one_hot": made_stages.one_hot,
     "date_parts": made_stages.date_parts,
     "target_encode": encode_stages.target_encode,
+    "rank_to_normal": ranked_stages.rank_to_normal,
+    "text_features": ranked_stages.text_features,
 }

@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.registry import STAGES as REGISTERED
 from pipeline.tables.session import ClusterSession
-from tests.differential.cases import check_cases
+from tests.differential.cases import RUNS, Case, Runs, check_all, in_turn
 from tests.differential.stages import STAGES
 
 EXAMPLES = 10
 OF_WORKERS = 3
+GROUPS = {"relational", "features", "finance", "privacy"}
+
+
+def check_stage(name: str, examples: int, runs: Runs) -> None:
+    """Check random cases, all of the stage that they are called after."""
+
+    def check(case: Case) -> None:
+        assert getattr(case.work, "name", "") == name.split()[0]
+        case.check(in_turn(runs, case))
+
+    check_all(STAGES[name](), check, examples)
 
 
 @pytest.mark.parametrize("name", STAGES)
 def test_stage__gives_what_duckdb_gives(name: str) -> None:
-    check_cases(STAGES[name](), EXAMPLES)
+    check_stage(name, EXAMPLES, RUNS)
 
 
 @pytest.mark.parametrize("name", STAGES)
 def test_stage_on_two_worker_processes__gives_what_duckdb_gives(name: str, workers: ClusterSession) -> None:
-    runs = {"2 parts on two workers": (workers, 2)}
-    check_cases(STAGES[name](), OF_WORKERS, runs=runs)
+    check_stage(name, OF_WORKERS, {"2 parts on two workers": (workers, 2)})
+
+
+def test_stages__of_tables_are_all_compared() -> None:
+    ours = {name for name, module in REGISTERED.modules.items() if module.startswith(f"{REGISTERED.package}.")}
+    wanted = {name for name in ours if REGISTERED.modules[name].split(".")[-2] in GROUPS}
+    assert len(wanted) > 40
+    lacking = wanted - {name.split()[0] for name in STAGES}
+    assert not lacking, f"a line of tests/differential/stages.py for each of {sorted(lacking)}"

@@ -64,6 +64,23 @@ def test_describe_stage__tells_formats_too() -> None:
         describe_stage("variant_q")
 
 
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("cyclic", "a parameter of date_parts"),
+        ("robust", "a value of method in rescale"),
+        ("min_max", "a value of method in rescale"),
+        ("log", r"a function of expressions \(docs/expressions.md\), as in derive, and a value of parameters in search"),
+        ("rolling_mean", "a value of compute in window"),
+        ("hashed_cross", "a word of hash_bucket: The bucket of several columns is what is called a hashed cross"),
+        ("fit_where", r"a parameter of bucketize, categorify, clip, .* and \d+ more"),
+    ],
+)
+def test_describe_stage__says_where_a_name_is_that_is_no_stage(name: str, place: str) -> None:
+    with pytest.raises(JobError, match=f"'{name}' is no stage and no format, but {place}"):
+        describe_stage(name)
+
+
 def test_job_schema__is_a_schema_that_names_every_stage() -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema comes with the notebook extra")
     schema = job_schema()

@@ -23,11 +23,11 @@ SEEN, NORM = "rows", "__norm__"
 class TextFeatures(FittedRows, name="text_features", version=1):
     """Replace a text by COLUMN_0 to COLUMN_n, Float64: how often its words, and n-grams of neighbours, fall into each bucket of a hash.
 
-    A token is a word of two letters, digits or underscores at least, in small letters. A bucket is the FNV-1a hash of a token or n-gram
-    (its words with a space between), the upper half folded into the lower, modulo `buckets`; several words may share one. `tfidf` weighs a
-    count by ln((1 + rows) / (1 + rows that have the bucket)) + 1, of the rows learned from, and divides each row by its length, as
-    scikit-learn's TfidfTransformer does. Words are counted on the host; `score` repeats it on a CPU
-    alone. A text that is missing, or has no token, is 0 everywhere. Nothing but these weights is learned.
+    A token is a word of two letters, digits or underscores at least, in small letters; an accent that is a character of its own counts as a
+    letter. A bucket is the FNV-1a hash of a token or n-gram (its words with a space between), the upper half folded into the lower, modulo
+    `buckets`; several words may share one. `tfidf` weighs a count by ln((1 + rows) / (1 + rows that have the bucket)) + 1, of the rows
+    learned from, and divides each row by its length, as scikit-learn's TfidfTransformer does. Words are counted on the host; `score`
+    repeats it on a CPU alone. A text that is missing, or has no token, is 0 everywhere. Nothing but these weights is learned.
 
     Example: {use: text_features, from: divided, as: worded, column: purpose, buckets: 64, ngrams: [1, 2], fit_where: "split = 'train'"}
     """
