@@ -71,10 +71,10 @@ def stamp(path: str | Path) -> Stamp:
         found = Path(path).stat()
         return Stamp(found.st_size, found.st_mtime_ns)
     if is_web(path):
-        size, tag = _ask_web(known, path)
+        size, tag = ask_web(known, path)
         return Stamp(size, etag=tag)
-    _ask_url(path, "invalidate_cache")  # which fsspec keeps of a folder that was listed
-    told = _ask_url(path, "info")
+    ask_url(path, "invalidate_cache")  # which fsspec keeps of a folder that was listed
+    told = ask_url(path, "info")
     return Stamp(int(told.get("size") or 0), etag=next((str(told[key]) for key in _TOLD if told.get(key)), ""))
 
 
@@ -82,11 +82,11 @@ def exists(path: str | Path) -> bool:
     """Whether there is a file of that path, and no folder."""
     if is_web(path):
         try:
-            _ask_web(known, path)
+            ask_web(known, path)
         except FileNotFoundError:
             return False
         return True
-    return bool(_ask_url(path, "isfile")) if is_url(path) else Path(path).is_file()
+    return bool(ask_url(path, "isfile")) if is_url(path) else Path(path).is_file()
 
 
 def is_folder(path: str | Path) -> bool:
@@ -95,15 +95,15 @@ def is_folder(path: str | Path) -> bool:
         return Path(path).is_dir()
     if is_web(path):
         return False
-    _ask_url(path, "invalidate_cache")
-    return bool(_ask_url(path, "isdir"))
+    ask_url(path, "invalidate_cache")
+    return bool(ask_url(path, "isdir"))
 
 
 def names(folder: str | Path) -> list[str]:
     """Names of the files and folders right in a folder, sorted."""
     if not is_url(folder):
         return sorted(entry.name for entry in Path(folder).iterdir())
-    return sorted(str(found).rstrip("/").rpartition("/")[2] for found in _ask_url(folder, "ls", detail=False))
+    return sorted(str(found).rstrip("/").rpartition("/")[2] for found in ask_url(folder, "ls", detail=False))
 
 
 def beside(folder: str | Path, name: str) -> str:
@@ -123,7 +123,7 @@ def matching(pattern: str) -> list[str]:
     if is_web(pattern):
         raise InputError(f"{pattern}: no such file, and no pattern: an HTTP server does not list its files. List them in the job.")
     system, _ = _system(pattern)
-    told = _ask_url(pattern, "glob", detail=True)
+    told = ask_url(pattern, "glob", detail=True)
     return sorted(system.unstrip_protocol(found) for found, about in told.items() if about["type"] != "directory")
 
 
@@ -142,8 +142,8 @@ def within(path: str, output: str) -> str:
 def open_file(path: str | Path, buffering: int = -1) -> BinaryIO:
     """The bytes of a file, to be read and sought in; `buffering` as `open` has it, for a local file."""
     if is_web(path):
-        return cast("BinaryIO", _ask_web(opened, path))
-    return cast("BinaryIO", _ask_url(path, "open", mode="rb")) if is_url(path) else Path(path).open("rb", buffering=buffering)
+        return cast("BinaryIO", ask_web(opened, path))
+    return cast("BinaryIO", ask_url(path, "open", mode="rb")) if is_url(path) else Path(path).open("rb", buffering=buffering)
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -194,7 +194,7 @@ def no_library(url: str, does: str, error: Exception) -> str:
     return f"no installed library {does} there ({error}). {install}"
 
 
-def _ask_web(asked: Callable[[str], Told], path: str | Path) -> Told:
+def ask_web(asked: Callable[[str], Told], path: str | Path) -> Told:
     """What an HTTP server answers. Raises FileNotFoundError where there is no such file, InputError where it does not answer so."""
     url = urlsplit(str(path))
     if url.password is not None:
@@ -208,7 +208,7 @@ def _ask_web(asked: Callable[[str], Told], path: str | Path) -> Told:
         raise InputError(f"{path}: {cannot_be_reached(error)}") from error
 
 
-def _ask_url(path: str | Path, method: str, **options: Any) -> Any:
+def ask_url(path: str | Path, method: str, **options: Any) -> Any:
     """What the file system of a URL answers. Raises FileNotFoundError where there is no such file, InputError where it cannot be asked."""
     system, inside = _system(path)
     try:

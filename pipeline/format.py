@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from pipeline.errors import InputError, near
 from pipeline.files import absolute, beside, exists, folder_values, is_folder, is_url, local_path, matching, names, parent, stamp
+from pipeline.pieces import need_pieces
 from pipeline.tables.bad_rows import Sieve
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
@@ -51,7 +52,7 @@ class InputFormat(BaseModel):
     name: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()  # which files of a folder are meant
     asides: ClassVar[frozenset[str]] = frozenset({"path", "parts", "limits", "max_bad_rows"})  # keys that say nothing of the rows
-    in_place: ClassVar[bool] = False  # whether only files of a disk can be read: by compiled code, or piece by piece
+    in_pieces: ClassVar[bool] = False  # whether a part reads a stretch of a file, which may be far larger than memory
     reads_folders: ClassVar[bool] = False  # whether folders KEY=VALUE make columns
     counts: ClassVar[Mapping[str, Count]] = {}  # the words for what is counted while it reads
 
@@ -79,9 +80,8 @@ class InputFormat(BaseModel):
 
     def _expand(self, given: str) -> list[str]:
         path = local_path(given)
-        if self.in_place and is_url(path):
-            remedy = "Copy it, and what lies beside it, to a folder that every worker sees, and give that path."
-            raise InputError(f"{path}: {self.name} files are read piece by piece from where they lie, so a URL will not do. {remedy}")
+        if self.in_pieces:
+            need_pieces(path)
         if is_folder(path):
             return self._inside(path)
         if exists(path):

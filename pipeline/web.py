@@ -15,9 +15,10 @@ from email.message import Message
 from functools import lru_cache
 from http import HTTPStatus
 from http.client import HTTPException
-from typing import Any
 from urllib import request
 from urllib.error import HTTPError, URLError
+
+from pipeline.ranges import Ranged
 
 TIMEOUT_S = 30.0  # until a server is reached, and between two pieces of what it sends
 TRIES, PAUSE_S = 4, 0.3  # the first pause; each is twice the one before
@@ -51,73 +52,43 @@ def known(url: str) -> tuple[int, str]:
     return len(content), hashlib.sha256(content).hexdigest()
 
 
-def opened(url: str) -> io.BufferedIOBase:
-    """A file, to be read and sought in; one of a server without ranges is read at once."""
-    first = _answer("GET", url, {"Range": f"bytes=0-{BLOCK - 1}"})
+def opened(url: str, block: int = BLOCK) -> io.BufferedIOBase:
+    """A file, to be read and sought in, `block` bytes at a time at first; one of a server without ranges is read at once."""
+    first = _answer("GET", url, {"Range": f"bytes=0-{block - 1}"})
     if first.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:  # of no bytes
         return io.BytesIO()
     if first.status != HTTPStatus.PARTIAL_CONTENT:
         return io.BytesIO(first.content)
     if first.size is None:
         return io.BytesIO(_answer("GET", url, {}).content)
-    return io.BufferedReader(_Ranged(url, first), BLOCK)
+    same = {"If-Match": first.tag} if first.tag.startswith('"') else {}
+
+    def fetch(start: int, end: int) -> bytes:
+        """A range, of the same file as the first one."""
+        return _answer("GET", url, {"Range": f"bytes={start}-{end - 1}", **same}, needs_part=True).content
+
+    return io.BufferedReader(Ranged(first.size, fetch, first.content), block)
 
 
-class _Ranged(io.RawIOBase):
-    """A file whose bytes are asked for as they are needed; the first ones are there."""
-
-    def __init__(self, url: str, first: Answer) -> None:
-        self.url, self.size, self.at, self.first = url, first.size or 0, 0, first.content
-        self.same = {"If-Match": first.tag} if first.tag.startswith('"') else {}
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def seekable(self) -> bool:
-        """Always."""
-        return True
-
-    def tell(self) -> int:
-        """The next byte."""
-        return self.at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a byte, counted from the beginning, from here, or from the end."""
-        self.at = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: self.size}[whence])
-        return self.at
-
-    def readinto(self, buffer: Any) -> int:
-        """Read the next bytes, as many as there are and as the buffer holds. Raises OSError where it is another file by now."""
-        view = memoryview(buffer).cast("B")
-        found = self.first[self.at : self.at + len(view)] or self._next(min(self.at + len(view), self.size))
-        view[: len(found)] = found
-        self.at += len(found)
-        return len(found)
-
-    def readall(self) -> bytes:
-        """Read all that is left, in one request."""
-        begun = self.first[self.at :]
-        self.at += len(begun)
-        found = begun + self._next(self.size)
-        self.at = max(self.at, self.size)
-        return found
-
-    def _next(self, end: int) -> bytes:
-        if end <= self.at:
-            return b""
-        found = _answer("GET", self.url, {"Range": f"bytes={self.at}-{end - 1}", **self.same}).content
-        if len(found) != end - self.at:
-            raise OSError(f"the server sent {len(found)} bytes where {end - self.at} were asked for: was the file written anew?")
-        return found
+def lacks(url: str) -> str:
+    """What keeps a file from being read piece by piece, in words: its server gives it only whole, or nothing that changes with it."""
+    first = _answer("GET", url, {"Range": "bytes=0-0"}, needs_part=True)
+    if first.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+        return ""
+    if first.status != HTTPStatus.PARTIAL_CONTENT or first.size is None:
+        return "the server gives no ranges: asked for one byte, it sends the whole file"
+    return "" if first.tag else "the server tells neither ETag nor Last-Modified, by which a change of the file would be seen"
 
 
-def _answer(method: str, url: str, headers: dict[str, str]) -> Answer:
-    """A server's answer. Raises FileNotFoundError where there is no such file, OSError where it is of no use."""
+def _answer(method: str, url: str, headers: dict[str, str], *, needs_part: bool = False) -> Answer:
+    """A server's answer, without the content where a part of it is needed and all of it comes.
+
+    Raises FileNotFoundError where there is no such file, OSError where the answer is of no use.
+    """
     for number in range(TRIES):
         is_last = number == TRIES - 1
         try:
-            answer = _asked(method, url, headers)
+            answer = _asked(method, url, headers, needs_part=needs_part)
         except (HTTPException, URLError, ConnectionError) as error:
             reason = error.reason if isinstance(error, URLError) else error
             if is_last or isinstance(reason, TimeoutError):
@@ -141,11 +112,15 @@ def _checked(answer: Answer, url: str, *, is_head: bool) -> Answer:
     return answer
 
 
-def _asked(method: str, url: str, headers: dict[str, str]) -> Answer:
+def _asked(method: str, url: str, headers: dict[str, str], *, needs_part: bool) -> Answer:
     """One request, whatever is answered. Raises URLError, ConnectionError or HTTPException where nothing is, or not all of it."""
     asking = request.Request(url, headers={"Accept-Encoding": "identity", **headers}, method=method)
     try:
         with _opener().open(asking, timeout=TIMEOUT_S) as found:
+            if needs_part and (
+                found.status != HTTPStatus.PARTIAL_CONTENT or found.headers.get("Content-Encoding", "identity") != "identity"
+            ):
+                return Answer(HTTPStatus.OK, None, "", b"")
             return _read(found.status, found.headers, found.read(), url)
     except HTTPError as refusal:
         with refusal:

@@ -74,15 +74,19 @@ def test_loans_job__gives_the_same_bytes_in_a_bucket(bucket: str, tmp_path: Path
 
 @pytest.mark.long
 def test_genomics_job__gives_the_same_bytes_in_a_bucket(bucket: str, tmp_path: Path) -> None:
-    """The genotypes, a file of this disk, are kept as Parquet in the bucket and read from there."""
-    upload(GENOMICS / "samples.csv", f"{bucket}/data/samples.csv")
+    """The genotypes, and the Parquet that they are kept as, lie in the bucket, too."""
 
-    def run(sheet: Any, results: str) -> Run:
-        paths = {"inputs__cohort__path": str(GENOMICS / "cohort.vcf.gz"), "inputs__cohort__import": True, "inputs__sheet__path": str(sheet)}
+    def run(data: str, results: str) -> Run:
+        paths = {
+            "inputs__cohort__path": f"{data}/cohort.vcf.gz",
+            "inputs__cohort__import": True,
+            "inputs__sheet__path": f"{data}/samples.csv",
+        }
         return load(ROOT / "jobs" / "genomics.yaml", results=results, cluster__dashboard=False, **paths).run()
 
-    here = contents(run(GENOMICS / "samples.csv", str(tmp_path)))
-    assert contents(run(f"{bucket}/data/samples.csv", f"{bucket}/results")) == here
+    upload(GENOMICS, f"{bucket}/data")
+    here = contents(run(str(GENOMICS), str(tmp_path)))
+    assert contents(run(f"{bucket}/data", f"{bucket}/results")) == here
     assert len(open_store(f"{bucket}/results").folders("imports")) == 1
 
 
@@ -95,7 +99,7 @@ def loans(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("job", [job for job in JOBS if job != "genomics"])
+@pytest.mark.parametrize("job", JOBS)
 def test_shipped_job__gives_the_same_bytes_in_a_bucket(job: str, bucket: str, loans: Path, tmp_path: Path) -> None:
     here = from_loans(job, str(loans))
     there: dict[str, Any] = {key: uploaded(Path(value), f"{bucket}/models") for key, value in here.items()}
@@ -116,8 +120,10 @@ def uploaded(file: Path, folder: str) -> str:
 @pytest.mark.long
 @pytest.mark.process
 def test_small_job__of_two_processes_reads_and_writes_a_bucket_by_their_environment(bucket: str, small: Path) -> None:
-    upload(small / "sheet.csv", f"{bucket}/in/sheet.csv")
+    for name in ("sheet.csv", "cohort.vcf"):
+        upload(small / name, f"{bucket}/in/{name}")
     there = ["--set", f"inputs.sheet.path={bucket}/in/*.csv", "--out", f"{bucket}/results", "--set", "inputs.cohort.import=true"]
+    there += ["--set", f"inputs.cohort.path={bucket}/in/cohort.vcf"]
     workers = ["--set", "cluster.kind=local", "--set", "cluster.workers=2"]
     ended = run_process("job.yaml", "--quiet", *there, *workers, cwd=small)
     assert (ended.code, ended.err) == (0, "")

@@ -185,14 +185,18 @@ def test_known__asks_a_busy_server_again(site: Site, status: int) -> None:
         ({"slow"}, "x.csv", "x.csv: cannot be reached (no answer within 0.2 s)."),
         ({"cut"}, "x.csv", "x.csv: cannot be reached (IncompleteRead("),
         (set(), "*.csv", "*.csv: no such file, and no pattern: an HTTP server does not list its files. List them in the job."),
-        (set(), "x.vcf", "x.vcf: vcf files are read piece by piece from where they lie, so a URL will not do."),
+        (
+            {"no ranges"},
+            "x.vcf",
+            "x.vcf: is read piece by piece, and the server gives no ranges: asked for one byte, it sends the whole file.",
+        ),
     ],
     ids=lambda value: str(value)[:30],
 )
 def test_job__says_in_a_line_what_is_wrong_with_a_server(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manners: set[str], path: str, said: str
 ) -> None:
-    site.files, site.manners = {"/x.csv": b"id\n1\n"}, manners
+    site.files, site.manners = {"/x.csv": b"id\n1\n", "/x.vcf": b"##fileformat=VCFv4.2\n"}, manners
     site.answers = [int(name) for name in manners if name.isdigit()] * 99
     if "slow" in manners:
         monkeypatch.setattr(web, "TIMEOUT_S", 0.2)

@@ -100,7 +100,7 @@ class Watch:
         for (address, seconds), sign in zip(silent.items(), signs, strict=True):
             suspect = self._suspects.setdefault(address, Suspect((now, sign), sign, now))
             suspect.look(now, sign)
-            if self._stands_still(suspect, now, seconds, asked=address not in alone or address in self._processes):
+            if self._stands_still(suspect, now, seconds, asked=address not in alone or self._is_here(address)):
                 await self._end(address, seconds)
 
     def _stands_still(self, suspect: Suspect, now: float, seconds: float, *, asked: bool) -> bool:
@@ -108,10 +108,14 @@ class Watch:
             return suspect.idle_share(now) >= HARDLY or now - suspect.first[0] < self._patience.look
         return asked and now - suspect.still_since >= self._patience.still
 
+    def _is_here(self, address: str) -> bool:
+        """Whether a worker without a nanny is a process of this machine, of which the system tells."""
+        where = self._processes.get(address, ("", 0))[0]
+        return where != "" and where == machine()
+
     async def _sign(self, address: str, alone: list[str]) -> Sign:
         if address in alone:
-            where, pid = self._processes.get(address, ("", 0))
-            return sign_of(pid) if where and where == machine() else Sign()
+            return sign_of(self._processes[address][1]) if self._is_here(address) else Sign()
         with suppress(OSError):
             told = await self._ask(self._client.run(nannys_sign, workers=[address], nanny=True, on_error="return"))
             return next((sign for sign in told.values() if isinstance(sign, Sign)), Sign())

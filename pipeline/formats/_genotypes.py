@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, wraps
+from threading import Lock
+from typing import ClassVar, Literal, TypeVar, TypeVarTuple
 
 import polars as pl
 
@@ -22,10 +24,27 @@ ARRAYS: Mapping[Genotypes, str] = {"calls": "calls", "dosages": "alt_dosages"}
 """The array of the genotype table, by what is read."""
 
 
-class GenotypeInput(SpeciesInput):
-    """Base of inputs of one genotype file, with what lies beside it, which are read from a disk by ranges of their variants."""
+Given = TypeVarTuple("Given")
+Found = TypeVar("Found")
 
-    in_place: ClassVar[bool] = True
+
+def remembered(read: Callable[[*Given], Found]) -> Callable[[*Given], Found]:
+    """A reading of files by their stamps, done once while these are unchanged: of threads that ask at once, one reads."""
+    cached, lock = lru_cache(maxsize=16)(read), Lock()
+
+    @wraps(read)
+    def asked(*values: *Given) -> Found:
+        """What is remembered, else what is read now."""
+        with lock:
+            return cached(*values)
+
+    return asked
+
+
+class GenotypeInput(SpeciesInput):
+    """Base of inputs of one genotype file, with what lies beside it, which are read by ranges of their variants."""
+
+    in_pieces: ClassVar[bool] = True
 
     def beside(self, path: str) -> Sequence[str]:
         """The files that belong to a genotype file. Raises InputError where one is missing."""

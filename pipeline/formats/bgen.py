@@ -1,15 +1,13 @@
 """BGEN 1.1 to 1.3 genotype probabilities as ALT dosages or hard calls, read by the package bgen; by variants' ranges in parallel.
 
-A .bgi index beside the file is used where there is one; else every task finds its variants by their headers.
+A .bgi index beside the file is used where there is one; else every task finds its variants by their headers, or at a URL is refused.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,14 +18,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.errors import InputError, PlaceError
-from pipeline.files import Stamp, exists, read_bytes, stamp
+from pipeline.files import Stamp, exists, is_url, read_bytes, stamp
 from pipeline.format import CostlySource
-from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes
+from pipeline.formats._bgen import Stretch, cut_bgen, head_of, indexed
+from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes, remembered
 from pipeline.formats._plink.bed_files import read_columns, refuse_same_ids
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.genome.people import sex_of_code
 from pipeline.genome.species import ChromosomeSet
 from pipeline.kernels.genotypes import MISSING, pack, packed_width
+from pipeline.pieces import as_file, with_ending, with_more
 from pipeline.tables.part import Part, Schema
 
 SITE = pl.Schema(dtypes_of(VARIANT))
@@ -35,24 +35,28 @@ BLOCK_VARIANTS = 256  # whose dosages are held beside the packed calls
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[Any]:
-    """The package's reader, one a task. InputError for what it says of the file."""
+def _opened(path: str, pieces: Iterable[bytes] = ()) -> Iterator[Any]:
+    """The package's reader, one a task; of these pieces, where the file is at a URL. InputError for what it says of the file."""
     from bgen import BgenReader
 
     try:
-        with BgenReader(path) as reader:
+        with as_file(pieces, ".bgen") if is_url(path) else nullcontext(path) as place:
+            opened = BgenReader(place)
+        with opened as reader:
             yield reader
     except (ValueError, IndexError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as BGEN ({error}); copy it again, or write it again with qctool or plink2") from error
 
 
-@lru_cache(maxsize=16)
+@remembered
 def _summary(path: str, samples: str | None, _stamps: tuple[Stamp, ...]) -> tuple[int, pl.DataFrame]:
     """The number of variants, and the people, read once while the files are unchanged."""
-    with _opened(path) as reader:
+    count, head = head_of(path) if is_url(path) else (0, b"")
+    with _opened(path, [head]) as reader:
         header, inside = reader.header, reader.samples
-    if header.nvariants > (size := stamp(path).size):
-        raise InputError(f"{path}: says that it has {header.nvariants:,} variants, and has {size:,} bytes; it is damaged, copy it again")
+    count = count or header.nvariants
+    if count > (size := stamp(path).size):
+        raise InputError(f"{path}: says that it has {count:,} variants, and has {size:,} bytes; it is damaged, copy it again")
     beside = sample_file(path)
     if samples is None and header.has_sample_ids:
         people = pl.DataFrame({"sample_id": inside}, schema={"sample_id": pl.String()})
@@ -63,12 +67,23 @@ def _summary(path: str, samples: str | None, _stamps: tuple[Stamp, ...]) -> tupl
         raise InputError(f"{path}: holds no sample ids, and there is no {beside}; name the file that has them with samples:")
     if people.height != header.nsamples:
         raise InputError(f"{samples or beside}: has {people.height} people where {path} has {header.nsamples}; they do not belong together")
-    return header.nvariants, people
+    return count, people
+
+
+@remembered
+def _starts(path: str, variants: int, _stamps: tuple[Stamp, ...]) -> NDArray[np.int64]:
+    """Where the variants of a file at a URL begin, and where the last ends; the index beside a file is checked, and read once."""
+    if exists(index := with_more(path, ".bgi")):
+        return indexed(path, index, variants)
+    if is_url(path):
+        what = f"a BGEN file at a URL is read by its index, and there is no {index}"
+        raise InputError(f"{path}: {what}. Make it where the file lies on a disk (bgenix -g FILE -index), and put it beside")
+    return np.zeros(0, np.int64)
 
 
 def sample_file(path: str) -> str:
     """The .sample beside a BGEN file, which may not be there."""
-    return str(Path(path).with_suffix(".sample"))
+    return with_ending(path, ".sample")
 
 
 def read_sample(path: str | Path) -> pl.DataFrame:
@@ -88,27 +103,9 @@ def read_sample(path: str | Path) -> pl.DataFrame:
     return people
 
 
-def check_index(path: str, variants: int) -> None:
-    """InputError where the .bgi beside a BGEN file is of another file."""
-    index = Path(f"{path}.bgi")
-    if not exists(index):
-        return
-    try:
-        with closing(sqlite3.connect(f"{index.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            ((count, end),) = connection.execute("SELECT COUNT(*), MAX(file_start_position + size_in_bytes) FROM Variant")
-    except sqlite3.Error as error:
-        count, end = f"no variants that can be read ({error})", 0
-    size = stamp(path).size
-    if count != variants or end != size:
-        raise InputError(
-            f"{index}: is the index of another file: it lists {count} variants up to byte {end}, and {path} has {variants} in "
-            f"{size} bytes. Make it again (bgenix -g {path} -index -clobber), or remove it"
-        )
-
-
 @dataclass(frozen=True)
 class BgenSource(CostlySource):
-    """`count` variants of a file from `first` on; `threshold` is None for dosages."""
+    """`count` variants of a file from `first` on, at a URL those of a stretch; `threshold` is None for dosages."""
 
     path: str
     n_samples: int
@@ -117,15 +114,17 @@ class BgenSource(CostlySource):
     ref_first: bool
     threshold: float | None
     chromosomes: ChromosomeSet
+    stretch: Stretch | None = None
 
     def load(self) -> Part:
         """Their rows, and their dosages or packed calls; calls that no dosage is near enough for are missing, and counted."""
         rows, uncertain = list[tuple[Any, ...]](), 0
         kind, width = (np.float32, self.n_samples) if self.threshold is None else (np.uint8, packed_width(self.n_samples))
         array = np.empty((self.count, width), kind)
-        with _opened(self.path) as reader:
+        pieces, first = (cut_bgen(self.path, self.stretch, self.count), 0) if self.stretch else ((), self.first)
+        with _opened(self.path, pieces) as reader:
             for at in range(0, self.count, BLOCK_VARIANTS):
-                block = [reader[self.first + i] for i in range(at, min(at + BLOCK_VARIANTS, self.count))]
+                block = [reader[first + i] for i in range(at, min(at + BLOCK_VARIANTS, self.count))]
                 dosages = np.stack([self._dosages(variant) for variant in block])
                 rows += [self._row(variant) for variant in block]
                 if self.threshold is None:
@@ -180,9 +179,9 @@ class BgenInput(GenotypeInput):
     samples: str | None = Field(None, description="A .sample file with the people's ids; the ids in the file where it is not given.")
 
     def beside(self, path: str) -> Sequence[str]:
-        """The file with the people's ids, where there is one."""
-        file = self.samples or sample_file(path)
-        return [file] if exists(file) else []
+        """The file with the people's ids, where there is one, and at a URL the index."""
+        index = [with_more(path, ".bgi")] if is_url(path) else []
+        return [file for file in (self.samples or sample_file(path), *index) if exists(file)]
 
     def people(self) -> pl.DataFrame:
         """The people."""
@@ -197,12 +196,17 @@ class BgenInput(GenotypeInput):
         path, stamps = self.stamped()
         return path, *_summary(path, self.samples, stamps)
 
+    def _starts(self) -> NDArray[np.int64]:
+        """Where the variants begin, where that is to be known."""
+        path, stamps = self.stamped()
+        index = with_more(path, ".bgi")
+        return _starts(path, self._bgen()[1], (*stamps, *([stamp(index)] if exists(index) else ())))
+
     def table_schema(self) -> Schema:
         """A variant's columns, and the people; an index is checked. PlaceError where the package bgen is not installed."""
         if find_spec("bgen") is None:
             raise PlaceError("bgen, which reads .bgen files, is not installed. Install it with: pip install '.[genotypes]'")
-        path, variants, _ = self._bgen()
-        check_index(path, variants)
+        self._starts()
         return Schema(SITE, {self.array: self.people().schema})
 
     def rows(self) -> int | None:
@@ -214,4 +218,17 @@ class BgenInput(GenotypeInput):
         path, variants, people = self._bgen()
         ranges = self.ranges(variants, people.height, parallel)
         threshold = self.hard_call_threshold if self.field == "calls" else None
-        return [BgenSource(path, people.height, first, count, self.ref_first, threshold, self.chromosome_set) for first, count in ranges]
+        starts = self._starts().tolist() if is_url(path) else []
+        return [
+            BgenSource(
+                path,
+                people.height,
+                first,
+                count,
+                self.ref_first,
+                threshold,
+                self.chromosome_set,
+                (starts[first], starts[first + count]) if starts else None,
+            )
+            for first, count in ranges
+        ]

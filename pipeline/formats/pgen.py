@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.util import find_spec
-from pathlib import Path
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,12 +15,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.errors import InputError, PlaceError
-from pipeline.files import Stamp, exists
+from pipeline.files import Stamp, exists, is_url
 from pipeline.format import CostlySource
-from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes
-from pipeline.formats._plink.pgen_files import PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
+from pipeline.formats._bgzip.blocks import reading
+from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes, remembered
+from pipeline.formats._plink.pgen_cuts import cut_pgen
+from pipeline.formats._plink.pgen_files import BLOCK_VARIANTS, PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
 from pipeline.genome.species import ChromosomeSet
 from pipeline.kernels.genotypes import packed_width
+from pipeline.pieces import as_file, ends_with, with_ending, with_more
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 
@@ -42,7 +44,7 @@ class Fileset:
         return self.pvar.rows
 
 
-@lru_cache(maxsize=16)
+@remembered
 def _fileset(pgen: str, chromosomes: ChromosomeSet, _stamps: tuple[Stamp, ...]) -> Fileset:
     """The fileset, read once while its three files are unchanged."""
     header, people = read_pgen_header(pgen), read_psam(_beside(pgen, ".psam"))
@@ -56,17 +58,16 @@ def _fileset(pgen: str, chromosomes: ChromosomeSet, _stamps: tuple[Stamp, ...]) 
     return Fileset(header, pvar, people)
 
 
-def _beside(pgen: str, ending: str) -> Path:
+def _beside(pgen: str, ending: str) -> str:
     """The .pvar or .psam of a .pgen; InputError where the path is no .pgen, or there is none."""
-    path = Path(pgen)
-    if path.suffix != ".pgen":
+    if not ends_with(pgen, ".pgen"):
         raise InputError(f"{pgen}: the path of a pgen input names the .pgen file (its .pvar and .psam lie beside it)")
-    file = path.with_suffix(ending)
+    file = with_ending(pgen, ending)
     if exists(file):
         return file
-    if exists(f"{file}.zst"):
-        stem = path.with_suffix("")
-        raise InputError(f"{file}.zst: is compressed; write it as plain text with: plink2 --pfile {stem} vzs --make-just-pvar --out {stem}")
+    if exists(packed := with_more(file, ".zst")):
+        stem = with_ending(pgen, "")
+        raise InputError(f"{packed}: is compressed; write it as plain text with: plink2 --pfile {stem} vzs --make-just-pvar --out {stem}")
     raise InputError(f"{file}: no such file; a pgen input is three files with one name, .pgen, .pvar and .psam")
 
 
@@ -86,28 +87,53 @@ class PgenSource(CostlySource):
         files = _fileset(self.pgen, self.chromosomes, self.stamps)
         rows = files.rows.slice(self.first, self.count)
         index, allele = rows["index"].to_numpy(), rows["allele"].to_numpy()
-        with _reader(self.pgen, files) as reader:
-            read = _read_calls if self.field == "calls" else _read_dosages
-            array = read(reader, index, allele, files.people.height)
-        found = np.unique(index)
-        counts = {"variants_with_phase": int(files.header.phase[found].sum())}
+        read = _read_calls if self.field == "calls" else _read_dosages
+        found = [_no_rows(self.field, files.people.height)]
+        for some in self._stretches(index):
+            with _reader(self.pgen, files, index[some]) as (reader, before):
+                found.append(read(reader, index[some] - np.uint32(before), allele[some], files.people.height))
+        array = found[1] if len(found) == 2 else np.concatenate(found)
+        known = np.unique(index)
+        counts = {"variants_with_phase": int(files.header.phase[known].sum())}
         if self.field == "calls":
-            counts["variants_with_dosages"] = int(files.header.dosages[found].sum())
+            counts["variants_with_dosages"] = int(files.header.dosages[known].sum())
         kept = {name: count for name, count in counts.items() if count}
         return Part(rows.drop("index", "allele"), {ARRAYS[self.field]: array}, kept)
 
+    def _stretches(self, index: NDArray[np.uint32]) -> list[slice]:
+        """The rows that are read at once: all, or at a URL those of each block of variants."""
+        if not is_url(self.pgen):
+            return [slice(0, len(index))]
+        starts = np.flatnonzero(np.diff(index // BLOCK_VARIANTS, prepend=-1)).tolist()
+        return [slice(low, high) for low, high in pairwise([*starts, len(index)])]
+
+
+def _no_rows(field: Genotypes, people: int) -> NDArray[Any]:
+    return np.empty((0, packed_width(people)), np.uint8) if field == "calls" else np.empty((0, people), np.float32)
+
 
 @contextmanager
-def _reader(pgen: str, files: Fileset) -> Iterator[Any]:
-    """pgenlib's reader, one a task (it cannot be shared). InputError for what it says of the file."""
+def _reader(pgen: str, files: Fileset, index: NDArray[np.uint32]) -> Iterator[tuple[Any, int]]:
+    """pgenlib's reader of some variants, one a task (it cannot be shared), and the number of variants before those that it has.
+
+    InputError for what it says of the file.
+    """
     import pgenlib
 
     alleles = np.full(files.header.variants, 2, np.uintp)
     np.maximum.at(alleles, files.rows["index"].to_numpy(), files.rows["allele"].to_numpy() + 1)
     offsets = np.concatenate([np.zeros(1, np.uintp), np.cumsum(alleles, dtype=np.uintp)]) if alleles.max(initial=2) > 2 else None
+    before, pieces = 0, tuple[bytes, ...]()
     try:
-        with pgenlib.PgenReader(pgen.encode(), raw_sample_ct=files.header.samples, allele_idx_offsets=offsets) as reader:
-            yield reader
+        if is_url(pgen):
+            with reading(pgen):
+                cut = cut_pgen(pgen, int(index[0]), int(index[-1]) + 1)
+            offsets = None if offsets is None else offsets[cut.first : int(index[-1]) + 2] - offsets[cut.first]
+            before, pieces = cut.first, cut.pieces
+        with as_file(pieces, ".pgen") if is_url(pgen) else nullcontext(pgen) as path:
+            opened = pgenlib.PgenReader(path.encode(), raw_sample_ct=files.header.samples, allele_idx_offsets=offsets)
+        with opened as reader:
+            yield reader, before
     except RuntimeError as error:
         text = str(error).strip("b'\"\\n ")
         raise InputError(f"{pgen}: cannot be read ({text}); write it again with plink2 --make-pgen, or copy it again") from error
@@ -166,7 +192,7 @@ class PgenInput(GenotypeInput):
 
     def beside(self, path: str) -> Sequence[str]:
         """The .pvar and the .psam."""
-        return [str(_beside(path, ending)) for ending in (".pvar", ".psam")]
+        return [_beside(path, ending) for ending in (".pvar", ".psam")]
 
     def _files(self) -> Fileset:
         """What is known without the genotypes."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +12,7 @@ from pipeline.backend.arrays import to_host
 from pipeline.errors import JobError
 from pipeline.files import Stamp
 from pipeline.format import CostlySource, JoinedOutput, Piece
-from pipeline.formats._genotypes import GenotypeInput
+from pipeline.formats._genotypes import GenotypeInput, remembered
 from pipeline.formats._joined import join_files
 from pipeline.formats._plink.bed_files import (
     BED_MAGIC,
@@ -31,7 +30,7 @@ from pipeline.genome.species import ChromosomeSet
 from pipeline.tables.part import Part, Schema
 
 
-@lru_cache(maxsize=16)
+@remembered
 def _fileset(bed: str, chromosomes: ChromosomeSet, _stamps: tuple[Stamp, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Variants and people of a fileset, read once while its three files are unchanged."""
     bim, fam = bim_and_fam(bed)
@@ -64,7 +63,7 @@ class PlinkInput(GenotypeInput):
 
     def beside(self, path: str) -> Sequence[str]:
         """The .bim and the .fam."""
-        return [str(file) for file in bim_and_fam(path)]
+        return bim_and_fam(path)
 
     def _files(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The .bim and the .fam."""

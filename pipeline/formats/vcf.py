@@ -17,7 +17,8 @@ from pipeline.files import stamp
 from pipeline.format import CostlySource
 from pipeline.formats._bad_rows import BAD_ROWS, BadRow, SiftedInput, quarantined
 from pipeline.formats._bgzip.bad_lines import sift_range
-from pipeline.formats._bgzip.blocks import TextRange, plan_ranges, text_size
+from pipeline.formats._bgzip.blocks import TextRange
+from pipeline.formats._bgzip.cutting import plan_ranges, text_size
 from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._bgzip.tabix import index_beside, read_index
 from pipeline.formats._genotypes import ARRAYS
@@ -26,12 +27,13 @@ from pipeline.formats._vcf.region import Region, check_indexable, contigs_of, pl
 from pipeline.formats._vcf.text import VARIANT_COLUMNS, Field, VcfRecords, concat_records, parse_records
 from pipeline.genome.inputs import SpeciesInput
 from pipeline.genome.species import HUMAN_SET, ChromosomeSet
+from pipeline.pieces import ends_with
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 
 SAMPLE = pl.Schema({"sample_id": pl.String()})
-TEXT_BYTES_LEAST, TEXT_BYTES_MOST = 32 << 20, 512 << 20  # text of one part; its calls take a sixteenth of that
 TEXT_RATIO = 20  # about what genotypes shrink to in bgzip
+TEXT_BYTES_LEAST, TEXT_BYTES_MOST = 32 << 20, 512 << 20  # text of one part; its calls take a sixteenth of that
 DOSAGES_SHARE = 4  # of that text for dosages, which take about as much as theirs does
 
 
@@ -88,7 +90,7 @@ class VcfInput(SpeciesInput, SiftedInput):
     name = "vcf"
     suffixes = (".vcf", ".vcf.gz", ".vcf.bgz")
     asides = SpeciesInput.asides | {"imported"}
-    in_place = True
+    in_pieces = True
     counts: ClassVar[Mapping[str, Count]] = {
         **BAD_ROWS,
         "records": Count("records"),
@@ -177,7 +179,7 @@ class VcfInput(SpeciesInput, SiftedInput):
         """Ranges of whole lines, a few per task that can run at once."""
         headers = self._headers()
         size = sum(stamp(header.path).size for header in headers)
-        text = size if headers[0].path.endswith(".vcf") else TEXT_RATIO * size
+        text = size if ends_with(headers[0].path, ".vcf") else TEXT_RATIO * size
         target = min(max(text // (4 * parallel), TEXT_BYTES_LEAST), TEXT_BYTES_MOST // (DOSAGES_SHARE if self.field == "dosages" else 1))
         if self.regions:
             return self._region_sources(headers, target)

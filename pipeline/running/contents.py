@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
 
 from pipeline.backend.threads import cores
-from pipeline.files import absolute, open_file, stamp
+from pipeline.files import absolute, stamp
+from pipeline.pieces import open_pieces
 from pipeline.results.at_url import Store
 
 SEGMENT_BYTES = 64 << 20  # what one thread hashes at a time
@@ -52,7 +53,7 @@ def content_digest(path: str) -> str:
 
     def segment(start: int) -> bytes:
         """The digest of one segment."""
-        with open_file(path) as file:
+        with open_pieces(path) as file:
             file.seek(start)
             return hashlib.blake2b(file.read(SEGMENT_BYTES), digest_size=32).digest()
 

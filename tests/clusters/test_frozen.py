@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from pipeline.clusters.frozen import Patience, Watch, sign_of, silent_workers, watched
 from pipeline.clusters.local import Local
+from pipeline.results.lease import machine
 from tests.clusters.running import LOOKS, PAUSE_S, one_more_worker, running_scheduler
 
 HASTY = Patience(silent=0.6, still=0.8, look=0.2)
@@ -75,6 +77,33 @@ def test_frozen__worker_of_a_running_cluster_without_a_nanny_is_left_out(tmp_pat
             finally:
                 process.kill()
     assert [text.partition(" (")[0] for text in said] == [f"the worker at {frozen} was frozen or cut off"]
+
+
+@pytest.mark.parametrize(("of_machine", "ended_after"), [("another machine", Patience().unknown), ("", Patience().unknown), (None, 24.0)])
+def test_frozen__worker_without_a_nanny_is_known_by_its_silence_alone_on_another_machine(
+    of_machine: str | None, ended_after: float
+) -> None:
+    """None: this machine, whose system tells that the process, which there is none of, computes nothing."""
+    address, silent = "tcp://far:1", [0.0]
+
+    class Told:
+        """A client of a scheduler that has not heard of a worker for so many seconds."""
+
+        async def run_on_scheduler(self, *_: Any) -> Any:
+            return {address: silent[0]} if silent[0] >= Patience().silent else {}, [address]
+
+    class Noting(Watch):
+        """A watch that notes when it would end a worker."""
+
+        async def _end(self, address: str, seconds: float) -> None:
+            ended.append((address, seconds))
+
+    ended, watch = list[tuple[str, float]](), Noting(Told(), print, Patience())
+    watch._processes[address] = (machine() if of_machine is None else of_machine, 2**30)
+    while not ended:
+        asyncio.run(watch._look(silent[0]))
+        silent[0] += Patience().look
+    assert ended == [(address, ended_after)] if of_machine is not None else ended[0][1] <= ended_after
 
 
 def test_frozen__process_that_is_not_there_has_no_sign() -> None:

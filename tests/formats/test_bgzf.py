@@ -9,7 +9,8 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.formats._bgzip import lines
-from pipeline.formats._bgzip.blocks import TextRange, file_kind, plan_ranges
+from pipeline.formats._bgzip.blocks import TextRange, file_kind
+from pipeline.formats._bgzip.cutting import plan_ranges
 from pipeline.formats._bgzip.lines import read_lines
 
 KINDS = ("plain", "gzip", "bgzip")

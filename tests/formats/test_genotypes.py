@@ -71,9 +71,7 @@ def test_genotype_input__dosages_take_more_parts_than_calls(toy: Path) -> None:
     assert len(reader(toy, field="dosages").ranges(100_000, 4_000, 2)) > len(reader(toy).ranges(100_000, 4_000, 2))
 
 
-def test_genotype_input__refuses_a_second_file_and_a_url(toy: Path) -> None:
+def test_genotype_input__refuses_a_second_file(toy: Path) -> None:
     (toy.parent / "b.toy").write_text("y")
     with pytest.raises(InputError, match=r"b\.toy: one \.toy is one input; name \S+a\.toy and this one as inputs of their own"):
         reader(toy.parent).file()
-    with pytest.raises(InputError, match=r"s3://lab/a\.toy: toy files are read piece by piece .* so a URL will not do\. Copy it"):
-        reader("s3://lab/a.toy").content()

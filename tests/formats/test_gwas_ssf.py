@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from pipeline.errors import JobError
 from pipeline.format import OutputFormat
-from pipeline.formats._bgzip.blocks import plan_ranges
+from pipeline.formats._bgzip.cutting import plan_ranges
 from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._bgzip.writer import bgzip
 from pipeline.formats.gwas_ssf import GwasSsfOutput

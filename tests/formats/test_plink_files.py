@@ -173,7 +173,7 @@ def test_bed_shape_check__refuses(tmp_path: Path, bed: str, message: str) -> Non
 
 def test_bim_and_fam__names_what_is_missing(tmp_path: Path) -> None:
     bed = write_fileset(tmp_path)
-    assert bim_and_fam(bed) == (tmp_path / "x.bim", tmp_path / "x.fam")
+    assert bim_and_fam(bed) == (str(tmp_path / "x.bim"), str(tmp_path / "x.fam"))
     (tmp_path / "x.fam").unlink()
     with pytest.raises(InputError, match=r"x\.fam: no such file; a plink input is three files"):
         bim_and_fam(bed)

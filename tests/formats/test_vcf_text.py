@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import InputError
 from pipeline.formats._bgzip import lines
-from pipeline.formats._bgzip.blocks import plan_ranges
+from pipeline.formats._bgzip.cutting import plan_ranges
 from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._vcf import text as vcf_text
 from pipeline.formats._vcf.calls import PackedRecords, pack_records

@@ -11,17 +11,18 @@ from isal import igzip, isal_zlib
 
 from pipeline.bounds import DEFAULTS, Bounds, bounded
 from pipeline.errors import InputError
-from pipeline.files import open_file, stamp
-from pipeline.formats._bgzip.blocks import Kind, TextRange, read_block, reading
+from pipeline.files import stamp
+from pipeline.formats._bgzip.blocks import BLOCK_MOST, Kind, TextRange, read_block, reading
+from pipeline.formats._bgzip.search import blocks_at
+from pipeline.pieces import open_pieces
 
 CHUNK_BYTES = 4 << 20
-BLOCK_TEXT_MOST = 1 << 16  # of BGZF: what makes a bomb of it impossible, so that only lines have a bound there
 
 
 @contextmanager
 def open_text(path: str | Path, kind: Kind, limits: Bounds = DEFAULTS) -> Iterator[BinaryIO]:
     """The text of a file from its beginning, inflated where it is gzip or bgzip; reading past its limits raises InputError."""
-    with open_file(path) as file:
+    with open_pieces(path) as file:
         if kind == "plain":
             yield bounded(str(path), file, limits)
         else:
@@ -42,7 +43,7 @@ def read_lines(part: TextRange, limits: Bounds = DEFAULTS) -> Iterator[bytes]:
 def _chunks(part: TextRange, limits: Bounds) -> Iterator[bytes]:
     """The lines that begin in a range: text up to the first line end belongs to the range before, and the last line is read to its end."""
     pending: list[bytes] = []
-    size, before_first_line = 0, part.before >= 0
+    size, before_first_line = 0, part.before >= 0 or part.is_cut
     for text, inside in _pieces(part, limits):
         if before_first_line:
             if not inside:
@@ -76,7 +77,7 @@ def _pieces(part: TextRange, limits: Bounds) -> Iterator[tuple[bytes, bool]]:
             while text := unpacked.read(CHUNK_BYTES):
                 yield text, True
         return
-    with open_file(part.path) as file:
+    with open_pieces(part.path) as file:
         at = max(part.before, 0)
         file.seek(at)
         while text := file.read(min(CHUNK_BYTES, part.end - at) if at < part.end else 1 << 16):
@@ -85,16 +86,17 @@ def _pieces(part: TextRange, limits: Bounds) -> Iterator[tuple[bytes, bool]]:
 
 
 def _bgzf_pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
-    with open_file(part.path, 1 << 20) as file:
-        at, skip = part.start if part.before < 0 else part.before, part.skip
+    with open_pieces(part.path, 1 << 20) as file:
+        start, before = blocks_at(file, part.path, part.start) if part.is_cut else (part.start, part.before)
+        at, skip = start if before < 0 else before, part.skip
         file.seek(at)
         while block := read_block(file, part.path, at):
             text = isal_zlib.decompress(block, wbits=31, bufsize=1 << 16)
-            if len(text) > BLOCK_TEXT_MOST:
+            if len(text) > BLOCK_MOST:  # what makes a bomb of it impossible, so that only lines have a bound
                 raise InputError(f"{part.path}: the bgzip block at byte {at} holds {len(text):,} bytes, and none holds more than 64 KiB")
-            if at < part.start:
+            if at < start:
                 yield text[-1:], True
-                at = part.start
+                at = start
                 file.seek(at)
             else:
                 yield text[skip:] if skip else text, at < part.end

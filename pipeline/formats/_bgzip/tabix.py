@@ -15,8 +15,9 @@ from isal import igzip
 
 from pipeline.bounds import Bounds, bounded
 from pipeline.errors import InputError
-from pipeline.files import Stamp, exists, stamp
-from pipeline.formats._bgzip.blocks import reading
+from pipeline.files import Stamp, exists, is_url, stamp
+from pipeline.formats._bgzip.blocks import BLOCK_MOST, EOF_BLOCK, reading
+from pipeline.pieces import open_pieces, with_more
 
 _LEAF_SHIFT, _DEPTH = 14, 5  # of a .tbi; a .csi says its own
 INDEX_LIMITS = Bounds(line_mib=4096, inflated_gib=4)  # an index is no text, and has no lines
@@ -85,13 +86,14 @@ class Index:
 
 def index_beside(path: str) -> str | None:
     """The index that stands beside a bgzip file and is read: PATH.csi, else PATH.tbi; None where there is none."""
-    return next((index for ending in ("csi", "tbi") if exists(index := f"{path}.{ending}")), None)
+    return next((index for ending in ("csi", "tbi") if exists(index := with_more(path, f".{ending}"))), None)
 
 
 def read_index(path: str) -> Index:
     """The index that stands beside a bgzip file, PATH.csi or PATH.tbi.
 
-    InputError where there is none, it is older than the file or damaged, or points past the file's end.
+    InputError where there is none, it is older than the file or damaged, or points past the file's end. At a URL, where times are those
+    of uploads, it must reach that end instead.
     """
     beside = index_beside(path)
     if beside is None:
@@ -106,16 +108,19 @@ def read_index(path: str) -> Index:
         )
     found = _read(beside, path, index)
     last = max((chunk.end >> 16 for contig in found.contigs.values() for chunks in contig.bins.values() for chunk in chunks), default=0)
-    if last > file.size:
-        raise InputError(f"{beside}: is not of {path}, which ends before what it points to; make it again with: tabix -f -p vcf {path}")
+    what = "ends before what it points to" if last > file.size else ""
+    if is_url(path) and last < file.size - len(EOF_BLOCK) - BLOCK_MOST:
+        what = "goes on where it ends"
+    if what:
+        raise InputError(f"{beside}: is not of {path}, which {what}; make it again with: tabix -f -p vcf {path}")
     return found
 
 
 @lru_cache(maxsize=64)
 def _read(index: str, path: str, _stamp: Stamp) -> Index:
     """An index, read once while it is unchanged."""
-    with reading(index), igzip.open(index, "rb") as packed, bounded(index, packed, INDEX_LIMITS, _stamp.size) as text:
-        data = text.read()
+    with reading(index), open_pieces(index) as file, igzip.open(file, "rb") as packed:
+        data = bounded(index, packed, INDEX_LIMITS, _stamp.size).read()
     try:
         return _index(index, data)
     except (struct.error, IndexError, UnicodeDecodeError) as error:

@@ -14,11 +14,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.errors import DataError, InputError
-from pipeline.files import exists, open_file, read_bytes, stamp
+from pipeline.files import exists, read_bytes, stamp
 from pipeline.formats._bgzip.blocks import reading
 from pipeline.genome.people import sex_of_code
 from pipeline.genome.species import HUMAN_SET, ChromosomeSet
 from pipeline.kernels.genotypes import packed_width
+from pipeline.pieces import ends_with, open_pieces, with_ending
 
 BED_MAGIC = b"\x6c\x1b\x01"
 """The first bytes of a .bed whose rows are variants; its third byte is 0 where they are samples."""
@@ -42,13 +43,12 @@ def _from_bed(raw: NDArray[np.uint8]) -> None:
         slab ^= _HIGH
 
 
-def bim_and_fam(bed: str | Path) -> tuple[Path, Path]:
+def bim_and_fam(bed: str | Path) -> tuple[str, str]:
     """The .bim and .fam beside a .bed; InputError where the path is no .bed or one of the three is missing."""
-    path = Path(bed)
-    if path.suffix != ".bed":
+    if not ends_with(bed, ".bed"):
         raise InputError(f"{bed}: the path of a plink input names the .bed file (its .bim and .fam lie beside it)")
-    files = path, path.with_suffix(".bim"), path.with_suffix(".fam")
-    missing = [str(file) for file in files if not exists(file)]
+    files = str(bed), with_ending(bed, ".bim"), with_ending(bed, ".fam")
+    missing = [file for file in files if not exists(file)]
     if missing:
         raise InputError(f"{', '.join(missing)}: no such file; a plink input is three files with one name, .bed, .bim and .fam")
     return files[1], files[2]
@@ -150,7 +150,7 @@ def refuse_same_ids(path: str | Path, people: pl.DataFrame) -> None:
 
 def bed_shape_check(bed: str | Path, n_variants: int, n_samples: int) -> None:
     """InputError where a .bed is missing, empty, no variant-major .bed, or not as long as its .bim and .fam say."""
-    with reading(bed), open_file(bed) as file:
+    with reading(bed), open_pieces(bed) as file:
         magic = file.read(len(BED_MAGIC))
     if not magic:
         raise InputError(f"{bed}: the file is empty; give a file with data or remove this input")
@@ -167,13 +167,12 @@ def bed_shape_check(bed: str | Path, n_variants: int, n_samples: int) -> None:
 def read_bed(path: str | Path, first_variant: int, n_variants: int, n_samples: int) -> NDArray[np.uint8]:
     """Packed calls `uint8[n_variants, ceil(n_samples / 4)]` of the variants from `first_variant`; InputError where the file ends before."""
     width = packed_width(n_samples)
-    with reading(path), open_file(path) as file:
+    raw = np.empty(n_variants * width, np.uint8)
+    with reading(path), open_pieces(path) as file:
         file.seek(len(BED_MAGIC) + first_variant * width)
-        raw = np.fromfile(file, np.uint8, n_variants * width)
-    if len(raw) != n_variants * width:
-        raise InputError(
-            f"{path}: ends after {len(raw)} of {n_variants * width} bytes from variant {first_variant}; copy or download it again"
-        )
+        found = file.readinto(raw.data)
+    if found != len(raw):
+        raise InputError(f"{path}: ends after {found} of {len(raw)} bytes from variant {first_variant}; copy or download it again")
     _from_bed(raw)
     calls = raw.reshape(n_variants, width)
     _clear_padding(calls, n_samples)

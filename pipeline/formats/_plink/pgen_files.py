@@ -7,6 +7,7 @@ whose bits tell of phase and dosages (PLINK 2's file format specification, "PGEN
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -16,16 +17,27 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
-from pipeline.files import open_file, stamp
+from pipeline.files import stamp
 from pipeline.formats._bgzip.blocks import reading
 from pipeline.formats._plink.bed_files import numbers, read_bim, read_columns, read_fam, refuse_same_ids
 from pipeline.genome.builds import build_in_text, build_of_contigs
 from pipeline.genome.people import sex_of_code
 from pipeline.genome.species import HUMAN_SET, ChromosomeSet
+from pipeline.kernels.genotypes import packed_width
+from pipeline.pieces import open_pieces
 
 PGEN_MAGIC = b"\x6c\x1b"
 BLOCK_VARIANTS = 1 << 16
+HEAD_BYTES = 12  # before the tables of the header
+FLAGS_STORED = 3  # in the highest bits of the last of them: a bit a variant tells whether its REF is provisional
 _BED, _HARD_CALLS, _DOSAGES, _PHASED_DOSAGES, _STANDARD = 0x01, 0x02, 0x03, 0x04, 0x10  # storage modes
+FIXED_WIDTHS: Mapping[int, Callable[[int], int]] = {
+    _HARD_CALLS: packed_width,
+    _DOSAGES: lambda samples: packed_width(samples) + 2 * samples,
+    _PHASED_DOSAGES: lambda samples: packed_width(samples) + 4 * samples,
+}
+"""Bytes of every record, by the number of samples, of the storage modes in which all have as many."""
+
 _PHASE_BITS, _DOSAGE_BITS = 0x90, 0x60  # of a variant's type: phase of hard calls or of dosages; dosages
 _PSAM = {"IID": "sample_id", "FID": "family_id", "PAT": "father_id", "MAT": "mother_id", "SEX": "sex"}
 _PVAR = {"CHROM": "chromosome", "POS": "base_pair_location", "ID": "variant_id", "REF": "ref", "ALT": "alt"}
@@ -44,21 +56,21 @@ class PgenHeader:
 
 def read_pgen_header(path: str | Path) -> PgenHeader:
     """The header of a .pgen. InputError for another file, and for one that keeps its index elsewhere or is in a mode that is not known."""
-    with reading(path), open_file(path) as file:
-        head = file.read(12)
-        if len(head) < 12 or head[:2] != PGEN_MAGIC:
+    with reading(path), open_pieces(path) as file:
+        head = file.read(HEAD_BYTES)
+        if len(head) < HEAD_BYTES or head[:2] != PGEN_MAGIC:
             raise InputError(f"{path}: is not a .pgen: it begins with {head[:2].hex(' ')}, not with {PGEN_MAGIC.hex(' ')}")
         mode, variants, samples, control = head[2], int.from_bytes(head[3:7], "little"), int.from_bytes(head[7:11], "little"), head[11]
         if mode == _BED:
             raise InputError(f"{path}: is a PLINK 1 .bed by its first bytes; read it with format: plink")
         if variants > 2 * (size := stamp(path).size):  # half a byte of each stands in the header at least
             raise InputError(f"{path}: says that it has {variants:,} variants, and has {size:,} bytes; it is damaged, copy it again")
-        if mode not in (_HARD_CALLS, _DOSAGES, _PHASED_DOSAGES, _STANDARD):
+        if mode not in (*FIXED_WIDTHS, _STANDARD):
             raise InputError(f"{path}: its storage mode {mode:#04x} is not known here; write it again with plink2 --make-pgen")
         if mode != _STANDARD:
             whole = np.zeros(variants, np.bool_)
             return PgenHeader(variants, samples, whole | (mode == _PHASED_DOSAGES), whole | (mode != _HARD_CALLS))
-        file.seek(12 + 8 * -(-variants // BLOCK_VARIANTS))
+        file.seek(HEAD_BYTES + 8 * -(-variants // BLOCK_VARIANTS))
         types = np.zeros(variants, np.uint8)
         if control & 15 in range(4, 8):  # a byte a variant; with less there is room for neither phase nor dosages
             extra = (control & 3) + 1 + (control >> 4 & 3)  # bytes a variant of record lengths and allele counts
@@ -67,14 +79,14 @@ def read_pgen_header(path: str | Path) -> PgenHeader:
                 if len(kinds := file.read(count)) < count:
                     raise InputError(f"{path}: ends within its header, which says that it has {variants:,} variants; copy it again")
                 types[start : start + count] = np.frombuffer(kinds, np.uint8)
-                file.seek(extra * count + (-(-count // 8) if control >> 6 == 3 else 0), 1)
+                file.seek(extra * count + (-(-count // 8) if control >> 6 == FLAGS_STORED else 0), 1)
     return PgenHeader(variants, samples, (types & _PHASE_BITS) != 0, (types & _DOSAGE_BITS) != 0)
 
 
-def _header(path: Path) -> tuple[list[str], list[str]]:
+def _header(path: str | Path) -> tuple[list[str], list[str]]:
     """The ## lines of a table, and the names of the line that begins with one #; no names where there is no such line."""
     meta, line = list[str](), ""
-    with reading(path), open_file(path) as file, TextIOWrapper(file, encoding="utf-8", errors="replace") as text:
+    with reading(path), open_pieces(path) as file, TextIOWrapper(file, encoding="utf-8", errors="replace") as text:
         for line in text:
             if not line.startswith("##"):
                 break
@@ -97,7 +109,7 @@ class Pvar:
     build: str | None
 
 
-def read_pvar(path: Path, chromosomes: ChromosomeSet = HUMAN_SET) -> Pvar:
+def read_pvar(path: str | Path, chromosomes: ChromosomeSet = HUMAN_SET) -> Pvar:
     """Read a .pvar, or one written as a .bim.
 
     InputError for a missing column, another number of fields in a line, a position that is no number, a chromosome of another species.
@@ -134,7 +146,7 @@ def _alleles(variants: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def read_psam(path: Path) -> pl.DataFrame:
+def read_psam(path: str | Path) -> pl.DataFrame:
     """People of a .psam (or of one written as a .fam): sample_id (IID), and family_id, father_id, mother_id and sex where it has them.
 
     Sex is Int8, 1 male, 2 female, null unknown. InputError for a missing IID, another number of fields in a line, an IID that stands twice.

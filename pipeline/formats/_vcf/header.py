@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from pipeline.bounds import DEFAULTS, Bounds
 from pipeline.errors import InputError
+from pipeline.files import Stamp, stamp
 from pipeline.formats._bgzip.blocks import file_kind, reading
 from pipeline.formats._bgzip.lines import open_text
 from pipeline.genome.builds import build_in_text, build_of_contigs
@@ -41,12 +43,20 @@ def read_header(path: str | Path, limits: Bounds = DEFAULTS) -> VcfHeader:
 
     InputError where the file is missing, empty, cut, beyond its limits or no VCF, has no #CHROM line or no samples, or a sample twice.
     """
+    with reading(path):
+        known = stamp(path)
+    return _header(str(path), limits, known)
+
+
+@lru_cache(maxsize=64)
+def _header(path: str, limits: Bounds, _stamp: Stamp) -> VcfHeader:
+    """A header, read once while the file is unchanged."""
     kind, meta = file_kind(path), list[bytes]()
     with reading(path), open_text(path, kind, limits) as file:
         first = file.readline(_FIRST_LINE_ROOM)
         if not first.startswith(b"##fileformat=VCF"):
             raise InputError(f"{path}: not a VCF: {_what_instead(first)}")
-        for line in limits.header(str(path), file):
+        for line in limits.header(path, file):
             if not line.startswith(b"##"):
                 break
             meta.append(line)
@@ -56,7 +66,7 @@ def read_header(path: str | Path, limits: Bounds = DEFAULTS) -> VcfHeader:
     formats = [text[len(b"##FORMAT=<ID=") :].split(b",")[0] for text in meta if text.startswith(b"##FORMAT=<ID=")]
     names = tuple(_text(contig.get(b"ID", b"")) for contig in contigs)
     chromosome_set = tuple(_text(text) for text in meta if text.startswith(b"##chrSet="))
-    return VcfHeader(str(path), _sample_ids(path, line), names, tuple(map(_text, formats)), _build(contigs, meta), chromosome_set)
+    return VcfHeader(path, _sample_ids(path, line), names, tuple(map(_text, formats)), _build(contigs, meta), chromosome_set)
 
 
 def _text(name: bytes) -> str:

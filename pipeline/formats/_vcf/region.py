@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import InputError, near
-from pipeline.formats._bgzip.blocks import TextRange, cut_blocks, file_kind, reading
+from pipeline.formats._bgzip.blocks import TextRange, file_kind, reading
+from pipeline.formats._bgzip.cutting import cut_blocks
 from pipeline.formats._bgzip.tabix import Index
 from pipeline.formats._vcf.header import VcfHeader
 
