@@ -28,6 +28,7 @@ class PipelineError(Exception):
     """Base of every error that this package raises on purpose.
 
     `stage` is the stage's name in the job, `key` its parameter (`columns.ratio`), `where` the place in the job file; '' where not known.
+    `others` were found together with it.
     """
 
     exit_code = 1
@@ -35,17 +36,20 @@ class PipelineError(Exception):
     def __init__(self, text: str, *, stage: str = "", key: str = "") -> None:
         super().__init__(text)
         self.text, self.stage, self.key, self.where = text, stage, key, ""
+        self.others: tuple[PipelineError, ...] = ()
 
     def within(self, stage: str = "", key: str = "") -> Self:
         """The same error, in a stage and under a key: those that it has stay, a key goes before the one that it has."""
         self.stage = self.stage or stage
         self.key = ".".join(part for part in (key, self.key) if part)
+        for other in self.others:
+            other.within(stage, key)
         return self
 
     def __str__(self) -> str:
         place = self.where or (f"stage {self.stage}" if self.stage else "")
         place = ".".join(part for part in (place, self.key) if part)
-        return f"{place}: {self.text}" if place else self.text
+        return "\n".join([f"{place}: {self.text}" if place else self.text, *map(str, self.others)])
 
 
 class RefusedError(PipelineError):
@@ -62,6 +66,34 @@ def under(key: str) -> Iterator[None]:
     except PipelineError as error:
         error.within(key=key)
         raise
+
+
+class Gathered:
+    """What several checks of a stage find wrong, raised as one error when all of them were made."""
+
+    def __init__(self) -> None:
+        self.errors: list[PipelineError] = []
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """One of the checks: the StageErrors that it raises wait for `check`."""
+        try:
+            yield
+        except StageError as error:
+            self.add(error)
+
+    def add(self, error: StageError) -> None:
+        """An error, and those that it has beside it, each once."""
+        others, error.others = error.others, ()
+        for found in (error, *others):
+            if (found.key, found.text) not in {(one.key, one.text) for one in self.errors}:
+                self.errors.append(found)
+
+    def check(self) -> None:
+        """Raise the first of them, which has the others beside it."""
+        if self.errors:
+            self.errors[0].others = tuple(self.errors[1:])
+            raise self.errors[0]
 
 
 @dataclass(frozen=True)

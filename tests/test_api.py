@@ -141,6 +141,7 @@ def test_run__into_a_url_is_read_from_there(folder: Path, run: Run) -> None:
     with inside(folder):
         there = pipeline.load("job.yaml", results="memory://api").run()
     assert there.path.startswith("memory://")
+    assert there.report == f"{there.path}/report.html"
     assert there.record["status"] == "done"
     for name in run.outputs:
         assert_frame_equal(there.table(name).to_polars(), run.table(name).to_polars())

@@ -204,7 +204,7 @@ def test_genomics_job__metrics_are_those_of_its_predictions(run: Run) -> None:
 
 
 def test_genomics_job__the_report_is_one_page_by_itself(run: Run) -> None:
-    page = run.report.read_text()
+    page = Path(run.report).read_text()
     assert page.count("<svg") >= 4
     for outside in ('src="http', 'href="http', "<link", "@import"):
         assert outside not in page

@@ -104,7 +104,7 @@ def test_loans_job__publishes_features_predictions_importance_model_and_metrics(
     assert predictions.drop("prediction").equals(features.select("loan_id", "split", "label"))
     importance = shipped.table("importance").to_polars()
     assert set(importance["feature"]) == set(peer.FEATURES)
-    assert shipped.report.stat().st_size > 10_000
+    assert Path(shipped.report).stat().st_size > 10_000
     shares = dict(features["split"].value_counts(normalize=True).iter_rows())
     assert shares == pytest.approx({"train": 0.7, "validation": 0.15, "test": 0.15}, abs=0.02)
 
@@ -301,7 +301,7 @@ def test_loans_job__stability_by_year_is_that_by_hand(shipped: api.Run) -> None:
 
 
 def test_loans_job__page_shows_drift_expected_loss_and_stability(shipped: api.Run) -> None:
-    page = Page(shipped.report.read_text(encoding="utf-8"))
+    page = Page(Path(shipped.report).read_text(encoding="utf-8"))
     assert {"Predictions", "Expected loss", "Stability", "Drift", "Feature importance"} <= {*page.headings}
     assert "Loss by decile of the prediction, the riskiest first, test." in page.text
 

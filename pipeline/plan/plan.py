@@ -143,7 +143,8 @@ class Planner:
             self._problem(spec, _parameter_naming(spec, column), f"no column {column!r}.{near(column, columns)}")
             return None
         except PipelineError as error:
-            self._problem(spec, error.key, error.text)
+            for one in (error, *error.others):
+                self._problem(spec, one.key, one.text)
             return None
         except (ValueError, pl.exceptions.PolarsError) as error:
             self._problem(spec, "", str(error).split("\n\nResolved plan")[0])

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from pipeline.errors import RunError, near
-from pipeline.files import within
+from pipeline.files import is_url, within
 from pipeline.results.manifest import RunView
 from pipeline.results.store import open_store
 
@@ -56,9 +56,9 @@ class Run:
         return self._json("run.json")
 
     @property
-    def report(self) -> Path:
-        """The report page."""
-        return Path(self.path) / "report.html"
+    def report(self) -> Path | str:
+        """The report page: its path, or its address where the run lies at a URL."""
+        return f"{self.path}/report.html" if is_url(self.path) else Path(self.path) / "report.html"
 
     def _json(self, name: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(open_store(self.path).read(name))

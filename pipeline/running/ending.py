@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
 from typing import Any
 
 from pipeline.clusters.cluster import Cluster
@@ -29,12 +30,25 @@ def as_failure(error: BaseException, cluster: Cluster, record: RunRecord) -> Bas
         return _instead(RunError(f"cluster: {lost}. Start it again, and run again."), error)
     if killed := of_killed_workers(error, cluster, record.plan, record.expected):
         return _instead(killed, error)
+    if text := _not_sent(error):
+        return _instead(RunError(text), error)
     if isinstance(error, PipelineError) or not isinstance(error, OSError):
         return error
     place = record.plan.job.results
     if is_full(error):
         return _instead(RunError(full_text(place, RESULTS)), error)
     return _instead(RunError(f"{place}: {type(error).__name__}: {error}. Mend that and run again."), error)
+
+
+def _not_sent(error: Exception) -> str:
+    """What is told where a task, or what it gives, did not come from one process to another; '' of other errors."""
+    if isinstance(error, CancelledError):
+        reasons = " ".join(str(error).split())
+        return f"a task was cancelled, or what it works with could not be sent to its worker, or was lost with it. {reasons}"
+    if isinstance(error, TypeError) and str(error.args[0] if error.args else "").startswith("Could not serialize"):
+        reason = str(error.__cause__ or str(error).strip().splitlines()[-1])
+        return f"what a task works with, or gives, cannot be sent to another process: {reason}. What a stage gives to a task must pickle."
+    return ""
 
 
 def _instead(failure: PipelineError, error: BaseException) -> PipelineError:

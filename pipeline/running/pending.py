@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from pipeline.errors import DataError, PipelineError, RunError
 
 POLL_S = 0.2
+LOST = "its task was cancelled, or what it works with could not be sent to a worker (what does not pickle cannot)"
 FINAL = {"error", "cancelled"}  # one that is lost with its worker is computed again by Dask: it is pending
 
 
@@ -56,14 +58,18 @@ class Waiting:
 
     def _settle(self) -> None:
         """Fetch what is there in one go, and have it done with in the order in which it was submitted."""
-        there, left = list[Pending](), list[Pending]()
+        there, left, failed = list[Pending](), list[Pending](), list[tuple[str, str, Any]]()
         for pending in self.pending:
             states = [future.status for future in pending.futures]
-            for state, future in zip(states, pending.futures, strict=True):
-                if state in FINAL:
-                    raise failure(pending.what, future)
+            ended = zip(states, pending.futures, strict=True)
+            failed += [(state, pending.what, future) for state, future in ended if state in FINAL]
             (there if all(state == "finished" for state in states) else left).append(pending)
-        values = self.client.gather([list(pending.futures) for pending in there])
+        for _, what, future in sorted(failed, key=lambda one: one[0] != "error"):  # what is cancelled waited for what failed
+            raise failure(what, future)
+        try:
+            values = self.client.gather([list(pending.futures) for pending in there])
+        except CancelledError:
+            return  # lost between the two looks: the next one says of what
         self.pending = left
         for pending, of in zip(there, values, strict=True):
             pending.done(of)
@@ -72,7 +78,7 @@ class Waiting:
         """Wait until all are done, or for the time between two looks; errors show in the futures' status."""
         from distributed import wait
 
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, CancelledError):  # which of them was cancelled the next look says
             wait([future for pending in self.pending for future in pending.futures], timeout=POLL_S)
 
 
@@ -83,7 +89,7 @@ def failure(what: str, future: Any) -> PipelineError:
         return error
     if isinstance(error, PipelineError):  # an input that turned out bad only when it was read: the run has started, so it fails
         return DataError(error.text)
-    why = f"{type(error).__name__}: {error}" if error else "its task was cancelled"
+    why = f"{type(error).__name__}: {error}" if error else LOST
     found = RunError(f"{what}: {why}")
     found.__cause__ = error
     return found

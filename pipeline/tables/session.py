@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import wait
+from concurrent.futures import CancelledError, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -170,7 +170,7 @@ class ClusterSession(Session):
                     yield number, _value(left.pop(number))
                 self.look()
                 if not there:
-                    with suppress(TimeoutError):
+                    with suppress(TimeoutError, CancelledError):
                         wait_for(list(left.values()), timeout=LOOK_S, return_when="FIRST_COMPLETED")
         finally:
             for future in reversed(list(left.values())):  # as in running/pending: what needs others first

@@ -77,7 +77,7 @@ def test_job__publishes_folders_and_reads_them_back(tmp_path: Path, rows: int) -
         assert_frame_equal(again.table("sorted").to_polars().select(found.columns), found)
         assert run.table("sorted").to_dask().compute().shape == found.shape
     assert all("word=" in path and "/day=" in path for path in run.table("sorted").paths)
-    assert "could not be read" not in run.report.read_text(encoding="utf-8")
+    assert "could not be read" not in Path(run.report).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,15 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from typing import Any
+from concurrent.futures import CancelledError
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from distributed import Event
 
 from pipeline.errors import DataError, InputError, PipelineError, RunError
+from pipeline.running.ending import as_failure
 from pipeline.running.pending import Waiting, failure
 from tests.harness import two_workers
 
@@ -67,10 +70,44 @@ def test_wait__raises_what_a_task_failed_with(client: Any, error: Exception, kin
         waiting.wait(lambda: None)
 
 
+class Unreadable:
+    """Pickles, and does not come back from that."""
+
+    def __reduce__(self) -> tuple[type[int], tuple[str]]:
+        return int, ("x",)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_wait__for_what_needs_a_task_that_does_not_pickle_is_one_error(client: Any, known: bool) -> None:
+    waiting, before = Waiting(client), client.submit(str, Unreadable(), pure=False)
+    waiting.add("write a", [client.submit(str, before, pure=False)], list[Any]().extend)
+    if known:  # what failed first is told, wherever it stands
+        waiting.add("rows b", [before], list[Any]().extend)
+        before.exception()
+    text = "rows b: RuntimeError: Error during deserialization" if known else "write a: its task was cancelled, or what it works with"
+    with pytest.raises(RunError, match=f"^{text}"):
+        waiting.wait(lambda: None)
+
+
+def test_as_failure__of_what_was_not_sent_says_why() -> None:
+    cluster, record = (cast(Any, SimpleNamespace(lost=str, killed=list, plan=None, expected=None)) for _ in range(2))
+    cause = TypeError("cannot pickle 'module' object")
+    unsent = TypeError("Could not serialize object of type LLGExpr", "LLGExpr(...)")
+    unsent.__cause__ = cause
+    for error, text in (
+        (CancelledError("lost dependencies"), "a task was cancelled, .* lost dependencies"),
+        (unsent, "cannot pickle 'module'"),
+    ):
+        found = as_failure(error, cluster, record)
+        assert isinstance(found, RunError)
+        assert found.__cause__ is error
+        assert re.search(text, str(found))
+
+
 def test_failure__of_a_task_that_was_cancelled_says_so(client: Any) -> None:
     future = client.submit(int, 1, pure=False)
     client.cancel([future], force=True)
-    assert str(failure("write a", future)) == "write a: its task was cancelled"
+    assert str(failure("write a", future)).startswith("write a: its task was cancelled")
 
 
 @pytest.mark.process

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from pipeline.errors import StageError, under
+from pipeline.errors import Gathered, StageError, under
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._search.asha import Asha
 from pipeline.stages.models._search.methods import Bayesian, all_at_once, halving, need_optuna, rungs_of
 from pipeline.stages.models._search.model import AroundModel, with_values
-from pipeline.stages.models._search.space import MOST, Range, Space, Values, drawn, grid, space_of
+from pipeline.stages.models._search.space import MOST, Axis, Range, Space, Values, drawn, grid, space_of
 from pipeline.stages.models._search.trials import Better, Goal, Trial, Trials, best_of, trials_schema, trials_table
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
@@ -75,11 +75,15 @@ class Search(AroundModel, name="search", version=1):
     seed: int | None = Field(None, ge=0, description="Another seed, other trials at random; the job's seed where it is not given.")
 
     def plan(self, schemas: Mapping[str, Schema], context: Context) -> dict[str, Schema]:
-        """What `outputs` says, of trials all of which the model takes."""
-        given = self.outputs(schemas)
-        for values in self._candidates(self._space(), context) if self.method != "bayesian" else ():
-            with under("parameters"):
-                with_values(self.model, values)
+        """What `outputs` says, of trials all of which the model takes. Raises StageError with all that is wrong."""
+        gathered, given = Gathered(), dict[str, Schema]()
+        with gathered.one():
+            given = self.outputs(schemas)
+        with gathered.one():
+            for values in self._candidates(self._space(), context) if self.method != "bayesian" else ():
+                with under("parameters"):
+                    with_values(self.model, values)
+        gathered.check()
         return given
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
@@ -87,25 +91,33 @@ class Search(AroundModel, name="search", version=1):
 
         Raises StageError where the model does not fit the rows (under `model`), or where parameters cannot be tried.
         """
-        Goal.of(self.model, self.metric, self.on, self.better)
-        self._check_method()
-        with under("model"):
+        gathered, given, space = Gathered(), dict[str, Schema](), Space()
+        with gathered.one():
+            Goal.of(self.model, self.metric, self.on, self.better)
+        self._check_method(gathered)
+        with gathered.one(), under("model"):
             given = self.model.outputs(schemas)
         if "trials" in given:
-            raise StageError(f"{self.model.name} gives a table `trials` itself", key="model.use")
-        space = self._space()
-        for axis in space:
-            for value in axis.ends:
-                try:
-                    made = with_values(self.model, {axis.name: value}).outputs(schemas)
-                except StageError as error:
-                    raise StageError(f"{value!r} does not fit: {error.text}", key=f"parameters.{axis.name}") from error
-                if made != given:
-                    raise StageError(f"{value!r} changes the columns that the model gives", key=f"parameters.{axis.name}")
+            gathered.add(StageError(f"{self.model.name} gives a table `trials` itself", key="model.use"))
+        with gathered.one():
+            space = self._space()
+        for axis in space if given else ():
+            with gathered.one():
+                self._check_axis(axis, schemas, given)
+        gathered.check()
         return {**given, "trials": Schema(trials_schema(space, rungs=self._has_rungs))}
 
-    def _check_method(self) -> None:
-        """Raise StageError for what the method does not take; PlaceError where its library is not installed."""
+    def _check_axis(self, axis: Axis, schemas: Mapping[str, Schema], given: Mapping[str, Schema]) -> None:
+        for value in axis.ends:
+            try:
+                made = with_values(self.model, {axis.name: value}).outputs(schemas)
+            except StageError as error:
+                raise StageError(f"{value!r} does not fit: {error.text}", key=f"parameters.{axis.name}") from error
+            if made != given:
+                raise StageError(f"{value!r} changes the columns that the model gives", key=f"parameters.{axis.name}")
+
+    def _check_method(self, gathered: Gathered) -> None:
+        """Gather what the method does not take. Raises PlaceError where its library is not installed."""
         for key, methods in {
             "trials": ALL - {"grid"},
             "factor": {"halving", "asha", "bayesian"},
@@ -113,13 +125,14 @@ class Search(AroundModel, name="search", version=1):
             "prune": {"bayesian"},
         }.items():
             if key in self.model_fields_set and getattr(self, key) is not None and self.method not in methods:
-                raise StageError(f"method: {self.method} has no {key}. Leave it out, or use {' or '.join(sorted(methods))}.", key=key)
+                text = f"method: {self.method} has no {key}. Leave it out, or use {' or '.join(sorted(methods))}."
+                gathered.add(StageError(text, key=key))
         if self._has_rungs and "rounds" in self.parameters:
-            raise StageError("the trials get more rounds step by step, and so rounds are none of their parameters", key="parameters.rounds")
+            text = "the trials get more rounds step by step, and so rounds are none of their parameters"
+            gathered.add(StageError(text, key="parameters.rounds"))
         if self._has_rungs and self.model.rounds < self.factor:
-            raise StageError(
-                f"the model has {self.model.rounds} rounds, and trials begin with a {self.factor}-th of them", key="model.rounds"
-            )
+            text = f"the model has {self.model.rounds} rounds, and trials begin with a {self.factor}-th of them"
+            gathered.add(StageError(text, key="model.rounds"))
         if self.method == "bayesian":
             need_optuna()
 

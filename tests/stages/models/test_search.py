@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import shutil
 import statistics
 import time
@@ -334,6 +335,20 @@ def test_bayesian__without_optuna_says_what_to_install(monkeypatch: pytest.Monke
 def test_search__refuses_what_cannot_be_tried_before_a_run(more: dict[str, Any], said: str) -> None:
     with pytest.raises(StageError, match=said):
         plan_stage(search(**more), {"rows": PEOPLE})
+
+
+def test_search__says_all_that_does_not_fit_at_once() -> None:
+    ranges = {name: {"from": 0.1, "to": 0.9} for name in ("learning_rate", "subsample")}
+    wrong = search(method="grid", trials=5, factor=2, metric="rmse", parameters={**ranges, "max_depht": [3]})
+    with pytest.raises(StageError) as unnamed:
+        plan_stage(wrong, {"rows": PEOPLE})
+    assert [one.key for one in (unnamed.value, *unnamed.value.others)] == ["metric", "trials", "factor", "parameters.max_depht"]
+    with pytest.raises(StageError, match=r"has no trials.*\n.*learning_rate is any number.*\n.*subsample is any number") as found:
+        plan_stage(search(method="grid", trials=5, parameters=ranges), {"rows": PEOPLE})
+    assert [one.key for one in (found.value, *found.value.others)] == ["trials", "parameters.learning_rate", "parameters.subsample"]
+    with pytest.raises(StageError, match="has no trials") as carried:
+        raise pickle.loads(pickle.dumps(found.value))
+    assert len(carried.value.others) == 2
 
 
 def test_a_grid__takes_trials_of_another_method_that_are_set_to_nothing() -> None:

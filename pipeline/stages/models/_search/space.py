@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, Union, get_args, get_origin
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pipeline.errors import StageError, near, under
+from pipeline.errors import Gathered, StageError, near, under
 from pipeline.stages.models._search.model import with_values
 from pipeline.stages.models._supervised import Supervised
 
@@ -118,14 +118,22 @@ Space = list[Axis]
 
 
 def space_of(model: Supervised, parameters: Mapping[str, Range | tuple[Any, ...]]) -> Space:
-    """What is searched, by the names' order. Raises StageError for what the model has not or does not take."""
-    with under("parameters"):
-        return [Axis.of(model, name, parameters[name]) for name in sorted(parameters)]
+    """What is searched, by the names' order. Raises StageError for all that the model has not or does not take."""
+    axes, gathered = list[Axis](), Gathered()
+    for name in sorted(parameters):
+        with gathered.one(), under("parameters"):
+            axes.append(Axis.of(model, name, parameters[name]))
+    gathered.check()
+    return axes
 
 
 def grid(space: Space) -> list[Values]:
     """Every combination, the last name's values first, as scikit-learn's ParameterGrid has them. Raises StageError for too many."""
-    values = [axis.all() for axis in space]
+    values, gathered = list[Sequence[Any]](), Gathered()
+    for axis in space:
+        with gathered.one():
+            values.append(axis.all())
+    gathered.check()
     if (size := math.prod(map(len, values))) > MOST:
         raise StageError(
             f"the grid has {size:,} combinations, more than {MOST:,}. Give fewer values, or use method: random.", key="parameters"
