@@ -15,14 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import api
 from tests.clusters.hosts import Host, cluster_over, published_bytes, two_hosts, wait_until
 from tests.deployed import ROOT, page
+from tests.shipped import JOBS, from_loans, ran
 from tests.small import write_small_job
 
 pytestmark = pytest.mark.process
 
-JOBS = ("loans", "genomics")
 INSTALL = re.compile(r"^.*(?: venv \.venv|bin/pip ).*\n", re.MULTILINE)
 SRUN = """#!/bin/bash
 while [[ $1 == --* ]]; do shift; done
@@ -100,30 +99,37 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield cluster.scheduler_address
 
 
-def here(job: str, results: Path, cluster: str = "local") -> dict[str, str]:
-    """The bytes of a shipped job that this process runs, in itself or on a cluster of this machine."""
-    inputs = {f"inputs__{name}__path": str(ROOT / "data" / job / name) for name in ("loans", "performance")} if job == "loans" else {}
-    if job == "genomics":
-        data = ROOT / "data" / "genomics"
-        inputs = {"inputs__cohort__path": str(data / "cohort.vcf.gz"), "inputs__sheet__path": str(data / "samples.csv")}
-    spec = {"kind": "local", "dashboard": False} if cluster == "local" else {"address": cluster, "dashboard": False}
-    api.load(ROOT / "jobs" / f"{job}.yaml", results=str(results), cluster=spec, **inputs).run()
-    return published_bytes(results)
+@pytest.fixture(scope="module")
+def loans(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the loans job publishes in one process."""
+    place = tmp_path_factory.mktemp("loans")
+    ran("loans", str(place))
+    return place
 
 
-@pytest.mark.parametrize("job", [pytest.param(job, marks=[] if job == "loans" else pytest.mark.soak) for job in JOBS])
-def test_a_shipped_job__gives_the_bytes_of_one_process_on_two_hosts(job: str, two: TwoHosts, tmp_path: Path) -> None:
-    if job != "loans":  # which the page has run
-        files = "{ca: certificates/ca.pem, certificate: certificates/certificate.pem, key: certificates/key.pem}"
-        code, said = two.run("alpha", f"jobs/{job}.yaml", "--set", f"cluster={{address: 'tls://10.77.0.1:8786', tls: {files}}}")
-        assert code == 0, said
-    assert published_bytes(two.clone / "results" / job) == here(job, tmp_path)
+def test_loans__give_the_bytes_of_one_process_on_two_hosts(two: TwoHosts, loans: Path) -> None:
+    """The page has run them."""
+    assert published_bytes(two.clone / "results" / "loans") == published_bytes(loans)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("job", JOBS)
-def test_a_shipped_job__gives_the_bytes_of_one_process_in_four(job: str, four: str, tmp_path: Path) -> None:
-    assert here(job, tmp_path / "four", four) == here(job, tmp_path / "one")
+def test_shipped_job__gives_the_bytes_of_one_process_on_two_hosts(job: str, two: TwoHosts, loans: Path, tmp_path: Path) -> None:
+    files = "{ca: certificates/ca.pem, certificate: certificates/certificate.pem, key: certificates/key.pem}"
+    told = {"cluster": f"{{address: 'tls://10.77.0.1:8786', tls: {files}}}", **from_loans(job, str(loans))}
+    code, said = two.run("alpha", f"jobs/{job}.yaml", *(word for key, value in told.items() for word in ("--set", f"{key}={value}")))
+    assert code == 0, said
+    ran(job, str(tmp_path), **from_loans(job, str(loans)))
+    assert published_bytes(two.clone / "results" / job) == published_bytes(tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("job", ["loans", *JOBS])
+def test_shipped_job__gives_the_bytes_of_one_process_in_four(job: str, four: str, loans: Path, tmp_path: Path) -> None:
+    told = from_loans(job, str(loans))
+    ran(job, str(tmp_path / "four"), **{"cluster.address": four}, **told)
+    ran(job, str(tmp_path / "one"), **told)
+    assert published_bytes(tmp_path / "four") == published_bytes(tmp_path / "one")
 
 
 def test_a_cluster_of_another_host__is_refused_in_plain_text(two: TwoHosts) -> None:
