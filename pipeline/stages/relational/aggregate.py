@@ -9,7 +9,7 @@ import polars as pl
 from pydantic import BeforeValidator, Field
 
 from pipeline.errors import StageError, under
-from pipeline.sql.expression import check_condition
+from pipeline.sql.expression import Sql, check_condition
 from pipeline.stage import ColumnName, Context, Keyed, Outcome, need_keys
 from pipeline.stages.relational._aggregates.grouped import Grouped
 from pipeline.stages.relational._computed import Computed, written_out
@@ -49,7 +49,7 @@ class Aggregate(Keyed, name="aggregate", version=5):
         description="The columns that make a key; [] where all rows make one."
     )
     compute: dict[ColumnName, Annotated[Computed, BeforeValidator(written_out)]] = Field(min_length=1, description="Name: what to compute.")
-    having: str | None = Field(None, min_length=1, description="SQL condition on the results: those that are kept.")
+    having: Sql | None = Field(None, min_length=1, description="SQL condition on the results: those that are kept.")
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Keys exist and are no floats, names are new, expressions fit."""
