@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.errors import StageError, near, under
 from pipeline.results.remembered import Remembered
-from pipeline.sql.expression import Value, check_condition
+from pipeline.sql.expression import Sql, Value, check_condition
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.names import ColumnName as ColumnName  # this module is the door for authors of stages
@@ -129,7 +129,7 @@ class FittedRows(Stage):
 
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
-    fit_where: str | None = Field(None, description="SQL: the rows to learn from, at least one; all where it is not given.")
+    fit_where: Sql | None = Field(None, description="SQL: the rows to learn from, at least one; all where it is not given.")
 
     def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """A few rows of sums, counts or values from one part."""

@@ -1,6 +1,6 @@
 """What every worker of a run is told before its first task, workers that join later too: what parts are, and how it shares its GPU.
 
-The scheduler is told how often to look for tasks that wait while another worker has none.
+The scheduler is told how often to look for tasks that wait while another worker has none, and how many workers one task may end.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 
 from pipeline.backend.allocator import share_memory
 from pipeline.backend.devices import Backend
+from pipeline.clusters.spilling import tell_of_full_disks
 from pipeline.errors import PlaceError
 from pipeline.tables.lanes import announce_lane, open_lane
 from pipeline.tables.session import register_with_dask
@@ -18,8 +19,12 @@ MOVE_MS = 100.0
 """Dask gives a task to a worker that has what it reads, and would look but once a second whether another one has nothing to do."""
 
 
+DEATHS = 3
+"""Workers that may die with a task: then the run fails, and says which task it was."""
+
+
 class _Parts:
-    """A worker plugin: every worker knows the size and the wire form of parts before the first one arrives."""
+    """A worker plugin: every worker knows the size and wire form of parts before the first one arrives, and says when its disk is full."""
 
     name = "pipeline-parts"
     idempotent = True
@@ -27,6 +32,7 @@ class _Parts:
     def setup(self, worker: Any) -> None:
         """Called by Dask on each worker as it joins."""
         register_with_dask()
+        tell_of_full_disks(worker)
 
 
 class _Gpu:
@@ -59,6 +65,7 @@ def prepare_workers(client: Any, backend: Backend) -> None:
 
     _register(client, _Parts, WorkerPlugin)
     client.run_on_scheduler(move_soon, MOVE_MS)
+    client.run_on_scheduler(blame_soon, DEATHS)
     if backend == "gpu":
         _register(client, _Gpu, WorkerPlugin)
         _register(client, _Lanes, SchedulerPlugin)
@@ -71,6 +78,11 @@ def move_soon(every_ms: float, dask_scheduler: Any) -> None:
         moving.stop()
         moving.callback_time = every_ms
         moving.start()
+
+
+def blame_soon(deaths: int, dask_scheduler: Any) -> None:
+    """On the scheduler: a task fails with the so-manieth worker that dies with it, or sooner where the cluster says so."""
+    dask_scheduler.allowed_failures = min(dask_scheduler.allowed_failures, deaths - 1)
 
 
 def _register(client: Any, plugin: type, kind: type) -> None:

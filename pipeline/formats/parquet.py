@@ -19,11 +19,12 @@ from pipeline.formats._broken import BROKEN
 from pipeline.formats._drift import Missing, by_name, fitted, same
 from pipeline.formats._finite import INFINITIES, InfinitiesOfParquet, unbounded_floats, with_finite
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns, written_folders
+from pipeline.formats._parquet.checksums import need_whole
+from pipeline.formats._parquet.features import with_features
 from pipeline.formats._parquet.folders import check_folders, in_folders
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
 from pipeline.formats._parquet.ranges import RowRange, bunches, cut, footer, need_table, row_groups
 from pipeline.genome.inputs import PlacedInput
-from pipeline.tables.columns import AXES, AXIS_IDS
 from pipeline.tables.counts import Count
 from pipeline.tables.names import ColumnName
 from pipeline.tables.part import Part, Schema, read_frame
@@ -43,9 +44,12 @@ class ParquetSource:
     cheap: bool = True
     folders: Mapping[str, tuple[FolderColumn, ...]] = field(default_factory=dict)
     table: tuple[tuple[str, pl.DataType], ...] = ()
+    checksums: bool = True
 
     def load(self) -> pl.LazyFrame | Part:
-        """The scan; NaN and infinities are null from here on. With genotypes, the part itself."""
+        """The scan, once its pages' checksums hold; NaN and infinities are null from here on. With genotypes, the part itself."""
+        for piece in self.ranges if self.checksums else ():
+            need_whole(piece)
         if self.arrays:
             return read_genotypes([piece.checked() for piece in self.ranges], self.arrays)
         scans = []
@@ -109,6 +113,7 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     missing: Missing = "error"
+    checksums: bool = Field(True, description="Whether the checksums of pages are checked, in files of this machine that have them.")
 
     def table_schema(self) -> Schema:
         """Names and types from the footers; a column must be of one type in all files."""
@@ -183,7 +188,9 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
         differ = any(_names(file) != _names(files[0]) for file in files[1:])
         table = tuple(self._table({file: _columns(file) for file in files}).items()) if differ else ()
         return [
-            ParquetSource(tuple(bunch), arrays, not arrays, {piece.path: folders.get(piece.path, ()) for piece in bunch}, table)
+            ParquetSource(
+                tuple(bunch), arrays, not arrays, {piece.path: folders.get(piece.path, ()) for piece in bunch}, table, self.checksums
+            )
             for bunch in bunches(groups, sizes, wanted)
         ]
 
@@ -217,14 +224,14 @@ class ParquetOutput(OutputFormat):
         if not self.partition_by:
             return super().write_all(part, axes, path)
         written = []
-        for file, rows in in_folders(_with_features(part, axes), self.partition_by, path):
+        for file, rows in in_folders(with_features(part, axes), self.partition_by, path):
             self.write(Part(rows), {}, file)
             written.append((file, rows.height))
         return written
 
     def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
         """Write one part; arrays of features become columns named by their axis, a missing one (NaN) null."""
-        frame = _with_features(part, axes)
+        frame = with_features(part, axes)
         genotypes = {name: to_host(array) for name, array in part.arrays.items() if name in GENOTYPES}
         if self.calls and genotypes:
             write_genotypes(Part(frame, genotypes), axes[next(iter(genotypes))], self.compression, path)
@@ -235,14 +242,3 @@ class ParquetOutput(OutputFormat):
     def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame:
         """The file's rows, the columns of its folders last; it knows its types."""
         return with_folder_columns(pl.scan_parquet(source), written_folders(rest, dtypes) if self.partition_by else ())
-
-
-def _with_features(part: Part, axes: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """The rows, arrays of features as columns named by their axis."""
-    frame = part.frame
-    for name, array in part.arrays.items():
-        if name not in GENOTYPES:
-            labels = axes[name][AXIS_IDS[AXES[name]]].to_list()
-            columns = [pl.Series(label, column) for label, column in zip(labels, to_host(array).T, strict=True)]
-            frame = frame.hstack([column.fill_nan(None) if column.dtype.is_float() else column for column in columns])
-    return frame

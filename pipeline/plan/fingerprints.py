@@ -21,6 +21,7 @@ from pipeline.files import absolute
 from pipeline.format import InputFormat
 from pipeline.job.spec import StageSpec
 from pipeline.plan.unchanged import Stamps
+from pipeline.sql.expression import Written
 
 _BY_TEXT = (date, time, timedelta, Decimal, PurePath)  # types whose text says all that they hold
 
@@ -63,6 +64,8 @@ def digest(value: Any) -> str:
 
 
 def _plain(value: Any, place: str) -> Any:
+    if isinstance(value, Written):
+        return {"sql": _plain(value.meaning(), place)}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.clusters.cluster import Cluster
+from pipeline.clusters.spilling import TOPIC, full_disks
 from pipeline.errors import RunError
 from pipeline.plan.plan import Plan
 from pipeline.tables.keys import key_prefix, number_of, prefix_of
@@ -34,16 +35,24 @@ def of_killed_workers(error: BaseException | None, cluster: Cluster, plan: Plan,
 
 
 def _why(client: Any, limit: int | None, expected: Mapping[str, Any]) -> str:
-    """Whether they were out of memory, by what their nannies told, and the remedy."""
-    try:
-        told = [int(event["rss"]) for _, event in client.get_events(OUT_OF_MEMORY)]
-    except (OSError, KeyError, TypeError):
-        told = []
+    """Whether they were out of memory, by what their nannies told, whether that was for want of a disk, and the remedy."""
+    told = [int(event["rss"]) for _, event in _events(client, OUT_OF_MEMORY)]
     if not told or not limit:
         return CRASHED
+    had = f"Out of memory: they had {size_text(max(told))} where the limit is {size_text(limit)}"
+    if unspilled := full_disks(_events(client, TOPIC)):
+        return f"{had}, and {' '.join(unspilled)}"
     need = expected.get("memory_bytes")
     foreseen = f"; a worker was expected to need {size_text(need)}" if need and need > limit else ""
-    return f"Out of memory: they had {size_text(max(told))} where the limit is {size_text(limit)}{foreseen}. {REMEDY}"
+    return f"{had}{foreseen}. {REMEDY}"
+
+
+def _events(client: Any, topic: str) -> list[Any]:
+    """What was said of something; nothing where the scheduler does not answer."""
+    try:
+        return list(client.get_events(topic))
+    except (OSError, KeyError, TypeError):
+        return []
 
 
 def stage_of(key: str, plan: Plan) -> str:

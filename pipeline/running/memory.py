@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.clusters.cluster import Cluster
+from pipeline.clusters.spilling import TOPIC, full_disks
 from pipeline.errors import RunError
 from pipeline.plan.plan import Plan
 from pipeline.running.killed import REMEDY, size_text, stage_of
@@ -23,12 +24,16 @@ SPILLS = "Give it more (cluster.memory_limit), or worker processes, whose parts 
 
 @dataclass(frozen=True)
 class Used:
-    """A worker's process: its bytes and its limit (0: none), whether it starts no more tasks, and the keys of those that it runs."""
+    """A worker's process: its bytes and its limit (0: none), whether it starts no more tasks, and the keys of those that it runs.
+
+    `unspilled` is what workers said of disks that have no room for what they would spill.
+    """
 
     memory: int
     limit: int
     paused: bool
     running: tuple[str, ...]
+    unspilled: str = ""
 
 
 @dataclass
@@ -56,7 +61,7 @@ class Memory:
         for worker in workers if self.cluster.spec.in_this_process else ():
             if worker.limit and worker.memory > worker.limit:
                 raise self._error(
-                    f"this process has {size_text(worker.memory)} where cluster.memory_limit is {size_text(worker.limit)}", SPILLS
+                    f"this process has {size_text(worker.memory)} where cluster.memory_limit is {size_text(worker.limit)}", f". {SPILLS}"
                 )
         if not workers or running or not all(worker.paused for worker in workers):
             self.stuck_since = None
@@ -65,25 +70,29 @@ class Memory:
         elif now - self.stuck_since >= STUCK_S:
             most = max(workers, key=lambda worker: worker.memory)
             told = f"{size_text(most.memory)} of {size_text(most.limit)}"
+            if most.unspilled:
+                raise self._error(f"no worker can go on: they have {told}, and {most.unspilled}", "")
             remedy = SPILLS if self.cluster.spec.in_this_process else REMEDY
-            raise self._error(f"no worker can go on: they have {told} and nothing left to spill", remedy)
+            raise self._error(f"no worker can go on: they have {told} and nothing left to spill", f". {remedy}")
 
     def _error(self, what: str, remedy: str) -> RunError:
         stage = self.last.partition(", ")[0]
         others = f", and {', '.join(self.last.split(', ')[1:])}" if ", " in self.last else ""
-        error = RunError(f"out of memory while it works{others}: {what}. {remedy}", stage=stage)
+        error = RunError(f"out of memory while it works{others}: {what}{remedy}", stage=stage)
         error.where = self.plan.where(stage)
         return error
 
 
 def used_by_workers(dask_scheduler: Any) -> list[Used]:
     """On the scheduler: what its workers said last."""
+    unspilled = " ".join(full_disks(dask_scheduler.get_events(TOPIC)))
     return [
         Used(
             int(worker.metrics.get("memory", 0)),
             int(worker.memory_limit or 0),
             worker.status.name == "paused",
             tuple(str(task.key) for task in worker.executing),
+            unspilled,
         )
         for worker in dask_scheduler.workers.values()
     ]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import polars as pl
+from pydantic import AfterValidator
 
 from pipeline.errors import ExpressionError, near
 from pipeline.sql.checker import Checker
@@ -23,6 +24,23 @@ from pipeline.sql.tree import NULL, from_tree, integer, polars_errors, to_tree, 
 __all__ = ["FUNCTIONS", "Function", "Value", "check_condition", "check_filter", "check_value", "finite", "value_of"]
 
 KEPT = 512  # expressions that a process remembers, with the columns that they were checked for
+
+
+class Written(str):
+    """The text of an expression, which is one whatever the names of columns are."""
+
+    __slots__ = ()
+
+    def meaning(self) -> Any:
+        """The tree that it is read as, which is all that its values depend on; the text itself where that is none."""
+        try:
+            return to_tree(checked_text(self))
+        except ExpressionError:
+            return str(self)
+
+
+Sql = Annotated[str, AfterValidator(Written)]
+"""A parameter that is such a text. What may be a column's name as well is none: a name can look like an expression."""
 
 
 class Value(NamedTuple):

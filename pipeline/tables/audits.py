@@ -12,12 +12,19 @@ TOLERANCE = 1e-5
 CLOSE = 1e-8
 
 AGAIN, NEAR, WRONG = "audited", "audited_beyond_1e_8", "audited_off"
+ROWS, GROUPS = "audited_rows", "audited_groups"
 AUDIT_COUNTS: Mapping[str, Count] = {
     AGAIN: Count("results computed again in another way", aside=True),
     NEAR: Count("of these, more than 1e-8 apart", aside=True),
     WRONG: Count("of these, more than 1e-5 apart", aside=True),
 }
 """The words of these counts, for stages that audit."""
+GROUP_COUNTS: Mapping[str, Count] = {
+    ROWS: Count("rows that an audit took out, one after another", aside=True),
+    GROUPS: Count("groups of these that were computed again", aside=True),
+    **AUDIT_COUNTS,
+}
+"""The same for those whose groups are audited."""
 
 
 def tally(counts: dict[str, int], apart: float) -> None:

@@ -7,7 +7,7 @@ both share what is below them. What no later stage asks for is not worked out, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -39,6 +39,7 @@ class Tally:
         self._places, self._found, self._lock = Counter[tuple[str, tuple[int, ...]]](), Counter[Place](), Lock()
         self._queries: list[tuple[Place, pl.LazyFrame]] = []
         self._sources: dict[tuple[int, ...], Sequence[object]] = {}
+        self._after: list[tuple[str, Callable[[], Mapping[str, int]]]] = []
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -56,6 +57,14 @@ class Tally:
         self._sources[key[1]] = sources
         self._place = (*key, self._places[key])
         self._places[key] += 1
+
+    def when_run(self, count: Callable[[], Mapping[str, int]]) -> None:
+        """Have more counted for the stage that is put together just now, once the query has been run."""
+        self._after.append((self._place[0], count))
+
+    def after(self) -> list[dict[str, int]]:
+        """What is counted now that the query has been run, by `STAGE:NAME`."""
+        return [{f"{stage}:{name}": value for name, value in count().items()} for stage, count in self._after]
 
     def take(self, rows: pl.LazyFrame, value: Value) -> pl.Expr:
         """The value's expression, which counts on its way; or a query beside that of `rows`."""
@@ -112,6 +121,12 @@ def counting(backend: Backend) -> Iterator[Tally]:
 def tally_here(backend: Backend) -> Tally:
     """The tally of the query that is put together here, or one of its own."""
     return _current.get() or Tally(backend)
+
+
+def on_a_cpu() -> Tally | None:
+    """The tally of the query that is put together here for a CPU, whose rows a function of ours can see pass; else None."""
+    tally = _current.get()
+    return tally if tally is not None and tally.backend == "cpu" else None
 
 
 def enter(stage: str, sources: Sequence[object]) -> None:

@@ -137,7 +137,8 @@ def _counted(rows: pl.LazyFrame) -> pl.LazyFrame:
 def _part(step: Step, backend: Backend) -> Part:
     with counting(backend) as tally:
         part = _collected(_made(step, backend), step, tally)
-    return replace(part, counts=added_counts([part.counts, tally.counts])) if tally.counts else part
+    counts = [each for each in (tally.counts, *tally.after()) if each]
+    return replace(part, counts=added_counts([part.counts, *counts])) if counts else part
 
 
 def _collected(made: Part | Lazy, step: Step, tally: Tally) -> Part:

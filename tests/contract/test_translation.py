@@ -53,7 +53,7 @@ def test_infinities__are_counted_by_a_query_that_translates(use: str, keys: dict
     rows = {"rows": cut(MIXED.head(height), [height])}
     (found,), (expected,) = (run_parts(stage, rows, session)[""] for session in (Translating(), Session()))
     assert found.frame.equals(expected.frame)
-    assert found.counts == expected.counts
+    assert found.counts == {name: count for name, count in expected.counts.items() if "audited" not in name}
     assert bool(found.counts) == (height > 0 and use != "standardize")
 
 

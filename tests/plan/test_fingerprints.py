@@ -14,9 +14,13 @@ import pytest
 from pipeline.formats.csv import CsvInput
 from pipeline.job.spec import StageSpec
 from pipeline.job.yaml_tree import Place
-from pipeline.plan.fingerprints import Fingerprints, digest
+from pipeline.plan.fingerprints import Fingerprints, digest, fields_of
 from pipeline.plan.unchanged import stamps_of
+from pipeline.stages.features.fill_missing import FillMissing
+from pipeline.stages.relational.aggregate import Aggregate
 from pipeline.stages.relational.derive import Derive
+from pipeline.stages.relational.filter import Filter
+from pipeline.stages.relational.join import Join
 
 
 def spec(columns: dict[str, str] | None = None, table: str = "sheet") -> StageSpec:
@@ -83,3 +87,40 @@ class Unnamed:
 def test_digest__refuses_what_it_cannot_name(value: Any, place: str) -> None:
     with pytest.raises(TypeError, match=rf"^{place} is a \S+, which no fingerprint can name: .* Give a parameter a type"):
         digest(value)
+
+
+def keys_of(stage: Any) -> str:
+    return digest(fields_of(stage))
+
+
+@pytest.mark.parametrize("other", ["(a > 1)", "a>1", " a  >\n1 ", "a > 1 -- more than one", "((a) > (1))", '"a" > 1'])
+def test_fingerprints__know_an_expression_by_what_it_says(other: str) -> None:
+    def stages(text: str) -> list[Any]:
+        return [
+            Filter.model_validate({"where": text}),
+            Derive.model_validate({"columns": {"more": text}}),
+            Aggregate.model_validate({"by": "k", "compute": {"n": {"function": "size", "where": text}}, "having": text}),
+            Join.model_validate({"on": "k", "where": text}),
+            FillMissing.model_validate({"columns": ["a"], "method": "mean", "fit_where": text}),
+        ]
+
+    assert [keys_of(stage) for stage in stages(other)] == [keys_of(stage) for stage in stages("a > 1")]
+
+
+@pytest.mark.parametrize("other", ["a >= 1", "a > 1.0", "a > '1'", "1 < a", "a > 1 and a > 1", "b > 1", "a > ", "'a > 1'"])
+def test_fingerprints__tell_expressions_apart_that_may_give_other_values(other: str) -> None:
+    assert keys_of(Derive.model_validate({"columns": {"x": other}})) != keys_of(Derive.model_validate({"columns": {"x": "a > 1"}}))
+
+
+def test_fingerprints__know_parameters_as_they_are_read() -> None:
+    spellings = [
+        {"by": "k", "compute": {"n": "mean(x)"}},
+        {"by": ["k"], "compute": {"n": {"function": "mean", "of": "x"}}, "having": None},
+        {"by": ("k",), "compute": {"n": {"function": "mean", "of": "x", "where": None}}},
+    ]
+    assert len({keys_of(Aggregate.model_validate(spelling)) for spelling in spellings}) == 1
+
+
+def test_fingerprints__do_not_take_a_column_named_like_an_expression_for_one() -> None:
+    spellings = [{"by": "k", "compute": {"n": {"function": "mean", "of": text}}} for text in ("x+1", "x + 1")]
+    assert len({keys_of(Aggregate.model_validate(spelling)) for spelling in spellings}) == 2

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import logging
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pipeline.clusters.cluster import open_cluster
 from pipeline.clusters.local import Local
+from pipeline.clusters.spilling import LOG, TOPIC, tell_of_full_disks
+from pipeline.clusters.workers import DEATHS, blame_soon
 from pipeline.errors import RunError
-from pipeline.running.killed import of_killed_workers, stage_of
+from pipeline.running.killed import OUT_OF_MEMORY, of_killed_workers, stage_of
 from pipeline.running.memory import STUCK_S, Memory, Used
 from tests.small import inside, write_small_job
 
@@ -26,16 +35,19 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Any:
         return pipeline.load("job.yaml").plan()
 
 
-def cluster(told: list[int], **keys: Any) -> Any:
-    """One whose nannies have ended workers of so many bytes."""
-    events = [(0.0, {"rss": size}) for size in told]
-    return SimpleNamespace(spec=Local(**keys), client=SimpleNamespace(get_events=lambda _topic: events))
+FULL = "the disk of /tmp/dask is full (0 bytes of 1.0 MB are free). Make room there, or let DASK_TEMPORARY_DIRECTORY name a larger disk."
+
+
+def cluster(told: list[int], full: str = "", **keys: Any) -> Any:
+    """One whose nannies have ended workers of so many bytes, and whose workers said that."""
+    events = {OUT_OF_MEMORY: [(0.0, {"rss": size}) for size in told], TOPIC: [(0.0, {"text": full})] * 2 if full else []}
+    return SimpleNamespace(spec=Local(**keys), client=SimpleNamespace(get_events=events.__getitem__))
 
 
 def killed_by(key: str, limit: int) -> Any:
     from distributed import KilledWorker
 
-    return KilledWorker(key, SimpleNamespace(address="tcp://10.0.0.7:1", memory_limit=limit), 3)
+    return KilledWorker(key, SimpleNamespace(address="tcp://10.0.0.7:1", memory_limit=limit), 2)
 
 
 def test_killed__task_is_named_with_its_stage_its_number_its_need_and_the_limit(plan: Any) -> None:
@@ -43,7 +55,7 @@ def test_killed__task_is_named_with_its_stage_its_number_its_need_and_the_limit(
     error.__cause__ = killed_by(GWAS, 600_000_000)
     failure = of_killed_workers(error, cluster([540_000_000, 571_000_000]), plan, {"memory_bytes": 2.4e9})
     assert str(failure) == (
-        "job.yaml:14:5: stages.gwas: 4 workers died one after another with its task 3. Out of memory: they had 571 MB where the limit is "
+        "job.yaml:14:5: stages.gwas: 3 workers died one after another with its task 3. Out of memory: they had 571 MB where the limit is "
         "600 MB; a worker was expected to need 2.4 GB. Give workers more memory (cluster.memory_limit), "
         "or have fewer of them, or fewer threads in each."
     )
@@ -52,10 +64,69 @@ def test_killed__task_is_named_with_its_stage_its_number_its_need_and_the_limit(
 def test_killed__worker_that_crashes_was_not_out_of_memory(plan: Any) -> None:
     failure = of_killed_workers(killed_by("strange", 600_000_000), cluster([]), plan, {})
     assert str(failure) == (
-        "stage strange: 4 workers died one after another with a task. A library may have crashed, or the system have ended them for want "
+        "stage strange: 3 workers died one after another with a task. A library may have crashed, or the system have ended them for want "
         "of memory (dmesg says so)."
     )
     assert of_killed_workers(ValueError("other"), cluster([]), plan, {}) is None
+
+
+def test_killed__workers_that_could_not_spill_are_said_to_have_a_full_disk(plan: Any) -> None:
+    failure = of_killed_workers(killed_by(GWAS, 600_000_000), cluster([571_000_000], FULL), plan, {})
+    assert failure is not None
+    assert failure.text == (
+        f"3 workers died one after another with its task 3. Out of memory: they had 571 MB where the limit is 600 MB, and {FULL}"
+    )
+
+
+def test_blame__takes_three_deaths_or_fewer_where_the_cluster_says_so() -> None:
+    ours, strict = SimpleNamespace(allowed_failures=3), SimpleNamespace(allowed_failures=0)
+    blame_soon(DEATHS, ours)
+    blame_soon(DEATHS, strict)
+    assert (ours.allowed_failures, strict.allowed_failures) == (2, 0)
+
+
+def deadly(deaths: str) -> None:
+    with Path(deaths).open("a") as file:
+        file.write("one\n")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.process
+def test_blame__a_task_that_ends_its_worker_is_tried_three_times(tmp_path: Path, plan: Any) -> None:
+    with open_cluster(Local(workers=2, threads=1, dashboard=False), "cpu") as found:
+        future = found.session().submit(deadly, str(tmp_path / "deaths"), stage="gwas")
+        failure = of_killed_workers(future.exception(), found, plan, {})
+    assert (tmp_path / "deaths").read_text() == "one\n" * 3
+    assert "stages.gwas: 3 workers died one after another with its task 1. A library may have crashed" in str(failure)
+
+
+def test_spilling__worker_says_that_its_disk_is_full_and_of_which_folder(tmp_path: Path) -> None:
+    said: list[tuple[str, dict[str, str]]] = []
+    worker = SimpleNamespace(local_directory=str(tmp_path), log_event=lambda topic, event: said.append((topic, event)))
+    log = logging.getLogger(LOG)
+    before = log.level, log.propagate, log.handlers
+    try:
+        tell_of_full_disks(worker)
+        tell_of_full_disks(worker)
+        for error in (OSError(errno.ENOSPC, "No space left on device"), OSError(errno.EIO, "Input/output error")):
+            try:
+                raise error
+            except OSError:
+                log.error("Spill to disk failed; keeping data in memory", exc_info=True)
+    finally:
+        log.level, log.propagate, log.handlers = before
+    ((topic, event),) = said
+    assert topic == TOPIC
+    assert event["text"].startswith(f"the disk of {tmp_path} is full (")
+    assert "DASK_TEMPORARY_DIRECTORY" in event["text"]
+
+
+def test_memory__workers_that_stand_still_beside_a_full_disk_say_which(plan: Any) -> None:
+    memory, stuck = Memory(cluster([], workers=2), plan), Used(850_000_000, 1_000_000_000, True, (), FULL)
+    memory.check([replace(stuck, running=(GWAS,))], 0.0)
+    memory.check([stuck], 1.0)
+    with pytest.raises(RunError, match=r"they have 850 MB of 1\.0 GB, and the disk of /tmp/dask is full .* larger disk\.$"):
+        memory.check([stuck], STUCK_S + 2)
 
 
 def test_killed__stage_is_known_by_its_tasks_key(plan: Any) -> None:

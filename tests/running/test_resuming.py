@@ -137,6 +137,23 @@ def test_explain__says_which_field_of_which_input_differs_first(tmp_path: Path) 
         assert "gwas: linear_gwas of passed, older, to run: --fresh" in run_main("job.yaml", "--explain", "--fresh").out
 
 
+def test_another_spelling_of_the_same__has_nothing_to_do(tmp_path: Path) -> None:
+    folder = small_job(tmp_path)
+    with inside(folder):
+        assert run_main("job.yaml", "--quiet").code == 0
+        text = (folder / "job.yaml").read_text()
+        other = (
+            text.replace("age / 10", "(age/10)")
+            .replace("traits: [ldl]", "traits: ldl, coding: additive")
+            .replace("on: sample_id", "on: [sample_id]")
+        )
+        assert other.count("(age/10)") == other.count("traits: ldl, ") == other.count("on: [") == 1
+        (folder / "job.yaml").write_text(other)
+        assert "to run" not in run_main("job.yaml", "--explain").out
+        (folder / "job.yaml").write_text(text.replace("age / 10", "age / 10.5"))
+        assert "stage older: derive of people, to run: columns " in run_main("job.yaml", "--explain").out
+
+
 def test_a_comment_and_another_name_of_the_job__change_nothing(tmp_path: Path) -> None:
     folder = small_job(tmp_path)
     with inside(folder):

@@ -10,7 +10,7 @@ import polars as pl
 from pydantic import Field, PrivateAttr
 
 from pipeline.errors import DataError, StageError, under
-from pipeline.sql.expression import check_filter
+from pipeline.sql.expression import Sql, check_filter
 from pipeline.stage import Context, Outcome, Stage, Whole, need_columns
 from pipeline.stages.models._measures import Metrics, measured
 from pipeline.stages.models._published import Published, read_published
@@ -42,7 +42,7 @@ class Retrain(Whole, name="retrain", version=1):
     counts: ClassVar[Mapping[str, Count]] = {"signs_met": Count("signs that training is due"), "trained": Count("models trained")}
 
     champion: str = Field(min_length=1, description="The JSON file of the published model that is in use.")
-    when: str = Field(min_length=1, description="SQL condition on the columns of signs; train where it is true of some row.")
+    when: Sql = Field(min_length=1, description="SQL condition on the columns of signs; train where it is true of some row.")
     model: Model = Field(description="The stage that learns, with its parameters: {use: NAME, target: ..., ...}.")
     metric: str = Field(min_length=1, description="What is compared: auc, log_loss, accuracy, rmse, r2, or another measure of the model.")
     better: Better | None = Field(None, description="Which value of the metric is better; known of those five.")

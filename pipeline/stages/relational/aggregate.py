@@ -9,10 +9,12 @@ import polars as pl
 from pydantic import BeforeValidator, Field
 
 from pipeline.errors import StageError, under
-from pipeline.sql.expression import check_condition
+from pipeline.sql.expression import Sql, check_condition
 from pipeline.stage import ColumnName, Context, Keyed, Outcome, need_keys
+from pipeline.stages.relational._aggregates.audited import Audit
 from pipeline.stages.relational._aggregates.grouped import Grouped
 from pipeline.stages.relational._computed import Computed, written_out
+from pipeline.tables.audits import GROUP_COUNTS
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.names import one_or_more
@@ -43,13 +45,13 @@ class Aggregate(Keyed, name="aggregate", version=5):
     balance_last: {function: last, of: balance, order_by: month}, late: {function: count, of: month, where: days_late > 30}}}
     """
 
-    counts: ClassVar[Mapping[str, Count]] = INFINITIES
+    counts: ClassVar[Mapping[str, Count]] = {**INFINITIES, **GROUP_COUNTS}
 
     by: Annotated[tuple[ColumnName, ...], BeforeValidator(one_or_more)] = Field(
         description="The columns that make a key; [] where all rows make one."
     )
     compute: dict[ColumnName, Annotated[Computed, BeforeValidator(written_out)]] = Field(min_length=1, description="Name: what to compute.")
-    having: str | None = Field(None, min_length=1, description="SQL condition on the results: those that are kept.")
+    having: Sql | None = Field(None, min_length=1, description="SQL condition on the results: those that are kept.")
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Keys exist and are no floats, names are new, expressions fit."""
@@ -79,11 +81,11 @@ class Aggregate(Keyed, name="aggregate", version=5):
         return self._grouped.apply(rows)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """As any stage with keys; then a look at sums that can outgrow 64 bits (they are never null otherwise), lists, and `having`."""
+        """As any stage with keys, audited; then a look at sums that can outgrow 64 bits (never null otherwise), lists, and `having`."""
         (rows,) = tables.values()
         assert rows.schema is not None
-        found = super().run(tables, context).tables[""]
         wide = self._grouped.wide_sums(rows.schema.columns)
+        found = self._added_up(rows.named(context.name), context)
         if wide or self._grouped.settles:
             found = found.map_parts(self._grouped.settled, wide, writes=self.writes())
         return Outcome({"": found if self.having is None else found.map(self._kept, writes=frozenset())})
@@ -91,6 +93,13 @@ class Aggregate(Keyed, name="aggregate", version=5):
     def results(self, schema: pl.Schema) -> pl.Schema:
         """Names and types of the result, of rows of that schema."""
         return self._grouped.results(schema)
+
+    def _added_up(self, rows: Table, context: Context) -> Table:
+        audit = Audit(self._grouped, f"{context.seed} {context.name}")
+        if context.session.workers > 1 and len(rows.blocks) > 1:
+            partial = audit.over(rows, self.partial, self.writes(), adds_up=True)
+            return partial.exchange(self.by).map(self.final, writes=self.writes())
+        return audit.over(rows.exchange(self.by), self.apply, self.writes())
 
     @property
     def _grouped(self) -> Grouped:

@@ -9,7 +9,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError, under
-from pipeline.sql.expression import Value, value_of
+from pipeline.sql.expression import Sql, Value, value_of
 from pipeline.stage import ColumnName, Rows
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES, counted
@@ -24,7 +24,7 @@ class Derive(Rows, name="derive", version=4):
 
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
-    columns: dict[ColumnName, str] = Field(
+    columns: dict[ColumnName, Sql] = Field(
         min_length=1, description="Name: SQL expression of one row, worked off from the first to the last."
     )
 

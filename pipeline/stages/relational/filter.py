@@ -9,7 +9,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import under
-from pipeline.sql.expression import Value, check_condition
+from pipeline.sql.expression import Sql, Value, check_condition
 from pipeline.stage import Rows
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES, counted
@@ -24,7 +24,7 @@ class Filter(Rows, name="filter", version=4):
 
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
-    where: str = Field(min_length=1, description="SQL condition on the columns of one row.")
+    where: Sql = Field(min_length=1, description="SQL condition on the columns of one row.")
 
     def check_input(self, role: str, schema: Schema) -> None:
         """The condition fits the columns; ExpressionError where it does not."""

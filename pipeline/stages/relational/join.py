@@ -10,6 +10,7 @@ import polars as pl
 from pydantic import Field, model_validator
 
 from pipeline.errors import StageError
+from pipeline.sql.expression import Sql
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, need_columns
 from pipeline.stages.relational._part_join import How, PartJoin, Validate
 from pipeline.tables.counts import Count
@@ -56,7 +57,7 @@ class Join(Stage, name="join", version=1):
         (), description="Key columns; {left name: right name} where they are named differently."
     )
     how: How = Field("inner", description="Which rows are kept, and whether the right's columns come to them.")
-    where: str | None = Field(None, min_length=1, description="SQL condition on the columns of a pair of rows.")
+    where: Sql | None = Field(None, min_length=1, description="SQL condition on the columns of a pair of rows.")
     suffix: str = Field("_right", min_length=1, description="Added to the name of a right column that the left has too.")
     validate_keys: Validate | None = Field(None, alias="validate", description="Stop where a key that must be unique on a side is not.")
     method: Literal["auto", "broadcast", "exchange"] = Field(

@@ -17,6 +17,7 @@ from pipeline.stages.relational._ordered.gaps import GAP, STEP, with_gaps
 from pipeline.stages.relational._ordered.groups import START, By, grouped
 from pipeline.stages.relational._ordered.steps import Steps
 from pipeline.stages.relational.aggregate import Aggregate
+from pipeline.tables.audits import GROUP_COUNTS
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES
 from pipeline.tables.part import Schema
@@ -53,7 +54,7 @@ class Resample(Stage, name="resample", version=2):
     gaps: {cars: zero, speed: interpolate}}
     """
 
-    counts: ClassVar[Mapping[str, Count]] = INFINITIES
+    counts: ClassVar[Mapping[str, Count]] = {**INFINITIES, **GROUP_COUNTS}
 
     by: By = Field((), description="The columns that make a key, beside the step; none: all rows are one series.")
     time: ColumnName = Field(description="Column of dates, timestamps, or numbers.")

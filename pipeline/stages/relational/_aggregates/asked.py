@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipeline.sql.expression import Sql
 from pipeline.stage import ColumnName, Share
 
 Name = Literal[
@@ -45,7 +46,7 @@ class Asked(BaseModel):
 
     function: Name
     of: str | None = Field(None, description="A column or an SQL expression; size takes none.")
-    where: str | None = Field(None, description="SQL: the rows that count; all where it is not given.")
+    where: Sql | None = Field(None, description="SQL: the rows that count; all where it is not given.")
     order_by: ColumnName | None = Field(
         None, description="first, last, arg_min, arg_max: the column that orders a key's rows. list: its order, by value where not given."
     )

@@ -10,7 +10,7 @@ import polars as pl
 from pipeline.errors import DataError, under
 from pipeline.sql.expression import Value
 from pipeline.stages.relational._aggregates.function import Columns, Place
-from pipeline.stages.relational._computed import Computed
+from pipeline.stages.relational._computed import OPERANDS, Computed
 from pipeline.stages.relational._sums import bounded, may_outgrow
 from pipeline.tables.infinities import counted, made_finite
 from pipeline.tables.part import Part
@@ -75,6 +75,17 @@ class Grouped:
         """The keys, and the values that each result reads."""
         values = {f"{part}:{name}": value for name, part, value in self._values(rows.collect_schema())}
         return rows.with_columns(counted(rows, value).alias(column) for column, value in values.items()).select(*self.by, *values)
+
+    def read(self, schema: pl.Schema) -> list[str]:
+        """The columns that the values are computed from, and then the keys."""
+        values = [value for _, _, value in self._values(schema)]
+        roots = [name for value in values for expr in (value.expr, value.infinite) if expr is not None for name in expr.meta.root_names()]
+        return [*dict.fromkeys(name for name in roots if name not in self.by), *self.by]
+
+    def operands(self, name: str, columns: Sequence[str]) -> dict[str, str]:
+        """Of a result, the columns that `valued` has of what it reads: part to column."""
+        owned = {part: f"{part}:{self._owners[name]}" for part in ("value", *OPERANDS, "order")}
+        return {part: column for part, column in owned.items() if column in columns}
 
     def _values(self, schema: pl.Schema) -> Iterable[tuple[str, str, Value]]:
         """For results that share none of another one: name, part and values."""

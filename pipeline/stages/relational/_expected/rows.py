@@ -7,7 +7,7 @@ from typing import Literal, Self
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pipeline.sql.expression import Value, check_condition
+from pipeline.sql.expression import Sql, Value, check_condition
 from pipeline.stage import ColumnName, ColumnNames, need_columns
 from pipeline.tables.part import Schema
 
@@ -116,7 +116,7 @@ class Condition(RowRule):
     """An SQL condition on the columns of a row."""
 
     check: Literal["condition"]
-    where: str = Field(min_length=1, description="SQL: what is true of a good row, and false of one that breaks the rule.")
+    where: Sql = Field(min_length=1, description="SQL: what is true of a good row, and false of one that breaks the rule.")
 
     @property
     def text(self) -> str:
