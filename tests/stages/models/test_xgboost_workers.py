@@ -54,9 +54,12 @@ WEIGHTED = MANY.with_columns(weight=pl.int_range(pl.len()) % 4 * 0.7)
 @pytest.mark.parametrize(
     ("objective", "more"),
     [
-        ("binary", {"class_weight": "balanced", "categorical": ["group"], "watch": "both"}),
+        ("binary", {"class_weight": "balanced", "categorical": ["group"], "watch": "both", "metric": "auc"}),
         ("regression", {"subsample": 0.5, "colsample": 0.5, "weight": "weight", "watch": "both"}),
-        ("multiclass", {"parameters": {"grow_policy": "lossguide", "max_leaves": 5, "gamma": 0.1, "colsample_bynode": 0.7}}),
+        (
+            "multiclass",
+            {"parameters": {"grow_policy": "lossguide", "max_leaves": 5, "gamma": 0.1, "colsample_bynode": 0.7}, "metric": "auc"},
+        ),
         ("multiclass", {"subsample": 0.6, "class_weight": "balanced", "weight": "weight", "categorical": ["group"]}),
     ],
 )

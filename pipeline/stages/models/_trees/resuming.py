@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from zipfile import BadZipFile
@@ -21,16 +22,21 @@ from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._trees.blocks import BLOCK, begin_block, draws_nothing, follows_from_seeds
 from pipeline.stages.models._trees.boosted_trees import BoostedTrees
 from pipeline.stages.models._trees.matrices import Matrices
+from pipeline.stages.models._trees.ranked import eval_set
+
+Measure = Callable[[Any, Sequence[tuple[Any, str]], int], str]
 
 
 class Boosting:
     """One training: how it is told, where it keeps how far it has come, and its metrics so far by split; `found` rounds were there."""
 
-    def __init__(self, learning: Learning[BoostedTrees], native: dict[str, Any], callbacks: list[Any], keeping: Keeping) -> None:
-        """`callbacks` are XGBoost's, and hear of the rounds that were there, too."""
+    def __init__(
+        self, learning: Learning[BoostedTrees], native: dict[str, Any], callbacks: list[Any], keeping: Keeping, measure: Measure = eval_set
+    ) -> None:
+        """`callbacks` are XGBoost's, and hear of the rounds that were there, too; `measure` says the metrics after a round as it does."""
         self._xgb, self._native, self._rounds = import_xgboost(lean=learning.lean), native, learning.stage.rounds
         self._callbacks = self._xgb.callback.CallbackContainer(callbacks)
-        self._keeping = keeping
+        self._keeping, self._measure = keeping, measure
         self._in_blocks = follows_from_seeds(learning) and not draws_nothing(learning)
         self.found = 0
 
@@ -63,7 +69,7 @@ class Boosting:
 
     def _measured(self, booster: Any, at: int, on: Matrices) -> bool:
         """Whether training is over, by the metrics after a round: XGBoost's are the same in all tasks that train together."""
-        for said in booster.eval_set(on.watched, at).split()[1:] if on.watched else ():
+        for said in self._measure(booster, on.watched, at).split()[1:]:
             name, _, value = said.rpartition(":")
             split, _, metric = name.partition("-")
             self.curves.setdefault(split, {}).setdefault(metric, []).append(float(value))

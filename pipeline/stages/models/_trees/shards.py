@@ -20,6 +20,7 @@ from pipeline.stages.models._trees.cuts import reference
 from pipeline.stages.models._trees.draws import Draws
 from pipeline.stages.models._trees.matrices import Matrices, data_iter
 from pipeline.stages.models._trees.parameters import said
+from pipeline.stages.models._trees.ranked import ORDERING, Ranked, eval_set
 from pipeline.stages.models._trees.resuming import Boosting, can_go_on
 from pipeline.stages.models._trees.tracker import RETRIES, TIMEOUT_S, met
 from pipeline.tables.together import LostError
@@ -101,7 +102,10 @@ class Shards:
                 on = matrices(learning, blocks, common)
                 with xgb.collective.CommunicatorContext(**self.tracker, **rank) if self.count > 1 else nullcontext():
                     callbacks = [*stopping(learning), *([telling(learning)] if number == self.numbers[0] else [])]
-                    boosting = Boosting(learning, told_of(learning, common), callbacks, self._keeping(number, common))
+                    told, keeping = told_of(learning, common), self._keeping(number, common)
+                    ranks = self.count > 1 and told["eval_metric"] in ORDERING
+                    measure = Ranked(told, number, self.count) if ranks else eval_set
+                    boosting = Boosting(learning, told, callbacks, keeping, measure)
                     booster = boosting.trained(on)
         except xgb.core.XGBoostError as error:
             raise LostError(f"XGBoost says: {said(error)}", stage=learning.name) from error
