@@ -39,6 +39,18 @@ def worker_processes(count: int) -> Iterator[ClusterSession]:
         yield ClusterSession(client, "cpu", workers=count, threads=1)
 
 
+@contextmanager
+def in_process(workers: int) -> Iterator[ClusterSession]:
+    """A session on workers that are threads of this process, where a test may change what they do."""
+    from distributed import Client, LocalCluster
+
+    register_with_dask()
+    closed = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
+    options = {"n_workers": workers, "threads_per_worker": 1, "silence_logs": logging.ERROR, **closed}
+    with LocalCluster(processes=False, **options) as cluster, Client(cluster) as client:
+        yield ClusterSession(client, "cpu", workers=workers, threads=1)
+
+
 def genotypes(variants: int = 9, samples: int = 6) -> tuple[Part, dict[str, pl.DataFrame]]:
     """A small genotype table and its axes; byte j of row i of the calls is 16 i + j, so that a test sees which row it was."""
     frame = pl.DataFrame(

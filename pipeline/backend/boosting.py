@@ -18,14 +18,10 @@ def xgboost_device(backend: Backend) -> str:
     return "cuda" if backend == "gpu" else "cpu"
 
 
-def need_xgboost(*, several_workers: bool = False) -> None:
-    """Raise PlaceError, with what to install, where xgboost (or the pandas that xgboost.dask imports) is not installed."""
+def need_xgboost() -> None:
+    """Raise PlaceError, with what to install, where xgboost is not installed."""
     if find_spec("xgboost") is None:
         raise PlaceError("xgboost is not installed. Install it with: pip install '.[cpu]' (no GPU) or pip install '.[gpu]' (CUDA 13)")
-    if several_workers and find_spec("pandas") is None:
-        raise PlaceError(
-            "workers: all needs pandas, which is not installed. Install it with: pip install pandas; or train with workers: one"
-        )
 
 
 def import_xgboost(*, lean: bool = False) -> Any:

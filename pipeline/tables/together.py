@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any
 
 from pipeline.errors import RunError
@@ -37,32 +38,39 @@ class Together:
         session = self._session
         return session.client.scatter(value, hash=False) if isinstance(session, ClusterSession) else value
 
-    def run(self, tasks: Sequence[tuple[str, Callable[..., Any]]], *arguments: Any) -> list[Any]:
-        """What tasks give, each on the worker whose address stands before it.
+    def put(self, address: str, task: Callable[..., Any], *arguments: Any) -> Any:
+        """A future of what a task gives, made on this worker, or on another one where it is gone."""
+        return self._submitted(address, task, *arguments, elsewhere=True)
+
+    def run(self, tasks: Sequence[tuple[str, Callable[..., Any], *tuple[Any, ...]]], *arguments: Any) -> list[Any]:
+        """What tasks give, each on the worker whose address stands before it, of its own arguments (behind it) and those of all.
 
         Waits, and raises what a task raised; LostError where one was lost, and all were given up.
         """
         session = self._session
         if not isinstance(session, ClusterSession):
-            return [task(*arguments) for _, task in tasks]
-        futures = []
-        for address, task in tasks:
-            session.submitted[self._stage] += 1
-            place = {"workers": [address], "allow_other_workers": False, "pure": False}
-            key = task_key(self._stage, task)
-            with lane(session.backend, on_host=False):
-                futures.append(session.client.submit(run_task, self._stage, task, *arguments, key=key, **place))
+            return [task(*own, *arguments) for _, task, *own in tasks]
+        futures = [self._submitted(address, task, *own, *arguments, elsewhere=False) for address, task, *own in tasks]
         try:
-            while any(future.status == "pending" for future in futures):
+            while pending := [future for future in futures if future.status == "pending"]:
                 if any(future.status not in {"pending", "finished"} for future in futures):
                     break
                 session.look()
-                time.sleep(LOOK_S)
-                if gone := {address for address, _ in tasks} - {*self.workers()}:
+                with suppress(TimeoutError, CancelledError):
+                    pending[-1].exception(timeout=LOOK_S)
+                if gone := {address for address, *_ in tasks} - {*self.workers()}:
                     raise LostError(f"the worker {min(gone)} is gone", stage=self._stage)
             return [self._value(future) for future in sorted(futures, key=_order)]
         finally:
             session.client.cancel(futures, force=True)
+
+    def _submitted(self, address: str, task: Callable[..., Any], *arguments: Any, elsewhere: bool) -> Any:
+        session = self._session
+        assert isinstance(session, ClusterSession)
+        session.submitted[self._stage] += 1
+        place = {"workers": [address], "allow_other_workers": elsewhere, "pure": False, "key": task_key(self._stage, task)}
+        with lane(session.backend, on_host=False):
+            return session.client.submit(run_task, self._stage, task, *arguments, **place)
 
     def _value(self, future: Any) -> Any:
         if future.status in {"finished", "error"}:
@@ -72,7 +80,7 @@ class Together:
 
 def host_of(address: str) -> str:
     """The host of a worker's address; this machine where it is of this process."""
-    return address.partition("://")[2].rpartition(":")[0] if address.startswith(("tcp", "tls")) else HERE
+    return address.partition("://")[2].rpartition(":")[0] if address.startswith(("tcp", "tls", "ucx")) else HERE
 
 
 def _order(future: Any) -> int:

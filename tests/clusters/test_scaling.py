@@ -86,7 +86,7 @@ def test_a_range_of_workers__is_nothing_for_gpus_of_this_machine() -> None:
 @pytest.mark.process
 def test_a_model_over_workers_that_come_and_go__is_that_of_as_many_as_there_may_be() -> None:
     pytest.importorskip("cryptography", reason="certificates are made by cryptography, which is not installed")
-    # In a process of its own: xgboost.dask waits without an end where another client, of other tests, is open.
+    # In a process of its own: its clusters have other settings of Dask's.
     done = subprocess.run(
         [sys.executable, "-m", "tests.clusters.coming_and_going"], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )

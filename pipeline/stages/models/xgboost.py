@@ -1,4 +1,4 @@
-"""Gradient boosted trees: trained in one task that streams the parts, or over several workers by xgboost.dask."""
+"""Gradient boosted trees: trained in one task that streams the parts, or in several that XGBoost's collective joins."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pipeline.stages.models._smaller.tree_pruning import fewer_leaves, fewer_rou
 from pipeline.stages.models._trees.boosted_trees import BoostedTrees
 from pipeline.stages.models._trees.booster import HISTORY, BoosterPredictor, Trees
 from pipeline.stages.models._trees.explained import MEAN, shap_schema
+from pipeline.stages.models._trees.over_workers import train_over_workers
 from pipeline.stages.models._trees.training import train_here
-from pipeline.stages.models._trees.training_dask import train_over_workers
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
 
-class Xgboost(BoostedTrees, name="xgboost", version=3):
+class Xgboost(BoostedTrees, name="xgboost", version=4):
     """Train boosted trees on the rows of split `train`, stop early on `validation`, and predict every row.
 
     Gives predictions (key, split, group, target and `prediction`: a value, or the probability of a binary target; of several classes one
@@ -38,7 +38,8 @@ class Xgboost(BoostedTrees, name="xgboost", version=3):
     needs), and metrics per split. With early stopping the model ends with its best round. Null is missing; rows with no target are
     predicted only. `explain` gives NAME.shap: a column a feature and `bias`, which sum to a row's margin (a binary target's log odds); of
     several classes or quantiles the rows of one stand below those of another.
-    Training does not depend on how the rows are divided: one task takes them in the order of the key.
+    Training does not depend on how the rows are divided: one task takes them in the order of the key. With `workers: all` every worker has
+    some of the rows, and the model is the same but for the order in which gradients are summed.
 
     Example:
         {use: xgboost, from: features, as: risk, target: disease, key: sample_id, objective: binary, early_stopping_rounds: 20}
@@ -56,7 +57,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=3):
     }
 
     workers: Literal["one", "all"] = Field(
-        "one", description="one: a task of its own, the same model everywhere; all: rows too many for one."
+        "one", description="one: a task of its own; all: each worker trains on some of the rows, where they are too many for one."
     )
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
@@ -65,7 +66,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=3):
         Raises StageError for a feature, target, split or classes that cannot be used; PlaceError where xgboost is not installed.
         """
         schema = schemas["rows"]
-        need_xgboost(several_workers=self.workers == "all")
+        need_xgboost()
         self.check_columns(schema)
         self.check_objective(schema)
         self.check_weight(schema)
@@ -75,6 +76,9 @@ class Xgboost(BoostedTrees, name="xgboost", version=3):
             raise StageError("external memory is of one task. Leave out workers: all, or memory: external.", key="memory")
         if self.workers == "all" and self.group:
             raise StageError("a ranking is learned in one task, where all rows of a group are. Leave it out.", key="workers")
+        if self.workers == "all" and self.quantiles:
+            why = "quantiles are learned in one task: of several, XGBoost takes the mean of theirs"
+            raise StageError(f"{why}. Leave it out; memory: external is for rows too many for its memory.", key="workers")
         self.check_stopping()
         self.check_target(schema.columns[self.target])
         self.check_constraints(schema)
@@ -125,7 +129,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=3):
         import_xgboost(lean=lean)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """One training task; or xgboost.dask, where that is asked for and there are several workers and parts."""
+        """One training task; or one on every worker, where that is asked for and there are several workers and parts."""
         rows, session = tables["rows"].named(context.name), context.session
         assert rows.schema is not None
         columns = self.feature_columns(rows.schema)

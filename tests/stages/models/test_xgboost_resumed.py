@@ -12,7 +12,7 @@ from pipeline.results.checkpoints import Keeping
 from pipeline.results.remembered import Remembered
 from pipeline.results.store import open_store
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._trees.resuming import BLOCK
+from pipeline.stages.models._trees.blocks import BLOCK
 from pipeline.stages.models.xgboost import Xgboost
 from pipeline.tables.part import Schema
 from pipeline.tables.session import Session

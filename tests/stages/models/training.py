@@ -12,7 +12,7 @@ import polars as pl
 import xgboost as xgb
 
 from pipeline.stage import Context
-from pipeline.stages.models._trees.resuming import BLOCK, seed_of
+from pipeline.stages.models._trees.blocks import BLOCK, seed_of
 from pipeline.stages.models.xgboost import Xgboost
 from pipeline.tables.part import concat_parts
 from pipeline.tables.session import Session

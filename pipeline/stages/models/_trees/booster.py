@@ -18,7 +18,7 @@ from pipeline.stages.models._training_rows import TrainingRows
 from pipeline.stages.models._trees.boosted_trees import BoostedTrees
 from pipeline.stages.models._trees.matrices import Matrices, on_matrices
 from pipeline.stages.models._trees.parameters import said
-from pipeline.stages.models._trees.resuming import Boosting
+from pipeline.stages.models._trees.resuming import Boosting, kept
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
 
@@ -45,7 +45,7 @@ def grown(learning: Trees, rows: TrainingRows, names: list[str]) -> Grown:
 
     def train(on: Matrices) -> Grown:
         """The booster, with no hold on the matrices."""
-        boosting = Boosting(learning, native(learning), [*stopping(learning), telling(learning)])
+        boosting = Boosting(learning, native(learning), [*stopping(learning), telling(learning)], kept(learning))
         try:
             booster = boosting.trained(on)
         except xgb.core.XGBoostError as error:

@@ -15,6 +15,7 @@ from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._training_rows import TrainingRows
 from pipeline.stages.models._trees.boosted_trees import BoostedTrees
+from pipeline.stages.models._trees.draws import Draws
 from pipeline.stages.models._trees.groups import group_codes, group_sizes
 from pipeline.stages.models._weights import row_weights, training_weights
 from pipeline.tables.part import Part
@@ -29,11 +30,15 @@ Batches = Callable[[], Iterator[tuple[Any, Any]]]
 
 @dataclass(frozen=True)
 class Matrices:
-    """What is trained on, what is watched (by name; early stopping looks at the last), and whether they lie outside of memory."""
+    """What is trained on, what is watched (by name; early stopping looks at the last), and whether they lie outside of memory.
+
+    `draws` say which rows a tree sees, where XGBoost does not draw them itself.
+    """
 
     train: Any
     watched: list[tuple[Any, str]]
-    external: bool
+    external: bool = False
+    draws: Draws | None = None
 
 
 def on_matrices(learning: Learning[BoostedTrees], rows: TrainingRows, names: list[str], use: Callable[[Matrices], T]) -> T:
@@ -65,7 +70,7 @@ def _made(learning: Learning[BoostedTrees], rows: TrainingRows, names: list[str]
     def streamed(split: str) -> Any:
         """The rows of a split, batch by batch."""
         batches = _passes(learning, rows, split, folder is not None)
-        return _data_iter(xgb, batches, given, cache=folder and f"{folder}/{split}")
+        return data_iter(xgb, batches, given, cache=folder and f"{folder}/{split}")
 
     codes, watched = group_codes(stage, rows.part.frame), list[tuple[Any, str]]()
     for split in ("train", "validation"):
@@ -123,7 +128,7 @@ def _passes(learning: Learning[BoostedTrees], rows: TrainingRows, split: str, ex
     return list(batches()).__iter__
 
 
-def _data_iter(xgb: Any, batches: Batches, given: Callable[[Any], Mapping[str, Any]], *, cache: str | None) -> Any:
+def data_iter(xgb: Any, batches: Batches, given: Callable[[Any], Mapping[str, Any]], *, cache: str | None = None) -> Any:
     """XGBoost's DataIter over batches of features, with what is `given` of their rows; beside a GPU the cache is the host's memory."""
     state = {"at": batches()}
 
