@@ -125,7 +125,7 @@ def main() -> None:
     about |= {"workers": options.workers, "complete": False}
     rows = [Row(name) for name in options.only or WORKS if WORKS[name].runs or not options.workers]
     try:
-        with closed_at_the_end(), worker_processes(options.workers) if options.workers else nullcontext() as session:
+        with closed_at_the_end(), worker_processes(options.workers, silent=True) if options.workers else nullcontext() as session:
             compare(rows, options.tables, options.start, runs_of(session))
         about["complete"] = True
     except KeyboardInterrupt:

@@ -22,8 +22,8 @@ def two_workers() -> Iterator[ClusterSession]:
 
 
 @contextmanager
-def worker_processes(count: int) -> Iterator[ClusterSession]:
-    """A session on so many worker processes of one thread each."""
+def worker_processes(count: int, *, silent: bool = False) -> Iterator[ClusterSession]:
+    """A session on so many worker processes of one thread each; `silent` where tasks are to fail."""
     from distributed import Client, LocalCluster
 
     register_with_dask()
@@ -32,7 +32,7 @@ def worker_processes(count: int) -> Iterator[ClusterSession]:
         "threads_per_worker": 1,
         "host": "127.0.0.1",
         "dashboard_address": "127.0.0.1:0",
-        "silence_logs": logging.ERROR,
+        "silence_logs": logging.CRITICAL if silent else logging.ERROR,
     }
     with LocalCluster(processes=True, **options) as cluster, Client(cluster) as client:
         client.run(register_with_dask)

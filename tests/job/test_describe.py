@@ -67,9 +67,7 @@ def test_describe_stage__tells_formats_too() -> None:
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("cyclic", "a parameter of date_parts"),
         ("robust", "a value of method in rescale"),
-        ("min_max", "a value of method in rescale"),
         ("log", r"a function of expressions \(docs/expressions.md\), as in derive, and a value of parameters in search"),
         ("rolling_mean", "a value of compute in window"),
         ("hashed_cross", "a word of hash_bucket: The bucket of several columns is what is called a hashed cross"),

@@ -106,18 +106,16 @@ def test_numbers_that_no_type_holds__are_refused(text: str, reason: str) -> None
 
 
 @pytest.mark.parametrize("column", ["u", "(u + 0)", "i", "small"])
-@pytest.mark.parametrize("sign", ["=", "<>", "<", "<=", ">", ">=", "is distinct from", "<=>"])
-@pytest.mark.parametrize("turned", [False, True])
-def test_a_number_that_no_value_of_a_type_reaches__is_compared_rightly(column: str, sign: str, turned: bool) -> None:
+def test_a_number_that_no_value_of_a_type_reaches__is_compared_rightly(column: str) -> None:
     values = {"u": [0, 2**64 - 2, None], "i": [-(2**63), 2**63 - 1, None], "small": [-128, 127, None]}
     types = {"u": pl.UInt64(), "i": pl.Int64(), "small": pl.Int8()}
     frame = pl.DataFrame({name: pl.Series(of, dtype=types[name]) for name, of in values.items()})
-    number = "-7" if "u" in column else str(2**63)
-    wide, sql = f"cast({column} as hugeint)", sign.replace("<=>", "is not distinct from")
-    ours, theirs = (
-        (f"{number} {sign} {column}", f"{number} {sql} {wide}") if turned else (f"{column} {sign} {number}", f"{wide} {sql} {number}")
-    )
-    assert derived(ours, frame).to_list() == duckdb_says(frame, theirs)
+    number, wide = "-7" if "u" in column else str(2**63), f"cast({column} as hugeint)"
+    signs = ["=", "<>", "<", "<=", ">", ">=", "is distinct from", "<=>"]
+    ours = {f"{column} {sign} {number}": f"{wide} {sign.replace('<=>', 'is not distinct from')} {number}" for sign in signs}
+    ours |= {f"{number} {sign} {column}": f"{number} {sign.replace('<=>', 'is not distinct from')} {wide}" for sign in signs}
+    theirs = duckdb_says(frame, f"[{', '.join(ours.values())}]")
+    assert [[derived(text, frame)[row] for text in ours] for row in range(3)] == theirs
 
 
 def test_numbers__at_the_ends_of_int64_can_be_written() -> None:

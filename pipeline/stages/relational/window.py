@@ -24,7 +24,7 @@ from pipeline.tables.table import Table
 
 
 class Window(Stage, name="window", version=1):
-    """Add columns that look at other rows of a group; no row is lost. `function(column, ...)` is the short way to write one.
+    """Add columns (or replace some) that look at other rows of a group; no row is lost. `function(column, ...)` is short for one.
 
     Rows before and after: lag, lead, difference, pct_change (`lag(speed, 4)`: four rows before; one where nothing is said), null where the
     group has no such row. In the order: row_number, rank, dense_rank, percent_rank, ntile(4). Up to the row: cum_sum, _mean, _min, _max,
