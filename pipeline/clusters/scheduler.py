@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -98,10 +100,13 @@ class Scheduler(ClusterKind):
         from distributed import Client
         from distributed.versions import VersionMismatchWarning
 
+        security = security_of(self.tls)
         try:
+            with ThreadPoolExecutor(1) as pool:  # a notebook has a loop of its own here
+                pool.submit(asyncio.run, _answer(address, security)).result()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", VersionMismatchWarning)  # what differs is refused, in one line
-                return Client(address, timeout=CONNECT_TIMEOUT_S, security=security_of(self.tls))
+                return Client(address, timeout=CONNECT_TIMEOUT_S, security=security)
         except (OSError, TimeoutError, ValueError) as error:
             given = f" (of {self.scheduler_file})" if self.scheduler_file else ""
             known = ", does it know our certificate" if address.startswith("tls") else ""
@@ -123,3 +128,11 @@ class Scheduler(ClusterKind):
             raise PlaceError(f"cluster scheduler: {self.scheduler_file}: {error.strerror}. {remedy}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise PlaceError(f"cluster scheduler: {self.scheduler_file}: not the file of a Dask scheduler. {remedy}") from error
+
+
+async def _answer(address: str, security: Any) -> None:
+    """Raise TimeoutError where a scheduler is frozen: the system takes its connections, and a client of Dask would wait without an end."""
+    from distributed.core import rpc
+
+    async with rpc(address, timeout=CONNECT_TIMEOUT_S, connection_args=security.get_connection_args("client")) as scheduler:
+        await asyncio.wait_for(scheduler.identity(n_workers=0), CONNECT_TIMEOUT_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -186,3 +187,12 @@ def test_open_cluster__names_a_scheduler_without_workers(monkeypatch: pytest.Mon
         spec = Scheduler(address=empty.scheduler_address)
         with pytest.raises(PlaceError, match=r"has no worker\. Start one with: dask worker tcp://127\.0\.0\.1"), open_cluster(spec, "cpu"):
             raise AssertionError
+
+
+def test_scheduler__that_is_frozen_is_said_to_give_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system takes connections to a process that stands still; nobody reads what is said."""
+    monkeypatch.setattr("pipeline.clusters.scheduler.CONNECT_TIMEOUT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        address = f"tcp://127.0.0.1:{frozen.getsockname()[1]}"
+        with pytest.raises(PlaceError, match=rf"no Dask scheduler answers at {address} within 1 s"), Scheduler(address=address).open("cpu"):
+            pass
