@@ -232,4 +232,4 @@ def test_workers_all__gives_the_same_bytes_where_a_worker_is_lost(at: int, tmp_p
         found = trained(stage, session, tmp_path / "disturbed").files["tested.ubj"].result(60)
     assert found == expected
     (note,) = session.notes
-    assert note.startswith("tested: training was begun again, from where it stood; the model is the same. ")
+    assert note.startswith("tested: training was begun again, from where it stood; the model is the same (")

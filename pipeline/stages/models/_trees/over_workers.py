@@ -90,8 +90,8 @@ class _Training:
                     text = f"training over workers was lost {lost} times in a row (out of memory?), the last time because {error.text}"
                     raise RunError(f"{text}. Run again, or train with workers: one.", stage=self._learning.name) from error
                 missing = self._wait(len(workers), lost * PAUSE_S)
-                note = f"{self._learning.name}: training was begun again{missing}, from where it stood; the model is the same."
-                self._session.notes.append(f"{note} {error.text}")
+                note = f"{self._learning.name}: training was begun again{missing}, from where it stood; the model is the same"
+                self._session.notes.append(f"{note} ({error.text})")
 
     def _wait(self, workers: int, pause: float) -> str:
         """Give workers that are lost time to come again; what to say where fewer are there."""
