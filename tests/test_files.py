@@ -20,7 +20,6 @@ from pipeline.files import Stamp, beside, exists, for_polars, is_folder, is_url,
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.gtf import GtfInput
 from pipeline.formats.parquet import ParquetInput, ParquetOutput
-from pipeline.formats.vcf import VcfInput
 from pipeline.tables.steps import Step, evaluate
 from tests.stages.genomics.cohorts import small_cohort
 
@@ -138,12 +137,6 @@ def test_gtf_input__reads_a_gzip_at_a_url(far: fsspec.AbstractFileSystem) -> Non
     table = GtfInput.model_validate({"path": "memory://lab/genes.gtf.gz"})
     assert table.genome_build() == "GRCh38"
     assert table.sources(1)[0].load().frame["gene_name"].to_list() == ["A"]
-
-
-def test_vcf_input__refuses_a_url_with_the_remedy(far: fsspec.AbstractFileSystem) -> None:
-    far.pipe_file("/lab/x.vcf", b"##fileformat=VCFv4.2\n")
-    with pytest.raises(InputError, match=r"memory://lab/x\.vcf: vcf files are read piece by piece .* Copy it, .* to a folder"):
-        VcfInput.model_validate({"path": "memory://lab/x.vcf"}).table_schema()
 
 
 def test_job__reads_its_inputs_at_urls(tmp_path: Path, far: fsspec.AbstractFileSystem) -> None:
