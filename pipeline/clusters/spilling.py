@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 from pipeline.results.full import SPILLED, full_text, is_full
 
 TOPIC = "pipeline-spill-full"
-"""Where Dask's scheduler keeps what workers said of it: `folder` and `text`."""
+"""Where Dask's scheduler keeps what workers said of it, under `text`."""
 LOG = "distributed.spill"
 
 
@@ -20,9 +21,9 @@ class _Full(logging.Handler):
         self._worker = worker
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell the scheduler, where it was for want of room."""
+        """Tell the scheduler, where it was for want of room; of the folder that workers of a machine share."""
         if record.exc_info and is_full(record.exc_info[1]):
-            self._worker.log_event(TOPIC, {"text": full_text(self._worker.local_directory, SPILLED)})
+            self._worker.log_event(TOPIC, {"text": full_text(str(Path(self._worker.local_directory).parent), SPILLED)})
 
 
 def tell_of_full_disks(worker: Any) -> None:

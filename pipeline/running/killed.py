@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,25 +12,33 @@ from pipeline.errors import RunError
 from pipeline.plan.plan import Plan
 from pipeline.tables.keys import key_prefix, number_of, prefix_of
 
+TOO_LARGE = re.compile(r"Task '(.+?)' has ([\d.]+ \w+) worth of input dependencies, but worker \S+ has memory_limit set to ([\d.]+ \w+)")
 OUT_OF_MEMORY = "worker-restart-memory"  # what Dask's nannies say when they end a worker
 REMEDY = "Give workers more memory (cluster.memory_limit), or have fewer of them, or fewer threads in each."
 CRASHED = "A library may have crashed, or the system have ended them for want of memory (dmesg says so)."
 
 
 def of_killed_workers(error: BaseException | None, cluster: Cluster, plan: Plan, expected: Mapping[str, Any]) -> RunError | None:
-    """The error of a task that workers died with, in place of Dask's; None where it is another error.
+    """The error of a task that workers died with, or that none can hold, in place of Dask's; None where it is another error.
 
     A stage that needs more than a worker has is what it mostly is: then what the nannies saw stands in it, and what was foreseen.
     """
     while error is not None and type(error).__name__ != "KilledWorker":
+        if isinstance(error, MemoryError) and (found := TOO_LARGE.search(str(error))):
+            key, size, limit = found.groups()
+            return _failure(key, plan, f"{{}} takes {size} at once, and no worker has more than {limit}. {REMEDY}")
         error = error.__cause__ or error.__context__
     if error is None:
         return None
     key, last, allowed = error.args
-    stage, number = stage_of(str(key), plan), number_of(str(key))
-    task = f"its task {number}" if number is not None else "a task"
-    text = f"{allowed + 1} workers died one after another with {task}. {_why(cluster.client, last.memory_limit, expected)}"
-    failure = RunError(text, stage=stage)
+    why = _why(cluster.client, last.memory_limit, expected)
+    return _failure(str(key), plan, f"{allowed + 1} workers died one after another with {{}}. {why}")
+
+
+def _failure(key: str, plan: Plan, text: str) -> RunError:
+    """The error of a task, which stands for {} in the text."""
+    stage, number = stage_of(key, plan), number_of(key)
+    failure = RunError(text.replace("{}", f"its task {number}" if number is not None else "a task", 1), stage=stage)
     failure.where = plan.where(stage)
     return failure
 

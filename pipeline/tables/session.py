@@ -155,8 +155,11 @@ class ClusterSession(Session):
         self.all_gpus.close()
 
     def measure(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
-        """Have the table's rows, bytes and counts noted, by a task of their own."""
-        self.accounts.append((name, self.submit(Measured.of, *parts, stage=stage, on_host=True)))
+        """Have the table's rows, bytes and counts noted, by tasks of their own: on several workers a part's where it lies."""
+        measured = [[part] for part in parts] if self.workers > 1 and parts else [parts]
+        pieces = [self.submit(Measured.of, *each, stage=stage, on_host=True) for each in measured]
+        whole = self.submit(Measured.sum, pieces, stage=stage, on_host=True) if len(pieces) > 1 else pieces[0]
+        self.accounts.append((name, whole))
 
     def values(self, results: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """The values of futures as they come. Raises RunError for a task that was cancelled; the others are then given up."""

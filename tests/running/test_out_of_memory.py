@@ -85,6 +85,20 @@ def test_blame__takes_three_deaths_or_fewer_where_the_cluster_says_so() -> None:
     assert (ours.allowed_failures, strict.allowed_failures) == (2, 0)
 
 
+def test_killed__task_that_takes_more_than_any_worker_has_is_said_in_our_words(plan: Any) -> None:
+    said = (
+        "Task '" + GWAS + "' has 921.25 MiB worth of input dependencies, but worker tcp://127.0.0.1:37055 has memory_limit set to "
+        "667.57 MiB. It seems like you called client.compute() on a huge collection."
+    )
+    error = RunError(f"rows of gwas: MemoryError: {said}")
+    error.__cause__ = MemoryError(said)
+    assert str(of_killed_workers(error, cluster([]), plan, {})) == (
+        "job.yaml:14:5: stages.gwas: its task 3 takes 921.25 MiB at once, and no worker has more than 667.57 MiB. Give workers more memory "
+        "(cluster.memory_limit), or have fewer of them, or fewer threads in each."
+    )
+    assert of_killed_workers(MemoryError("other"), cluster([]), plan, {}) is None
+
+
 def deadly(deaths: str) -> None:
     with Path(deaths).open("a") as file:
         file.write("one\n")
@@ -102,7 +116,7 @@ def test_blame__a_task_that_ends_its_worker_is_tried_three_times(tmp_path: Path,
 
 def test_spilling__worker_says_that_its_disk_is_full_and_of_which_folder(tmp_path: Path) -> None:
     said: list[tuple[str, dict[str, str]]] = []
-    worker = SimpleNamespace(local_directory=str(tmp_path), log_event=lambda topic, event: said.append((topic, event)))
+    worker = SimpleNamespace(local_directory=str(tmp_path / "worker-1"), log_event=lambda topic, event: said.append((topic, event)))
     log = logging.getLogger(LOG)
     before = log.level, log.propagate, log.handlers
     try:
