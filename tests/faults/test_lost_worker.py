@@ -70,16 +70,11 @@ def test_lost_worker__that_comes_back_changes_nothing(
 
 
 @pytest.mark.parametrize(("moment", "healed"), [*((moment, False) for moment in TRAINING), ("middle round", True)])
-def test_lost_worker__of_a_training_over_workers_is_said_in_a_line_or_changes_nothing(
+def test_lost_worker__of_a_training_over_workers_changes_nothing(
     over_workers: Path, trained: tuple[str, dict[str, str]], moment: str, healed: bool, tmp_path: Path
 ) -> None:
     how, expected = trained
     code, said, took = ran(over_workers, tmp_path / "lost", PLACES[how], moment, healed=healed)
-    LOG.info("%s at %s, healed %s: %s s, code %s: %s", how, moment, healed, took, code, said[:300])
-    if code != 0:
-        first, second = [line for line in said.splitlines() if line]
-        assert code == 1
-        assert "stages.lateness: training over workers failed, one of them may have been lost" in first
-        assert "no result was published" in second
-    else:
-        assert published_bytes(tmp_path / "lost" / "results") == expected
+    LOG.info("%s at %s, healed %s: %s s", how, moment, healed, took)
+    assert code == 0, said
+    assert published_bytes(tmp_path / "lost" / "results") == expected
