@@ -20,7 +20,7 @@ from tests.faults.driving import Driver
 from tests.faults.places import PLACES, ROOT, Ground, command
 from tests.small import replace_in
 
-LOANS, HEALED_S = 60_000, 5.0
+LOANS, HEALED_S = 200_000, 5.0
 PARTS, ROWS, FEATURES = 4, 5_000, 12
 ROUNDS = 3000
 OVER_WORKERS = """\

@@ -91,6 +91,7 @@ BIG = RNG.multinomial(20_000, [0.3, 0.5, 0.2], 40)
 ODD = np.array([[0, 0, 0], [5, 0, 0], [0, 7, 0], [1, 0, 1], [50, 3, 47], [0, 1, 999]])
 HOST_ONLY = {
     "is_small",
+    "computed_again",
     "linear_again",
     "logistic_again",
     "masks",
