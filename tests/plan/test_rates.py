@@ -95,18 +95,18 @@ def test_fixed_in__is_as_measured_and_no_greater_part_of_a_short_run_than_rates_
     assert replace(RATES, fixed=0.0, stage=0.0).fixed_in(3.0, 4, 0.0, 1.0) == 0.0
 
 
-@pytest.mark.parametrize(("work", "stages", "known"), [("loans", 28, True), ("scan", 1, False), ("traffic", 53, True)])
-def test_one_earlier_run__of_half_the_data_foretells_what_was_measured_within_a_fifth(work: str, stages: int, known: bool) -> None:
+@pytest.mark.parametrize(("work", "stages", "scale"), [("loans", 28, 1.0), ("scan", 1, None), ("traffic", 53, 0.95)])
+def test_one_earlier_run__of_half_the_data_foretells_what_was_measured_within_a_fifth(work: str, stages: int, scale: float | None) -> None:
     """The runs of benchmarks/scaling.py on a quiet machine: by how much a start is taken for work, the larger run is overestimated."""
-    document = json.loads((ROOT / "benchmarks" / "results" / "scaling-20261122T155456Z.json").read_text(encoding="utf-8"))
+    document = json.loads((ROOT / "benchmarks" / "results" / "scaling-20261122T194213Z.json").read_text(encoding="utf-8"))
     small, large = (row for row in document["as_a_user"] if row["work"] == work and row["size"] in (1, 2))
     seconds, opening = small["actual"]["seconds"], small["actual"]["opening_seconds"]
-    rates, scale = Rates.measured(), 0.84  # of that machine at that time, as the result says
-    left = small["expected"]["seconds"] - scale * rates.start(stages) if known else None
-    start = opening + rates.fixed_in(seconds - opening, stages, left, scale)
+    rates = Rates.measured()  # and `scale` of that machine at that time, as the result says; nothing was known of the scan
+    left = small["expected"]["seconds"] - scale * rates.start(stages) if scale else None
+    start = opening + rates.fixed_in(seconds - opening, stages, left, scale or 1.0)
     size = float(re.findall(r"of ([0-9.]+) times", large["expected"]["by"])[0])
     found, _ = foretold([Point(size, 2, 0, seconds)], Point(1.0, 2, 0, 0.0), start, rates.process)
-    assert found.value == pytest.approx(large["actual"]["seconds"], rel=0.2)
+    assert large["actual"]["seconds"] / found.value == pytest.approx(1, abs=0.2)  # as run.json has it: of_expected
 
 
 def test_the_short_piece_of_work__takes_some_time() -> None:

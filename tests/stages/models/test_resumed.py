@@ -18,6 +18,7 @@ JOB = """\
 job: learning
 seed: 5
 results: results
+checkpoints: {auto: false}
 inputs: {people: {format: parquet, path: people.parquet}}
 stages:
   - {use: fill_missing, from: people, as: filled, columns: [a], method: mean, fit_where: "split = 'train'"}

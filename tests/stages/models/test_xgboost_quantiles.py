@@ -11,9 +11,8 @@ import xgboost as xgb
 from sklearn.metrics import mean_pinball_loss
 
 from pipeline.errors import StageError
-from pipeline.tables.session import ClusterSession
 from pipeline.testing.stages import even_sizes, plan_stage
-from tests.stages.models.training import CLASSES, FEATURES, NATIVE, PEOPLE, Result, numbers, people, stage_for, train
+from tests.stages.models.training import CLASSES, FEATURES, NATIVE, PEOPLE, Result, numbers, stage_for, train
 
 QUANTILES = [0.1, 0.5, 0.9]
 COLUMNS = [f"prediction_{quantile}" for quantile in QUANTILES]
@@ -58,13 +57,6 @@ def test_quantiles__are_native_xgboosts_for_any_parts() -> None:
     again = train(stage_of(), PEOPLE, even_sizes(600, 7))
     assert (again.model, again.metrics) == (found.model, found.metrics)
     assert again.predictions.equals(found.predictions)
-
-
-def test_quantiles__over_workers_are_close_to_one_task(workers: ClusterSession) -> None:
-    many = people(4000)
-    found, one = train(stage_of(workers="all"), many, even_sizes(4000, 5), workers), train(stage_of(), many)
-    check_metrics(found, many)
-    assert found.metrics["test"]["pinball_loss"] == pytest.approx(one.metrics["test"]["pinball_loss"], rel=0.02)
 
 
 def test_quantiles__are_explained_one_by_one() -> None:
