@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, Literal, Self
 
 import polars as pl
@@ -21,6 +22,15 @@ from pipeline.tables.part import Part, Schema
 CODE, GZIP = "py-", b"\x1f\x8b"  # properties that name a class of Python: py-io-impl, py-catalog-impl
 _METADATA = re.compile(r"v?([0-9]+)(-.*)?\.metadata\.json(\.gz)?")
 WIDER: Wider = {pl.Int8(): pl.Int32(), pl.Int16(): pl.Int32()}  # Iceberg's smallest integers have 32 bits
+
+
+def _of_databases() -> tuple[type[Exception], ...]:
+    """What a catalog in a database raises; nothing where SQLAlchemy, by which pyiceberg has one, is not installed."""
+    if find_spec("sqlalchemy") is None:
+        return ()
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return (SQLAlchemyError,)
 
 
 class IcebergInput(LakeInput):
@@ -89,11 +99,13 @@ class IcebergOutput(OutputFormat):
         from pyiceberg.catalog import load_catalog
         from pyiceberg.exceptions import NotInstalledError, RESTError
 
+        refusals: tuple[type[Exception], ...] = (ValueError, OSError, NotInstalledError, RESTError, *_of_databases())
         try:
             return load_catalog(self.catalog, **self.properties)
-        except (ValueError, OSError, NotInstalledError, RESTError) as error:
+        except refusals as error:
+            what = str(getattr(error, "orig", error))  # what the database says, without SQLAlchemy's own lines
             remedy = "Name it in .pyiceberg.yaml, in PYICEBERG_CATALOG__NAME__URI, or say type, uri and warehouse in properties."
-            raise PlaceError(f"the Iceberg catalog {self.catalog!r} cannot be opened ({error}). {remedy}") from error
+            raise PlaceError(f"the Iceberg catalog {self.catalog!r} cannot be opened ({what}). {remedy}") from error
 
     def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
         """Write one part's frame as Parquet."""
@@ -103,11 +115,19 @@ class IcebergOutput(OutputFormat):
         """Commit the rows to the table; the snapshot's summary names the run. Raises RunError where it fails: the table is as it was."""
         from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, RESTError, TableAlreadyExistsError
 
+        refusals: tuple[type[Exception], ...] = (
+            CommitFailedException,
+            RESTError,
+            TableAlreadyExistsError,
+            OSError,
+            ValueError,
+            *_of_databases(),
+        )
         try:
             self._commit(self._catalog(), batches(files, WIDER), {"run": run})
         except CommitStateUnknownException as error:
             raise RunError(f"{self.identifier}: it is not known whether the commit was made ({error}). Look at the table first.") from error
-        except (CommitFailedException, RESTError, TableAlreadyExistsError, OSError, ValueError) as error:
+        except refusals as error:
             raise RunError(f"{self.identifier}: the Iceberg table was not written and is as it was ({error}). Run again.") from error
 
     def _commit(self, catalog: Any, rows: Any, about: dict[str, str]) -> None:

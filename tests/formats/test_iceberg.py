@@ -149,6 +149,9 @@ def test_iceberg__refuses_what_does_not_fit(catalog: Catalog, tmp_path: Path, mo
         writer.model_copy(update={"mode": "append"}).check(schema, ["k"])
     with pytest.raises(PlaceError, match=r"the Iceberg catalog 'nowhere' cannot be opened \(.*\)\. Name it in \.pyiceberg\.yaml"):
         IcebergOutput(identifier="a.b", catalog="nowhere").check(schema, ["k"])
+    away = {"type": "sql", "uri": f"sqlite:///{tmp_path}/none/catalog.db", "warehouse": str(tmp_path)}
+    with pytest.raises(PlaceError, match=r"the Iceberg catalog 'default' cannot be opened \(unable to open database file\)\. Name it in"):
+        IcebergOutput(identifier="own.source", properties=away).check(schema, ["k"])
     monkeypatch.setattr("pipeline.formats._lakes.find_spec", lambda _: None)
     with pytest.raises(
         PlaceError, match=r"pyiceberg, which reads and writes Iceberg tables, is not installed\. .*pip install '\.\[lakes\]'"
