@@ -64,11 +64,16 @@ def prepare_workers(client: Any, backend: Backend) -> None:
     from distributed import SchedulerPlugin, WorkerPlugin
 
     _register(client, _Parts, WorkerPlugin)
-    client.run_on_scheduler(move_soon, MOVE_MS)
-    client.run_on_scheduler(blame_soon, DEATHS)
+    client.run_on_scheduler(_settled)
     if backend == "gpu":
         _register(client, _Gpu, WorkerPlugin)
         _register(client, _Lanes, SchedulerPlugin)
+
+
+def _settled(dask_scheduler: Any) -> None:
+    """On the scheduler, in one call: what every run wants of it."""
+    move_soon(MOVE_MS, dask_scheduler)
+    blame_soon(DEATHS, dask_scheduler)
 
 
 def move_soon(every_ms: float, dask_scheduler: Any) -> None:
