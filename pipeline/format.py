@@ -205,6 +205,13 @@ class OutputFormat(BaseModel):
         """
         return None
 
+    def scan_together(self, paths: Sequence[str]) -> pl.LazyFrame | None:
+        """The rows of all files of an output on this machine as one scan, which has few of them in memory; None where each is its own.
+
+        Scans that are put below one another are all read at once (docs/platform.md).
+        """
+        return None
+
 
 @dataclass(frozen=True)
 class Piece:

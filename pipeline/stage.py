@@ -202,7 +202,7 @@ class Keyed(Stage):
         """An exchange by the keys, only where it must be, and a map."""
         (rows,) = tables.values()
         rows, together = rows.named(context.name), self.apply
-        if context.session.workers > 1 and len(rows.blocks) > 1:
+        if rows.is_apart and len(rows.blocks) > 1:
             rows, together = rows.map(self.partial, writes=self.writes()), self.final
         return Outcome({"": rows.exchange(self.keys()).map(together, writes=self.writes())})
 

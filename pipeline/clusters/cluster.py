@@ -19,8 +19,10 @@ from pipeline.clusters.frozen import Watch, watched
 from pipeline.clusters.kind import ClusterKind, ClusterSpec
 from pipeline.clusters.on_this_machine import HOST, QUIET
 from pipeline.clusters.scaling import Scaled, Scaling
+from pipeline.clusters.scratch import scratch
 from pipeline.clusters.workers import prepare_workers
 from pipeline.errors import PlaceError
+from pipeline.tables.budget import Budget
 from pipeline.tables.session import ClusterSession, register_with_dask
 
 WAIT_S = 60.0  # for workers on this machine
@@ -58,6 +60,9 @@ class Cluster:
     def session(self) -> ClusterSession:
         """Where tables of this run compute."""
         session = ClusterSession(self.client, self.backend, self.workers, self.threads, lean=self.lean and self.spec.lean)
+        if memory := self.spec.memory(self.backend):
+            folder = session.until_the_end.enter_context(scratch())
+            session.budget = Budget(memory, self.workers * self.threads, folder)
         session.fixing = self.scaled.fixed if self.scaled else session.fixing
         return session
 

@@ -63,6 +63,10 @@ class ClusterKind(ClusterSpec):
         """Itself."""
         return self
 
+    def memory(self, backend: Backend) -> int | None:
+        """Bytes that its tasks may use for tables, where they all share a disk of this machine for what is more; None where they do not."""
+        return None
+
     def commands(self) -> list[str]:
         """The keys given by which whoever wrote the job has commands of theirs run: they are used only where the user allows code."""
         return []

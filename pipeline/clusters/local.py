@@ -19,6 +19,7 @@ from pipeline.errors import PlaceError
 
 # In our own process Dask would look around a hundred times a second, and XGBoost's threads stand still meanwhile.
 CALM = {"distributed.worker.profile.interval": "200ms", "distributed.admin.tick.interval": "200ms"}
+OF_ALL = 0.7  # of the machine's memory, where a job says nothing
 # How long closing waits for a task that has begun, of a run that was interrupted or failed; Dask would wait for half a minute.
 CLOSE_S = 1.5
 
@@ -40,6 +41,15 @@ class Local(OwnWorkers, ClusterKind):
     def check(self) -> None:
         """Raise PlaceError where certificates are asked for that cannot be had."""
         check_tls(self.kind, self.tls)
+
+    def memory(self, backend: Backend) -> int | None:
+        """What was said of each worker, or most of what the machine (or the container) has."""
+        from dask.utils import parse_bytes
+        from distributed.system import MEMORY_LIMIT
+
+        if backend == "gpu":
+            return None
+        return int(parse_bytes(self.memory_limit)) * at_most(self.workers) if self.memory_limit else int(MEMORY_LIMIT * OF_ALL)
 
     def open(self, backend: Backend) -> AbstractContextManager[Any]:
         """A client of workers that are started here and closed at the end."""

@@ -52,6 +52,8 @@ class ParquetSource:
             need_whole(piece)
         if self.arrays:
             return read_genotypes([piece.checked() for piece in self.ranges], self.arrays)
+        if len(self.ranges) > 1 and (whole := self._whole()) is not None:
+            return with_finite(whole, whole.collect_schema())
         scans = []
         for piece in self.ranges:
             scan = pl.scan_parquet(for_polars(piece.checked().path))
@@ -60,6 +62,13 @@ class ParquetSource:
             scans.append(with_folder_columns(scan, self.folders.get(piece.path, ())))
         rows = pl.concat(scans) if len(scans) > 1 else scans[0]
         return with_finite(rows, rows.collect_schema())
+
+    def _whole(self) -> pl.LazyFrame | None:
+        """Whole files of one kind as one scan: scans that are put below one another are all read at once (docs/platform.md)."""
+        paths: list[Any] = [for_polars(piece.checked().path) for piece in self.ranges if piece.rows == piece.of]
+        if len(paths) < len(self.ranges) or self.table or any(self.folders.values()):
+            return None
+        return pl.scan_parquet(paths)
 
     def places(self) -> Sequence[tuple[str, int, int | None]]:
         """Which rows of which files they are."""
@@ -238,6 +247,10 @@ class ParquetOutput(OutputFormat):
         else:
             codec = "zstd" if self.compression == "auto" else self.compression
             frame.write_parquet(path, compression=codec, row_group_size=ROW_GROUP)
+
+    def scan_together(self, paths: Sequence[str]) -> pl.LazyFrame | None:
+        """One scan, unless folders say columns."""
+        return None if self.partition_by else pl.scan_parquet(list(paths))
 
     def scan(self, source: Any, rest: str, dtypes: Mapping[str, pl.DataType]) -> pl.LazyFrame:
         """The file's rows, the columns of its folders last; it knows its types."""

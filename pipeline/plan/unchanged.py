@@ -17,11 +17,13 @@ def stamps_of(reader: InputFormat) -> Stamps:
     return {file: stamp(file) for file in reader.content()}
 
 
-def need_unchanged(stamps: Stamps) -> None:
-    """Raise DataError, with the file's name, where one is no longer what it was."""
+def need_unchanged(stamps: Stamps, where: str = "") -> None:
+    """Raise DataError, with the file's name and where the job names it, where one is no longer what it was."""
     for file, before in stamps.items():
         if change := _change(file, before):
-            raise DataError(f"{file}: {change} since the job was planned. Run again when nothing writes there.")
+            error = DataError(f"{file}: {change} since the job was planned. Run again when nothing writes there.")
+            error.where = where
+            raise error
 
 
 def _change(file: str, before: Stamp) -> str:

@@ -27,18 +27,25 @@ def opened(plan: Plan, entries: Sequence[Entry], folder: str, notes: list[str]) 
 
     `folder` is the run's folder or URL, which the entries' paths are relative to.
     """
-    found = {}
+    found = dict[str, pl.LazyFrame]()
     for name, files in by_output(entries).items():
         output = plan.job.outputs[name]
         paths = sorted(f"{folder.rstrip('/')}/{entry.path}" for entry in files)
         try:
-            if rows := list(_rows(output, paths, plan.tables[output.table].columns)):
-                whole = pl.concat(rows)
+            if (whole := _whole(output, paths, plan.tables[output.table].columns)) is not None:
                 whole.collect_schema()
                 found[name] = whole
         except (OSError, pl.exceptions.PolarsError) as error:
             notes.append(f"output {name} could not be read for this page: {error}")
     return found
+
+
+def _whole(output: Output, paths: Sequence[str], columns: pl.Schema) -> pl.LazyFrame | None:
+    """All rows; None where there are none to be read."""
+    if not any("://" in path for path in paths) and (together := output.writer.scan_together(paths)) is not None:
+        return together
+    rows = list(_rows(output, paths, columns))
+    return pl.concat(rows) if rows else None
 
 
 def _rows(output: Output, paths: Sequence[str], columns: pl.Schema) -> Iterator[pl.LazyFrame]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pipeline.errors import DataError
 from pipeline.running.record import Account
 from pipeline.tables.counts import unseen
-from pipeline.tables.session import Measured
+from pipeline.tables.measured import Measured
 
 
 class Accounting:

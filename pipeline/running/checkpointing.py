@@ -20,8 +20,9 @@ from pipeline.running.record import Account
 from pipeline.running.resuming import PLAIN, KeptTable, Resumption
 from pipeline.stage import FittedRows, Rows
 from pipeline.tables.keeping import Keep, fitted_of, keep_part, kept_table, known_ranges
+from pipeline.tables.measured import Measured
 from pipeline.tables.part import Part
-from pipeline.tables.session import Measured, Session
+from pipeline.tables.session import Session
 from pipeline.tables.table import Table
 
 LEAST_S = 5.0  # a run that is younger has lost little

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from pipeline.clusters.cluster import Cluster
-from pipeline.errors import DataError, PipelineError, RunError
+from pipeline.errors import PipelineError, RunError
 from pipeline.format import InputFormat
 from pipeline.job.spec import Output
 from pipeline.plan.fingerprints import digest
@@ -35,13 +35,14 @@ from pipeline.running.pending import Waiting
 from pipeline.running.progress import Progress, progress_of
 from pipeline.running.record import Account
 from pipeline.running.resuming import Resumption
+from pipeline.running.sizes import size_of_input, size_of_table
 from pipeline.running.writing import Written, submit_output
 from pipeline.stage import Context
 from pipeline.tables.audits import disagreements
 from pipeline.tables.bad_rows import SCHEMA as BAD_ROWS
 from pipeline.tables.columns import AXES
+from pipeline.tables.measured import Measured
 from pipeline.tables.part import Schema
-from pipeline.tables.session import Measured
 from pipeline.tables.steps import count_rows
 from pipeline.tables.table import Table
 
@@ -64,7 +65,7 @@ class Execution:
         self.written, self.stage = dict[str, list[Written]](), ""  # the stage that submits its tasks just now
         self.idleness, self.memory = Idleness(), Memory(cluster, self.plan)
         self.depths = dict[str, int]()  # of every table: stages on the longest way to it
-        self.uses = resumed.uses()
+        self.uses, self.reads = resumed.uses(), dict[str, Table]()
 
     def run(self) -> Executed:
         """Submit, wait, and give what came out. Raises a task's first error, as RunError or DataError, and cancels the others.
@@ -92,13 +93,8 @@ class Execution:
     def _need_unchanged(self) -> None:
         """Raise DataError where a file that is read is not as the plan saw it; what was imported is read from its import."""
         for name, stamps in self.plan.stamps.items():
-            if name in self.kept:
-                continue
-            try:
-                need_unchanged(stamps)
-            except DataError as error:
-                error.where = self.plan.where(name)
-                raise
+            if name not in self.kept:
+                need_unchanged(stamps, self.plan.where(name))
 
     def _import(self) -> None:
         """Make the imports that the job wants and that are not there yet, one after the other."""
@@ -144,7 +140,7 @@ class Execution:
         use, rows, counts = reader.name, self.plan.rows[name], dict[str, int]()
         if kept:
             reader, rows, counts = kept.reader(reader.parts), kept.rows, dict(kept.counts)
-        table = input_table(self.session, name, reader, schema)
+        table = input_table(self.session, name, reader, schema, size_of_input(schema, rows, self.plan.stamps[name]))
         self.accounts[name] = Account(name, use, rows=rows, parts=len(table.blocks), counts=counts)
         if rows is None and not schema.arrays:
             counted = self.session.submit(count_rows, name, table.sources, stage=name, on_host=True)
@@ -157,7 +153,7 @@ class Execution:
         return table
 
     def _stage(self, stage: PlannedStage) -> None:
-        reads = {role: self.tables[table] for role, table in stage.spec.inputs.items()}
+        self.reads = reads = {role: self.tables[table] for role, table in stage.spec.inputs.items()}
         context = Context(stage.spec.name, self.plan.job.seed, self.session, self._remembered(stage))
         self.session.depth = 1 + max(self.depths[table] for table in stage.spec.inputs.values())
         self.accounts[stage.spec.name], self.stage = Account(stage.spec.name, stage.spec.use), stage.spec.name
@@ -180,7 +176,7 @@ class Execution:
 
     def _take(self, stage: PlannedStage) -> None:
         """What is there of a stage that does not run."""
-        self.session.depth = 0
+        self.session.depth, self.reads = 0, {}
         for name, schema in stage.gives.items():
             if name in self.resumed.tables:
                 self._keep(name, self.checkpoints.take(name), schema, fresh=False)
@@ -191,7 +187,10 @@ class Execution:
 
     def _keep(self, name: str, table: Table, schema: Schema, *, fresh: bool = True) -> None:
         """Make a table known by its name, and its arrays' axes by theirs; hold it where several read it, keep it where that may pay."""
-        table, uses = replace(table, name=name, schema=schema), self.uses.get(name, 0)
+        table, uses = (
+            replace(table, name=name, schema=schema, size=size_of_table(table, schema, self.reads.values())),
+            self.uses.get(name, 0),
+        )
         written = any(output.table == name for output in self.plan.job.outputs.values())
         held = (uses > 1 and (written or not table.cheap)) or (self.plan.job.counts == "all" and uses > 0)
         table = self.checkpoints.keep(name, table, held=held) if fresh and uses else table

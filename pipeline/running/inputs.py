@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from pipeline.format import InputFormat
+from pipeline.tables.budget import Size
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
 
 
-def input_table(session: Session, name: str, reader: InputFormat, schema: Schema) -> Table:
-    """The table that a reader gives, with the axes of its arrays.
+def input_table(session: Session, name: str, reader: InputFormat, schema: Schema, size: Size | None = None) -> Table:
+    """The table that a reader gives, with the axes of its arrays; in so many parts that a few of them fit into memory.
 
     Where fewer tasks compute than read (one a GPU), what the session's tasks do not read themselves comes in as many pieces as threads can
     read at once, put together to as many parts as there would be for those that compute: a launch on a GPU costs as much for few rows.
     """
     axes = {array: Table.of(session, name, [Part(frame)], schema=Schema(frame.schema)) for array, frame in reader.axes().items()}
-    table = Table.of(session, name, reader.sources(session.workers * session.threads), schema=schema, axes=axes)
+    pieces = session.budget.pieces(size) if session.budget and size and not session.budget.holds(size) else 1
+    sources = reader.sources(max(session.workers * session.threads, pieces))
+    table = Table.of(session, name, sources, schema=schema, axes=axes, size=size)
     if session.readers <= session.threads or table.cheap:
         return table
-    pieces = reader.sources(session.workers * session.readers)
-    return Table.of(session, name, pieces, schema=schema, axes=axes).in_parts(len(table.blocks))
+    read = reader.sources(session.workers * session.readers)
+    return Table.of(session, name, read, schema=schema, axes=axes).in_parts(len(table.blocks))

@@ -12,7 +12,7 @@ from pipeline.backend.threads import cores
 from pipeline.job.spec import Output
 from pipeline.plan.plan import Plan
 from pipeline.plan.versions import versions
-from pipeline.tables.session import Measured
+from pipeline.tables.measured import Measured
 
 
 @dataclass

@@ -18,8 +18,9 @@ from pipeline.job.spec import Output
 from pipeline.results.full import on_disk_of
 from pipeline.results.names import attempt_name
 from pipeline.results.store import open_store
+from pipeline.tables.measured import Measured
+from pipeline.tables.ordering import in_order
 from pipeline.tables.part import Part, Schema, hidden
-from pipeline.tables.session import Measured
 from pipeline.tables.table import Table
 
 
@@ -29,15 +30,18 @@ def submit_output(table: Table, output: Output, expected: Schema | None, file: C
     Futures of what was `Written`: one a part, or one of all parts where they are joined.
     """
     if output.sort_by:
-        table = table.gather().map(output.sort_by.sort)
+        table = in_order(table, output.sort_by)
     if output.columns:
         table = table.map(_selected, list(output.columns))
     axes = [table.axes[array].value() for array in table.axes]
-    written = []
-    for number, part in enumerate(table.futures()):
-        path = file(f"{output.name}/" + attempt_name(f"{stem}-{number:05d}", output.writer.suffix))
-        task = WriteTask(output.writer, path, expected, tuple(table.axes))
-        written.append(table.session.submit(task, part, axes, stage=table.stage, on_host=True))
+    paths = [file(f"{output.name}/" + attempt_name(f"{stem}-{number:05d}", output.writer.suffix)) for number in range(len(table.blocks))]
+    tasks = [WriteTask(output.writer, path, expected, tuple(table.axes)) for path in paths]
+    if table.is_beyond:  # written by the task that makes it: parts that wait to be written fill the memory
+        written = [table.session.evaluate_into(block, task, axes) for block, task in zip(table.blocks, tasks, strict=True)]
+        table.session.measure(table.name, table.stage, written)
+    else:
+        pairs = zip(tasks, table.futures(), strict=True)
+        written = [table.session.submit(task, part, axes, stage=table.stage, on_host=True) for task, part in pairs]
     if not isinstance(output.writer, JoinedOutput):
         return written
     join = JoinTask(output.writer, file(f"{output.name}/{output.name}"), tuple(table.axes))
@@ -51,6 +55,21 @@ class Written:
     files: Sequence[tuple[str, int | None]]
     piece: Piece | None
     measured: Measured
+
+    @property
+    def rows(self) -> int:
+        """Of the table."""
+        return self.measured.rows
+
+    @property
+    def nbytes(self) -> int:
+        """In memory."""
+        return self.measured.bytes
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What was counted on the way."""
+        return self.measured.counts
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.errors import RunError
+from pipeline.tables.measured import Measured
 from pipeline.tables.part import Part
-from pipeline.tables.session import ClusterSession, Measured, Session
+from pipeline.tables.session import ClusterSession, Session
 
 
 def watch(session: Session, stage: str, what: str, before: Sequence[Any], after: Sequence[Any]) -> None:

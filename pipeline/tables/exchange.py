@@ -49,15 +49,21 @@ def buckets(parts: int, threads: int) -> int:
     return max(min(parts, threads), min(-(-parts // MERGED), MERGED * threads))
 
 
+def buckets_of(frame: pl.DataFrame, by: Sequence[str], parts: int, hot: pl.DataFrame | None = None) -> pl.Series:
+    """Of each row the part that it goes to: equal keys to the same, rows of `hot` keys to one after the other."""
+    bucket = frame.select(by).hash_rows(0) % parts
+    if hot is None:
+        return bucket
+    in_turn = pl.int_range(frame.height, dtype=pl.UInt64, eager=True) % parts
+    return in_turn.zip_with(is_hot(frame, hot), bucket)
+
+
 def split_part(part: Part, by: list[str], parts: int, hot: pl.DataFrame | None = None) -> list[tuple[int, Part]]:
     """A part cut into `parts` by a hash of its keys, each piece with its rows counted: equal keys land in pieces of the same number.
 
     Rows of `hot` keys go to one piece after the other.
     """
-    bucket = part.frame.select(by).hash_rows(0) % parts
-    if hot is not None:
-        in_turn = pl.int_range(part.frame.height, dtype=pl.UInt64, eager=True) % parts
-        bucket = in_turn.zip_with(is_hot(part.frame, hot), bucket)
+    bucket = buckets_of(part.frame, by, parts, hot)
     pieces = []
     for index in range(parts):
         rows = (bucket == index).arg_true().to_numpy()

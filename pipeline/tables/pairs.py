@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.tables.exchange import buckets, overlap_groups
+import polars as pl
+
+from pipeline.tables.exchange import overlap_groups
 from pipeline.tables.hot import Heavy, added, divided, heavy, hot_keys, of_hot_keys, with_copies
 from pipeline.tables.part import Part
 from pipeline.tables.table import Table
@@ -22,7 +24,7 @@ def together(left: Table, right: Table, by: Sequence[str]) -> tuple[Table, Table
     if first and second and first[0] == second[0]:
         groups = overlap_groups(first[1], second[1])
         return left.merged([a for a, _ in groups]), right.merged([b for _, b in groups])
-    if left.session.workers == 1:
+    if not (left.is_apart or right.is_apart):
         return left.merged([range(len(left.blocks))]), right.merged([range(len(right.blocks))])
     keys, parts = _places(left, right, by)
     return left.shuffled(keys, parts), right.shuffled(keys, parts)
@@ -30,7 +32,7 @@ def together(left: Table, right: Table, by: Sequence[str]) -> tuple[Table, Table
 
 def moves(left: Table, right: Table, by: Sequence[str]) -> bool:
     """Whether `together` would send rows of both tables between workers."""
-    if left.session.workers == 1 or len(left.blocks) == len(right.blocks) == 1:
+    if not (left.is_apart or right.is_apart) or len(left.blocks) == len(right.blocks) == 1:
         return False
     first, second = left.disjoint(by), right.disjoint(by)
     return not (first and second and first[0] == second[0]) and not (left.is_spread(by) and right.is_spread(by))
@@ -46,7 +48,7 @@ def apart(left: Table, right: Table, by: Sequence[str], spread: Sequence[bool]) 
     if parts == 1:
         return *together(left, right, by), 0
     may = (spread[0] and not left.is_spread(by), spread[1])
-    left, right = left.hold() if may[0] else left, right.hold() if may[1] else right
+    left, right = (_for_two(table) if twice else table for table, twice in ((left, may[0]), (right, may[1])))
     counts = [_heavy(table, by, parts) if counts else None for table, counts in zip((left, right), may, strict=True)]
     known = [found for found in counts if found is not None]
     if not known:
@@ -63,9 +65,18 @@ def apart(left: Table, right: Table, by: Sequence[str], spread: Sequence[bool]) 
     return first, second, sum(hot.height for hot in (ours, theirs) if hot is not None)
 
 
+def _for_two(table: Table) -> Table:
+    """The table, to be read twice. Beyond memory its keys alone are read the first time."""
+    return table if table.is_beyond and table.cheap else table.hold()
+
+
 def _heavy(table: Table, by: Sequence[str], parts: int) -> Heavy:
-    found: Heavy = table.session.value(table.reduce(heavy, added, list(by), parts))
+    found: Heavy = table.session.value(table.map(_keys, list(by)).reduce(heavy, added, list(by), parts))
     return found
+
+
+def _keys(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
+    return rows.select(by)
 
 
 def size(table: Table) -> int:
@@ -79,6 +90,6 @@ def _bytes(part: Part) -> int:
 
 def _places(left: Table, right: Table, by: Sequence[str]) -> tuple[Sequence[str], int]:
     """The keys that both are exchanged by, and into how many parts."""
-    parts = buckets(max(len(left.blocks), len(right.blocks)), left.session.workers * left.session.threads)
+    parts = max(left.buckets(), right.buckets())
     placed = [table for table in (left, right) if table.is_spread(by) and len(table.blocks) >= parts]
     return (placed[0].spread, len(placed[0].blocks)) if placed else (tuple(by), parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import polars as pl
@@ -41,6 +41,11 @@ class Part:
     frame: pl.DataFrame
     arrays: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the frame."""
+        return int(self.frame.height)
 
     @property
     def nbytes(self) -> int:
@@ -105,9 +110,9 @@ def empty_part(schema: Schema) -> Part:
     return Part(schema.columns.to_frame(), {name: np.empty((0, 0), np.uint8) for name in schema.arrays})
 
 
-def frame_bytes(frame: pl.DataFrame) -> memoryview:
+def frame_bytes(frame: pl.DataFrame, compression: Literal["uncompressed", "lz4"] = "uncompressed") -> memoryview:
     """A frame as Arrow IPC; `oldest` because the newest level ships a sliced string column's whole buffers (docs/platform.md)."""
-    sink = cast("Any", frame.rechunk().write_ipc(None, compat_level=pl.CompatLevel.oldest()))
+    sink = cast("Any", frame.rechunk().write_ipc(None, compression=compression, compat_level=pl.CompatLevel.oldest()))
     return cast("memoryview", sink.getbuffer())
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -15,15 +15,18 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.errors import PipelineError, RunError
 from pipeline.results.full import fault_text
+from pipeline.tables.budget import Budget
 from pipeline.tables.keys import task_key
 from pipeline.tables.lanes import in_lane, lane
-from pipeline.tables.part import Part, added_counts, frame_bytes, read_frame
+from pipeline.tables.measured import Measured
+from pipeline.tables.part import Part, frame_bytes, read_frame
 from pipeline.tables.priority import priority
-from pipeline.tables.slots import evaluate_filled, extract, fill
+from pipeline.tables.slots import evaluate_filled, evaluate_into, extract, fill
 from pipeline.tables.spread import AllGpus
 from pipeline.tables.steps import Source, Step, lazy_of, read_part
 from pipeline.tables.wire import deserialize_part, serialize_part
 
+MANY = 16  # parts that a task which measures them may have in memory together
 LOOK_S = 0.2  # between two looks of who waits
 
 
@@ -35,6 +38,7 @@ class Session:
     threads = 1  # tasks of a worker that compute at once: on a GPU one
     readers = 1  # tasks of a worker that read or write at once
     depth = 0  # of the stage that submits just now: stages of the job on the longest way to it from an input
+    budget: Budget | None = None  # the memory that tables may have, where there is a disk that all tasks can put the rest on
     lean = False  # whether tasks run in the command line's own process, which nobody else imports libraries for
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str, on_host: bool = False) -> Any:
@@ -76,6 +80,11 @@ class Session:
         """The part that a tree stands for (or a future of it), in one task."""
         tree, futures = extract(step, self.is_future)
         return self.submit(evaluate_filled, tree, self.backend, *futures, stage=step.stage)
+
+    def evaluate_into(self, step: Step, function: Callable[..., Any], *given: Any) -> Any:
+        """What `function(Part, *given)` makes of the part that a tree stands for, in the same task: nobody holds the part."""
+        tree, futures = extract(step, self.is_future)
+        return self.submit(evaluate_into, tree, self.backend, function, len(given), *given, *futures, stage=step.stage)
 
 
 class ClusterSession(Session):
@@ -156,7 +165,7 @@ class ClusterSession(Session):
 
     def measure(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
         """Have the table's rows, bytes and counts noted, by tasks of their own: on several workers a part's where it lies."""
-        measured = [[part] for part in parts] if self.workers > 1 and parts else [parts]
+        measured = [[part] for part in parts] if (self.workers > 1 and parts) or len(parts) > MANY else [parts]
         pieces = [self.submit(Measured.of, *each, stage=stage, on_host=True) for each in measured]
         whole = self.submit(Measured.sum, pieces, stage=stage, on_host=True) if len(pieces) > 1 else pieces[0]
         self.accounts.append((name, whole))
@@ -191,28 +200,6 @@ def _value(future: Any) -> Any:
     if future.status == "cancelled":
         raise RunError("a task was cancelled, or what it worked with was lost with its worker (out of memory?). Run again.")
     return future.result()
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Rows, bytes and number of parts of a computed table, and what was counted on the way to it."""
-
-    rows: int
-    bytes: int
-    parts: int
-    counts: Mapping[str, int]
-
-    @staticmethod
-    def of(*parts: Part) -> Measured:
-        """The sums over some parts."""
-        rows, size = sum(part.frame.height for part in parts), sum(part.nbytes for part in parts)
-        return Measured(rows, size, len(parts), added_counts([part.counts for part in parts]))
-
-    @staticmethod
-    def sum(pieces: Sequence[Measured]) -> Measured:
-        """The sums over what was measured piece by piece."""
-        rows, size, parts = (sum(getattr(piece, name) for piece in pieces) for name in ("rows", "bytes", "parts"))
-        return Measured(rows, size, parts, added_counts([piece.counts for piece in pieces]))
 
 
 def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:

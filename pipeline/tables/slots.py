@@ -48,6 +48,11 @@ def fill(step: Step, values: Sequence[Any]) -> Step:
     return substitute(step, lambda value: values[value.index] if isinstance(value, Slot) else value)
 
 
+def evaluate_into(step: Step, backend: Backend, function: Callable[..., Any], given: int, *arguments: Any) -> Any:
+    """What a function makes of the part that a tree stands for, and of as many arguments; the others fill its slots."""
+    return function(evaluate(fill(step, arguments[given:]), backend), *arguments[:given])
+
+
 def evaluate_filled(step: Step, backend: Backend, *arguments: Any) -> Part:
     """Run a tree in this task; `arguments` fill its slots. Raises as `evaluate` does."""
     return evaluate(fill(step, arguments), backend)

@@ -63,11 +63,11 @@ class Explains(Protocol):
 class Step:
     """One lazy step: `read` takes a source or a held part, `frame` maps LazyFrames, `part` maps parts, `concat` stacks rows.
 
-    `keep` hands its function what makes the part below. `small` are reduced values or gathered tables, handed to the function after its
-    inputs. `fresh`: the source is a part that a task has just read, whose counts nobody knows yet.
+    `scan` takes what a task has laid on disk, `keep` hands its function what makes the part below. `small` are reduced values or gathered
+    tables, handed to the function after its inputs. `fresh`: the source is a part that a task has just read, whose counts nobody knows yet.
     """
 
-    kind: Literal["read", "frame", "part", "concat", "keep"]
+    kind: Literal["read", "scan", "frame", "part", "concat", "keep"]
     stage: str
     inputs: tuple[Step, ...] = ()
     function: Callable[..., Any] | None = None
@@ -80,14 +80,14 @@ class Step:
         """Whether evaluating it twice costs less than holding its result: lazy row-wise steps over a held part or a cheap source."""
         if self.kind == "read":
             return not isinstance(self.source, Source) or self.source.cheap
-        return self.kind == "frame" and len(self.inputs) == 1 and self.inputs[0].cheap
+        return self.kind == "scan" or (self.kind == "frame" and len(self.inputs) == 1 and self.inputs[0].cheap)
 
     @property
     def is_query(self) -> bool:
         """Whether the whole tree is one lazy query on files: no step on parts, nothing held, no arrays."""
         if self.kind == "read":
             return isinstance(self.source, Source) and self.source.cheap
-        return self.kind not in {"part", "keep"} and all(child.is_query for child in self.inputs)
+        return self.kind not in {"part", "keep", "scan"} and all(child.is_query for child in self.inputs)
 
     @property
     def sources(self) -> list[Any]:
@@ -197,6 +197,8 @@ def _made(step: Step, backend: Backend) -> Part | Lazy:
     """What a tree gives: a part where it ends in one, else a query."""
     if step.kind == "read":
         return _read(step, backend)
+    if step.kind == "scan":
+        return Lazy(step.source.load())  # counted where it was made
     if step.kind == "frame":
         inputs = [lazy_of(child, backend) for child in step.inputs]
         others = [lazy.query.drop(ROW, strict=False) if lazy.arrays else lazy.query for lazy in inputs[1:]]

@@ -11,14 +11,15 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel
 
-from pipeline.errors import DataError
+from pipeline.tables import on_disk
+from pipeline.tables.budget import Size, stacked
 from pipeline.tables.conserved import watch
 from pipeline.tables.exchange import Interval, are_disjoint, buckets, join_pieces, split_part
-from pipeline.tables.part import Part, Schema, concat_parts, empty_part
+from pipeline.tables.part import Part, Schema, empty_part
+from pipeline.tables.reduced import GATHER_LIMIT_BYTES, combined, gathered
 from pipeline.tables.session import Session
 from pipeline.tables.steps import Source, Step
 
-GATHER_LIMIT_BYTES = 8 << 30  # a gathered table is one object in one worker: past this it is a mistake in the job
 FAN_IN = 8  # values combined in one task of a reduction
 
 
@@ -39,7 +40,8 @@ class Table:
     `axes[array]` is the one-part table that labels an array's second axis. `origins` are the sources that each part's rows came from and
     `written` the columns that steps have written since (None: any may be), so that the files' statistics can tell whether equal keys
     already share a part; `spread` are the columns by whose hash an exchange put rows into these parts, where they have not changed since.
-    `fitted` is what stages before learned and applied; `name` the job's name for it, if any; `as_read`: parts are all of their origins.
+    `fitted` is what stages before learned and applied; `name` the job's name for it, if any; `as_read`: parts are all of their origins;
+    `size` is what it comes to at most, as far as that is known.
     """
 
     session: Session
@@ -53,6 +55,7 @@ class Table:
     fitted: tuple[Fitted, ...] = ()
     name: str | None = None
     as_read: bool = True
+    size: Size | None = None
 
     @staticmethod
     def of(session: Session, stage: str, sources: Sequence[Any], **facts: Any) -> Table:
@@ -82,6 +85,17 @@ class Table:
         """Everything that its parts are read from, in order."""
         return [source for block in self.blocks for source in block.sources]
 
+    @property
+    def is_beyond(self) -> bool:
+        """Whether it is more than a query over all its rows may have in memory, so that its rows are exchanged on disk."""
+        budget = self.session.budget
+        return budget is not None and self.size is not None and len(self.blocks) > 1 and not self.axes and not budget.holds(self.size)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether rows of different parts come together by an exchange alone: they lie with several workers, or are beyond memory."""
+        return self.session.workers > 1 or self.is_beyond
+
     def named(self, stage: str) -> Table:
         """The same table, whose next tasks carry this stage's name."""
         return replace(self, stage=stage)
@@ -110,7 +124,12 @@ class Table:
         return replace(self, blocks=blocks, schema=None, written=written, spread=spread, name=None, as_read=False)
 
     def hold(self) -> Table:
-        """The table computed once, one task a part; its parts stay with the workers that made them, spilled when memory is short."""
+        """The table computed once, one task a part; its parts stay with the workers that made them, spilled when memory is short.
+
+        Beyond memory they are laid on disk as they are made.
+        """
+        if self.is_beyond:
+            return replace(self, blocks=on_disk.held(self))
         steps = tuple(Step("read", self.stage, source=part) for part in self.futures())
         return replace(self, blocks=steps)
 
@@ -127,14 +146,14 @@ class Table:
         values = [self.session.submit(function, part, *small, stage=self.stage) for part in self.futures()]
         while len(values) > 1:
             groups = [values[i : i + FAN_IN] for i in range(0, len(values), FAN_IN)]
-            values = [self.session.submit(_combined, combine, *group, stage=self.stage) for group in groups]
+            values = [self.session.submit(combined, combine, *group, stage=self.stage) for group in groups]
         return values[0]
 
     def gather(self, limit_bytes: int = GATHER_LIMIT_BYTES) -> Table:
         """The whole as one part. Raises DataError (in the task) where it is larger than `limit_bytes`."""
         if len(self.blocks) == 1:
             return self
-        whole = self.session.submit(_gathered, limit_bytes, *self.futures(), stage=self.stage)
+        whole = self.session.submit(gathered, limit_bytes, *self.futures(), stage=self.stage)
         return replace(self, blocks=(Step("read", self.stage, source=whole),), origins=(), spread=(), name=None)
 
     def value(self) -> Any:
@@ -144,7 +163,8 @@ class Table:
     def concat(self, *others: Table) -> Table:
         """The rows of several tables below one another, parts kept as they are."""
         blocks = tuple(block for table in (self, *others) for block in table.blocks)
-        return replace(self, blocks=blocks, origins=(), schema=None, spread=(), name=None)
+        size = stacked([table.size for table in (self, *others)])
+        return replace(self, blocks=blocks, origins=(), schema=None, spread=(), name=None, size=size)
 
     def query(self, others: Sequence[Table], function: Callable[..., pl.LazyFrame], *small: Any) -> Table:
         """`function(LazyFrame, ..., *small) -> LazyFrame` on all rows of this table and others: one query in one task, or on all GPUs."""
@@ -173,15 +193,22 @@ class Table:
 
         Nothing moves where they are already together (one part, disjoint key ranges by the files' statistics, or an exchange before by some
         of the keys). In one process the next map is one query over all parts, which Polars' streaming engine does best, and on several GPUs
-        one query of cuDF's own engine where only scans lie below; otherwise split and concat tasks.
+        one query of cuDF's own engine where only scans lie below; otherwise split and concat tasks. Beyond memory the pieces lie on disk
+        between these, which waits for them: what is small after all is one part.
         """
         if len(self.blocks) == 1 or self.is_spread(by) or self.disjoint(by) is not None:
             return self
-        if self.session.is_one_query(self.blocks):
+        if not self.is_beyond and self.session.is_one_query(self.blocks):
             return self.merged([range(len(self.blocks))])
         if not by:
             return self.gather()
-        return self.shuffled(by, buckets(len(self.blocks), self.session.workers * self.session.threads))
+        return on_disk.settled(self, by) if self.is_beyond else self.shuffled(by, self.buckets())
+
+    def buckets(self) -> int:
+        """Into how many parts an exchange puts its rows."""
+        if self.is_beyond and self.session.budget and self.size:
+            return self.session.budget.pieces(self.size)
+        return buckets(len(self.blocks), self.session.workers * self.session.threads)
 
     def is_spread(self, by: Sequence[str]) -> bool:
         """Whether an exchange before has put rows that are equal in `by` into one part."""
@@ -191,6 +218,8 @@ class Table:
         """So many parts by a hash of the keys; rows of `hot` keys one to each part in turn, so that equal ones are not together."""
         if self.spread == tuple(by) and len(self.blocks) == parts and hot is None:
             return self
+        if self.is_beyond:
+            return on_disk.shuffled(self, by, parts, hot)[0]
         submit = self.session.submit
         splits = [submit(split_part, part, list(by), parts, hot, stage=self.stage) for part in self.futures()]
         pieces = [[submit(getitem, split, index, stage=self.stage) for split in splits] for index in range(parts)]
@@ -219,17 +248,3 @@ class Table:
                 return None
             found.append((min(low for low, _ in bounds), max(high for _, high in bounds)))
         return found
-
-
-def _combined(combine: Callable[[list[Any]], Any], *values: Any) -> Any:
-    return combine(list(values))
-
-
-def _gathered(limit_bytes: int, *parts: Part) -> Part:
-    size = sum(part.nbytes for part in parts)
-    if size > limit_bytes:
-        raise DataError(
-            f"a table of {size / 2**30:.1f} GiB would be gathered into one worker (limit {limit_bytes / 2**30:.1f} GiB). "
-            "Aggregate, filter or sample it first."
-        )
-    return concat_parts(parts)

@@ -18,8 +18,8 @@ from pipeline.running.writing import JoinTask, WriteTask, Written
 from pipeline.stages.relational._part_join import PartJoin
 from pipeline.stages.relational.expect import Expect
 from pipeline.tables.conserved import compared
+from pipeline.tables.measured import Measured
 from pipeline.tables.part import Part, concat_parts
-from pipeline.tables.session import Measured
 from pipeline.tables.table import Table
 from tests.small import inside, last_record, run_main
 

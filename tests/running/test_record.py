@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.results.manifest import read_current
 from pipeline.running.record import Account
-from pipeline.tables.session import Measured
+from pipeline.tables.measured import Measured
 from tests.small import PEOPLE, VARIANTS, current_run, inside, last_record, replace_in, run_main, write_small_job
 
 

@@ -96,7 +96,7 @@ class Aggregate(Keyed, name="aggregate", version=5):
 
     def _added_up(self, rows: Table, context: Context) -> Table:
         audit = Audit(self._grouped, f"{context.seed} {context.name}")
-        if context.session.workers > 1 and len(rows.blocks) > 1:
+        if rows.is_apart and len(rows.blocks) > 1:
             partial = audit.over(rows, self.partial, self.writes(), adds_up=True)
             return partial.exchange(self.by).map(self.final, writes=self.writes())
         return audit.over(rows.exchange(self.by), self.apply, self.writes())

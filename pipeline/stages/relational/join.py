@@ -152,7 +152,7 @@ class Join(Stage, name="join", version=1):
         return Outcome({"": self._joined(first, second, work, writes)})
 
     def _joined(self, first: Table, second: Table, work: PartJoin, writes: frozenset[str] | None) -> Table:
-        many = first.session.workers > 1
+        many = first.is_apart or second.is_apart
         second, copies = self._copies(first, second, work.on)
         if copies:
             work = replace(work, noted={"copied": 1}) if many else work
@@ -173,7 +173,7 @@ class Join(Stage, name="join", version=1):
             return second, False
         if len(second.blocks) == 1 < len(first.blocks) or not on or self.method == "broadcast":
             return second, True
-        if first.session.workers == 1 or not moves(first, second, on):
+        if not moves(first, second, on) or (second.is_beyond and second.as_read):
             return second, False
         second = second.hold()
         return second, size(second) <= COPIED_BYTES

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from pipeline.stage import Context, Outcome, Stage, need_columns
 from pipeline.tables.names import Order
+from pipeline.tables.ordering import in_order
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
@@ -32,10 +33,9 @@ class Sort(Stage, name="sort", version=1):
         """The first rows of every part where there is a limit; then all of them in one part, in order."""
         (rows,) = tables.values()
         rows = rows.named(context.name)
-        if self.limit is not None:
-            rows = rows.map(self._ordered, writes=frozenset())
-        return Outcome({"": rows.gather().map(self._ordered, writes=frozenset())})
+        if self.limit is None:
+            return Outcome({"": in_order(rows, self.by)})
+        return Outcome({"": rows.map(self._first, writes=frozenset()).gather().map(self._first, writes=frozenset())})
 
-    def _ordered(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        ordered = self.by.sort(rows)
-        return ordered if self.limit is None else ordered.head(self.limit)
+    def _first(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        return self.by.sort(rows).head(self.limit or 0)

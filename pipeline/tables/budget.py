@@ -1,0 +1,69 @@
+"""How large a table is, as far as anybody knows before it is there, and how much memory there is for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from pipeline.tables.part import Schema
+
+SHARE = 4
+"""A query over all rows may have a table of a quarter of the memory: it holds what it reads, what it looks up, and what it makes."""
+PIECES = 16
+"""A task works on a sixteenth of its share of the memory: it holds rows, the same sorted or joined, and what it writes."""
+LEAST_BYTES = 4 << 20
+MOST_PIECES = 2048
+TEXT_BYTES, NESTED_BYTES = 24, 64  # of a value, guessed: 16 are Polars' own of a text
+
+
+@dataclass(frozen=True)
+class Size:
+    """Rows of a table, at most, and bytes that each takes in memory."""
+
+    rows: int
+    row_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """Of all rows."""
+        return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Bytes that all tasks of a session may use together, how many of them run at once, and the folder for what is more."""
+
+    bytes: int
+    at_once: int
+    folder: str
+
+    def holds(self, size: Size) -> bool:
+        """Whether a query over all rows of such a table fits."""
+        return size.bytes * SHARE <= self.bytes
+
+    def pieces(self, size: Size) -> int:
+        """In how many pieces such a table is worked on."""
+        piece = max(self.bytes // (PIECES * self.at_once), LEAST_BYTES)
+        return max(1, min(MOST_PIECES, -(-size.bytes // piece)))
+
+
+def stacked(sizes: Sequence[Size | None]) -> Size | None:
+    """Of several tables below one another; None where one is not known."""
+    known = [size for size in sizes if size is not None]
+    return Size(sum(size.rows for size in known), max(size.row_bytes for size in known)) if len(known) == len(sizes) else None
+
+
+def row_bytes(schema: Schema) -> int:
+    """Bytes of a row in memory; values of no fixed length are guessed."""
+    return max(1, sum(map(_value_bytes, schema.columns.dtypes())))
+
+
+def _value_bytes(dtype: pl.DataType) -> int:
+    if dtype.is_nested():
+        return NESTED_BYTES
+    if dtype in {pl.String, pl.Binary}:
+        return TEXT_BYTES
+    fixed = {pl.Boolean: 1, pl.Int8: 1, pl.UInt8: 1, pl.Int16: 2, pl.UInt16: 2, pl.Int32: 4, pl.UInt32: 4, pl.Float32: 4, pl.Date: 4}
+    return fixed.get(type(dtype), 16 if isinstance(dtype, pl.Decimal) or dtype == pl.Int128 else 8)

@@ -1,0 +1,125 @@
+"""Rows on the disk of the machine, for tables that memory does not hold: whole parts, and parts cut into pieces.
+
+A part that is laid down is one file of Arrow's, scanned as any file is. A part that is cut is one file of all its pieces, one behind the
+other, each of which is read alone. Names are new for every attempt: Dask may run a task twice, and what it gave last is what counts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from pipeline.errors import RunError
+from pipeline.results.full import SPILLED, on_disk_of
+from pipeline.tables.part import Part, concat_parts, frame_bytes, read_frame
+
+BUFFER = 1 << 20  # bytes that are written at once
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A part on disk."""
+
+    path: str
+    rows: int
+    nbytes: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def cheap(self) -> bool:
+        """Always: projections and filters reach it."""
+        return True
+
+    def load(self) -> pl.LazyFrame:
+        """A scan."""
+        return pl.scan_ipc(self.path)
+
+    def interval(self, column: str) -> None:
+        """Not known."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A part on disk, cut into pieces: `ends[i]` is where piece i ends in the file, `heights[i]` its rows, `sizes[i]` its bytes in memory.
+
+    `none` has its columns and no rows.
+    """
+
+    path: str
+    ends: tuple[int, ...]
+    heights: tuple[int, ...]
+    sizes: tuple[int, ...]
+    none: pl.DataFrame
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Of all pieces."""
+        return sum(self.heights)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all pieces in memory."""
+        return sum(self.sizes)
+
+    def piece(self, number: int) -> pl.DataFrame:
+        """One of them. Raises RunError where it is not what was written."""
+        begin, end = (self.ends[number - 1] if number else 0), self.ends[number]
+        with Path(self.path).open("rb", buffering=0) as file:
+            file.seek(begin)
+            content = file.read(end - begin)
+        frame = read_frame(content)
+        if frame.height != self.heights[number]:
+            raise RunError(f"an exchange on disk wrote {self.heights[number]:,} rows, and {frame.height:,} were read. Please report this.")
+        return frame
+
+
+def lay(part: Part, folder: str) -> Laid:
+    """The part, written to a file of its own."""
+    path = _new(folder, "part")
+    with on_disk_of(folder, SPILLED):
+        part.frame.rechunk().write_ipc(path, compression="lz4", compat_level=pl.CompatLevel.oldest())
+    return Laid(path, part.rows, part.nbytes, part.counts)
+
+
+def cut(part: Part, bucket: pl.Series, pieces: int, folder: str) -> Cut:
+    """The part, whose rows go to the pieces that `bucket` [rows] says (whole numbers below `pieces`); within one they keep their order."""
+    order = np.argsort(bucket.cast(pl.UInt16).to_numpy(), kind="stable")
+    heights = pl.DataFrame({"piece": bucket}).group_by("piece").len().sort("piece")
+    sizes = dict(heights.iter_rows())
+    return _written(part, part.frame[order], [sizes.get(number, 0) for number in range(pieces)], folder)
+
+
+def cut_at(part: Part, heights: Sequence[int], folder: str) -> Cut:
+    """The part, cut into so many rows each, in its order."""
+    return _written(part, part.frame, heights, folder)
+
+
+def _written(part: Part, frame: pl.DataFrame, heights: Sequence[int], folder: str) -> Cut:
+    if sum(heights) != frame.height:
+        raise RunError(f"a part of {frame.height:,} rows was cut into {sum(heights):,}. Please report this.")
+    path, ends, sizes = _new(folder, "cut"), list[int](), list[int]()
+    with on_disk_of(folder, SPILLED), Path(path).open("wb", buffering=BUFFER) as file:
+        for first, last in pairwise(accumulate(heights, initial=0)):
+            piece = frame[first:last]
+            if last > first:
+                file.write(frame_bytes(piece, compression="lz4"))
+            ends.append(file.tell())
+            sizes.append(int(piece.estimated_size()) if last > first else 0)
+    return Cut(path, tuple(ends), tuple(heights), tuple(sizes), frame.clear(), part.counts)
+
+
+def joined(cuts: Sequence[Cut], numbers: Sequence[int]) -> Part:
+    """These pieces of all parts as one part, piece by piece, and each part by part, in order."""
+    frames = [one.piece(number) for number in numbers for one in cuts if one.heights[number]]
+    return concat_parts([Part(frame) for frame in frames]) if frames else Part(cuts[0].none)
+
+
+def _new(folder: str, what: str) -> str:
+    return str(Path(folder) / f"{what}-{secrets.token_hex(8)}.arrow")

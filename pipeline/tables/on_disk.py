@@ -1,0 +1,77 @@
+"""Tables beyond memory: held on disk, and exchanged by pieces on disk, of which a task has few at a time in memory.
+
+The same tasks as between workers, but that a part is cut in the task that makes it, and pieces are read in the task that needs them: what
+goes between tasks is where they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from pipeline.tables.budget import Size
+from pipeline.tables.exchange import buckets_of
+from pipeline.tables.laid import Cut, Laid, cut, joined, lay
+from pipeline.tables.part import Part
+from pipeline.tables.steps import Step
+
+if TYPE_CHECKING:
+    from pipeline.tables.table import Table
+
+
+def held(table: Table) -> tuple[Step, ...]:
+    """The parts, each computed once and laid on disk, where who reads them scans them; those that lie there already as they are."""
+    made = [block if block.kind == "scan" else table.session.evaluate_into(block, _laid, folder_of(table)) for block in table.blocks]
+    laid = [one for one in made if not isinstance(one, Step)]
+    if laid:
+        table.session.measure(table.name, table.stage, laid)
+    return tuple(one if isinstance(one, Step) else Step("scan", table.stage, source=one) for one in made)
+
+
+def shuffled(table: Table, by: Sequence[str], parts: int, hot: pl.DataFrame | None = None) -> tuple[Table, Any]:
+    """As `Table.shuffled`, and a future of what was cut, part by part."""
+    cuts = cut_up(table, _hashed, list(by), parts, hot, folder_of(table))
+    blocks = tuple(Step("part", table.stage, (), joined, (cuts, [number])) for number in range(parts))
+    spread = () if hot is not None else tuple(by)
+    return replace(table, blocks=blocks, origins=(), spread=spread, name=None, as_read=False), cuts
+
+
+def settled(table: Table, by: Sequence[str]) -> Table:
+    """As `Table.exchange`: all rows in one part where they turn out to fit into memory. Waits for them to be cut."""
+    found, cuts = shuffled(table, by, table.buckets())
+    known: Sequence[Cut] = table.session.value(cuts)
+    rows, size = sum(one.rows for one in known), sum(one.nbytes for one in known)
+    found = replace(found, size=Size(rows, -(-size // max(1, rows))))
+    if found.is_beyond:
+        return found
+    whole = Step("part", table.stage, (), joined, (cuts, list(range(len(found.blocks)))))
+    return replace(found, blocks=(whole,))
+
+
+def cut_up(table: Table, function: Any, *given: Any) -> Any:
+    """A future of the parts as `function(Part, *given)` cuts them, in their order."""
+    session = table.session
+    cuts = [session.evaluate_into(block, function, *given) for block in table.blocks]
+    session.measure(table.name, table.stage, cuts)
+    return session.submit(_together, cuts, stage=table.stage, on_host=True)
+
+
+def folder_of(table: Table) -> str:
+    """Where its pieces lie."""
+    assert table.session.budget is not None
+    return table.session.budget.folder
+
+
+def _laid(part: Part, folder: str) -> Laid:
+    return lay(part, folder)
+
+
+def _hashed(part: Part, by: list[str], parts: int, hot: pl.DataFrame | None, folder: str) -> Cut:
+    return cut(part, buckets_of(part.frame, by, parts, hot), parts, folder)
+
+
+def _together(cuts: Sequence[Cut]) -> Sequence[Cut]:
+    return cuts

@@ -1,0 +1,111 @@
+"""All rows of a table in one order: in one part, or, beyond memory, in several parts one behind the other.
+
+Beyond memory a sample of the keys says where the order is divided. Each part is sorted and cut there, and what lies between two such places
+is read, sorted and given as one part. Rows of a key that fills a part by itself are in order as they lie, in as many parts as they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from pipeline.tables.budget import Size
+from pipeline.tables.laid import Cut, cut_at, joined
+from pipeline.tables.names import Order
+from pipeline.tables.on_disk import cut_up, folder_of
+from pipeline.tables.part import Part
+from pipeline.tables.steps import Step
+from pipeline.tables.table import Table
+
+SAMPLED = 64  # keys for each place where the order is divided
+SIDE = "__side__"
+"""Of a place in the order: BEFORE all rows of its key, or AFTER them; rows are AMID."""
+BEFORE, AMID, AFTER = 0, 1, 2
+
+
+def in_order(table: Table, order: Order) -> Table:
+    """The rows in that order, nulls last; rows that tie keep the order they had. Beyond memory it waits for them to be cut."""
+    if not table.is_beyond or table.size is None:
+        return table.gather().map(order.sort, writes=frozenset())
+    size = table.size
+    table, most = table if table.cheap else table.hold(), size.bytes // table.buckets()
+    pieces = table.buckets()
+    step = max(1, size.rows // (pieces * SAMPLED))
+    sampled = table.map(_sampled, order.names, step).value()
+    places = table.session.submit(_places, sampled, order, pieces, stage=table.stage)
+    cuts = cut_up(table, _cut, order, places, folder_of(table))
+    known: Sequence[Cut] = table.session.value(cuts)
+    sides: list[int] = table.session.value(table.session.submit(_sides, places, stage=table.stage))
+    blocks = [
+        Step("part", table.stage, (), _between, (cuts, numbers, parts, order))
+        for numbers, parts in [*_runs(known, sides, most)] or [([0], (0, 1))]
+    ]
+    rows, held = sum(one.rows for one in known), sum(one.nbytes for one in known)
+    whole = Size(rows, -(-held // max(1, rows)))
+    return replace(table, blocks=tuple(blocks), origins=(), spread=(), name=None, as_read=False, size=whole)
+
+
+def _sampled(rows: pl.LazyFrame, names: list[str], step: int) -> pl.LazyFrame:
+    return rows.select(names).gather_every(step)
+
+
+def _places(sampled: Part, order: Order, pieces: int) -> pl.DataFrame:
+    """Keys of the sample that divide it evenly, in order; one that is more than a piece by itself stands there twice."""
+    keys = order.sort(sampled.frame.lazy()).collect()
+    at = [keys.height * number // pieces for number in range(1, pieces)]
+    found = keys[at] if keys.height else keys.clear()
+    counted = found.group_by(order.names, maintain_order=True).len()
+    first = counted.drop("len").with_columns(pl.lit(BEFORE, dtype=pl.Int8).alias(SIDE))
+    last = counted.filter(pl.col("len") > 1).drop("len").with_columns(pl.lit(AFTER, dtype=pl.Int8).alias(SIDE))
+    return order.sort(pl.concat([first, last]).lazy()).collect()
+
+
+def _sides(places: pl.DataFrame) -> list[int]:
+    return places[SIDE].to_list()
+
+
+def _cut(part: Part, order: Order, places: pl.DataFrame, folder: str) -> Cut:
+    """The part in order, cut at these places."""
+    rows = part.frame.with_columns(pl.lit(AMID, dtype=pl.Int8).alias(SIDE))
+    sides = [places.filter(pl.col(SIDE) == BEFORE), rows, places.filter(pl.col(SIDE) == AFTER)]  # rows that tie keep this order
+    both = order.sort(pl.concat(sides, how="diagonal").select(rows.columns).lazy()).collect()
+    is_row = both[SIDE] == AMID
+    at = (~is_row).arg_true().to_list()
+    ends = [place - number for number, place in enumerate(at)] + [part.rows]
+    heights = [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
+    return cut_at(replace(part, frame=both.filter(is_row).drop(SIDE)), heights, folder)
+
+
+def _runs(cuts: Sequence[Cut], sides: Sequence[int], most: int) -> Sequence[tuple[list[int], tuple[int, int]]]:
+    """Which pieces, and of which parts (from, to), make a part: neighbours together; those of one key, that is more than one, apart."""
+    found, run, held = list[tuple[list[int], tuple[int, int]]](), list[int](), 0
+    every = (0, len(cuts))
+    for number in range(len(sides) + 1):
+        sizes = [one.sizes[number] for one in cuts]
+        alone = number < len(sides) and sides[number] == AFTER
+        if run and (alone or held + sum(sizes) > most):
+            found.append((run, every))
+            run, held = [], 0
+        if alone:
+            found += [([number], parts) for parts in _stretches(sizes, most)]
+        elif sum(sizes):
+            run, held = [*run, number], held + sum(sizes)
+    return [*found, (run, every)] if run else found
+
+
+def _stretches(sizes: Sequence[int], most: int) -> Sequence[tuple[int, int]]:
+    """Parts that follow one another, of so many bytes together at most where that can be."""
+    found, first, held = list[tuple[int, int]](), 0, 0
+    for number, size in enumerate(sizes):
+        if held and held + size > most:
+            found.append((first, number))
+            first, held = number, 0
+        held += size
+    return [*found, (first, len(sizes))] if held else found
+
+
+def _between(cuts: Sequence[Cut], numbers: Sequence[int], parts: tuple[int, int], order: Order) -> Part:
+    part = joined(cuts[slice(*parts)], numbers)
+    return part.replaced(order.sort(part.frame.lazy()).collect())

@@ -1,0 +1,184 @@
+"""Tables beyond memory: the same rows as DuckDB's and Polars' own, whatever is on disk meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from pipeline.errors import RunError
+from pipeline.stage import Context
+from pipeline.stages.relational.aggregate import Aggregate
+from pipeline.stages.relational.drop_duplicates import DropDuplicates
+from pipeline.stages.relational.join import Join
+from pipeline.stages.relational.sort import Sort
+from pipeline.stages.relational.window import Window
+from pipeline.tables import budget
+from pipeline.tables.budget import Budget, Size, row_bytes
+from pipeline.tables.laid import cut, lay
+from pipeline.tables.names import Order
+from pipeline.tables.on_disk import settled
+from pipeline.tables.ordering import in_order
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.session import Session
+from pipeline.tables.table import Table
+
+PARTS = 7
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """One whose tables may have as good as no memory."""
+    monkeypatch.setattr(budget, "LEAST_BYTES", 2_000)
+    found = Session()
+    found.budget = Budget(1_000, 2, str(tmp_path))
+    return found
+
+
+def rows(count: int, seed: int) -> pl.DataFrame:
+    """Keys of few and of very many rows, and missing ones; texts, and numbers with gaps."""
+    random = np.random.default_rng(seed)
+    key = np.where(random.random(count) < 0.4, 3, random.integers(0, count // 3, count))
+    text = pl.Series([f"word {number % 11}" * (1 + number % 3) for number in random.integers(0, 99, count)])
+    frame = pl.DataFrame({"key": key, "text": text, "value": random.integers(-50, 50, count), "day": np.arange(count)})
+    return frame.with_columns(pl.when(pl.col("key") % 13 != 5).then("key"), pl.when(pl.col("value") % 7 != 0).then("value"))
+
+
+def table(session: Session, frame: pl.DataFrame) -> Table:
+    """The frame in parts, one of which is empty."""
+    edges = [0, *sorted(np.random.default_rng(1).integers(0, frame.height + 1, PARTS - 2).tolist()), frame.height, frame.height]
+    parts = [Part(frame[low:high]) for low, high in pairwise(edges)]
+    schema = Schema(frame.schema)
+    return Table.of(session, "given", parts, schema=schema, size=Size(frame.height, row_bytes(schema)))
+
+
+def given_by(stage: Any, session: Session, **tables: Table) -> pl.DataFrame:
+    found = stage.run(tables, Context("named", 1, session)).tables[""]
+    rows = pl.concat([part.frame for part in found.futures()])
+    assert isinstance(stage, Sort) or (session.budget and [*Path(session.budget.folder).iterdir()])
+    return rows
+
+
+def alike(found: pl.DataFrame, wanted: pl.DataFrame) -> None:
+    assert_frame_equal(found.select(wanted.columns), wanted, check_row_order=False, check_dtypes=False)
+
+
+def test_aggregate__is_duckdbs(session: Session) -> None:
+    ours = rows(3_000, 1)
+    compute = {"n": "size()", "total": "sum(value)", "least": "min(text)", "apart": "n_unique(text)", "middle": "median(value)"}
+    found = given_by(Aggregate.model_validate({"by": "key", "compute": compute}), session, rows=table(session, ours))
+    asked = "key, count(*) n, coalesce(sum(value), 0) total, min(text) least, count(distinct text) apart, median(value) middle"
+    wanted = duckdb.sql(f"select {asked} from ours group by key").pl()
+    alike(found, wanted.with_columns(pl.col("total").cast(pl.Int64)))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+def test_join__is_duckdbs(session: Session, how: str) -> None:
+    ours, theirs = rows(2_000, 2), rows(300, 3).rename({"text": "word", "value": "price", "day": "place"})
+    found = given_by(Join.model_validate({"on": "key", "how": how}), session, left=table(session, ours), right=table(session, theirs))
+    columns = "*" if how in {"semi", "anti"} else "coalesce(l.key, r.key) as key, text, value, day, word, price, place"
+    wanted = duckdb.sql(f"select {columns} from ours l {how} join theirs r on l.key = r.key").pl()
+    alike(found, wanted)
+
+
+def test_drop_duplicates__is_duckdbs(session: Session) -> None:
+    ours = rows(3_000, 4)
+    found = given_by(DropDuplicates.model_validate({"columns": ["key"], "order_by": ["-day"]}), session, rows=table(session, ours))
+    alike(found, duckdb.sql("select * from ours qualify row_number() over (partition by key order by day desc) = 1").pl())
+
+
+def test_window__is_duckdbs(session: Session) -> None:
+    ours = rows(3_000, 5)
+    compute = {"before": "lag(value)", "so_far": "cum_count(value)"}
+    found = given_by(Window.model_validate({"by": "key", "order": "day", "compute": compute}), session, rows=table(session, ours))
+    over = "over (partition by key order by day)"
+    alike(found, duckdb.sql(f"select *, lag(value) {over} as before, count(value) {over} as so_far from ours").pl())
+
+
+@pytest.mark.parametrize("by", [["key"], ["-key"], ["text", "-value"], ["-value", "key"]])
+def test_sort__is_that_of_the_whole_and_ties_keep_their_order(session: Session, by: list[str]) -> None:
+    frame = rows(5_000, 6)
+    given = table(session, frame)
+    found = in_order(given, Order(by)).futures()
+    assert len(found) > 3
+    assert_frame_equal(pl.concat([part.frame for part in found]), Order(by).sort(frame.lazy()).collect())
+    assert max(part.rows for part in found) <= max(part.rows for part in given.futures())  # also of the key that two in five have
+
+
+def test_sort__of_one_key_alone_and_of_no_rows(session: Session) -> None:
+    alone = rows(2_000, 7).with_columns(key=pl.lit(1))
+    found = in_order(table(session, alone), Order(["key"])).futures()
+    assert_frame_equal(pl.concat([part.frame for part in found]), alone)
+    assert len(found) > 3
+    none = replace_size(table(session, alone.clear()), 5_000)
+    assert in_order(none, Order(["key"])).futures()[0].frame.equals(alone.clear())
+
+
+def replace_size(given: Table, count: int) -> Table:
+    """The same, thought to be larger."""
+    return replace(given, size=Size(count, 30))
+
+
+def test_sort_stage__with_a_limit_gives_the_first_rows(session: Session) -> None:
+    frame = rows(3_000, 8)
+    found = given_by(Sort.model_validate({"by": ["-value", "day"], "limit": 9}), session, rows=table(session, frame))
+    assert_frame_equal(found, frame.sort(["value", "day"], descending=[True, False], nulls_last=True).head(9))
+
+
+def test_exchange__of_what_is_small_after_all_is_one_part(session: Session) -> None:
+    few = rows(30, 9)
+    given = replace_size(table(session, few), 10_000)
+    assert session.budget is not None
+    session.budget = Budget(100_000, 2, session.budget.folder)
+    found = settled(given, ["key"])
+    assert len(found.blocks) == 1
+    assert_frame_equal(found.futures()[0].frame, few, check_row_order=False)
+
+
+def test_hold__lays_parts_on_disk_and_reads_the_columns_that_are_asked_for(session: Session, tmp_path: Path) -> None:
+    frame = rows(3_000, 10)
+    held = table(session, frame).map(_doubled).hold()
+    assert {block.kind for block in held.blocks} == {"scan"}
+    assert len([*tmp_path.iterdir()]) == len(held.blocks)
+    again = held.map(_doubled).hold()
+    assert again.hold().blocks == again.blocks  # what lies there is not laid down again
+    assert_frame_equal(pl.concat([part.frame for part in again.futures()]), frame.with_columns(pl.col("value") * 4))
+
+
+def _doubled(lazy: pl.LazyFrame) -> pl.LazyFrame:
+    return lazy.with_columns(pl.col("value") * 2)
+
+
+def test_pieces__that_are_not_what_was_written_stop_the_run(tmp_path: Path) -> None:
+    frame = rows(100, 11)
+    found = cut(Part(frame), pl.Series([number % 3 for number in range(100)]), 3, str(tmp_path))
+    other = cut(Part(frame[:60]), pl.Series([number % 3 for number in range(60)]), 3, str(tmp_path))
+    Path(found.path).write_bytes(Path(other.path).read_bytes())
+    torn = replace(found, ends=other.ends)
+    with pytest.raises(RunError, match="wrote 34 rows, and 20 were read"):
+        torn.piece(0)
+
+
+def test_disk__that_is_full_is_said_with_its_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_ipc", full)
+    with pytest.raises(RunError, match=r"is full .* DASK_TEMPORARY_DIRECTORY"):
+        lay(Part(rows(10, 12)), str(tmp_path))
+
+
+def test_budget__has_more_pieces_the_less_memory_there_is() -> None:
+    size = Size(100_000_000, 20)
+    pieces = [Budget(memory << 30, 2, "").pieces(size) for memory in (1, 4, 16)]
+    assert pieces == sorted(pieces, reverse=True)
+    assert pieces[0] == pytest.approx(4 * pieces[1], abs=4)
+    assert Budget(16 << 30, 2, "").holds(size)
+    assert not Budget(4 << 30, 2, "").holds(size)
