@@ -61,7 +61,7 @@ def table(session: Session, frame: pl.DataFrame) -> Table:
 
 def given_by(stage: Any, session: Session, **tables: Table) -> pl.DataFrame:
     found = stage.run(tables, Context("named", 1, session)).tables[""]
-    rows = pl.concat([part.frame for part in found.futures()])
+    rows: pl.DataFrame = pl.concat([part.frame for part in found.futures()])
     assert isinstance(stage, Sort) or (session.budget and [*Path(session.budget.folder).iterdir()])
     return rows
 

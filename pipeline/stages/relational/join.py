@@ -171,7 +171,8 @@ class Join(Stage, name="join", version=1):
         """The second table, and whether each part of the first shall meet all of it."""
         if not self._may_copy or self.method == "exchange":
             return second, False
-        if len(second.blocks) == 1 < len(first.blocks) or not on or self.method == "broadcast":
+        large = first.is_beyond and second.size is not None and second.size.bytes > COPIED_BYTES and bool(on)
+        if (len(second.blocks) == 1 < len(first.blocks) and not large) or not on or self.method == "broadcast":
             return second, True
         if not moves(first, second, on) or (second.is_beyond and second.as_read):
             return second, False

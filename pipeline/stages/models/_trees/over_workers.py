@@ -44,7 +44,8 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
     """
     session = context.session
     assert isinstance(session, ClusterSession)
-    learning, given = learning.kept_in(context), Given.of(rows, learning.arrays, rows.hold().futures())
+    held = rows.hold()
+    learning, given = learning.kept_in(context), Given.of(rows, learning.arrays, held.futures())
     names = learning.feature_names(session.value(given.axes))
     with session.fixed_workers(learning.name):
         content, curves, found = _Training(learning, session, names, given.parts).model()
@@ -52,7 +53,7 @@ def train_over_workers(learning: Trees, rows: Table, context: Context) -> Outcom
     predicted = [session.submit(_predicted, learning, model, part, names, stage=learning.name) for part in given.parts]
     told = (model, curves, found), predicted, names, given.steps, given.states
     trained = session.submit(_finished, learning, *told, stage=learning.name)
-    warnings = warn_of_rounding(learning.columns, given.parts, context)
+    warnings = warn_of_rounding(learning.columns, held, context)
     return replace(trees_outcome(learning, trained, context), warnings=warnings)
 
 

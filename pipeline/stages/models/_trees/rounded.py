@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import polars as pl
 
 from pipeline.stage import Context
 from pipeline.tables.part import Part
+from pipeline.tables.table import Table
 
 EXACT = 2**24
 """Up to here a float of 32 bits holds every whole number."""
@@ -16,9 +18,12 @@ Rounded = dict[str, tuple[int, str]]
 """By feature: how many values are rounded, and one of them."""
 
 
-def warn_of_rounding(columns: Sequence[str], parts: Sequence[object], context: Context) -> object:
-    """A future of the warnings about those features of the parts."""
-    found = [context.session.submit(rounded_features, list(columns), part, stage=context.name) for part in parts]
+def warn_of_rounding(columns: Sequence[str], rows: Table, context: Context) -> object:
+    """A future of the warnings about those features of a table that is held."""
+    if rows.is_beyond:
+        found = [context.session.evaluate_into(block, partial(rounded_features, list(columns))) for block in rows.blocks]
+    else:
+        found = [context.session.submit(rounded_features, list(columns), part, stage=context.name) for part in rows.futures()]
     return context.session.submit(_warnings, found, stage=context.name)
 
 

@@ -20,6 +20,8 @@ from pipeline.stages.models._trees.groups import by_group, check_groups
 from pipeline.stages.models._trees.measures import trees_measured
 from pipeline.stages.models._trees.rounded import warn_of_rounding
 from pipeline.stages.models._weights import check_some_weight, check_weights, row_weights
+from pipeline.tables.names import Order
+from pipeline.tables.ordering import in_order
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted, Table
 
@@ -53,10 +55,28 @@ def _table(name: str, trained: TrainedTrees) -> Part:
 
 def train_here(learning: Trees, rows: Table, context: Context) -> Outcome:
     """Train in one task and give its results as tables, files, metrics and counts."""
-    learning, given = learning.kept_in(context), Given.of(rows, learning.arrays, rows.futures())
+    held = rows.hold()
+    used = _narrow(learning, held) if held.is_beyond else held
+    learning, given = learning.kept_in(context), Given.of(used, learning.arrays, used.futures())
     trained = context.session.submit(_train, learning, given.parts, given.axes, given.steps, given.states, stage=learning.name)
-    warnings = warn_of_rounding(learning.columns, given.parts, context)
+    warnings = warn_of_rounding(learning.columns, held, context)
     return replace(trees_outcome(learning, trained, context), warnings=warnings)
+
+
+def _narrow(learning: Trees, rows: Table) -> Table:
+    """Rows beyond memory as training needs them: in the order of the key, without other columns, and features in its 32 bits."""
+    stage = learning.stage
+    own = [*stage.row_columns, *(name for name in stage.aside_columns if name not in stage.row_columns)]
+    whole = {*stage.categorical, *stage.unfolded}
+    return in_order(rows.map(_in_32_bits, own, [(name, name in whole) for name in learning.columns]), Order([stage.key]))
+
+
+def _in_32_bits(rows: pl.LazyFrame, own: Sequence[str], features: Sequence[tuple[str, bool]]) -> pl.LazyFrame:
+    """`own` columns and features, of which those that are marked stay as they are."""
+    schema = rows.collect_schema()
+    return rows.select(
+        *own, *(pl.col(name) if as_is or not schema[name].is_numeric() else pl.col(name).cast(pl.Float32) for name, as_is in features)
+    )
 
 
 def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
