@@ -17,7 +17,7 @@ from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import Array, alt_frequency, call_counts, packed_width, sample_counts, take_samples
 from pipeline.kernels.hardy_weinberg import hwe_exact
-from pipeline.kernels.kinship import kinship, pair_counts
+from pipeline.kernels.kinship import near, sample_bits
 from pipeline.kernels.linear_regression import Missing, associate
 from pipeline.kernels.linkage import Samples, haplotype_r_squared
 from pipeline.kernels.linkage_pruning import PruneRule, prune
@@ -200,7 +200,7 @@ def relationship(cohort: Cohort) -> Work:
 def kin(cohort: Cohort) -> Work:
     """Kinship of every pair of people."""
     n = cohort.samples
-    return Work(lambda: kinship(pair_counts(cohort.calls, n)), cohort.read + 14 * n * n, 8 * cohort.variants * n * n)
+    return Work(lambda: near(sample_bits(cohort.calls, n), None, 0.0442), cohort.read + 14 * n * n, 8 * cohort.variants * n * n)
 
 
 def exact_components(cohort: Cohort) -> Work:

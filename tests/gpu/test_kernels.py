@@ -90,6 +90,8 @@ P = np.concatenate([RNG.uniform(1e-12, 1, 500), [np.nan]])
 BIG = RNG.multinomial(20_000, [0.3, 0.5, 0.2], 40)
 ODD = np.array([[0, 0, 0], [5, 0, 0], [0, 7, 0], [1, 0, 1], [50, 3, 47], [0, 1, 999]])
 HOST_ONLY = {
+    "in_order",
+    "sample_bits",
     "is_small",
     "computed_again",
     "linear_again",
@@ -146,7 +148,6 @@ HOST_ONLY = {
     "fnv1a",
     "splitmix",
     "flat_calls",
-    "pair_members",
     "unrelated",
     "hits",
     "items_not_taken",
@@ -302,6 +303,16 @@ def summed(calls: Any, frequency: Any) -> Any:
     sums = relationship.grm_sums(calls, SAMPLES, frequency)
     xp = array_module(calls)
     return xp.triu(sums.products), xp.triu(sums.both_missing), sums.variants
+
+
+def near(calls: Any, least: float) -> Any:
+    """Pairs, counts and kinship among all people in one tile, and in two: of the last 16, and of them with the first 32."""
+    xp = array_module(calls)
+    whole = kinship.near(kinship.sample_bits(calls, SAMPLES), None, least)
+    last = kinship.sample_bits(xp.ascontiguousarray(calls[:, 8:]), SAMPLES - 32)
+    first = kinship.joined([kinship.sample_bits(xp.ascontiguousarray(calls[rows, :8]), 32) for rows in (slice(0, 9), slice(9, None))])
+    tiles = [whole, kinship.near(last, None, least), kinship.near(last, first, least)]
+    return [xp.asarray(column) for tile in tiles for column in tile]
 
 
 def shared(products: Any, both: Any) -> Any:
@@ -469,8 +480,9 @@ CASES = {
     "hwe_x_by_logarithms": Case(hardy_weinberg_x.hwe_x_by_logarithms, (COUNTS_X,), 1e-9),
     "variant_quality": Case(sexed, (CALLS, False), 1e-9),
     "variant_quality mid-p": Case(sexed, (CALLS, True), 1e-9),
-    "pair_counts": Case(kinship.pair_counts, (CALLS, SAMPLES)),
-    "kinship": Case(kinship.kinship, (kinship.pair_counts(CALLS, SAMPLES),)),
+    "near": Case(near, (CALLS, -0.1)),
+    "near of all": Case(near, (CALLS, -9.0)),
+    "kinship": Case(kinship.kinship, (near(CALLS, -9.0)[2],)),
     "Design": Case(built, (COVARIATES, TRAITS), 1e-10),
     "missingness_groups": Case(missingness_groups, (TRAITS,)),
     "associate": Case(associated, (CALLS, "complete_case"), 1e-9),

@@ -1,4 +1,8 @@
-"""Packed calls as bits along the variants, a row a sample, and counts over pairs of such rows."""
+"""Packed calls as bits along the variants, a row a sample, and what pairs of such rows have in common.
+
+Bits are `uint64[samples, 2, words]`, the low and the high bits of the calls, so that a missing call has both; variants beyond the last are
+missing calls, and so is all of the samples that fill up the last 32.
+"""
 
 from __future__ import annotations
 
@@ -7,75 +11,37 @@ from numpy.typing import NDArray
 
 from pipeline.kernels.compiled.jit import compiled, popcount, word_at
 
-WORDS = 256  # of 64 variants: a pair's rows, 12 KB, lie in the first-level cache
-_TILE = 64  # people whose rows lie in the second-level cache with as many others
+AT_ONCE = 32
+"""Samples of 8 bytes of calls, which are turned at once: samples are filled up to a multiple of it."""
+_WORDS = 512  # of 64 variants: 8 KB a sample
+_TILE = 64  # samples whose rows lie in the second-level cache with as many others
 _HALVES = np.array(
     [0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF, 0x00000000FFFFFFFF], np.uint64
 )
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_FIRST = 1024  # pairs that there is room for at first
 
 
 @compiled
-def add_pair_counts(calls: NDArray[np.uint8], width: int, counts: NDArray[np.int32]) -> None:
-    """Add what each pair of samples shares to `counts: int32[pairs, 5]`, in the order and with the columns of kernels/kinship.py.
-
-    `calls` are packed calls as `uint8[v * width]`.
-    """
+def fill_bits(calls: NDArray[np.uint8], width: int, bits: NDArray[np.uint64]) -> None:
+    """Write the bits of packed calls, `uint8[v * width]`."""
     variants = len(calls) // width if width else 0
-    samples = int((1 + np.sqrt(1 + 8 * len(counts))) / 2)
-    for start in range(0, variants, 64 * WORDS):
-        rows = min(64 * WORDS, variants - start)
-        planes = np.empty((samples, 3, (rows + 63) // 64), np.uint64)
-        _fill_planes(calls[start * width : (start + rows) * width], width, planes)
-        for high in range(0, samples, _TILE):
-            for low in range(0, high + 1, _TILE):
-                for later in range(high, min(high + _TILE, samples)):
-                    for earlier in range(low, min(low + _TILE, later)):
-                        _add_pair(planes[earlier], planes[later], counts[later * (later - 1) // 2 + earlier])
-
-
-@compiled
-def _add_pair(one: NDArray[np.uint64], other: NDArray[np.uint64], counts: NDArray[np.int32]) -> None:
-    """Add one pair's counts, from their rows `uint64[3, words]`: heterozygous, called, homozygous ALT or missing."""
-    shared = both = first = second = opposite = np.uint64(0)
-    for word in range(one.shape[1]):
-        het_1, called_1, alt_1 = one[0, word], one[1, word], one[2, word]
-        het_2, called_2, alt_2 = other[0, word], other[1, word], other[2, word]
-        called = called_1 & called_2
-        shared += popcount(called)
-        both += popcount(het_1 & het_2)
-        first += popcount(het_1 & called_2)
-        second += popcount(called_1 & het_2)
-        opposite += popcount((alt_1 ^ alt_2) & called & ~(het_1 | het_2))
-    counts[0] += np.int32(shared)
-    counts[1] += np.int32(both)
-    counts[2] += np.int32(first)
-    counts[3] += np.int32(second)
-    counts[4] += np.int32(opposite)
-
-
-@compiled
-def _fill_planes(calls: NDArray[np.uint8], width: int, planes: NDArray[np.uint64]) -> None:
-    """Write every sample's bits into `planes: uint64[samples, 3, words]`; variants beyond the last are not called."""
-    variants, samples = len(calls) // width, planes.shape[0]
     square = np.empty(64, np.uint64)
     for byte in range(0, width, 8):
-        for word in range(planes.shape[2]):
+        for word in range(bits.shape[2]):
             square[:] = _ALL
             for row in range(min(64, variants - 64 * word)):
                 place = (64 * word + row) * width + byte
                 if byte + 8 <= width:
                     square[row] = word_at(calls, place)
                 else:
-                    square[row] = 0
+                    square[row] = _ALL << np.uint64(8 * (width - byte))
                     for rest in range(width - byte):
                         square[row] |= np.uint64(calls[place + rest]) << np.uint64(8 * rest)
             _transpose(square)
-            for sample in range(4 * byte, min(4 * byte + 32, samples)):
-                low, high = square[2 * (sample - 4 * byte)], square[2 * (sample - 4 * byte) + 1]
-                planes[sample, 0, word] = low & ~high
-                planes[sample, 1, word] = ~(low & high)
-                planes[sample, 2, word] = high
+            for sample in range(AT_ONCE):
+                bits[4 * byte + sample, 0, word] = square[2 * sample]
+                bits[4 * byte + sample, 1, word] = square[2 * sample + 1]
 
 
 @compiled
@@ -88,3 +54,97 @@ def _transpose(square: NDArray[np.uint64]) -> None:
                 swap = (square[row] >> shift ^ square[row + half]) & mask
                 square[row] ^= swap << shift
                 square[row + half] ^= swap
+
+
+@compiled
+def maybe_near(
+    later: NDArray[np.uint64], earlier: NDArray[np.uint64], samples: tuple[int, int], same: bool, least: float
+) -> NDArray[np.int64]:
+    """The pairs, `int64[k, 2]` of rows of `later` and of `earlier`, that may have a kinship of `least` or more, or none.
+
+    Every pair left out has one, and it is less: it was taken with the heterozygous calls that each has in all, of which a pair has no more
+    in common, and with those exact it is no greater. `samples` are those to be looked at of each; with `same` both are the same people,
+    and a pair's first row comes after its second.
+    """
+    found, count = np.empty((_FIRST, 2), np.int64), 0
+    totals, others = _totals(later), _totals(earlier)
+    squares = np.empty((_TILE, _TILE), np.int32)
+    for high in range(0, samples[0], _TILE):
+        for low in range(0, min(high + 1, samples[1]) if same else samples[1], _TILE):
+            _add_squares(later[high : min(high + _TILE, samples[0])], earlier[low : low + _TILE], squares)
+            for one in range(high, min(high + _TILE, samples[0])):
+                for other in range(low, min(low + _TILE, one if same else samples[1])):
+                    known = min(totals[one, 0] - others[other, 1], others[other, 0] - totals[one, 1]) > 0
+                    if known and 0.5 - squares[one - high, other - low] / (4.0 * min(totals[one, 0], others[other, 0])) < least:
+                        continue
+                    if count == len(found):
+                        found = np.concatenate((found, np.empty_like(found)))
+                    found[count, 0], found[count, 1] = one, other
+                    count += 1
+    return found[:count].copy()
+
+
+@compiled
+def _totals(bits: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Heterozygous and missing calls of every sample, `int64[samples, 2]`."""
+    totals = np.zeros((len(bits), 2), np.int64)
+    for sample in range(len(bits)):
+        heterozygous = missing = np.uint64(0)
+        for word in range(bits.shape[2]):
+            heterozygous += popcount(bits[sample, 0, word] & ~bits[sample, 1, word])
+            missing += popcount(bits[sample, 0, word] & bits[sample, 1, word])
+        totals[sample, 0], totals[sample, 1] = heterozygous, missing
+    return totals
+
+
+@compiled
+def _add_squares(later: NDArray[np.uint64], earlier: NDArray[np.uint64], squares: NDArray[np.int32]) -> None:
+    """Write the sums of (one's alleles - the other's)^2 over the variants that both of a pair are called for into `squares`."""
+    squares[:] = 0
+    for start in range(0, later.shape[2], _WORDS):
+        for one in range(len(later)):
+            for first in range(0, len(earlier), 4):
+                _add_four(
+                    later[one, :, start : start + _WORDS], earlier[first : first + 4, :, start : start + _WORDS], squares[one, first:]
+                )
+
+
+@compiled
+def _add_four(one: NDArray[np.uint64], four: NDArray[np.uint64], squares: NDArray[np.int32]) -> None:
+    """Add those of a sample `uint64[2, words]` and of four others, `uint64[4, 2, words]`: its words are read once for all of them."""
+    low, high = one[0], one[1]
+    low_1, high_1, low_2, high_2 = four[0, 0], four[0, 1], four[1, 0], four[1, 1]
+    low_3, high_3, low_4, high_4 = four[2, 0], four[2, 1], four[3, 0], four[3, 1]
+    one_1 = one_2 = one_3 = one_4 = two_1 = two_2 = two_3 = two_4 = np.uint64(0)
+    for word in range(len(low)):
+        a, b, missing = low[word], high[word], low[word] & high[word]
+        # One allele apart: one of them heterozygous. Two: neither, and another allele.
+        one_1 += popcount((a ^ low_1[word]) & ~(missing | low_1[word] & high_1[word]))
+        two_1 += popcount((b ^ high_1[word]) & ~(a | low_1[word]))
+        one_2 += popcount((a ^ low_2[word]) & ~(missing | low_2[word] & high_2[word]))
+        two_2 += popcount((b ^ high_2[word]) & ~(a | low_2[word]))
+        one_3 += popcount((a ^ low_3[word]) & ~(missing | low_3[word] & high_3[word]))
+        two_3 += popcount((b ^ high_3[word]) & ~(a | low_3[word]))
+        one_4 += popcount((a ^ low_4[word]) & ~(missing | low_4[word] & high_4[word]))
+        two_4 += popcount((b ^ high_4[word]) & ~(a | low_4[word]))
+    squares[0] += np.int32(one_1 + 4 * two_1)
+    squares[1] += np.int32(one_2 + 4 * two_2)
+    squares[2] += np.int32(one_3 + 4 * two_3)
+    squares[3] += np.int32(one_4 + 4 * two_4)
+
+
+@compiled
+def count_shared(later: NDArray[np.uint64], earlier: NDArray[np.uint64], pairs: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
+    """Write what each of the `pairs: int64[k, 2]` shares into `counts: int32[k, 5]`, with the columns of kernels/kinship.py."""
+    for pair in range(len(pairs)):
+        one, other = earlier[pairs[pair, 1]], later[pairs[pair, 0]]
+        shared = both = first = second = opposite = np.uint64(0)
+        for word in range(one.shape[1]):
+            low_1, high_1, low_2, high_2 = one[0, word], one[1, word], other[0, word], other[1, word]
+            called = ~(low_1 & high_1) & ~(low_2 & high_2)
+            shared += popcount(called)
+            both += popcount(low_1 & low_2 & called)
+            first += popcount(low_1 & called)
+            second += popcount(low_2 & called)
+            opposite += popcount((high_1 ^ high_2) & ~(low_1 | low_2))
+        counts[pair, 0], counts[pair, 1], counts[pair, 2], counts[pair, 3], counts[pair, 4] = shared, both, first, second, opposite

@@ -9,22 +9,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
 from pipeline.genome.columns import VOCABULARY, dtypes_of
 from pipeline.genome.genotypes import need_genotypes
 from pipeline.genome.people import refuse_haploid
-from pipeline.kernels.kinship import kinship, pair_counts, pair_members, unrelated
+from pipeline.kernels.kinship import Bits, Near, in_order, joined, near, sample_bits, unrelated
 from pipeline.stage import Context, Outcome, Whole
-from pipeline.stages.genomics._genotypes import autosomal_calls, keep_people
+from pipeline.stages.genomics._genotypes import keep_people
+from pipeline.stages.genomics._tiles import calls_of, people_blocks
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
-MOST_PEOPLE = 20_000  # the counts of so many people's pairs take 4 GB a part of the table
 PAIRS = ("sample_id_1", "sample_id_2", "variants_shared", "hethet", "ibs0", "kinship")
 
 
@@ -73,66 +71,77 @@ class Relatedness(Whole, name="relatedness", version=2):
         return self.max_kinship / 2 if self.min_kinship is None else self.min_kinship
 
     def prepare(self, *, lean: bool = False) -> None:
-        """Load the compiled kernel."""
-        pair_counts(np.zeros((1, 1), np.uint8), 2)
+        """Load the compiled kernels."""
+        near(sample_bits(np.zeros((1, 1), np.uint8), 2), None, 0.0)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """A sum over the parts, a judgement, then a map that packs the calls of those who stay."""
+        """Tiles of pairs of people, a judgement, then a map that packs the calls of those who stay. Waits for the number of people."""
         genotypes = tables["genotypes"]
         genotypes = (genotypes if genotypes.cheap else genotypes.hold()).named(context.name)
         people, submit, name = genotypes.axes["calls"].value(), context.session.submit, context.name
-        judged = submit(self.judge, genotypes.reduce(_counted, _added, people), people, stage=name)
+        blocks = people_blocks(context.session.value(submit(_number, people, stage=name)))
+        parts = genotypes.futures()
+        bits = [submit(_joined, *(submit(_bits, part, people, block, stage=name) for part in parts), stage=name) for block in blocks]
+        tiles = [
+            submit(_near, bits[i], bits[j] if j < i else None, (blocks[i].start, blocks[j].start), self._listed(), stage=name)
+            for i in range(len(blocks))
+            for j in range(i + 1)
+        ]
+        judged = submit(self.judge, people, *tiles, stage=name)
         marked, pairs, counts = (submit(itemgetter(index), judged, stage=name) for index in range(3))
         axis = Table.of(context.session, name, [submit(_kept, marked, stage=name)])
         smaller = replace(genotypes.map_parts(keep_people, marked, writes=frozenset()), axes={"calls": axis})
         return Outcome({"": smaller, "pairs": Table.of(context.session, name, [pairs])}, counts=counts)
 
-    def judge(self, counts: Any, people: Part) -> tuple[Part, Part, dict[str, int]]:
+    def judge(self, people: Part, *tiles: Near) -> tuple[Part, Part, dict[str, int]]:
         """The people with `kept`, the pairs that are listed, and how many there were. Raises DataError where nobody shares a variant."""
-        counts, values = to_host(counts), to_host(kinship(counts))
-        if len(counts) and not counts[:, 0].any():
+        n = people.frame.height
+        if n > 1 and sum(tile.apart for tile in tiles) == n * (n - 1) // 2:
             raise DataError("no two people are called for the same variant on an autosome, so nobody's kinship is known")
-        related = np.flatnonzero(values > self.max_kinship)
-        kept = unrelated(people.frame.height, *pair_members(related))
-        listed = np.flatnonzero(values >= self._listed())
+        listed = in_order(tiles)
+        related = listed.kinship > self.max_kinship
+        kept = unrelated(n, listed.earlier[related], listed.later[related])
         tally = {
-            "people_in": len(kept),
-            "related_pairs": len(related),
-            "pairs_without_kinship": int(np.isnan(values).sum()),
+            "people_in": n,
+            "related_pairs": int(related.sum()),
+            "pairs_without_kinship": listed.unknown,
             "related": int((~kept).sum()),
             "people_out": int(kept.sum()),
         }
-        pairs = _pairs(people.frame["sample_id"], listed, counts[listed], values[listed])
-        return Part(people.frame.with_columns(kept=pl.Series(kept))), Part(pairs), tally
+        return Part(people.frame.with_columns(kept=pl.Series(kept))), Part(_pairs(people.frame["sample_id"], listed)), tally
 
 
-def _counted(part: Part, people: Part) -> Any:
+def _number(people: Part) -> int:
     refuse_haploid(
         people.frame, "KING's kinship, which counts heterozygous calls, has no meaning", "Compare lines by principal_components."
     )
-    n = people.frame.height
-    if n > MOST_PEOPLE:
-        raise DataError(f"kinship of all pairs of {n:,} people would need {10 * n * n / 2**30:.0f} GiB a part; at most {MOST_PEOPLE:,}")
-    return pair_counts(autosomal_calls(part, people.frame), n)
+    return people.frame.height
 
 
-def _added(counts: list[Any]) -> Any:
-    total = counts[0].copy() if len(counts) > 1 else counts[0]
-    for more in counts[1:]:
-        total += more
-    return total
+def _bits(part: Part, people: Part, block: slice) -> Bits:
+    return sample_bits(calls_of(part, people, block), block.stop - block.start)
 
 
-def _pairs(people: pl.Series, listed: NDArray[np.int64], counts: NDArray[np.int32], values: NDArray[np.float64]) -> pl.DataFrame:
+def _joined(*pieces: Bits) -> Bits:
+    return joined(pieces)
+
+
+def _near(later: Bits, earlier: Bits | None, starts: tuple[int, int], least: float) -> Near:
+    """The near pairs of a tile, by their people's places among all."""
+    found = near(later, earlier, least)
+    return found._replace(later=found.later + starts[0], earlier=found.earlier + starts[1])
+
+
+def _pairs(people: pl.Series, listed: Near) -> pl.DataFrame:
     """A row a pair, in PLINK's order: by the later person, then the earlier."""
-    earlier, later = pair_members(listed)
+    counts = listed.counts
     columns: tuple[Any, ...] = (
-        people.gather(later),
-        people.gather(earlier),
+        people.gather(listed.later),
+        people.gather(listed.earlier),
         counts[:, 0],
         counts[:, 1] / counts[:, 0],
         counts[:, 4] / counts[:, 0],
-        values,
+        listed.kinship,
     )
     return pl.DataFrame({name: pl.Series(name, column).cast(VOCABULARY[name].dtype) for name, column in zip(PAIRS, columns, strict=True)})
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipeline.errors import DataError, StageError
-from pipeline.stages.genomics import relatedness
+from pipeline.stages.genomics import _tiles
 from pipeline.stages.genomics.relatedness import Relatedness
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
@@ -18,7 +18,7 @@ from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import plan_stage
 from tests import example_tables as examples
 from tests.kernels.plink_files import assert_printed, needs_data, read_columns
-from tests.stages.genomics.cohorts import HAPMAP3, Cohort, hapmap3, run, same_for_any_parts, small_cohort, with_calls
+from tests.stages.genomics.cohorts import HAPMAP3, Cohort, assert_found_equal, hapmap3, run, same_for_any_parts, small_cohort, with_calls
 
 EXAMPLES = [
     StageExample(Relatedness(max_kinship=0.1, min_kinship=-0.5), {"genotypes": examples.GENOTYPES}, examples.AXES),
@@ -105,10 +105,20 @@ def test_relatedness__refuses_a_table_without_autosomes() -> None:
         run(Relatedness(), {"genotypes": Cohort(rows, cohort.people)})
 
 
-def test_relatedness__refuses_more_people_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relatedness, "MOST_PEOPLE", 34)
-    with pytest.raises(DataError, match="kinship of all pairs of 35 people would need 0 GiB a part; at most 34"):
-        run(Relatedness(), {"genotypes": family()})
+@pytest.mark.parametrize("most", [32, 1])
+def test_relatedness__is_the_same_tile_by_tile(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run(Relatedness(min_kinship=-1), {"genotypes": family()})
+    monkeypatch.setattr(_tiles, "_LEAST", most)
+    assert len(_tiles.people_blocks(35)) == 2
+    assert_found_equal(run(Relatedness(min_kinship=-1), {"genotypes": family()}, 3), whole, "tiles")
+
+
+@pytest.mark.parametrize("people", [0, 1, 31, 1_024, 1_025, 2_500, 20_000, 100_000, 1_000_003])
+def test_people_blocks__cover_everyone_once(people: int) -> None:
+    blocks = _tiles.people_blocks(people)
+    assert [place for block in blocks for place in (block.start, block.stop)][1:-1] == [b.start for b in blocks[1:] for _ in range(2)]
+    assert (blocks[0].start, blocks[-1].stop) == (0, people) if people else blocks == []
+    assert all(block.start % 32 == 0 and 0 < block.stop - block.start <= 4_128 for block in blocks)
 
 
 def test_relatedness__refuses_parameters_and_a_table_without_calls() -> None:

@@ -1,0 +1,29 @@
+"""Blocks of people, so that pairs of people are worked tile by tile: the pairs of two blocks, or of one. Not a stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.kernels.genotypes import packed_width
+from pipeline.stages.genomics._genotypes import autosomal_calls
+from pipeline.tables.part import Part
+
+_LEAST, _MOST = 1_024, 4_096
+"""People of a block: fewer make tiles that end sooner than they are handed out, more do not lie in memory two by two."""
+_BLOCKS = 40
+_EVEN = 32
+"""Blocks begin at whole bytes of packed calls, and at whole words of eight of them."""
+
+
+def people_blocks(people: int) -> list[slice]:
+    """All people in blocks of about the same size, whichever workers there are."""
+    wanted = min(max(people // _BLOCKS, _LEAST), _MOST)
+    size = -(-people // max(1, -(-people // wanted)) // _EVEN) * _EVEN
+    return [slice(start, min(start + size, people)) for start in range(0, people, max(size, 1))]
+
+
+def calls_of(part: Part, people: Part, block: slice) -> Any:
+    """The packed calls of a block of people on autosomes, `uint8[v, ceil(people of the block / 4)]`."""
+    columns = slice(block.start // 4, packed_width(block.stop))
+    some = part.replaced(calls=part.arrays["calls"][:, columns])
+    return autosomal_calls(some, people.frame)
