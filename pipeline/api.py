@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pipeline.backend.devices import choose_backend
-from pipeline.clusters.cluster import need_allowed, no_gpu_for, open_cluster
+from pipeline.clusters.cluster import need_allowed, no_gpu_for
 from pipeline.errors import RunError
 from pipeline.format import OutputFormat
 from pipeline.job.load import load as load_job
@@ -42,6 +42,7 @@ from pipeline.running.executed import Executed
 from pipeline.running.expected import expectation, over_budget
 from pipeline.running.foreseen import Clock, Foreseen, foreseen
 from pipeline.running.kept_inputs import check_imports
+from pipeline.running.little import opened
 from pipeline.running.record import RunRecord
 from pipeline.running.replayed import Replayed, compared, read_former
 from pipeline.running.resuming import Resumption, look
@@ -124,7 +125,7 @@ class LoadedJob:
                 if resumed.is_done():
                     folder.discard()
                     return _there(self.job, display or Quiet())
-                cluster = stack.enter_context(open_cluster(self.job.cluster, plan.backend, lean=lean))
+                cluster = stack.enter_context(opened(plan, lean=lean))
             except BaseException:
                 folder.discard()
                 raise

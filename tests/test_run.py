@@ -36,7 +36,7 @@ def folder(published: Path, tmp_path: Path) -> Path:
 
 def test_run__prints_plain_lines_and_the_result(folder: Path) -> None:
     with inside(folder):
-        ended = run_main("job.yaml")
+        ended = run_main("job.yaml", "--set", "cluster.dashboard=true")
     lines = ended.out.splitlines()
     assert (ended.code, ended.err) == (0, "")
     assert re.fullmatch(r"run \d{8}T\d{6}Z-[0-9a-f]{6} -> results", lines[0])

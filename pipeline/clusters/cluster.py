@@ -23,6 +23,8 @@ from pipeline.clusters.scratch import scratch
 from pipeline.clusters.workers import prepare_workers
 from pipeline.errors import PlaceError
 from pipeline.tables.budget import Budget
+from pipeline.tables.pool import Pool
+from pipeline.tables.pool_session import PoolSession
 from pipeline.tables.session import ClusterSession, register_with_dask
 
 WAIT_S = 60.0  # for workers on this machine
@@ -59,6 +61,8 @@ class Cluster:
 
     def session(self) -> ClusterSession:
         """Where tables of this run compute."""
+        if isinstance(self.client, Pool):
+            return PoolSession(self.client, self.backend, lean=self.lean and self.spec.lean)
         session = ClusterSession(self.client, self.backend, self.workers, self.threads, lean=self.lean and self.spec.lean)
         if memory := self.spec.memory(self.backend):
             folder = session.until_the_end.enter_context(scratch())
@@ -70,7 +74,13 @@ class Cluster:
         """What run.json says of it; workers are those that there may be at most."""
         scaling = getattr(self.spec, "workers", None)
         least = {"minimum_workers": scaling.minimum} if isinstance(scaling, Scaling) else {}
-        return {"kind": self.kind, "workers": self.workers, "threads_per_worker": self.threads, **least}
+        return {
+            "kind": self.kind,
+            "workers": self.workers,
+            "threads_per_worker": self.threads,
+            **least,
+            "dask": not isinstance(self.client, Pool),
+        }
 
 
 @contextmanager

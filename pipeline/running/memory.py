@@ -10,11 +10,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipeline.backend.memory import host_bytes, resident_bytes
 from pipeline.clusters.cluster import Cluster
 from pipeline.clusters.spilling import TOPIC, full_disks
 from pipeline.errors import RunError
 from pipeline.plan.plan import Plan
 from pipeline.running.killed import REMEDY, size_text, stage_of
+from pipeline.tables.pool import Pool
 
 LOOK_S = 1.0  # between two looks
 STUCK_S = 10.0  # for which all workers may stand still
@@ -51,7 +53,8 @@ class Memory:
         now = time.monotonic()
         if now >= self.next:
             self.next = now + LOOK_S
-            self.check(self.cluster.client.run_on_scheduler(used_by_workers), now)
+            client = self.cluster.client
+            self.check([used_here(client)] if isinstance(client, Pool) else client.run_on_scheduler(used_by_workers), now)
 
     def check(self, workers: list[Used], now: float) -> None:
         """The same of what was told."""
@@ -81,6 +84,11 @@ class Memory:
         error = RunError(f"out of memory while it works{others}: {what}{remedy}", stage=stage)
         error.where = self.plan.where(stage)
         return error
+
+
+def used_here(pool: Pool) -> Used:
+    """What this process has, where its threads are the workers."""
+    return Used(resident_bytes(), host_bytes(), False, tuple(promise.key for promise in pool.now()[1]))
 
 
 def used_by_workers(dask_scheduler: Any) -> list[Used]:

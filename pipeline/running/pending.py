@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import FIRST_EXCEPTION, CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline.errors import DataError, PipelineError, RunError
+from pipeline.tables.pool import Pool
 
 POLL_S = 0.2
 LOST = "its task was cancelled, or what it works with could not be sent to a worker (what does not pickle cannot)"
@@ -76,10 +77,14 @@ class Waiting:
 
     def _pause(self) -> None:
         """Wait until all are done, or for the time between two looks; errors show in the futures' status."""
+        futures = [future for pending in self.pending for future in pending.futures]
+        if isinstance(self.client, Pool):
+            self.client.rest(futures, POLL_S, until=FIRST_EXCEPTION)
+            return
         from distributed import wait
 
         with suppress(TimeoutError, CancelledError):  # which of them was cancelled the next look says
-            wait([future for pending in self.pending for future in pending.futures], timeout=POLL_S)
+            wait(futures, timeout=POLL_S)
 
 
 def failure(what: str, future: Any) -> PipelineError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pipeline.tables.keys import key_prefix, prefix_of
+from pipeline.tables.pool import Pool, Seen
 from pipeline.tables.rounds import Round, last_rounds
 
 UNDONE = ("waiting", "queued", "no-worker", "processing")
@@ -38,7 +39,8 @@ class Progress:
 
 def progress_of(client: Any, stages: Iterable[str], submitting: str = "") -> Progress:
     """The progress of these stages, in one question to the scheduler; the one that is `submitting` tasks has one more to come."""
-    seen, rounds, threads = client.run_on_scheduler(scheduler_state, sorted(stages))
+    known = sorted(stages)
+    seen, rounds, threads = pool_state(client, known) if isinstance(client, Pool) else client.run_on_scheduler(scheduler_state, known)
     tasks = {stage: (done, done + left + (stage == submitting)) for stage, (done, left, _) in seen.items()}
     return Progress(
         tasks, {stage: of[2] for stage, of in seen.items()}, {stage: Round(**said) for stage, said in rounds.items()}, Threads(*threads)
@@ -60,6 +62,18 @@ def scheduler_state(stages: list[str], dask_scheduler: Any) -> State:
         left = sum(prefix.states.get(state, 0) for prefix in prefixes for state in UNDONE)
         found[stage] = (int(done), int(left) if prefixes else 1, float(sum(prefix.all_durations["compute"] for prefix in prefixes)))
     return found, last_rounds(stages, dask_scheduler), threads_now(dask_scheduler)
+
+
+def pool_state(pool: Pool, stages: list[str]) -> State:
+    """The same of a pool of threads."""
+    seen, running = pool.now()
+    found = {}
+    for stage in stages:
+        of = seen.get(prefix_of(key_prefix(stage)), Seen(1))
+        found[stage] = (of.done, of.tasks - of.done, of.seconds)
+    named = {prefix_of(key_prefix(stage)): stage for stage in stages}
+    rounds = {named[prefix_of(task.key)]: task.said for task in running if task.said is not None and prefix_of(task.key) in named}
+    return found, rounds, (pool.threads, pool.threads - len(running), 0)
 
 
 def threads_now(dask_scheduler: Any) -> tuple[int, int, int]:

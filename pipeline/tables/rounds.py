@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pipeline.errors import RunError
+from pipeline.tables.pool import this_promise
 from pipeline.tables.session import this_worker
 
 TOPIC = "pipeline-rounds-"  # and the stage: where Dask's scheduler keeps what its tasks said last
 PAUSE_S = 0.25  # between two things that a task says
+GIVEN_UP = "its run was interrupted"
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Round:
 
 
 class Rounds:
-    """The rounds of one task of a stage. Outside of a Dask worker (a test, a plan) nobody listens, and nobody can give the task up."""
+    """The rounds of one task of a stage. Outside of a task (a test, a plan) nobody listens, and nobody can give the task up."""
 
     def __init__(self, stage: str) -> None:
         self.stage, self.next = stage, 0.0
@@ -36,7 +38,9 @@ class Rounds:
     def done(self, last: Round) -> None:
         """Say that a round is done, a few times a second at most. Raises RunError as `go_on` does."""
         self.go_on()
-        now, worker = time.monotonic(), this_worker()
+        now, worker, promise = time.monotonic(), this_worker(), this_promise()
+        if promise is not None:
+            promise.said = asdict(last)
         if worker is not None and now >= self.next:
             self.next = now + PAUSE_S
             worker.log_event(TOPIC + self.stage, {"key": str(worker.get_current_task()), **asdict(last)})
@@ -51,12 +55,14 @@ def go_on(stage: str = "") -> None:
 
     A task that takes long asks, a few times a second, before it goes on.
     """
-    worker = this_worker()
+    promise, worker = this_promise(), this_worker()
+    if promise is not None and promise.given_up:
+        raise RunError(GIVEN_UP, stage=stage)
     if worker is None:
         return
     task = worker.state.tasks.get(worker.get_current_task())
     if task is None or task.state == "cancelled":
-        raise RunError("its run was interrupted", stage=stage)
+        raise RunError(GIVEN_UP, stage=stage)
 
 
 def last_rounds(stages: list[str], scheduler: Any) -> dict[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, wait
@@ -215,10 +216,11 @@ def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
 
 def this_worker() -> Any:
     """The Dask worker whose task this thread runs; None where it runs none."""
-    from distributed import get_worker
+    if "distributed" in sys.modules:
+        from distributed import get_worker
 
-    with suppress(ValueError):
-        return get_worker()
+        with suppress(ValueError):
+            return get_worker()
     return None
 
 

@@ -1,4 +1,4 @@
-"""What a stage can tell of its columns where it is no query, which Polars could be asked about."""
+"""What a stage can tell of itself: of its columns where it is no query, which Polars could be asked about, and of its tasks."""
 
 from __future__ import annotations
 
@@ -17,3 +17,12 @@ class TellsOrigins(Protocol):
 
     def origins(self, schemas: Mapping[str, Schema]) -> tuple[Mapping[str, Sequence[Origin]], Sequence[Origin]]:
         """The columns that each of the stage's own is made of, and those that say which rows there are, by these schemas."""
+
+
+@runtime_checkable
+class TellsWorkers(Protocol):
+    """A stage that may want workers which know of one another."""
+
+    @property
+    def over_workers(self) -> bool:
+        """Whether it does."""

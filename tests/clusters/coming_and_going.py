@@ -40,7 +40,7 @@ def main() -> None:
         wait_for(cluster, 1)
         assert len(session.value(held)) == 1_000_000
         assert (session.workers, session.notes) == (2, [])
-        assert cluster.place() == {"kind": "local", "workers": 2, "threads_per_worker": 1, "minimum_workers": 1}
+        assert cluster.place() == {"kind": "local", "workers": 2, "threads_per_worker": 1, "minimum_workers": 1, "dask": True}
     with open_cluster(Local(workers=2, threads=1, dashboard=False), "cpu") as cluster:
         assert train(stage, data, sizes, cluster.session()).model == model
 

@@ -81,7 +81,7 @@ def test_slurm__gives_the_result_of_this_machine_and_cancels_its_jobs(tmp_path: 
     with inside(folder):
         ended = run_main("job.yaml", "--quiet", "--fresh", "--out", "other", "--set", f"cluster={keys}")
     assert (ended.code, ended.err) == (0, "")
-    assert last_record(folder / "other")["cluster"] == {"kind": "slurm", "workers": 1, "threads_per_worker": 1}
+    assert last_record(folder / "other")["cluster"] == {"kind": "slurm", "workers": 1, "threads_per_worker": 1, "dask": True}
     for name in ("associations", "people"):
         here, there = (pl.read_parquet(current_run(folder / made) / name / "*.parquet") for made in ("results", "other"))
         assert_frame_equal(here, there, rel_tol=1e-12, abs_tol=1e-12)

@@ -56,7 +56,7 @@ def test_ssh__gives_the_result_of_this_machine_by_tls_and_leaves_nothing(connect
     keys = {"hosts": ["127.0.0.1"], "workers": 2, "threads": 1, "connect_options": connect, "python": python_of_hosts(tmp_path)}
     with inside(folder):
         load("job.yaml", cluster=keys, results="other").run(looking)
-    assert last_record(folder / "other")["cluster"] == {"kind": "ssh", "workers": 2, "threads_per_worker": 1}
+    assert last_record(folder / "other")["cluster"] == {"kind": "ssh", "workers": 2, "threads_per_worker": 1, "dask": True}
     for name in ("associations", "people"):
         here, there = (pl.read_parquet(current_run(folder / place) / name / "*.parquet") for place in ("results", "other"))
         assert_frame_equal(here, there, rel_tol=1e-12, abs_tol=1e-12)

@@ -13,7 +13,7 @@ import pipeline.tables.steps
 from pipeline.api import load
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect, only_picks
-from pipeline.tables.session import this_worker
+from pipeline.tables.pool import this_promise
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ class Collects:
         self.asked: list[tuple[bytes, pl.LazyFrame]] = []
 
     def __call__(self, query: pl.LazyFrame, backend: Backend) -> pl.DataFrame:
-        if this_worker() is not None:
+        if this_promise() is not None:
             self.asked.append((written(query), query))
         return collect(query, backend)
 

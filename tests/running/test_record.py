@@ -34,7 +34,7 @@ def record_of(folder: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
 def test_record__says_what_ran_where_and_with_which_versions(folder: Path) -> None:
     record = record_of(folder, "--set", "stages.passed.min_maf=0.02")
     assert (record["status"], record["error"], record["backend"]) == ("done", None, "cpu")
-    assert record["cluster"] == {"kind": "local", "workers": 1, "threads_per_worker": record["machine"]["cores"]}
+    assert record["cluster"] == {"kind": "local", "workers": 1, "threads_per_worker": record["machine"]["cores"], "dask": False}
     assert record["machine"]["gpus"] == []
     assert record["versions"]["polars"] == version("polars") == pl.__version__
     assert {"python", "dask", "numpy"} <= set(record["versions"])

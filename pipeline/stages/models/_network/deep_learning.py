@@ -156,6 +156,11 @@ class DeepLearning(Supervised):
         return self.parallel.devices if self.parallel else 1
 
     @property
+    def over_workers(self) -> bool:
+        """Whether several processes train it."""
+        return self.parallel is not None and self.parallel.workers > 1
+
+    @property
     def by_learners(self) -> bool:
         """Whether asynchronous learners train it."""
         return self.parallel is not None and self.parallel.asynchronous > 1

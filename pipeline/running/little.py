@@ -1,0 +1,45 @@
+"""Which runs need no cluster: those of little data on this machine's threads, which would wait longer for Dask than they work."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from pipeline.clusters.cluster import Cluster, open_cluster
+from pipeline.clusters.in_process import open_pool
+from pipeline.clusters.kind import ClusterSpec
+from pipeline.clusters.local import Local
+from pipeline.plan.former import input_bytes
+from pipeline.plan.plan import Plan
+from pipeline.stage import Stage
+from pipeline.tables.told import TellsWorkers
+
+MOST_BYTES = 64 << 20
+"""Of the files of all inputs together: what they come to in memory may be ten times that."""
+
+
+def is_little(plan: Plan, spec: ClusterSpec) -> bool:
+    """Whether a plan's inputs are small files, none of its stages needs workers, and the job asks for nothing that only a cluster has.
+
+    That is worker processes, even one (`workers: 1`), a limit of their memory, encryption, and a dashboard that is asked for by name.
+    """
+    kind, asked = spec.for_backend(plan.backend), "dashboard" in spec.model_fields_set and spec.dashboard
+    if asked or plan.backend != "cpu" or type(kind) is not Local or kind.workers or kind.memory_limit or kind.tls:
+        return False
+    sizes = input_bytes(plan).values()
+    known = [size for size in sizes if size is not None]
+    return len(known) == len(sizes) and sum(known) <= MOST_BYTES and not any(over_workers(stage.spec.stage) for stage in plan.stages)
+
+
+def opened(plan: Plan, *, lean: bool) -> AbstractContextManager[Cluster]:
+    """Where a plan runs, until the end of the block: the job's cluster, or threads alone. Raises PlaceError where it cannot be had."""
+    spec = plan.job.cluster
+    kind = spec.for_backend(plan.backend)
+    if isinstance(kind, Local) and is_little(plan, spec):
+        return open_pool(kind, lean=lean)
+    return open_cluster(spec, plan.backend, lean=lean)
+
+
+def over_workers(stage: Stage) -> bool:
+    """Whether a stage, or one that it has as a parameter, wants workers that know of one another."""
+    inner = [value for _, value in stage if isinstance(value, Stage)]
+    return (isinstance(stage, TellsWorkers) and stage.over_workers) or any(map(over_workers, inner))
