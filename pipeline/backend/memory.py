@@ -12,7 +12,8 @@ MOST = 8 << 30
 """Bytes: a larger block is no quicker."""
 
 _OF_FREE, _OF_ALL = 8, 40
-_GROUP = Path("/sys/fs/cgroup/memory.max")
+_GROUPS = Path("/proc/self/cgroup")
+_MOUNTED = Path("/sys/fs/cgroup")
 _PAGES = Path("/proc/self/statm")
 
 
@@ -33,8 +34,20 @@ def host_bytes() -> int:
     """Bytes of memory that this machine has, or that its container may take where that is less; 0 where the system does not say."""
     names = getattr(os, "sysconf_names", {})
     has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in names else 0
-    told = _GROUP.read_text(encoding="ascii").strip() if _GROUP.is_file() else "max"
-    return min(has, int(told)) if told.isdigit() and has else has
+    return min([has, *_limits()]) if has else 0
+
+
+def _limits() -> list[int]:
+    """What the groups of processes that this one belongs to may take: a container's, or a batch system's."""
+    found = list[int]()
+    for line in _GROUPS.read_text(encoding="utf-8").splitlines() if _GROUPS.is_file() else ():
+        _, kinds, name = line.split(":", 2)
+        if kinds == "" or "memory" in kinds.split(","):
+            root, file = (_MOUNTED / "memory", "memory.limit_in_bytes") if kinds else (_MOUNTED, "memory.max")
+            here = root / name.lstrip("/")
+            told = [folder / file for folder in (here, *here.parents) if folder.is_relative_to(root)]
+            found += [int(text) for path in told if path.is_file() and (text := path.read_text(encoding="ascii").strip()).isdigit()]
+    return found
 
 
 def resident_bytes() -> int:

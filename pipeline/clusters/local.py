@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from pipeline.backend.devices import Backend
+from pipeline.backend.memory import host_bytes
 from pipeline.backend.threads import started_with, worker_threads
 from pipeline.clusters.encryption import check_tls
 from pipeline.clusters.kind import ClusterKind
@@ -45,11 +46,10 @@ class Local(OwnWorkers, ClusterKind):
     def memory(self, backend: Backend) -> int | None:
         """What was said of each worker, or most of what the machine (or the container) has."""
         from dask.utils import parse_bytes
-        from distributed.system import MEMORY_LIMIT
 
         if backend == "gpu":
             return None
-        return int(parse_bytes(self.memory_limit)) * at_most(self.workers) if self.memory_limit else int(MEMORY_LIMIT * OF_ALL)
+        return int(parse_bytes(self.memory_limit)) * at_most(self.workers) if self.memory_limit else int(host_bytes() * OF_ALL) or None
 
     def open(self, backend: Backend) -> AbstractContextManager[Any]:
         """A client of workers that are started here and closed at the end."""
@@ -67,6 +67,7 @@ class Local(OwnWorkers, ClusterKind):
         threads = tasks_at_once(self.threads, 1, backend)
         with config.set(CALM):
             options = {"n_workers": 1, "threads_per_worker": threads, "silence_logs": QUIET, **self.common_options()}
+            options.setdefault("memory_limit", host_bytes() or "auto")
             return _prompt(LocalCluster(processes=False, worker_class=without_dashboard(Worker), **options))
 
     @contextmanager

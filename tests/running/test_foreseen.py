@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pipeline.backend.memory import host_bytes
 from pipeline.clusters.cuda import Cuda
 from pipeline.clusters.kind import ClusterKind
 from pipeline.clusters.local import Local
@@ -91,13 +90,3 @@ def test_bytes_of_a_size__are_those_of_dask(text: str) -> None:
 
     assert bytes_of(text) == parse_bytes(text)
     assert bytes_of(None) == 0
-
-
-def test_a_container__has_what_it_may_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = tmp_path / "memory.max"
-    monkeypatch.setattr("pipeline.backend.memory._GROUP", limit)
-    whole = host_bytes()
-    limit.write_text("max\n", encoding="ascii")
-    assert host_bytes() == whole
-    limit.write_text("1000000\n", encoding="ascii")
-    assert host_bytes() == min(whole, 1_000_000)
