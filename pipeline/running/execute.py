@@ -16,6 +16,7 @@ from pipeline.format import InputFormat
 from pipeline.job.spec import Output
 from pipeline.plan.fingerprints import digest
 from pipeline.plan.plan import PlannedStage
+from pipeline.plan.sizes import size_of_input, size_of_table
 from pipeline.plan.unchanged import need_unchanged
 from pipeline.plan.versions import versions
 from pipeline.results.manifest import Entry
@@ -35,7 +36,6 @@ from pipeline.running.pending import Waiting
 from pipeline.running.progress import Progress, progress_of
 from pipeline.running.record import Account
 from pipeline.running.resuming import Resumption
-from pipeline.running.sizes import size_of_input, size_of_table
 from pipeline.running.writing import Written, submit_output
 from pipeline.stage import Context
 from pipeline.tables.audits import disagreements
@@ -188,7 +188,7 @@ class Execution:
     def _keep(self, name: str, table: Table, schema: Schema, *, fresh: bool = True) -> None:
         """Make a table known by its name, and its arrays' axes by theirs; hold it where several read it, keep it where that may pay."""
         table, uses = (
-            replace(table, name=name, schema=schema, size=size_of_table(table, schema, self.reads.values())),
+            replace(table, name=name, schema=schema, size=size_of_table(table.size, schema, (read.size for read in self.reads.values()))),
             self.uses.get(name, 0),
         )
         written = any(output.table == name for output in self.plan.job.outputs.values())

@@ -16,6 +16,7 @@ from pipeline.errors import PlaceError
 from pipeline.format import OutputFormat
 from pipeline.plan.meaning import Meanings, first_difference
 from pipeline.plan.plan import Plan, PlannedStage
+from pipeline.plan.sizes import beyond_memory
 from pipeline.results.at_url import Store
 from pipeline.results.manifest import MANIFEST, RECORD, Entry, current_id, whole_run
 from pipeline.results.stage_folder import Piece, StageFolder
@@ -99,9 +100,11 @@ class Resumption:
         return not self.runs and {*sources} == {self.former.id} and len(self.outputs) == len(self.meanings.plan.job.outputs)
 
     def said(self) -> dict[str, str]:
-        """Of every stage where its results come from, or why it runs; of outputs (output NAME) which run has them."""
-        stages = [stage.spec.name for stage in self.meanings.plan.stages]
-        found = {name: f"to run: {self.runs[name]}" if name in self.runs else self.taken(name) for name in stages}
+        """Of every stage where its results come from, or why it runs and whether on disk; of outputs (output NAME) which run has them."""
+        plan = self.meanings.plan
+        beyond = beyond_memory(plan, plan.job.cluster.for_backend(plan.backend).memory(plan.backend))
+        found = {stage.spec.name: self.taken(stage.spec.name) for stage in plan.stages if stage.spec.name not in self.runs}
+        found |= {name: "; ".join([f"to run: {why}", *([beyond[name]] if name in beyond else [])]) for name, why in self.runs.items()}
         return found | {f"output {name}": f"reused, of run {run.id}" for name, (run, _) in self.outputs.items()}
 
     def warnings(self) -> list[str]:

@@ -1,0 +1,47 @@
+"""How large the tables of a job are at most, before they are there, and which are more than memory holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipeline.plan.plan import Plan
+from pipeline.plan.unchanged import Stamps
+from pipeline.stage import FittedRows, Rows
+from pipeline.tables.budget import SHARE, Budget, Size, row_bytes
+from pipeline.tables.part import Schema
+
+UNPACKED = 3  # bytes in memory for one of a file whose rows are not known
+
+
+def size_of_input(schema: Schema, rows: int | None, stamps: Stamps) -> Size | None:
+    """Of an input; where nobody has counted its rows, as many as the files' bytes may be. None where there are no files."""
+    bytes_of_row, stored = row_bytes(schema), sum(stamp.size for stamp in stamps.values())
+    if schema.arrays or (rows is None and not stored):
+        return None
+    return Size(stored * UNPACKED // bytes_of_row if rows is None else rows, bytes_of_row)
+
+
+def size_of_table(known: Size | None, schema: Schema, reads: Iterable[Size | None]) -> Size | None:
+    """Of a table that a stage gives: as many rows as is known of it, else as the largest table that the stage reads. None for genotypes."""
+    sizes = [known] if known else [size for size in reads if size]
+    return Size(max(size.rows for size in sizes), row_bytes(schema)) if sizes and not schema.arrays else None
+
+
+def beyond_memory(plan: Plan, memory: int | None) -> dict[str, str]:
+    """Of each stage that works on more than `memory` (bytes; None where nobody knows) holds, by what is known before: that, and why."""
+    if not memory:
+        return {}
+    budget, found = Budget(memory, 1, ""), dict[str, str]()
+    sizes = {name: size_of_input(schema, plan.rows[name], plan.stamps[name]) for name, schema in plan.inputs.items()}
+    for stage in plan.stages:
+        reads = [sizes.get(table) for table in stage.spec.inputs.values()]
+        sizes |= {name: size_of_table(None, schema, reads) for name, schema in stage.gives.items()}
+        largest = max((size for size in reads if size), key=lambda size: size.bytes, default=None)
+        if largest and not budget.holds(largest) and not isinstance(stage.spec.stage, Rows | FittedRows):
+            why = f"up to {_gigabytes(largest.bytes)} where {_gigabytes(memory // SHARE)} of {_gigabytes(memory)} are for one table"
+            found[stage.spec.name] = f"beyond memory, so what it holds or exchanges lies on disk ({why})"
+    return found
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB"
