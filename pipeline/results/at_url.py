@@ -14,8 +14,6 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, ClassVar
 
-import fsspec.core
-
 from pipeline.files import ask
 from pipeline.results.lock import ChangedError, Lock
 
@@ -29,6 +27,8 @@ class Store:
     """Why there is none, where one could be."""
 
     def __init__(self, place: str, root: str) -> None:
+        import fsspec.core
+
         self.place = place
         self.root = root.rstrip("/")
         self.fs, _ = fsspec.core.url_to_fs(place)
