@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,11 +28,16 @@ class Store:
     """Why there is none, where one could be."""
 
     def __init__(self, place: str, root: str) -> None:
-        import fsspec.core
-
         self.place = place
         self.root = root.rstrip("/")
-        self.fs, _ = fsspec.core.url_to_fs(place)
+
+    @cached_property
+    def fs(self) -> Any:
+        """The file system of fsspec."""
+        import fsspec.core
+
+        found, _ = fsspec.core.url_to_fs(self.place)
+        return found
 
     def path(self, name: str) -> str:
         """The URL of `name`, as other libraries take it."""
