@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pipeline.backend.devices import choose_backend
-from pipeline.clusters.cluster import need_allowed, no_gpu_for
+from pipeline.clusters.in_use import need_allowed, no_gpu_for
 from pipeline.errors import RunError
 from pipeline.format import OutputFormat
 from pipeline.job.load import load as load_job

@@ -18,11 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-import fsspec.core
-
 from pipeline.errors import InputError
-from pipeline.urls import hidden, refusal
-from pipeline.web import is_web, known, opened
+from pipeline.urls import hidden, is_web, refusal
 
 POLARS_READS = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl")
 """Kinds of URL that a scan of Polars reads by itself, so that it fetches only the columns and rows that it needs."""
@@ -71,7 +68,9 @@ def stamp(path: str | Path) -> Stamp:
         found = Path(path).stat()
         return Stamp(found.st_size, found.st_mtime_ns)
     if is_web(path):
-        size, tag = ask_web(known, path)
+        from pipeline import web
+
+        size, tag = ask_web(web.known, path)
         return Stamp(size, etag=tag)
     ask_url(path, "invalidate_cache")  # which fsspec keeps of a folder that was listed
     told = ask_url(path, "info")
@@ -81,8 +80,10 @@ def stamp(path: str | Path) -> Stamp:
 def exists(path: str | Path) -> bool:
     """Whether there is a file of that path, and no folder."""
     if is_web(path):
+        from pipeline import web
+
         try:
-            ask_web(known, path)
+            ask_web(web.known, path)
         except FileNotFoundError:
             return False
         return True
@@ -142,7 +143,9 @@ def within(path: str, output: str) -> str:
 def open_file(path: str | Path, buffering: int = -1) -> BinaryIO:
     """The bytes of a file, to be read and sought in; `buffering` as `open` has it, for a local file."""
     if is_web(path):
-        return cast("BinaryIO", ask_web(opened, path))
+        from pipeline import web
+
+        return cast("BinaryIO", ask_web(web.opened, path))
     return cast("BinaryIO", ask_url(path, "open", mode="rb")) if is_url(path) else Path(path).open("rb", buffering=buffering)
 
 
@@ -180,6 +183,8 @@ def _system(path: str | Path) -> tuple[Any, str]:
         raise InputError(f"{hidden(str(path))}: {why}.")
     if str(path).partition("://")[0] in EXTRAS["s3"]:
         _need_one_endpoint(str(path))
+    import fsspec.core
+
     try:
         system, inside = fsspec.core.url_to_fs(str(path))
     except (ImportError, ValueError) as error:

@@ -48,7 +48,7 @@ class Mark:
 class InputFormat(BaseModel):
     """How to read some files as one table."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     name: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()  # which files of a folder are meant
     asides: ClassVar[frozenset[str]] = frozenset({"path", "parts", "limits", "max_bad_rows"})  # keys that say nothing of the rows
@@ -178,7 +178,7 @@ def even_ranges(rows: int, parts: int) -> list[tuple[int, int]]:
 class OutputFormat(BaseModel):
     """How to write a table's parts, one file each."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     name: ClassVar[str] = ""
     suffix: ClassVar[str] = ""
 

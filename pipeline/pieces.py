@@ -10,10 +10,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import cast
 
-from pipeline import web
 from pipeline.errors import InputError
 from pipeline.files import ask, ask_url, ask_web, cannot_be_reached, is_url
 from pipeline.ranges import FIRST, Ranged
+from pipeline.urls import is_web
 
 
 def open_pieces(path: str | Path, buffering: int = -1) -> io.BufferedReader:
@@ -23,7 +23,9 @@ def open_pieces(path: str | Path, buffering: int = -1) -> io.BufferedReader:
     """
     if not is_url(path):
         return cast("io.BufferedReader", Path(path).open("rb", buffering=buffering))
-    if web.is_web(path):
+    if is_web(path):
+        from pipeline import web
+
         return cast("io.BufferedReader", ask_web(partial(web.opened, block=FIRST), path))
     file = ask_url(path, "open", mode="rb", block_size=FIRST)
 
@@ -46,13 +48,15 @@ def as_file(pieces: Iterable[bytes], ending: str) -> Iterator[str]:
 
 def need_pieces(path: str) -> None:
     """Raise InputError where a file lies on an HTTP server that cannot give pieces of it. One that is not there is none of these."""
-    if web.is_web(path) and (why := _lacks(path)):
+    if is_web(path) and (why := _lacks(path)):
         remedy = "Copy it, and what lies beside it, to a folder that every worker sees or to a bucket, and give that path."
         raise InputError(f"{path}: is read piece by piece, and {why}. {remedy}")
 
 
 @lru_cache(maxsize=1024)
 def _lacks(url: str) -> str:
+    from pipeline import web
+
     try:
         return ask_web(web.lacks, url)
     except FileNotFoundError:
@@ -87,5 +91,5 @@ def ends_with(path: str | Path, ending: str) -> bool:
 
 def _place(path: str | Path) -> tuple[str, str]:
     """A path, and what a URL of the web has after ? (who may read it, say), which holds for the files beside it, too."""
-    place, mark, query = str(path).partition("?") if web.is_web(path) else (str(path), "", "")
+    place, mark, query = str(path).partition("?") if is_web(path) else (str(path), "", "")
     return place, mark + query

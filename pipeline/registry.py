@@ -10,12 +10,13 @@ import ast
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from importlib.metadata import entry_points
+from functools import cache, cached_property
+from importlib.metadata import EntryPoints
+from importlib.metadata import entry_points as read_entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pipeline.errors import JobError, near
 from pipeline.format import InputFormat, OutputFormat
@@ -23,6 +24,17 @@ from pipeline.stage import Stage
 
 T = TypeVar("T")
 F = TypeVar("F", InputFormat, OutputFormat)
+
+
+def entry_points(group: str) -> EntryPoints:
+    """Those that installed packages have in a group; read once, from the files of all packages."""
+    found: EntryPoints = _entry_points().select(group=group)
+    return found
+
+
+@cache
+def _entry_points() -> Any:
+    return read_entry_points()
 
 
 @dataclass(frozen=True)

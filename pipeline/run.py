@@ -8,6 +8,7 @@ Heavy libraries are imported only when a job is about to be planned, so that --h
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -106,6 +107,9 @@ def _do(options: argparse.Namespace, ending: Ending) -> int:
         return _planned(options, plan, job)
     from pipeline.running.display import make_display
 
+    if not gc.isenabled():
+        gc.freeze()  # what was imported stays, and need not be looked through
+        gc.enable()
     job.run(Asked(make_display("json" if options.json else "quiet" if options.quiet else None), ending), lean=True, fresh=options.fresh)
     return 0
 
@@ -176,6 +180,7 @@ def _fault(kind: type[BaseException], error: BaseException, _trace: TracebackTyp
 
 
 if __name__ == "__main__":
+    gc.disable()  # while libraries are imported, which leave nothing to collect: a sixteenth of a small run's time
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -57,7 +57,7 @@ class Stage(BaseModel):
     """Base of all stages. `roles` names the tables it reads; one role alone is given as `from: table`, '*' takes a list,
     '**' tables by names that the job gives them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 
     name: ClassVar[str] = ""
     version: ClassVar[int] = 1

@@ -38,3 +38,8 @@ def refusal(place: str) -> str:
         remedy = "Give a URL without one, and the password by the environment, as in FSSPEC_SFTP_PASSWORD (docs/stores.md)"
         return f"a password in a URL would stand in records and errors. {remedy}"
     return ""
+
+
+def is_web(path: object) -> bool:
+    """Whether a path is a URL of an HTTP server."""
+    return str(path).startswith(("http://", "https://"))

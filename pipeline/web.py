@@ -37,11 +37,6 @@ class Answer:
     content: bytes
 
 
-def is_web(path: object) -> bool:
-    """Whether a path is a URL of an HTTP server."""
-    return str(path).startswith(("http://", "https://"))
-
-
 def known(url: str) -> tuple[int, str]:
     """Bytes of a file, and what changes with it: its ETag, when it was written, or a digest of all of it where the server tells neither."""
     for method, headers in (("HEAD", dict[str, str]()), ("GET", {"Range": "bytes=0-0"})):

@@ -31,7 +31,7 @@ INSECURE = Field(
 class TlsFiles(BaseModel):
     """Certificates of files in PEM; every process of the cluster shows one that `ca` has signed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     ca: str = Field(min_length=1, description="File with the certificate of who signs all others.")
     certificate: str = Field(min_length=1, description="File with our certificate.")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pipeline.backend.threads import blas_limited
-from pipeline.clusters.cluster import Cluster
+from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.local import CLOSE_S, Local
 from pipeline.clusters.on_this_machine import tasks_at_once
 from pipeline.tables.pool import Pool

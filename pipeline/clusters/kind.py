@@ -19,7 +19,7 @@ Size = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)? ?([kKMGT]i?)?B$", title
 class ClusterSpec(BaseModel):
     """What a job says of where it runs, with the keys of one kind: `kind` is its name, in the subclass a literal and its own default."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # of many kinds a job has one
 
     rank: ClassVar[int] = 100  # its place where kinds are listed
     implied_by: ClassVar[frozenset[str]] = frozenset()  # keys that mean this kind where a job names none

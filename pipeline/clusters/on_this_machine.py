@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import signal
@@ -16,7 +15,6 @@ from pydantic import Field
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import cores
 from pipeline.clusters.encryption import Tls, security_of
-from pipeline.clusters.frozen import OWN_LIMIT
 from pipeline.clusters.kind import ClusterSpec, Size
 from pipeline.clusters.scaling import Count, Scaling
 
@@ -41,6 +39,8 @@ class OwnWorkers(ClusterSpec):
 
     def common_options(self) -> dict[str, Any]:
         """What every such cluster of Dask is called with. With no address given it would listen on every interface, dashboard or not."""
+        from pipeline.clusters.frozen import OWN_LIMIT
+
         return {
             "dashboard_address": f"{HOST}:0",
             "worker_dashboard_address": f"{HOST}:0",
@@ -85,6 +85,8 @@ def nanny_class() -> type:
 
     Dask's own gives such a process a second, and ends a run that has long been published with a bare TimeoutError.
     """
+    import asyncio
+
     from distributed import Nanny
 
     async def kill(nanny: Any, timeout: float = 5, reason: str = "nanny-kill") -> None:

@@ -17,7 +17,7 @@ Count = Annotated[int, Field(ge=1, le=MOST_WORKERS)]
 class Scaling(BaseModel):
     """So many workers as there is work for: tables are divided for `maximum`, whatever number there is, so results do not show it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     minimum: Count = Field(description="Workers that are always there.")
     maximum: Count = Field(description="Workers where there is work for as many, and while a model trains over them.")

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
-
-import fsspec.core
 
 from pipeline.files import ask
 from pipeline.results.lock import ChangedError, Lock
@@ -31,7 +30,14 @@ class Store:
     def __init__(self, place: str, root: str) -> None:
         self.place = place
         self.root = root.rstrip("/")
-        self.fs, _ = fsspec.core.url_to_fs(place)
+
+    @cached_property
+    def fs(self) -> Any:
+        """The file system of fsspec."""
+        import fsspec.core
+
+        found, _ = fsspec.core.url_to_fs(self.place)
+        return found
 
     def path(self, name: str) -> str:
         """The URL of `name`, as other libraries take it."""

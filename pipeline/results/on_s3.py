@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar
 
-from fsspec.asyn import sync
-
 from pipeline.files import ask
 from pipeline.results.at_url import Store
 from pipeline.results.lease import Lease, take_lease
@@ -56,6 +54,8 @@ class S3Store(Store):
 
     def look(self, name: str) -> Seen | None:
         """A file, all of one moment; None where there is none."""
+        from fsspec.asyn import sync
+
         try:
             found: Seen = ask(sync, self.fs.loop, self._seen, name)
         except FileNotFoundError:

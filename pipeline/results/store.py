@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fsspec.core
-
 from pipeline.errors import PlaceError
 from pipeline.files import absolute, is_url, no_library
 from pipeline.results.at_url import Store
@@ -18,6 +16,8 @@ def open_store(place: str) -> Store:
         return LocalStore(place, absolute(place))
     if why := refusal(place):
         raise PlaceError(f"{hidden(place)}: {why}.")
+    import fsspec.core
+
     try:
         _, root = fsspec.core.url_to_fs(place)
     except (ImportError, ValueError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import CancelledError
 from typing import Any
 
-from pipeline.clusters.cluster import Cluster
+from pipeline.clusters.in_use import Cluster
 from pipeline.errors import DataError, PipelineError, RefusedError, RunError
 from pipeline.results.full import RESULTS, full_text, is_full
 from pipeline.results.manifest import RunView, current_run

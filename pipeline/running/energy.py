@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.backend.sensors import GpuLook, Gpus, Rapl, SensorError
-from pipeline.clusters.cluster import Cluster
+from pipeline.clusters.in_use import Cluster
 from pipeline.running.record import Account
 from pipeline.tables.keys import key_prefix, prefix_of
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from pipeline.clusters.cluster import Cluster
+from pipeline.clusters.in_use import Cluster
 from pipeline.errors import PipelineError, RunError
 from pipeline.format import InputFormat
 from pipeline.job.spec import Output

@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.backend.devices import gpu_count
 from pipeline.backend.memory import host_bytes
 from pipeline.backend.threads import cores
-from pipeline.clusters.cluster import Cluster
+from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.kind import ClusterKind
 from pipeline.plan.estimate import HOUR_S, Estimate, Place, estimate
 from pipeline.plan.former import input_bytes

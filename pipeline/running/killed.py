@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.clusters.cluster import Cluster
+from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.spilling import TOPIC, full_disks
 from pipeline.errors import RunError
 from pipeline.plan.plan import Plan

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from pipeline.clusters.cluster import Cluster, open_cluster
 from pipeline.clusters.in_process import open_pool
+from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.kind import ClusterSpec
 from pipeline.clusters.local import Local
 from pipeline.plan.former import input_bytes
@@ -36,6 +36,8 @@ def opened(plan: Plan, *, lean: bool) -> AbstractContextManager[Cluster]:
     kind = spec.for_backend(plan.backend)
     if isinstance(kind, Local) and is_little(plan, spec):
         return open_pool(kind, lean=lean)
+    from pipeline.clusters.cluster import open_cluster
+
     return open_cluster(spec, plan.backend, lean=lean)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.backend.memory import host_bytes, resident_bytes
-from pipeline.clusters.cluster import Cluster
+from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.spilling import TOPIC, full_disks
 from pipeline.errors import RunError
 from pipeline.plan.plan import Plan

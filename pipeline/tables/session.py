@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -135,6 +134,8 @@ class ClusterSession(Session):
 
     def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What a coroutine on the client's own loop gives; it is cancelled where waiting for it is given up (Ctrl-C)."""
+        import asyncio
+
         future = asyncio.run_coroutine_threadsafe(work, self.client.loop.asyncio_loop)
         try:
             while not wait([future], LOOK_S).done:
@@ -178,8 +179,7 @@ class ClusterSession(Session):
         left = dict(enumerate(results))
         try:
             while left:
-                there = [number for number, future in left.items() if future.status not in {"pending", "lost"}]
-                for number in there:
+                for number in (there := [number for number, future in left.items() if future.status not in {"pending", "lost"}]):
                     yield number, _value(left.pop(number))
                 self.look()
                 if not there:

@@ -7,7 +7,8 @@ import time
 
 import dask
 
-from pipeline.clusters.cluster import Cluster, open_cluster
+from pipeline.clusters.cluster import open_cluster
+from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.local import Local
 from pipeline.clusters.scaling import Scaling
 from tests.clusters.running import LOOKS, PAUSE_S

@@ -15,7 +15,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from pipeline.clusters.cluster import Cluster, open_cluster
+from pipeline.clusters.cluster import open_cluster
+from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.local import Local
 from pipeline.clusters.scheduler import Scheduler
 from pipeline.errors import PlaceError

@@ -14,8 +14,9 @@ import pytest
 from pipeline.backend.arrays import to_device
 from pipeline.backend.devices import Backend, device_names
 from pipeline.backend.engines import UntranslatableError, collect
-from pipeline.clusters.cluster import Cluster, open_cluster
+from pipeline.clusters.cluster import open_cluster
 from pipeline.clusters.cuda import Cuda
+from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.local import Local
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput

@@ -20,7 +20,7 @@ from pipeline.stages.models.retrain import Retrain
 from tests.small import current_run, inside, last_record, run_main, write_small_job
 
 OF_A_TIME = ("run.json", "report.html", "certificate.json")
-LIBRARIES = ("bokeh", "dask", "distributed", "tornado", "xgboost")
+LIBRARIES = ("bokeh", "dask", "distributed", "http.client", "tornado", "xgboost")
 CODE = f"""
 import sys
 from pipeline.run import main

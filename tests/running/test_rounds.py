@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.clusters.cluster import Cluster, open_cluster
+from pipeline.clusters.cluster import open_cluster
+from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.local import Local
 from pipeline.errors import RunError
 from pipeline.running.display import Events, Plain
