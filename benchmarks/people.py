@@ -104,7 +104,7 @@ def measured(name: str, place: Path, workers: int, scratch: Path) -> dict[str, A
     """One run of a work on so many workers."""
     stages, outputs = WORKS[name]
     types = {"sample_id": "string", "y": "float64", "c1": "float64", "c2": "float64", "case": "int8"}
-    document = {
+    document: dict[str, Any] = {
         "job": "people",
         "results": str(scratch / "results"),
         "report": False,
