@@ -102,19 +102,24 @@ def _add_squares(later: NDArray[np.uint64], earlier: NDArray[np.uint64], squares
     """Write the sums of (one's alleles - the other's)^2 over the variants that both of a pair are called for into `squares`."""
     squares[:] = 0
     for start in range(0, later.shape[2], _WORDS):
+        words = (start, min(start + _WORDS, later.shape[2]))
         for one in range(len(later)):
             for first in range(0, len(earlier), 4):
-                _add_four(
-                    later[one, :, start : start + _WORDS], earlier[first : first + 4, :, start : start + _WORDS], squares[one, first:]
-                )
+                _add_four(later[one], earlier, first, words, squares[one])
 
 
 @compiled
-def _add_four(one: NDArray[np.uint64], four: NDArray[np.uint64], squares: NDArray[np.int32]) -> None:
-    """Add those of a sample `uint64[2, words]` and of four others, `uint64[4, 2, words]`: its words are read once for all of them."""
-    low, high = one[0], one[1]
-    low_1, high_1, low_2, high_2 = four[0, 0], four[0, 1], four[1, 0], four[1, 1]
-    low_3, high_3, low_4, high_4 = four[2, 0], four[2, 1], four[3, 0], four[3, 1]
+def _add_four(one: NDArray[np.uint64], others: NDArray[np.uint64], first: int, words: tuple[int, int], squares: NDArray[np.int32]) -> None:
+    """Add those of a sample, `uint64[2, words]`, and of four others from `first` on: its words are read once for all of them.
+
+    What the loop reads must be known to lie word after word: it would not be done in vectors.
+    """
+    start, stop = words
+    low, high = one[0, start:stop], one[1, start:stop]
+    low_1, high_1 = others[first, 0, start:stop], others[first, 1, start:stop]
+    low_2, high_2 = others[first + 1, 0, start:stop], others[first + 1, 1, start:stop]
+    low_3, high_3 = others[first + 2, 0, start:stop], others[first + 2, 1, start:stop]
+    low_4, high_4 = others[first + 3, 0, start:stop], others[first + 3, 1, start:stop]
     one_1 = one_2 = one_3 = one_4 = two_1 = two_2 = two_3 = two_4 = np.uint64(0)
     for word in range(len(low)):
         a, b, missing = low[word], high[word], low[word] & high[word]
@@ -127,10 +132,10 @@ def _add_four(one: NDArray[np.uint64], four: NDArray[np.uint64], squares: NDArra
         two_3 += popcount((b ^ high_3[word]) & ~(a | low_3[word]))
         one_4 += popcount((a ^ low_4[word]) & ~(missing | low_4[word] & high_4[word]))
         two_4 += popcount((b ^ high_4[word]) & ~(a | low_4[word]))
-    squares[0] += np.int32(one_1 + 4 * two_1)
-    squares[1] += np.int32(one_2 + 4 * two_2)
-    squares[2] += np.int32(one_3 + 4 * two_3)
-    squares[3] += np.int32(one_4 + 4 * two_4)
+    squares[first] += np.int32(one_1 + 4 * two_1)
+    squares[first + 1] += np.int32(one_2 + 4 * two_2)
+    squares[first + 2] += np.int32(one_3 + 4 * two_3)
+    squares[first + 3] += np.int32(one_4 + 4 * two_4)
 
 
 @compiled
