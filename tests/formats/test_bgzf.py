@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.formats._bgzip import lines
+from pipeline.formats._bgzip import cutting, lines
 from pipeline.formats._bgzip.blocks import TextRange, file_kind
-from pipeline.formats._bgzip.cutting import plan_ranges
+from pipeline.formats._bgzip.cutting import plan_ranges, text_size
 from pipeline.formats._bgzip.lines import read_lines
 
 KINDS = ("plain", "gzip", "bgzip")
@@ -74,6 +74,30 @@ def test_plan_ranges__cuts_bgzip_by_text_and_pickles(text_file: TextFile) -> Non
     assert len(ranges) == 5
     assert all(abs(size - 14_000) < 800 for size in sizes[:-1])
     assert pickle.loads(pickle.dumps(ranges)) == ranges
+
+
+def test_plan_ranges__cuts_large_bgzip_evenly_where_text_shrinks_unevenly(text_file: TextFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(5)
+    text = b"".join(b"%d\n" % rng.getrandbits(1500) for _ in range(6000)) + b"".join(b"%d %0450d\n" % (i, i % 7) for i in range(30_000))
+    path = text_file("lines.bgzip", text)
+    monkeypatch.setattr(cutting, "COUNTED", 1 << 20)
+    monkeypatch.setattr(cutting, "STRETCH", path.stat().st_size // 12)
+    ranges = plan_ranges(path, 500_000)
+    parts = [b"".join(part) for part in read_all(ranges)]
+    assert b"".join(parts) == text
+    assert max(map(len, parts)) < 2 * 500_000
+    assert len(parts) == pytest.approx(len(text) / 500_000, rel=0.2)
+    assert text_size(path) == pytest.approx(len(text), rel=0.2)
+
+
+def test_large_bgzip_with_a_hole__is_refused_by_who_reads_it(text_file: TextFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = text_file("lines.bgzip", numbered_lines(300, 3000))
+    whole = path.read_bytes()
+    monkeypatch.setattr(cutting, "COUNTED", 0)
+    for hole in (500, len(whole) // 2, len(whole) - 500):
+        path.write_bytes(whole[:hole] + whole[hole + 100 :])
+        with pytest.raises(InputError, match=r"no bgzip block|looks truncated|compressed data are damaged"):
+            read_all(plan_ranges(path, 20_000))
 
 
 def test_plan_ranges__refuses_a_target_below_one(text_file: TextFile) -> None:
