@@ -174,14 +174,17 @@ def _leading(relationships: Array, components: int) -> tuple[Array, Array]:
     from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
     n = len(relationships)
-    # A start of ones would not do: the rows of the matrix add up to nearly nothing.
-    start = np.random.default_rng(_SEED).standard_normal(n)
     try:
-        values, vectors = eigsh(relationships, components, which="LA", v0=start, ncv=min(n, max(40, 3 * components)))
+        values, vectors = eigsh(relationships, components, which="LA", v0=start_of(n), ncv=min(n, max(40, 3 * components)))
     except ArpackNoConvergence:
         return _all(relationships, components)
     order = np.argsort(values)
     return values[order], vectors[:, order]
+
+
+def start_of(n: int) -> Array:
+    """Where Lanczos' method starts, `float64[n]`; ones would not do: the rows of the matrix add up to nearly nothing."""
+    return np.random.default_rng(_SEED).standard_normal(n)
 
 
 def signed(vectors: Array) -> Array:

@@ -90,6 +90,11 @@ P = np.concatenate([RNG.uniform(1e-12, 1, 500), [np.nan]])
 BIG = RNG.multinomial(20_000, [0.3, 0.5, 0.2], 40)
 ODD = np.array([[0, 0, 0], [5, 0, 0], [0, 7, 0], [1, 0, 1], [50, 3, 47], [0, 1, 999]])
 HOST_ONLY = {
+    "add_products",
+    "joined_calls",
+    "leading_axes",
+    "relationship_tile",
+    "start_of",
     "in_order",
     "sample_bits",
     "is_small",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from operator import itemgetter
@@ -20,14 +21,18 @@ from pipeline.genome.genotypes import need_genotypes
 from pipeline.kernels.genotypes import alt_frequency, call_counts
 from pipeline.kernels.randomized_pca import Krylov, krylov_start, krylov_step, relationship_product, ritz_pairs
 from pipeline.kernels.relationship import GrmSums, grm, grm_sums, principal_components, residuals, shared_variants
+from pipeline.kernels.relationship_tiles import leading_axes
 from pipeline.kernels.standardized import standard_values, variant_products
 from pipeline.stage import Context, Outcome, Whole
+from pipeline.stages.genomics._relationships import PlacedTile, apart_of, product_of, tiles_of
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, hidden, take
 from pipeline.tables.rounds import go_on
 from pipeline.tables.table import Table
 
-MOST_PEOPLE = 20_000  # the sums of so many take 4.8 GB; a thread holds two of them, and a third while sums are added
+WHOLE = 5_000  # people up to whom the matrix is held: 0.3 GB of sums a thread, and as much while sums are added
+MOST_ON_GPU = 20_000  # sums of 4.8 GB
+MOST_PEOPLE = 60_000  # 14.4 GB of tiles on disk, which every one of some hundred products reads
 SIDE_BY_SIDE = 32  # sums, at most
 LOADED = (*VARIANT, "alt_frequency")  # what describes a variant beside its loadings
 
@@ -42,16 +47,18 @@ class _Solved(NamedTuple):
     copies: int
 
 
-class PrincipalComponents(Whole, name="principal_components", version=2):
+class PrincipalComponents(Whole, name="principal_components", version=3):
     """Give every person their place on the main axes of ancestry.
 
     Calls are standardized by 2f and sqrt(2f(1-f)). `exact` takes the eigenvectors of the relationship matrix, where each pair's sum is
-    divided by the variants that both have (PLINK's --pca); it holds people x people numbers. `randomized` does not: a missing call counts
-    as its mean (PLINK's --pca approx), and axes that stand out are exact to rounding, while axes of noise, whose eigenvalues lie close
-    together, may be mixed. Autosomes alone unless told otherwise; in a haploid genome calls vary by f(1 - f), so eigenvalues are half.
+    divided by the variants that both have (PLINK's --pca); of more than 5,000 people tiles of the matrix lie on local disk (4 bytes times
+    the square of the people). `randomized` makes no matrix: a missing call counts as its mean (PLINK's --pca approx), and axes that stand
+    out are exact to rounding, while axes of noise, whose eigenvalues lie close together, may be mixed. Autosomes alone unless told
+    otherwise; in a haploid genome calls vary by f(1 - f), so eigenvalues are half.
 
-    A row per person: sample_id, pc1, pc2 ... NAME.eigenvalues has each axis' eigenvalue and its residual, |Gv - value v| / value, 0 where
-    exact. NAME.loadings has a row per variant, with which project_components places other people; it costs nothing where nothing reads it.
+    A row per person: sample_id, pc1, pc2 ... NAME.eigenvalues has each axis' eigenvalue and its residual, |Gv - value v| / value, nearly
+    0 where exact. NAME.loadings has a row per variant, with which project_components places other people; it costs nothing where nothing
+    reads it.
 
     Example:
         {use: principal_components, from: passed, as: ancestry, components: 10}
@@ -121,6 +128,10 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
         short. One that is there is added before the next begins, if it can be, so that no more are held than tasks run at once.
         """
         submit, name, parts = context.session.submit, context.name, used.futures()
+        on_gpu = context.session.backend == "gpu"
+        number = context.session.value(submit(_number, people, MOST_ON_GPU if on_gpu else MOST_PEOPLE, stage=name))
+        if number > WHOLE and not on_gpu:
+            return submit(self.solve_tiles, people, *tiles_of(parts, number, context), stage=name)
         total: Any = None
         sums = context.session.workers if context.session.backend == "gpu" else SIDE_BY_SIDE
         for low, high in pairwise(len(parts) * i // sums for i in range(sums + 1)):
@@ -131,11 +142,20 @@ class PrincipalComponents(Whole, name="principal_components", version=2):
                 total = grown if total is None else submit(GrmSums.plus, total, grown, stage=name)
         return submit(self.solve, people, total, stage=name)
 
+    def solve_tiles(self, people: Part, *tiles: PlacedTile) -> _Solved:
+        """As `solve`, from tiles of the matrix on disk, which are read once for every product."""
+        variants = tiles[0].variants
+        self._check(variants, people)
+        _check_pairs(apart_of(tiles, people.frame.height), people.frame["sample_id"])
+        product = partial(product_of, tiles)
+        values, vectors = leading_axes(product, people.frame.height, self.components)
+        return self._solved(people, (values, vectors, residuals(product(vectors), vectors, values)), variants)
+
     def solve(self, people: Part, total: GrmSums) -> _Solved:
         """The leading eigenvectors. Raises DataError where there are too few variants or people."""
         self._check(total.variants, people)
         shared = shared_variants(total)
-        _check_pairs(shared, people.frame["sample_id"])
+        _check_pairs(to_host((shared <= 0).sum(axis=0)), people.frame["sample_id"])
         relationships = grm(total, shared)
         values, vectors = principal_components(relationships, self.components)
         found = values, vectors, residuals(relationships @ vectors, vectors, values)
@@ -195,14 +215,16 @@ def _frequency(part: Part) -> Any:
     return array_module(part.arrays["calls"]).asarray(part.frame["alt_frequency"].to_numpy())
 
 
-def _summed(part: Part, people: Part, earlier: GrmSums | None) -> GrmSums:
-    n = people.frame.height
-    if n > MOST_PEOPLE:
+def _number(people: Part, most: int) -> int:
+    if people.frame.height > most:
         raise DataError(
-            f"exact principal components of {n:,} people would need {4 * 12 * n * n / 2**30:.0f} GiB; at most {MOST_PEOPLE:,}. "
-            "Use method: randomized."
+            f"exact principal components are for {most:,} people at most, and these are {people.frame.height:,}. Use method: randomized."
         )
-    return grm_sums(part.arrays["calls"], n, _frequency(part), earlier, go_on)
+    return people.frame.height
+
+
+def _summed(part: Part, people: Part, earlier: GrmSums | None) -> GrmSums:
+    return grm_sums(part.arrays["calls"], people.frame.height, _frequency(part), earlier, go_on)
 
 
 def _multiplied(part: Part, people: Part, state: Krylov) -> tuple[Any, int]:
@@ -223,9 +245,8 @@ def _loadings(part: Part, solved: _Solved) -> Part:
     return Part(part.frame.select(LOADED).hstack(columns))
 
 
-def _check_pairs(shared: Any, people: pl.Series) -> None:
-    """DataError, with the person who lacks most, where two people have no variant in common; `shared` counts those of each pair."""
-    apart = to_host((shared <= 0).sum(axis=0))
+def _check_pairs(apart: Any, people: pl.Series) -> None:
+    """DataError, with the person who lacks most, where two people have no variant in common; `apart` counts those of each."""
     if apart.any():
         worst = int(apart.argmax())
         raise DataError(

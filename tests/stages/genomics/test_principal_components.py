@@ -19,7 +19,7 @@ from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import plan_stage
 from tests import example_tables as examples
 from tests.kernels.plink_files import assert_printed, floats, needs_data, read_columns
-from tests.stages.genomics.cohorts import HAPMAP3, Cohort, hapmap3, run, same_for_any_parts, small_cohort, with_calls
+from tests.stages.genomics.cohorts import HAPMAP3, Cohort, assert_found_equal, hapmap3, run, same_for_any_parts, small_cohort, with_calls
 
 AXIS_LIMITS = {"pc1": examples.EIGENVECTORS, "pc2": examples.EIGENVECTORS, "eigenvalue": examples.P_VALUES}
 EXAMPLES = [
@@ -79,6 +79,30 @@ def test_principal_components__randomized_are_near_the_exact_ones_of_hapmap3() -
     # The rest is in the missing calls: axes 8 to 10 have eigenvalues of 2.31, 2.26 and 2.21.
     assert min(together[:7]) > 0.9999
     assert min(together) > 0.999
+
+
+@pytest.fixture
+def in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The matrix in tiles, however few people there are."""
+    monkeypatch.setattr("pipeline.stages.genomics.principal_components.WHOLE", 20)
+    monkeypatch.setattr("pipeline.stages.genomics._tiles._LEAST", 32)
+
+
+@needs_data
+@pytest.mark.usefixtures("in_tiles")
+def test_principal_components__in_tiles_are_what_plink_printed_for_hapmap3() -> None:
+    found = run(pca(), {"genotypes": hapmap3()}, 4)
+    assert_printed(found["eigenvalues"].frame["eigenvalue"], np.array((HAPMAP3 / "pca.eigenval").read_text().split()), 1.4e-6)
+    table = read_columns(HAPMAP3 / "pca.eigenvec")
+    assert min(abs(np.corrcoef(found[""].frame[f"pc{i}"], floats(table[f"PC{i}"]))[0, 1]) for i in range(1, 11)) > 0.999999999
+    assert (found["eigenvalues"].frame["residual"] <= 2e-10).all()
+
+
+@pytest.mark.usefixtures("in_tiles")
+def test_principal_components__in_tiles_are_those_of_the_whole_matrix(workers: ClusterSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = same_for_any_parts(pca(4), {"genotypes": small_cohort()}, workers)
+    monkeypatch.undo()
+    assert_found_equal(found, run(pca(4), {"genotypes": small_cohort()}), "tiles")
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -190,11 +214,13 @@ def test_principal_components__randomized_refuse_a_person_without_calls() -> Non
 
 def test_principal_components__refuse_more_people_than_a_matrix_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.stages.genomics.principal_components.MOST_PEOPLE", 40)
-    with pytest.raises(DataError, match=r"exact principal components of 41 people would need .*method: randomized"):
+    with pytest.raises(DataError, match=r"exact principal components are for 40 people at most, and these are 41\. Use method: randomized"):
         run(pca(3), {"genotypes": small_cohort()})
 
 
-def test_principal_components__refuse_people_who_share_no_variant() -> None:
+@pytest.mark.parametrize("whole", [100, 2])
+def test_principal_components__refuse_people_who_share_no_variant(whole: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.genomics.principal_components.WHOLE", whole)
     cohort = small_cohort(8, 3)
     calls = pack(np.array([[0, 3, 1], [3, 1, 2]] * 4, np.uint8))
     with pytest.raises(DataError, match=r"stage tested: 'p0' shares no .* with 1 of 3 people, .* Remove people with a low call rate"):

@@ -1,0 +1,76 @@
+"""The relationship matrix of many people in tiles on disk: made side by side, read for every product with it. Not a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.kernels.genotypes import packed_width
+from pipeline.kernels.relationship_tiles import Calls, add_products, joined_calls, relationship_tile
+from pipeline.stage import Context
+from pipeline.stages.genomics._on_disk import OnDisk
+from pipeline.stages.genomics._tiles import people_blocks
+from pipeline.tables.part import Part
+from pipeline.tables.rounds import go_on
+
+
+class PlacedTile(NamedTuple):
+    """A tile on disk, its rows and columns in the matrix, with how many people each of both shares no variant, and of how many it is."""
+
+    numbers: OnDisk
+    places: tuple[slice, slice]
+    apart: tuple[NDArray[np.int64], NDArray[np.int64]]
+    variants: int
+
+
+def tiles_of(parts: Sequence[Any], people: int, context: Context) -> list[Any]:
+    """Futures of the tiles of the lower triangle, from parts of variants that vary, with their `alt_frequency`."""
+    submit, name = context.session.submit, context.name
+    blocks = people_blocks(people)
+    calls = [submit(_joined, *(submit(_calls, part, block, stage=name) for part in parts), stage=name) for block in blocks]
+    return [
+        submit(_tile, calls[i], calls[j] if j < i else None, (blocks[i], blocks[j]), stage=name)
+        for i in range(len(blocks))
+        for j in range(i + 1)
+    ]
+
+
+def _calls(part: Part, block: slice) -> Calls:
+    columns = slice(block.start // 4, packed_width(block.stop))
+    packed = np.ascontiguousarray(part.arrays["calls"][:, columns])
+    return Calls(packed, part.frame["alt_frequency"].to_numpy(), block.stop - block.start)
+
+
+def _joined(*pieces: Calls) -> Calls:
+    return joined_calls(pieces)
+
+
+def _tile(later: Calls, earlier: Calls | None, places: tuple[slice, slice]) -> PlacedTile:
+    tile = relationship_tile(later, earlier, go_on)
+    return PlacedTile(OnDisk(tile.relationships), places, tile.apart, len(later.frequency))
+
+
+def apart_of(tiles: Sequence[PlacedTile], people: int) -> NDArray[np.int64]:
+    """With how many people each shares no called variant, `int64[people]`."""
+    apart = np.zeros(people, np.int64)
+    for tile in tiles:
+        rows, columns = tile.places
+        apart[rows] += tile.apart[0]
+        if rows != columns:
+            apart[columns] += tile.apart[1]
+    return apart
+
+
+def product_of(tiles: Sequence[PlacedTile], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The matrix times `vectors: float64[people, k]`."""
+    sums = np.zeros(vectors.shape)
+    for tile in tiles:
+        go_on()
+        rows, columns = tile.places
+        for first, some in tile.numbers.blocks():
+            start = rows.start + first
+            add_products(some, (slice(start, start + len(some)), columns), vectors, sums)
+    return sums
