@@ -23,7 +23,7 @@ from pipeline.formats._parquet.checksums import need_whole
 from pipeline.formats._parquet.features import with_features
 from pipeline.formats._parquet.folders import check_folders, in_folders
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
-from pipeline.formats._parquet.ranges import RowRange, bunches, cut, footer, need_table, row_groups
+from pipeline.formats._parquet.ranges import RowRange, bunches, cut, footer, need_table, row_groups, scan_of_whole_files
 from pipeline.genome.inputs import PlacedInput
 from pipeline.tables.counts import Count
 from pipeline.tables.names import ColumnName
@@ -52,7 +52,7 @@ class ParquetSource:
             need_whole(piece)
         if self.arrays:
             return read_genotypes([piece.checked() for piece in self.ranges], self.arrays)
-        if len(self.ranges) > 1 and (whole := self._whole()) is not None:
+        if not self.table and not any(self.folders.values()) and (whole := scan_of_whole_files(self.ranges)) is not None:
             return with_finite(whole, whole.collect_schema())
         scans = []
         for piece in self.ranges:
@@ -62,13 +62,6 @@ class ParquetSource:
             scans.append(with_folder_columns(scan, self.folders.get(piece.path, ())))
         rows = pl.concat(scans) if len(scans) > 1 else scans[0]
         return with_finite(rows, rows.collect_schema())
-
-    def _whole(self) -> pl.LazyFrame | None:
-        """Whole files of one kind as one scan: scans that are put below one another are all read at once (docs/platform.md)."""
-        paths: list[Any] = [for_polars(piece.checked().path) for piece in self.ranges if piece.rows == piece.of]
-        if len(paths) < len(self.ranges) or self.table or any(self.folders.values()):
-            return None
-        return pl.scan_parquet(paths)
 
     def places(self) -> Sequence[tuple[str, int, int | None]]:
         """Which rows of which files they are."""

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+import polars as pl
+
 from pipeline.bounds import Bounds
 from pipeline.errors import DataError, InputError
-from pipeline.files import Stamp, is_url, open_file, stamp
+from pipeline.files import Stamp, for_polars, is_url, open_file, stamp
 from pipeline.format import even_ranges
 
 VALUE_BYTES = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 8}
@@ -77,6 +79,14 @@ class RowRange:
                 found.append((group, start))
             start += rows
         return found
+
+
+def scan_of_whole_files(ranges: Sequence[RowRange]) -> pl.LazyFrame | None:
+    """Several whole files as one scan: scans below one another are all read at once (docs/platform.md). None of other ranges."""
+    if len(ranges) < 2 or any(piece.rows != piece.of for piece in ranges):
+        return None
+    paths: list[Any] = [for_polars(piece.checked().path) for piece in ranges]
+    return pl.scan_parquet(paths)
 
 
 def row_groups(path: str) -> list[RowRange]:
