@@ -101,7 +101,7 @@ def h2o(word: str, tables: Words) -> Work:
 def tpch(scale: int, limits: Mapping[str, float], ours: Words = (), duckdb: Words = ()) -> Work:
     """The 22 queries, one after the other in one process."""
     queries = tuple(f"q{number:02}" for number in range(1, 23))
-    peers = {"duckdb": ("sql_duckdb.py", "tpch", "--data", "{data}", *duckdb)}
+    peers = {"duckdb": ("sql_duckdb.py", "tpch", "--data", "{data}", *duckdb), "polars": ("tpch_polars.py", "--data", "{data}")}
     job = ("jobs/tpch.yaml", *ours)
     return Work(scale, 0.01, f"tpch-{scale}", by_program("tpch"), job, peers, queries, limits, variable="TPCH")
 
@@ -119,7 +119,7 @@ WORKS = {
     "loans_100k": loans(100_000, 1.2),
     "loans_1m": loans(1_000_000, 0.9, memory=0.8),
     "loans_1m_monthly": loans(1_000_000, 1.0, files=24),
-    "tpch_1": tpch(1, {"duckdb": 1.3}),
+    "tpch_1": tpch(1, {"polars": 1.1, "duckdb": 1.3}),
     "tpch_10": tpch(10, {"duckdb": 1.5}, ("--set=cluster.memory_limit=8GB",), ("--memory", "8GB")),
     "h2o_groups": h2o("groups", tuple(f"g{number:02}" for number in range(1, 11))),
     "h2o_join": h2o("join", tuple(f"j{number:02}" for number in range(1, 6))),
