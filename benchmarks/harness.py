@@ -24,10 +24,11 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 @dataclass(frozen=True)
 class Timing:
-    """Wall seconds and peak memory in MB (the largest single process) of one whole run."""
+    """Wall seconds, peak memory in MB (the largest single process) and processor seconds of one whole run."""
 
     seconds: float
     peak_mb: float
+    cpu_seconds: float = 0.0
 
 
 def timed(command: Sequence[str]) -> Timing:
@@ -40,7 +41,7 @@ def timed(command: Sequence[str]) -> Timing:
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{printed.decode(errors='replace')[-2000:]}")
-    return Timing(time.perf_counter() - started, usage.ru_maxrss / 1024)
+    return Timing(time.perf_counter() - started, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)
 
 
 def compare(work: str, ours: Sequence[str], peer: str, theirs: Sequence[str], runs: int) -> dict[str, Any]:

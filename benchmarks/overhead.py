@@ -17,15 +17,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.harness import ROOT, compare, python, timed, write_result
+from benchmarks.shortened import job_of
 
 LOANS = {"loans_100k": 100_000, "loans_1m": 1_000_000}
 # The hand-written chain ends with the associations, so ours leaves out the risk model.
 MODEL_STAGES = ("divided", "training_people", "screen", "best", "dosages", "features", "risk")
-# That of loans ends with the model, so ours leaves out what is asked of its predictions.
-RISK_STAGES = (
-    *("predicted", "scored", "trained_on", "tested_on", "moved", "exposed", "ranked", "losses", "unseen"),
-    *("ranked_up", "ranked_both", "graded", "years", "beside_all", "stability"),
-)
 
 
 def loans(work: str, runs: int, scratch: Path) -> dict[str, Any]:
@@ -34,7 +30,7 @@ def loans(work: str, runs: int, scratch: Path) -> dict[str, Any]:
     timed(python("data/make_loans.py", "--scale", str(LOANS[work]), "--out", str(data)))
     paths = [f"--set=inputs.{name}.path={data}/{name}" for name in ("loans", "performance")]
     job = scratch / "loans.yaml"
-    job.write_text(_chain((ROOT / "jobs/loans.yaml").read_text(encoding="utf-8"), RISK_STAGES), encoding="utf-8")
+    job.write_text(job_of("jobs/loans.yaml", ("features", "predictions", "importance")), encoding="utf-8")
     ours = python("-m", "pipeline.run", str(job), "--fresh", "--out", str(scratch / "ours"), *paths)
     globs = ["--loans", f"{data}/loans/*.parquet", "--performance", f"{data}/performance/*.parquet"]
     peer = python("benchmarks/peers/loans_polars.py", *globs, "--out", str(scratch / "peer"))
