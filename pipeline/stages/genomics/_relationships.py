@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.errors import DataError
 from pipeline.kernels.genotypes import packed_width
 from pipeline.kernels.relationship_tiles import Calls, add_products, joined_calls, relationship_tile
 from pipeline.stage import Context
@@ -74,3 +76,13 @@ def product_of(tiles: Sequence[PlacedTile], vectors: NDArray[np.float64]) -> NDA
             start = rows.start + first
             add_products(some, (slice(start, start + len(some)), columns), vectors, sums)
     return sums
+
+
+def refuse_apart(apart: NDArray[np.int64], people: pl.Series) -> None:
+    """Raise DataError, with the person who lacks most, where two people have no variant in common; `apart` counts those of each."""
+    if apart.any():
+        worst = int(apart.argmax())
+        raise DataError(
+            f"{people[worst]!r} shares no called variant that varies with {apart[worst]} of {len(people)} people, so their "
+            "relationship is unknown. Remove people with a low call rate first (sample_qc), or use more variants."
+        )
