@@ -24,7 +24,7 @@ from pipeline.kernels.relationship import GrmSums, grm, grm_sums, principal_comp
 from pipeline.kernels.relationship_tiles import leading_axes
 from pipeline.kernels.standardized import standard_values, variant_products
 from pipeline.stage import Context, Outcome, Whole
-from pipeline.stages.genomics._relationships import PlacedTile, apart_of, product_of, refuse_apart, tiles_of
+from pipeline.stages.genomics._relationships import PlacedTile, apart_of, matrix_work, product_of, refuse_apart, tiles_of
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, hidden, take
 from pipeline.tables.rounds import go_on
@@ -84,6 +84,10 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
             name: Schema(pl.Schema(columns))
             for name, columns in (("", people), ("eigenvalues", eigenvalues), ("loadings", {**variant, **axes}))
         }
+
+    def of_pairs(self, rows: int, labels: int) -> str:
+        """How long the relationships of pairs take, and where they lie."""
+        return matrix_work(labels, rows, WHOLE) if self.method == "exact" else "pairs: none, by the randomized method"
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels, and SciPy's solvers."""
