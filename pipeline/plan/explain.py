@@ -21,6 +21,14 @@ class Explained(Protocol):
         """One line, of the tables that it reads by role."""
 
 
+@runtime_checkable
+class OfPairs(Protocol):
+    """A stage whose work grows with the pairs of what labels an array's second axis."""
+
+    def of_pairs(self, rows: int, labels: int) -> str:
+        """One line of the work and how long it takes, for so many rows of the first table that it reads, and labels of its array."""
+
+
 def explained(plan: Plan, said: Mapping[str, str]) -> str:
     """Every input's columns and rows where they are known, what each stage changes, and the outputs with their columns."""
     sizes = {"input": len(plan.inputs), "stage": len(plan.stages), "output": len(plan.job.outputs)}
@@ -31,7 +39,7 @@ def explained(plan: Plan, said: Mapping[str, str]) -> str:
         lines += [f"input {name} ({plan.job.inputs[name].format}): {known}", f"    {schema}"]
     for stage in plan.stages:
         there = said.get(stage.spec.name, "to run")
-        lines += [f"stage {stage.spec.name}: {stage.spec.use} of {', '.join(stage.spec.inputs.values())}, {there}", *_stage(stage)]
+        lines += [f"stage {stage.spec.name}: {stage.spec.use} of {', '.join(stage.spec.inputs.values())}, {there}", *_stage(plan, stage)]
     for name, output in plan.job.outputs.items():
         schema = plan.tables[output.table]
         columns = schema.columns if output.columns is None else {column: schema.columns[column] for column in output.columns}
@@ -45,7 +53,7 @@ def so_many(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def _stage(stage: PlannedStage) -> list[str]:
+def _stage(plan: Plan, stage: PlannedStage) -> list[str]:
     """The tables that a stage gives: its own against the first table it reads that it has columns of, others whole."""
     lines = []
     for table, schema in stage.gives.items():
@@ -56,7 +64,24 @@ def _stage(stage: PlannedStage) -> list[str]:
             lines.append(f"{table}: {schema}")
     if isinstance(stage.spec.stage, Explained):
         lines.append(stage.spec.stage.explained(stage.reads))
+    if isinstance(stage.spec.stage, OfPairs) and (known := _most(plan, stage)):
+        lines.append(stage.spec.stage.of_pairs(*known))
     return [f"    {line}" for line in lines]
+
+
+def _most(plan: Plan, stage: PlannedStage) -> tuple[int, int] | None:
+    """Rows and labels of the one input with an array that a stage's first table is made of; None where files do not say them unread."""
+    tables = {entry.spec.name: entry.spec.inputs.values() for entry in plan.stages}
+    names, wanted = set[str](), [next(iter(stage.spec.inputs.values()))]
+    while wanted:
+        name = wanted.pop().partition(".")[0]
+        names.add(name)
+        wanted += tables.get(name, ())
+    found = [name for name in names if name in plan.inputs and plan.inputs[name].arrays]
+    rows = plan.rows[found[0]] if len(found) == 1 else None
+    if rows is None:
+        return None
+    return rows, max(axis.height for axis in plan.job.inputs[found[0]].reader.axes().values())
 
 
 def changes(table: str, before: Schema, after: Schema) -> list[str]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 import pipeline
+from pipeline.formats._plink.bed_files import write_plink
+from pipeline.kernels.genotypes import packed_width
+from tests.example_tables import GENOTYPES
 from tests.small import inside
 
 JOB = """\
@@ -52,6 +56,35 @@ def test_explain__says_of_a_stage_what_is_new_changed_and_dropped(text: str) -> 
     assert said["both"] == ["new: z String", "as in fewer: 4 columns"]
     assert said["scaled"][0] == "columns as in both"
     assert said["scaled"][1].startswith("scaled.fitted: ")
+
+
+PAIRS = """\
+job: pairs
+results: results
+inputs:
+  calls: {format: plink, path: calls.bed}
+stages:
+  - {use: variant_qc, from: calls, as: passed}
+  - {use: relatedness, from: passed, as: unrelated}
+  - {use: principal_components, from: unrelated, as: axes}
+  - {use: principal_components, from: unrelated, as: more, method: randomized}
+outputs:
+  axes: {from: axes}
+  more: {from: more}
+"""
+
+
+@pytest.mark.parametrize(("people", "seconds", "place"), [(21, "1 s", "in memory"), (5_400, "4 s", "0.1 GB of tiles on local disk")])
+def test_explain__says_how_long_pairs_of_people_take(people: int, seconds: str, place: str, tmp_path: Path) -> None:
+    calls = GENOTYPES.frame.select("chromosome", "base_pair_location", "variant_id", "ref", "alt")
+    ids = pl.DataFrame({"sample_id": [f"p{i}" for i in range(people)]})
+    write_plink(tmp_path / "calls", calls, ids, [np.zeros((calls.height, packed_width(people)), np.uint8)])
+    (tmp_path / "job.yaml").write_text(PAIRS, encoding="utf-8")
+    with inside(tmp_path):
+        found = re.findall(r"^    pairs: (.*)$", pipeline.load("job.yaml").plan().explain(), re.MULTILINE)
+    most = f"at most {people * (people - 1) // 2:,} of {people:,} people, each of {calls.height} variants: some"
+    shared = "of one core, which all tasks share"
+    assert found == [f"{most} 1 s {shared}", f"{most} {seconds} {shared}; the matrix {place}", "none, by the randomized method"]
 
 
 def test_explain__says_the_columns_of_an_output(text: str) -> None:

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.errors import DataError
 from pipeline.kernels.genotypes import packed_width
 from pipeline.kernels.relationship_tiles import Calls, add_products, joined_calls, relationship_tile
 from pipeline.stage import Context
 from pipeline.stages.genomics._on_disk import OnDisk
-from pipeline.stages.genomics._tiles import people_blocks
+from pipeline.stages.genomics._tiles import pair_work, people_blocks
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import go_on
+
+_RATE, _PRODUCTS = 4e10, 3e-7  # pairs times variants a second of a core; seconds a pair of some 300 products with the matrix
 
 
 class PlacedTile(NamedTuple):
@@ -24,6 +28,12 @@ class PlacedTile(NamedTuple):
     places: tuple[slice, slice]
     apart: tuple[NDArray[np.int64], NDArray[np.int64]]
     variants: int
+
+
+def matrix_work(people: int, variants: int, whole: int) -> str:
+    """How long the matrix takes and where it lies; of `whole` people and fewer in memory."""
+    place = f"{4e-9 * people**2:,.1f} GB of tiles on local disk" if people > whole else "in memory"
+    return f"{pair_work(people, variants, _RATE, _PRODUCTS)}; the matrix {place}"
 
 
 def tiles_of(parts: Sequence[Any], people: int, context: Context) -> list[Any]:
@@ -74,3 +84,13 @@ def product_of(tiles: Sequence[PlacedTile], vectors: NDArray[np.float64]) -> NDA
             start = rows.start + first
             add_products(some, (slice(start, start + len(some)), columns), vectors, sums)
     return sums
+
+
+def refuse_apart(apart: NDArray[np.int64], people: pl.Series) -> None:
+    """Raise DataError, with the person who lacks most, where two people have no variant in common; `apart` counts those of each."""
+    if apart.any():
+        worst = int(apart.argmax())
+        raise DataError(
+            f"{people[worst]!r} shares no called variant that varies with {apart[worst]} of {len(people)} people, so their "
+            "relationship is unknown. Remove people with a low call rate first (sample_qc), or use more variants."
+        )

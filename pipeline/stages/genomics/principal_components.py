@@ -24,7 +24,7 @@ from pipeline.kernels.relationship import GrmSums, grm, grm_sums, principal_comp
 from pipeline.kernels.relationship_tiles import leading_axes
 from pipeline.kernels.standardized import standard_values, variant_products
 from pipeline.stage import Context, Outcome, Whole
-from pipeline.stages.genomics._relationships import PlacedTile, apart_of, product_of, tiles_of
+from pipeline.stages.genomics._relationships import PlacedTile, apart_of, matrix_work, product_of, refuse_apart, tiles_of
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, hidden, take
 from pipeline.tables.rounds import go_on
@@ -84,6 +84,10 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
             name: Schema(pl.Schema(columns))
             for name, columns in (("", people), ("eigenvalues", eigenvalues), ("loadings", {**variant, **axes}))
         }
+
+    def of_pairs(self, rows: int, labels: int) -> str:
+        """How long the relationships of pairs take, and where they lie."""
+        return matrix_work(labels, rows, WHOLE) if self.method == "exact" else "pairs: none, by the randomized method"
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels, and SciPy's solvers."""
@@ -146,7 +150,7 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
         """As `solve`, from tiles of the matrix on disk, which are read once for every product."""
         variants = tiles[0].variants
         self._check(variants, people)
-        _check_pairs(apart_of(tiles, people.frame.height), people.frame["sample_id"])
+        refuse_apart(apart_of(tiles, people.frame.height), people.frame["sample_id"])
         product = partial(product_of, tiles)
         values, vectors = leading_axes(product, people.frame.height, self.components)
         return self._solved(people, (values, vectors, residuals(product(vectors), vectors, values)), variants)
@@ -155,7 +159,7 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
         """The leading eigenvectors. Raises DataError where there are too few variants or people."""
         self._check(total.variants, people)
         shared = shared_variants(total)
-        _check_pairs(to_host((shared <= 0).sum(axis=0)), people.frame["sample_id"])
+        refuse_apart(to_host((shared <= 0).sum(axis=0)), people.frame["sample_id"])
         relationships = grm(total, shared)
         values, vectors = principal_components(relationships, self.components)
         found = values, vectors, residuals(relationships @ vectors, vectors, values)
@@ -243,13 +247,3 @@ def _loadings(part: Part, solved: _Solved) -> Part:
     loadings = to_host(products) / np.where(values > 1e-9 * values[0], values, np.nan) / solved.counts["variants_used"]
     columns = [pl.Series(name, np.ascontiguousarray(loadings[:, i])).fill_nan(None) for i, name in enumerate(axes.columns)]
     return Part(part.frame.select(LOADED).hstack(columns))
-
-
-def _check_pairs(apart: Any, people: pl.Series) -> None:
-    """DataError, with the person who lacks most, where two people have no variant in common; `apart` counts those of each."""
-    if apart.any():
-        worst = int(apart.argmax())
-        raise DataError(
-            f"{people[worst]!r} shares no called variant that varies with {apart[worst]} of {len(people)} people, so their "
-            "relationship is unknown. Remove people with a low call rate first (sample_qc), or use more variants."
-        )
