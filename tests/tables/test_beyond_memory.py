@@ -79,6 +79,16 @@ def test_aggregate__is_duckdbs(session: Session) -> None:
     alike(found, wanted.with_columns(pl.col("total").cast(pl.Int64)))
 
 
+def test_aggregate__of_keys_that_hardly_repeat_is_duckdbs(session: Session) -> None:
+    ours = rows(3_000, 13).with_columns(key=pl.col("day") // 2 * 7919 % 10_007)
+    compute = {"n": "size()", "total": "sum(value)", "apart": "n_unique(text)"}
+    found = given_by(
+        Aggregate.model_validate({"by": "key", "compute": compute}), session, rows=table(session, ours[::2].vstack(ours[1::2]))
+    )
+    wanted = duckdb.sql("select key, count(*) n, coalesce(sum(value), 0) total, count(distinct text) apart from ours group by key").pl()
+    alike(found, wanted.with_columns(pl.col("total").cast(pl.Int64)))
+
+
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
 def test_join__is_duckdbs(session: Session, how: str) -> None:
     ours, theirs = rows(2_000, 2), rows(300, 3).rename({"text": "word", "value": "price", "day": "place"})

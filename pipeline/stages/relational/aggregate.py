@@ -13,6 +13,7 @@ from pipeline.sql.expression import Sql, check_condition
 from pipeline.stage import ColumnName, Context, Keyed, Outcome, need_keys
 from pipeline.stages.relational._aggregates.audited import Audit
 from pipeline.stages.relational._aggregates.grouped import Grouped
+from pipeline.stages.relational._aggregates.repeated import hardly_repeated
 from pipeline.stages.relational._computed import Computed, written_out
 from pipeline.tables.audits import GROUP_COUNTS
 from pipeline.tables.counts import Count
@@ -96,6 +97,10 @@ class Aggregate(Keyed, name="aggregate", version=5):
 
     def _added_up(self, rows: Table, context: Context) -> Table:
         audit = Audit(self._grouped, f"{context.seed} {context.name}")
+        if rows.is_beyond and self.by and hardly_repeated(rows, self.by):
+            assert rows.schema is not None
+            needed = rows.map(_picked, self._grouped.read(rows.schema.columns), writes=frozenset())
+            return audit.over(needed.exchange(self.by), self.apply, self.writes())
         if rows.is_apart and len(rows.blocks) > 1:
             partial = audit.over(rows, self.partial, self.writes(), adds_up=True)
             return partial.exchange(self.by).map(self.final, writes=self.writes())
@@ -110,3 +115,7 @@ class Aggregate(Keyed, name="aggregate", version=5):
         with under("having"):
             condition = check_condition(self.having, rows.collect_schema())
         return rows.filter(counted(rows, condition))
+
+
+def _picked(rows: pl.LazyFrame, names: list[str]) -> pl.LazyFrame:
+    return rows.select(names)
