@@ -1,7 +1,8 @@
 """How much of its workers' time a run leaves unused, and how much of that while tasks wait at other workers.
 
 A task that begins to wait is moved by Dask at its next look, a tenth of a second later at the most, and what it reads is sent: that much is
-the price of sending tasks to where their data are. What waits from one look of ours (a fifth of a second) to the next should be nothing.
+the price of sending tasks to where their data are. What waits from one look of ours (a fifth of a second) to the next is what Dask does
+not move, since that would take longer than it does: tasks of less than a thousandth of a second behind a long one.
 """
 
 from __future__ import annotations

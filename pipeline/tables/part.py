@@ -14,6 +14,10 @@ from pipeline.errors import RunError
 from pipeline.tables.columns import AXES
 from pipeline.tables.counts import is_once
 
+# Of two threads that are the first of a process to make a frame of columns, one may fail in Polars (its issue 29121: "dictionary changed
+# size during iteration"). Whoever loads this has made one.
+pl.DataFrame([pl.Series()])
+
 # While a query runs over a frame with arrays, this column remembers which row of the arrays each row of the frame is.
 ROW = "__row__"
 

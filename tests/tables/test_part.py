@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import polars as pl
 import pytest
@@ -16,6 +19,31 @@ def part_of(rows: int) -> Part:
         pl.DataFrame({"x": range(rows), "t": [f"t{i}" for i in range(rows)]}, schema={"x": pl.Int64, "t": pl.String}),
         {"calls": np.arange(rows * 3, dtype=np.uint8).reshape(rows, 3)},
     )
+
+
+FIRST_FRAMES = """
+import sys, threading
+import pipeline.tables.part
+from polars._utils.construction.dataframe import _sequence_to_pydf_dispatcher as constructors
+import polars as pl
+assert pl.Series in constructors.registry
+sys.setswitchinterval(1e-6)
+column, begin, made = pl.Series("a", [1]), threading.Barrier(8), []
+def make():
+    begin.wait()
+    made.append(pl.DataFrame([column]))
+threads = [threading.Thread(target=make) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(made))
+"""
+
+
+@pytest.mark.process
+def test_threads_that_are_the_first_to_make_frames__do_not_disturb_one_another() -> None:
+    """Without what the module does as it is loaded, Polars registers how in the first call, and others that look meanwhile fail."""
+    ended = subprocess.run([sys.executable, "-c", FIRST_FRAMES], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout.strip()) == (0, "8"), ended.stderr
 
 
 def test_arrays__follow_a_filter_and_a_sort() -> None:
