@@ -93,13 +93,12 @@ def _shapes(rows: pl.LazyFrame, schema: dict[str, pl.DataType], found: dict[str,
             spans[name] = (low, high)
     if not spans:
         return {}
-    counts = [
-        (bin_of == number).sum().alias(f"{number}:{name}")
+    steps = [
+        ((_place(name, schema[name]) - low) / (high - low) * BINS).floor().clip(0, BINS - 1).cast(pl.UInt8).alias(name)
         for name, (low, high) in spans.items()
-        for bin_of in [((_place(name, schema[name]) - low) / (high - low) * BINS).floor().clip(0, BINS - 1)]
-        for number in range(BINS)
-    ]
-    sums = rows.select(counts).collect(engine="streaming").row(0, named=True)
+    ]  # in a selection of their own: within the sums they would be computed once a bin
+    counts = [(pl.col(name) == number).sum().alias(f"{number}:{name}") for name in spans for number in range(BINS)]
+    sums = rows.select(steps).select(counts).collect(engine="streaming").row(0, named=True)
     heights = {name: [sums[f"{number}:{name}"] for number in range(BINS)] for name in spans}
     return {name: bars(of, f"{name}: {', '.join(map(str, of))} values in {BINS} equal steps") for name, of in heights.items()}
 
