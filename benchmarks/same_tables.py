@@ -10,7 +10,7 @@ from polars import selectors
 from benchmarks.table_works import Work
 
 PREDICTED = {"prediction": 1e-4, "model_accuracy": 0.03, "model_return": 2e-3}
-"""Columns that training is in, whose sums and whose sketch of a feature's bins depend on the order of rows, and what is counted of decisions
+"""Columns that training is in, whose sums and sketches of a feature's bins depend on the order of rows, and what is counted of decisions
 near one half."""
 
 
