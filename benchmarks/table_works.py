@@ -72,6 +72,13 @@ def make_loans(*more: str) -> Make:
     return make
 
 
+def make_market(folder: Path, rows: float) -> None:
+    """Prices of shares over up to 5,000 days of trade, and the shipped job up to its walk forward."""
+    days = int(min(5_000, max(300, rows // 100)))
+    timed(python("data/make_market.py", "--shares", str(int(rows) // days), "--days", str(days), "--out", str(folder)))
+    (folder / "market.yaml").write_text(job_of("jobs/market.yaml", ("features", "walk")), encoding="utf-8")
+
+
 def make_rows(folder: Path, rows: float) -> None:
     """A small file of CSV."""
     folder.mkdir(parents=True)
@@ -119,6 +126,17 @@ WORKS = {
     "loans_100k": loans(100_000, 1.2),
     "loans_1m": loans(1_000_000, 0.9, memory=0.8),
     "loans_1m_monthly": loans(1_000_000, 1.0, files=24),
+    "market_10m": Work(
+        10_000_000,
+        40_000,
+        "market",
+        make_market,
+        ("{data}/market.yaml",),
+        {"polars": ("market_polars.py", "--data", "{data}")},
+        ("features", "walk"),
+        {"polars": 1.0},
+        variable="MARKET",
+    ),
     "tpch_1": tpch(1, {"polars": 1.1, "duckdb": 1.3}),
     "tpch_10": tpch(10, {"duckdb": 1.5}, ("--set=cluster.memory_limit=8GB",), ("--memory", "8GB")),
     "h2o_groups": h2o("groups", tuple(f"g{number:02}" for number in range(1, 11))),

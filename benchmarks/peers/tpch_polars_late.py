@@ -78,8 +78,11 @@ def q18(t: Tables) -> pl.LazyFrame:
 
 def q19(t: Tables) -> pl.LazyFrame:
     lines = t["lineitem"].filter(c("l_shipmode").is_in(["AIR", "REG AIR"]), c("l_shipinstruct") == "DELIVER IN PERSON")
-    kinds = (("Brand#12", "SM", ("CASE", "BOX", "PACK", "PKG"), 1, 5), ("Brand#23", "MED", ("BAG", "BOX", "PKG", "PACK"), 10, 10))
-    kinds = (*kinds, ("Brand#34", "LG", ("CASE", "BOX", "PACK", "PKG"), 20, 15))
+    kinds = (
+        ("Brand#12", "SM", ("CASE", "BOX", "PACK", "PKG"), 1, 5),
+        ("Brand#23", "MED", ("BAG", "BOX", "PKG", "PACK"), 10, 10),
+        ("Brand#34", "LG", ("CASE", "BOX", "PACK", "PKG"), 20, 15),
+    )
     asked = [
         (c("p_brand") == brand)
         & c("p_container").is_in([f"{size} {kind}" for kind in packed])

@@ -28,7 +28,7 @@ class Preview(Finding, name="preview"):
 
 
 def preview(output: str, rows: pl.LazyFrame) -> Section:
-    """Streamed passes over the rows, one a column and one of all; what is kept of them does not grow with their number."""
+    """Two streamed passes over the rows; what is kept of them does not grow with their number."""
     section, schema = Section(headline("Preview", output)), rows.collect_schema()
     names = schema.names()[:MOST_COLUMNS]
     facts = rows.select(pl.len().alias("rows"), *(fact for name in names for fact in _facts(name, schema[name])))
@@ -93,15 +93,14 @@ def _shapes(rows: pl.LazyFrame, schema: dict[str, pl.DataType], found: dict[str,
             spans[name] = (low, high)
     if not spans:
         return {}
-    heights = {name: _heights(rows, _place(name, schema[name]), *ends) for name, ends in spans.items()}
+    steps = [
+        ((_place(name, schema[name]) - low) / (high - low) * BINS).floor().clip(0, BINS - 1).cast(pl.UInt8).alias(name)
+        for name, (low, high) in spans.items()
+    ]  # in a selection of their own: within the sums they would be computed once a bin
+    counts = [(pl.col(name) == number).sum().alias(f"{number}:{name}") for name in spans for number in range(BINS)]
+    sums = rows.select(steps).select(counts).collect(engine="streaming").row(0, named=True)
+    heights = {name: [sums[f"{number}:{name}"] for number in range(BINS)] for name in spans}
     return {name: bars(of, f"{name}: {', '.join(map(str, of))} values in {BINS} equal steps") for name, of in heights.items()}
-
-
-def _heights(rows: pl.LazyFrame, place: pl.Expr, low: float, high: float) -> list[int]:
-    """Values in each of as many equal steps."""
-    step = ((place - low) / (high - low) * BINS).floor().clip(0, BINS - 1).cast(pl.Int8).alias("step")
-    counted = dict(rows.group_by(step).len().collect(engine="streaming").iter_rows())
-    return [counted.get(number, 0) for number in range(BINS)]
 
 
 def _place(name: str, dtype: pl.DataType) -> pl.Expr:
