@@ -27,7 +27,7 @@ from pipeline.formats._plink.bed_files import write_plink
 from pipeline.kernels.genotypes import pack
 from pipeline.stages.genomics.principal_components import MOST_PEOPLE
 
-SIZES = ((2_500, 20_000), (20_000, 5_000), (100_000, 1_000))
+SIZES = ((2_500, 20_000), (20_000, 5_000), (100_000, 5_000))
 BLOCK, POPULATIONS, CHROMOSOMES = 250, 3, 22
 FAMILY = 50  # people of whom the last is a child of the first two
 MISSING = 0.005

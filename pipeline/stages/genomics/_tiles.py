@@ -16,9 +16,9 @@ _EVEN = 32
 """Blocks begin at whole bytes of packed calls, and at whole words of eight of them."""
 
 
-def people_blocks(people: int) -> list[slice]:
-    """All people in blocks of about the same size, whichever workers there are."""
-    wanted = min(max(people // _BLOCKS, _LEAST), _MOST)
+def people_blocks(people: int, *, large: bool = False) -> list[slice]:
+    """All people in blocks of about the same size, whichever workers there are; `large` ones for a GPU, which waits between tiles."""
+    wanted = _MOST if large else min(max(people // _BLOCKS, _LEAST), _MOST)
     size = -(-people // max(1, -(-people // wanted)) // _EVEN) * _EVEN
     return [slice(start, min(start + size, people)) for start in range(0, people, max(size, 1))]
 

@@ -24,6 +24,7 @@ from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
 RATE = 2e11  # pairs times variants a second of a core: 48 seconds for 20,000 people and 50,000 variants
+MOST_LISTED = 100_000_000  # of 60 bytes each
 PAIRS = ("sample_id_1", "sample_id_2", "variants_shared", "hethet", "ibs0", "kinship")
 
 
@@ -84,11 +85,12 @@ class Relatedness(Whole, name="relatedness", version=2):
         genotypes = tables["genotypes"]
         genotypes = (genotypes if genotypes.cheap else genotypes.hold()).named(context.name)
         people, submit, name = genotypes.axes["calls"].value(), context.session.submit, context.name
-        blocks = people_blocks(context.session.value(submit(_number, people, stage=name)))
+        number = context.session.value(submit(_number, people, stage=name))
+        blocks = people_blocks(number, large=context.session.backend == "gpu")
         parts = genotypes.futures()
         bits = [submit(_joined, *(submit(_bits, part, people, block, stage=name) for part in parts), stage=name) for block in blocks]
         tiles = [
-            submit(_near, bits[i], bits[j] if j < i else None, (blocks[i].start, blocks[j].start), self._listed(), stage=name)
+            submit(_near, bits[i], bits[j] if j < i else None, (blocks[i].start, blocks[j].start), (self._listed(), number), stage=name)
             for i in range(len(blocks))
             for j in range(i + 1)
         ]
@@ -131,9 +133,21 @@ def _joined(*pieces: Bits) -> Bits:
     return joined(pieces)
 
 
-def _near(later: Bits, earlier: Bits | None, starts: tuple[int, int], least: float) -> Near:
-    """The near pairs of a tile, by their people's places among all."""
+def _near(later: Bits, earlier: Bits | None, starts: tuple[int, int], asked: tuple[float, int]) -> Near:
+    """The near pairs of a tile, by their people's places among all. Raises DataError where all tiles would list too many.
+
+    Families stand together, so tiles of some people among themselves do not say how many pairs others have.
+    """
+    least, people = asked
     found = near(later, earlier, least)
+    if earlier is not None:
+        seen = later.people * earlier.people
+        expected = len(found.later) * (people * (people - 1) // 2) // seen
+        if expected > MOST_LISTED:
+            raise DataError(
+                f"some {expected:,} pairs have a kinship of {least} or more, as {seen:,} of them tell, and at most {MOST_LISTED:,} are "
+                "listed. Kinship from few variants is noise: use more of them, or a greater min_kinship."
+            )
     return found._replace(later=found.later + starts[0], earlier=found.earlier + starts[1])
 
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipeline.errors import DataError, StageError
-from pipeline.stages.genomics import _tiles
+from pipeline.stages.genomics import _tiles, relatedness
 from pipeline.stages.genomics.relatedness import Relatedness
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
@@ -111,6 +111,13 @@ def test_relatedness__is_the_same_tile_by_tile(most: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(_tiles, "_LEAST", most)
     assert len(_tiles.people_blocks(35)) == 2
     assert_found_equal(run(Relatedness(min_kinship=-1), {"genotypes": family()}, 3), whole, "tiles")
+
+
+def test_relatedness__refuses_to_list_more_pairs_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_tiles, "_LEAST", 32)
+    monkeypatch.setattr(relatedness, "MOST_LISTED", 300)
+    with pytest.raises(DataError, match=r"some 396 pairs have a kinship of -1\.0 or more, as 96 of them tell, and at most 300 are listed"):
+        run(Relatedness(min_kinship=-1), {"genotypes": family()})
 
 
 @pytest.mark.parametrize("people", [0, 1, 31, 1_024, 1_025, 2_500, 20_000, 100_000, 1_000_003])
