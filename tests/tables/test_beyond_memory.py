@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from polars.testing import assert_frame_equal
 
 from pipeline.errors import RunError
 from pipeline.stage import Context
+from pipeline.stages.models.xgboost import Xgboost
 from pipeline.stages.relational.aggregate import Aggregate
 from pipeline.stages.relational.drop_duplicates import DropDuplicates
 from pipeline.stages.relational.join import Join
@@ -29,6 +31,7 @@ from pipeline.tables.ordering import in_order
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
+from tests.harness import in_process
 
 PARTS = 7
 
@@ -164,6 +167,37 @@ def test_hold__lays_parts_on_disk_and_reads_the_columns_that_are_asked_for(sessi
 
 def _doubled(lazy: pl.LazyFrame) -> pl.LazyFrame:
     return lazy.with_columns(pl.col("value") * 2)
+
+
+def test_trees__learn_the_same_to_the_byte(session: Session) -> None:
+    ours = rows(1_500, 14).with_columns(label=(pl.col("value").fill_null(0) + pl.col("day") % 7 > 3).cast(pl.Int64))
+    stage = Xgboost.model_validate(
+        {"key": "day", "target": "label", "objective": "binary", "rounds": 4, "split": None, "features": ["key", "value"]}
+    )
+    plain = Session()
+    found, wanted = (
+        stage.run({"rows": table(each, ours.sample(fraction=1, shuffle=True, seed=1))}, Context("named", 1, each))
+        for each in (session, plain)
+    )
+    assert found.files["named.ubj"] == wanted.files["named.ubj"]
+    assert_frame_equal(found.tables[""].futures()[0].frame, wanted.tables[""].futures()[0].frame)
+
+
+def test_cluster__works_piece_by_piece_as_one_process_at_once(session: Session) -> None:
+    ours, theirs = rows(600, 15), rows(150, 16).rename({"text": "word", "value": "price", "day": "place"})
+    with in_process(1) as cluster:
+        cluster.budget = session.budget
+        left, right = (table(cluster, frame).hold() for frame in (ours, theirs))
+        joined = (
+            Join.model_validate({"on": "key", "how": "left"}).run({"left": left, "right": right}, Context("named", 1, cluster)).tables[""]
+        )
+        written = in_order(joined, Order(["day", "place"]))
+        found = pl.concat([part.frame for _, part in sorted(cluster.values(written.futures()), key=itemgetter(0))])
+        assert len(written.blocks) > 3
+        assert sum(cluster.value(measured).rows for name, measured in cluster.accounts if name is None) > 0
+    wanted = duckdb.sql("select ours.*, word, price, place from ours left join theirs on ours.key = theirs.key").pl()
+    alike(found, wanted)
+    assert found["day"].is_sorted()
 
 
 def test_pieces__that_are_not_what_was_written_stop_the_run(tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""Which stages are beyond memory, by what is known before a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import pipeline
+from pipeline.files import Stamp
+from pipeline.plan.sizes import UNPACKED, beyond_memory, size_of_input, size_of_table
+from pipeline.tables.budget import Size, row_bytes
+from pipeline.tables.part import Schema
+
+JOB = """
+job: sizes
+results: results
+inputs:
+  rows: {format: parquet, path: rows.parquet}
+stages:
+  - {use: filter, from: rows, as: some, where: x > 0}
+  - {use: aggregate, from: some, as: sums, by: k, compute: {total: sum(x)}}
+outputs:
+  sums: {from: sums, sort_by: k}
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+    pl.DataFrame({"k": range(1_000), "x": range(1_000)}).write_parquet("rows.parquet")
+    Path("job.yaml").write_text(JOB)
+    return pipeline.load("job.yaml")
+
+
+def test_beyond_memory__are_stages_whose_rows_must_meet(job: Any) -> None:
+    plan = job.plan()
+    assert beyond_memory(plan, None) == {}
+    assert beyond_memory(plan, 4 * 16_000) == {}
+    found = beyond_memory(plan, 4 * 16_000 - 4)
+    assert list(found) == ["sums"]
+    assert (
+        found["sums"] == "beyond memory, so what it holds or exchanges lies on disk (up to 0.0 GB where 0.0 GB of 0.0 GB are for one table)"
+    )
+
+
+def test_explain__says_so_where_the_job_has_little_memory(job: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    from pipeline.run import main
+
+    assert main(["job.yaml", "--explain", "--set", "cluster.memory_limit=60kB"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("stage")]
+    assert ["beyond memory" in line for line in lines] == [False, True]
+
+
+def test_input__of_unknown_rows_is_as_large_as_its_files_may_be() -> None:
+    schema = Schema(pl.Schema({"k": pl.Int64, "name": pl.String}))
+    size = size_of_input(schema, None, {"a.csv": Stamp(1_000), "b.csv": Stamp(500)})
+    assert size is not None
+    assert size.bytes == pytest.approx(1_500 * UNPACKED, rel=0.05)
+    assert size_of_input(schema, None, {}) is None
+    assert size_of_input(schema, 7, {}) == Size(7, row_bytes(schema))
+
+
+def test_table__has_as_many_rows_as_the_largest_that_its_stage_reads_unless_it_is_known() -> None:
+    schema = Schema(pl.Schema({"k": pl.Int64, "on": pl.Boolean, "day": pl.Date}))
+    assert row_bytes(schema) == 13
+    assert size_of_table(None, schema, [Size(5, 100), None, Size(9, 1)]) == Size(9, 13)
+    assert size_of_table(Size(3, 100), schema, [Size(9, 1)]) == Size(3, 13)
+    assert size_of_table(None, schema, [None]) is None
+    assert size_of_table(None, Schema(schema.columns, {"calls": pl.Schema()}), [Size(9, 1)]) is None
