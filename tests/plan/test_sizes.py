@@ -46,7 +46,8 @@ def test_beyond_memory__are_stages_whose_rows_must_meet(job: Any) -> None:
     )
 
 
-def test_explain__says_so_where_the_job_has_little_memory(job: Any, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("job")
+def test_explain__says_so_where_the_job_has_little_memory(capsys: pytest.CaptureFixture[str]) -> None:
     from pipeline.run import main
 
     assert main(["job.yaml", "--explain", "--set", "cluster.memory_limit=60kB"]) == 0
