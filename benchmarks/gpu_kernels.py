@@ -29,6 +29,7 @@ from pipeline.kernels.relationship import grm, grm_sums, principal_components, s
 from pipeline.kernels.scores import call_scores
 from pipeline.kernels.standardized import decoded, standard_values
 
+ALL_PAIRS = 500  # people
 SEED = 20261121
 COVARIATES = 10
 VECTORS = 16
@@ -198,9 +199,10 @@ def relationship(cohort: Cohort) -> Work:
 
 
 def kin(cohort: Cohort) -> Work:
-    """Kinship of every pair of people."""
+    """Kinship of every pair of people; of few people, who have no relatives here, all pairs are listed."""
     n = cohort.samples
-    return Work(lambda: near(sample_bits(cohort.calls, n), None, 0.0442), cohort.read + 14 * n * n, 8 * cohort.variants * n * n)
+    least = 0.0442 if n > ALL_PAIRS else -9.0
+    return Work(lambda: near(sample_bits(cohort.calls, n), None, least), cohort.read + 14 * n * n, 8 * cohort.variants * n * n)
 
 
 def exact_components(cohort: Cohort) -> Work:

@@ -63,7 +63,15 @@ def joined(blocks: Sequence[Bits]) -> Bits:
 
 
 def near(later: Bits, earlier: Bits | None, least: float) -> Near:
-    """The pairs of later people with earlier ones, or (None) among themselves, of a kinship of `least` or more."""
+    """The pairs of later people with earlier ones, or (None) among themselves, of a kinship of `least` or more.
+
+    Raises ValueError where their bits are not of the same blocks of variants.
+    """
+    axis = 2 if array_module(later.planes) is np else 1
+    if earlier is not None and earlier.planes.shape[axis] != later.planes.shape[axis]:
+        raise ValueError(
+            f"bits of {later.planes.shape[axis]} and of {earlier.planes.shape[axis]} words of variants: join the same blocks of both"
+        )
     pairs, counts = (_counted if array_module(later.planes) is np else _counted_on_device)(later, earlier, least)
     values = kinship(counts)
     close = values >= least

@@ -314,8 +314,10 @@ def near(calls: Any, least: float) -> Any:
     """Pairs, counts and kinship among all people in one tile, and in two: of the last 16, and of them with the first 32."""
     xp = array_module(calls)
     whole = kinship.near(kinship.sample_bits(calls, SAMPLES), None, least)
-    last = kinship.sample_bits(xp.ascontiguousarray(calls[:, 8:]), SAMPLES - 32)
-    first = kinship.joined([kinship.sample_bits(xp.ascontiguousarray(calls[rows, :8]), 32) for rows in (slice(0, 9), slice(9, None))])
+    last, first = (
+        kinship.joined([kinship.sample_bits(xp.ascontiguousarray(calls[rows, people]), count) for rows in (slice(0, 9), slice(9, None))])
+        for people, count in ((slice(8, None), SAMPLES - 32), (slice(None, 8), 32))
+    )
     tiles = [whole, kinship.near(last, None, least), kinship.near(last, first, least)]
     return [xp.asarray(column) for tile in tiles for column in tile]
 
