@@ -11,7 +11,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +92,9 @@ class Watch:
 
     async def _look(self, now: float) -> None:
         silent, alone = await self._ask(self._client.run_on_scheduler(silent_workers, self._patience.silent))
+        for address in (address for address in silent if address in alone and address not in self._processes):
+            if listens(alone[address], address):  # it was frozen before it could be asked
+                self._processes[address] = machine(), alone[address]
         if new := [address for address in alone if address not in self._processes and address not in silent]:
             found = await self._ask(self._client.run(whereabouts, workers=new, on_error="return"))
             self._processes.update({address: told for address, told in found.items() if isinstance(told, tuple)})
@@ -113,7 +116,7 @@ class Watch:
         where = self._processes.get(address, ("", 0))[0]
         return where != "" and where == machine()
 
-    async def _sign(self, address: str, alone: list[str]) -> Sign:
+    async def _sign(self, address: str, alone: Mapping[str, int]) -> Sign:
         if address in alone:
             return sign_of(self._processes[address][1]) if self._is_here(address) else Sign()
         with suppress(OSError):
@@ -157,11 +160,11 @@ def watched(client: Any, tell: Callable[[str], None], patience: Patience | None 
             tell(f"nobody watched over the workers from some moment on: {type(error).__name__}: {error}")
 
 
-def silent_workers(least_s: float, dask_scheduler: Any) -> tuple[dict[str, float], list[str]]:
-    """On the scheduler: workers that it has not heard of for so long, with the seconds, and all those that have no nanny."""
+def silent_workers(least_s: float, dask_scheduler: Any) -> tuple[dict[str, float], dict[str, int]]:
+    """On the scheduler: workers not heard of for so long, with the seconds, and those without a nanny, with their processes' numbers."""
     now, workers = time.time(), dask_scheduler.workers.values()
     silent = {worker.address: now - worker.last_seen for worker in workers if now - worker.last_seen >= least_s}
-    return silent, [worker.address for worker in workers if worker.nanny is None]
+    return silent, {worker.address: worker.pid for worker in workers if worker.nanny is None}
 
 
 async def forget(address: str, dask_scheduler: Any) -> None:
@@ -189,6 +192,16 @@ def nanny_kills(dask_worker: Any) -> None:
     if dask_worker.pid is not None:
         with suppress(ProcessLookupError):
             os.kill(dask_worker.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def listens(pid: int, address: str) -> bool:
+    """Whether a process of this machine has that number and listens at the port of the address: a number alone may be another machine's."""
+    import psutil  # distributed's own
+
+    with suppress(psutil.Error, ValueError):
+        ports = {at.laddr.port for at in psutil.Process(pid or -1).net_connections("tcp") if at.status == psutil.CONN_LISTEN}
+        return int(address.rpartition(":")[2]) in ports
+    return False
 
 
 def sign_of(pid: int | None) -> Sign:

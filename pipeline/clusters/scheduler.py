@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,7 @@ from pipeline.errors import PlaceError
 
 ADDRESS = re.compile(r"[a-z]+://\S+|[A-Za-z0-9_.-]+:[0-9]+|\[[0-9a-fA-F:]+\]:[0-9]+")
 CONNECT_TIMEOUT_S = 10
+PAUSE_S = 0.1  # between two looks for a first worker
 
 
 class Scheduler(ClusterKind):
@@ -85,12 +87,21 @@ class Scheduler(ClusterKind):
         """A client, closed at the end. Raises PlaceError where no scheduler answers, or one that has no worker."""
         address = self._found_address()
         with closing(self._connected(address)) as client:
-            try:
-                client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
-            except TimeoutError as error:
-                raise PlaceError(f"cluster scheduler: {address} has no worker. Start one with: dask worker {address}") from error
-            refuse_plain(self.kind, client.scheduler_info(n_workers=-1)["workers"], insecure=self.insecure)
+            refuse_plain(self.kind, self._first_workers(client, address), insecure=self.insecure)
             yield client
+
+    def _first_workers(self, client: Any, address: str) -> list[str]:
+        """The addresses of the workers, once there is one. Dask's own waiting has no end where the scheduler is frozen by now."""
+        until = time.monotonic() + CONNECT_TIMEOUT_S
+        while time.monotonic() < until:
+            try:
+                workers = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=CONNECT_TIMEOUT_S)["workers"]
+            except OSError as error:  # a timeout, too
+                raise self._unanswered(address) from error
+            if any(worker["status"] == "running" for worker in workers.values()):
+                return list(workers)
+            time.sleep(PAUSE_S)
+        raise PlaceError(f"cluster scheduler: {address} has no worker. Start one with: dask worker {address}")
 
     @property
     def _has_certificates(self) -> bool:
@@ -108,12 +119,15 @@ class Scheduler(ClusterKind):
                 warnings.simplefilter("ignore", VersionMismatchWarning)  # what differs is refused, in one line
                 return Client(address, timeout=CONNECT_TIMEOUT_S, security=security)
         except (OSError, TimeoutError, ValueError) as error:
-            given = f" (of {self.scheduler_file})" if self.scheduler_file else ""
-            known = ", does it know our certificate" if address.startswith("tls") else ""
-            raise PlaceError(
-                f"cluster scheduler: no Dask scheduler answers at {address}{given} within {CONNECT_TIMEOUT_S} s. "
-                f"Is it running{known}, and does a firewall let this machine reach it?"
-            ) from error
+            raise self._unanswered(address) from error
+
+    def _unanswered(self, address: str) -> PlaceError:
+        given = f" (of {self.scheduler_file})" if self.scheduler_file else ""
+        known = ", does it know our certificate" if address.startswith("tls") else ""
+        return PlaceError(
+            f"cluster scheduler: no Dask scheduler answers at {address}{given} within {CONNECT_TIMEOUT_S} s. "
+            f"Is it running{known}, and does a firewall let this machine reach it?"
+        )
 
     def _found_address(self) -> str:
         """The scheduler's address. Dask itself would wait for a missing scheduler file without an end."""

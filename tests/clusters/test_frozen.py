@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.clusters.frozen import Patience, Watch, sign_of, silent_workers, watched
+from pipeline.clusters.frozen import Patience, Watch, listens, sign_of, silent_workers, watched
 from pipeline.clusters.local import Local
 from pipeline.results.lease import machine
 from tests.clusters.running import LOOKS, PAUSE_S, one_more_worker, running_scheduler
@@ -53,7 +54,8 @@ def test_frozen__worker_is_killed_and_its_work_done_elsewhere_and_a_busy_one_sta
 
 
 @pytest.mark.process
-def test_frozen__worker_of_a_running_cluster_without_a_nanny_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("frozen_at", ["before it is watched", "while it is watched"])
+def test_frozen__worker_of_a_running_cluster_without_a_nanny_is_left_out(tmp_path: Path, frozen_at: str) -> None:
     from distributed import Client
 
     said = list[str]()
@@ -66,11 +68,14 @@ def test_frozen__worker_of_a_running_cluster_without_a_nanny_is_left_out(tmp_pat
         pids = client.run(os.getpid)
         frozen = next(worker for worker, pid in pids.items() if pid == process.pid)
         (other,) = set(pids) - {frozen}
-        with watched(client, said.append, HASTY) as watch:
-            held = client.submit(bytes, 1_000_000, workers=[frozen], allow_other_workers=True)
-            held.result(60)
-            wait_until(lambda: {*watch._processes} == {frozen, other})
+        held = client.submit(bytes, 1_000_000, workers=[frozen], allow_other_workers=True)
+        held.result(60)
+        if frozen_at == "before it is watched":
             process.send_signal(signal.SIGSTOP)
+        with watched(client, said.append, HASTY) as watch:
+            if frozen_at == "while it is watched":
+                wait_until(lambda: {*watch._processes} == {frozen, other})
+                process.send_signal(signal.SIGSTOP)
             try:
                 assert client.submit(len, held, workers=[other]).result(60) == 1_000_000
                 assert {*client.nthreads()} == {other}
@@ -90,7 +95,7 @@ def test_frozen__worker_without_a_nanny_is_known_by_its_silence_alone_on_another
         """A client of a scheduler that has not heard of a worker for so many seconds."""
 
         async def run_on_scheduler(self, *_: Any) -> Any:
-            return {address: silent[0]} if silent[0] >= Patience().silent else {}, [address]
+            return {address: silent[0]} if silent[0] >= Patience().silent else {}, {address: 2**30}
 
     class Noting(Watch):
         """A watch that notes when it would end a worker."""
@@ -109,6 +114,17 @@ def test_frozen__worker_without_a_nanny_is_known_by_its_silence_alone_on_another
 def test_frozen__process_that_is_not_there_has_no_sign() -> None:
     assert sign_of(None) == sign_of(2**30)
     assert sign_of(os.getpid()).computed is not None
+
+
+def test_frozen__number_of_a_process_is_believed_where_it_listens_at_the_workers_port() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        assert not listens(os.getpid(), f"tcp://127.0.0.1:{port}")
+        listening.listen()
+        assert listens(os.getpid(), f"tcp://127.0.0.1:{port}")
+        assert not listens(os.getppid(), f"tcp://127.0.0.1:{port}")
+    assert not listens(2**30, f"tcp://127.0.0.1:{port}")
 
 
 def test_frozen__scheduler_that_goes_is_lost() -> None:

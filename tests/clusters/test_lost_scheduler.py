@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pipeline.clusters.cluster import open_cluster
+from pipeline.clusters.scheduler import Scheduler
+from pipeline.errors import PlaceError
 from tests.clusters.running import running_scheduler
 from tests.small import last_record, start
 
@@ -34,3 +39,32 @@ def test_lost_scheduler__fails_the_run_by_one_message(tmp_path: Path) -> None:
     assert second.endswith("run.json has the record of this run; no result was published.")
     record = last_record(tmp_path / "results")
     assert (record["status"], f"error: {record['error']}") == ("failed", first)
+
+
+@pytest.mark.process
+def test_frozen_scheduler__is_an_error_within_seconds_before_anybody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that freezes when a client has connected to it, and before that asks for its workers."""
+    from distributed import Client
+
+    with running_scheduler(tmp_path) as (address, _):
+        with Client(address) as client:
+            pid = client.run_on_scheduler(os.getpid)
+            client.wait_for_workers(1, timeout=60)
+
+        def asked(*given: Any) -> list[str]:
+            os.kill(pid, signal.SIGSTOP)
+            return first_workers(*given)
+
+        first_workers = Scheduler._first_workers
+        monkeypatch.setattr("pipeline.clusters.scheduler.CONNECT_TIMEOUT_S", 1)
+        monkeypatch.setattr(Scheduler, "_first_workers", asked)
+        began = time.monotonic()
+        try:
+            with (
+                pytest.raises(PlaceError, match=rf"no Dask scheduler answers at {address} within 1 s"),
+                open_cluster(Scheduler(address=address, insecure=True), "cpu"),
+            ):
+                pass
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert time.monotonic() - began < 30
