@@ -63,13 +63,22 @@ def describe_stage(name: str) -> str:
     raise JobError(f"there is no stage or format {name!r}.{near(name, [*STAGES.modules, *FORMATS.modules])}")
 
 
+BEYOND = "What is said of several workers (what they exchange, and in which order rows come out) holds for tables beyond memory as well."
+
+
 def stage_reference() -> str:
     """docs/stages.md: what `describe_stage` says of every stage of ours, group by group."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name, module in sorted(STAGES.modules.items()):
         if module.startswith(OURS):
             groups[_group(module)].append(name)
-    lines = ["# Stages", "", "Made from the code by `make schema`. The same is printed by `python -m pipeline.run --describe STAGE`.", ""]
+    lines = [
+        "# Stages",
+        "",
+        "Made from the code by `make schema`. The same is printed by `python -m pipeline.run --describe STAGE`.",
+        BEYOND,
+        "",
+    ]
     for group in sorted(groups):
         lines += [f"## {group}", ""]
         for name in groups[group]:
