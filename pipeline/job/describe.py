@@ -63,9 +63,6 @@ def describe_stage(name: str) -> str:
     raise JobError(f"there is no stage or format {name!r}.{near(name, [*STAGES.modules, *FORMATS.modules])}")
 
 
-BEYOND = "What is said of several workers (what they exchange, and in which order rows come out) holds for tables beyond memory as well."
-
-
 def stage_reference() -> str:
     """docs/stages.md: what `describe_stage` says of every stage of ours, group by group."""
     groups: dict[str, list[str]] = defaultdict(list)
@@ -76,7 +73,7 @@ def stage_reference() -> str:
         "# Stages",
         "",
         "Made from the code by `make schema`. The same is printed by `python -m pipeline.run --describe STAGE`.",
-        BEYOND,
+        "What is said of several workers (exchanges, and the order of what comes out) holds for tables beyond memory as well.",
         "",
     ]
     for group in sorted(groups):

@@ -15,8 +15,9 @@ from pipeline.tables.table import Table
 
 
 class Sort(Stage, name="sort", version=1):
-    """Order the whole table by columns, missing values last; rows that tie keep the order they had. Its rows come into one part,
-    or, beyond memory, into several, one behind the other.
+    """Order the whole table by columns, missing values last; rows that tie keep the order they had. Its rows come into one part.
+
+    Beyond memory they come into several parts, one behind the other.
 
     With `limit` each part gives its own first rows only, so that a large table's top few need little memory.
 
