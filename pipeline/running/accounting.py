@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pipeline.errors import DataError
 from pipeline.running.record import Account
+from pipeline.tables.budget import Budget
 from pipeline.tables.counts import unseen
 from pipeline.tables.measured import Measured
 
@@ -32,6 +33,11 @@ class Accounting:
         """Infinite values of an input, where there are some."""
         if values[0]:
             self.of(name).counts["infinities"] = values[0]
+
+    def on_disk(self, budget: Budget | None) -> None:
+        """Of each stage that worked beyond memory, how many parts it cut or laid down on disk."""
+        for stage, parts in budget.on_disk.items() if budget else ():
+            self.of(stage).measures["parts_on_disk"] = parts
 
     def measured(self, table: str | None, values: list[Measured]) -> None:
         """Rows, bytes and parts to the table's account, every count to that of the stage that made it.

@@ -86,6 +86,7 @@ class Execution:
         finally:
             self.session.close()
         self.beside.take(self.resumed, self.accounts)
+        self.accounting.on_disk(self.session.budget)
         done = Executed(idle=self.idleness.document(), checkpoints=self.checkpoints.used)
         notes = [*self.session.notes, *disagreements({name: account.counts for name, account in self.accounts.items()})]
         return done.fill(self.beside, notes, self.resumed, self._files)

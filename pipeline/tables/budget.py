@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -33,11 +34,15 @@ class Size:
 
 @dataclass(frozen=True)
 class Budget:
-    """Bytes that all tasks of a session may use together, how many of them run at once, and the folder for what is more."""
+    """Bytes that all tasks of a session may use together, how many of them run at once, and the folder for what is more.
+
+    `on_disk` counts the parts that each stage has cut or laid down there.
+    """
 
     bytes: int
     at_once: int
     folder: str
+    on_disk: Counter[str] = field(default_factory=Counter, compare=False)
 
     def holds(self, size: Size) -> bool:
         """Whether a query over all rows of such a table fits."""

@@ -27,7 +27,7 @@ def held(table: Table) -> tuple[Step, ...]:
     made = [block if block.kind == "scan" else table.session.evaluate_into(block, _laid, folder_of(table)) for block in table.blocks]
     laid = [one for one in made if not isinstance(one, Step)]
     if laid:
-        table.session.measure(table.name, table.stage, laid)
+        noted(table, laid)
     return tuple(one if isinstance(one, Step) else Step("scan", table.stage, source=one) for one in made)
 
 
@@ -55,8 +55,15 @@ def cut_up(table: Table, function: Any, *given: Any) -> Any:
     """A future of the parts as `function(Part, *given)` cuts them, in their order."""
     session = table.session
     cuts = [session.evaluate_into(block, function, *given) for block in table.blocks]
-    session.measure(table.name, table.stage, cuts)
+    noted(table, cuts)
     return session.submit(_together, cuts, stage=table.stage, on_host=True)
+
+
+def noted(table: Table, parts: Sequence[Any]) -> None:
+    """Have it known that these are on disk, and what they come to."""
+    assert table.session.budget is not None
+    table.session.budget.on_disk[table.stage] += len(parts)
+    table.session.measure(table.name, table.stage, parts)
 
 
 def folder_of(table: Table) -> str:
