@@ -94,7 +94,7 @@ def _shapes(rows: pl.LazyFrame, schema: dict[str, pl.DataType], found: dict[str,
     if not spans:
         return {}
     steps = [
-        ((_place(name, schema[name]) - low) / (high - low) * BINS).floor().clip(0, BINS - 1).cast(pl.UInt8).alias(name)
+        ((_place(name, schema[name]) - low) / (high - low) * BINS).floor().clip(0, BINS - 1).cast(pl.UInt8, strict=False).alias(name)
         for name, (low, high) in spans.items()
     ]  # in a selection of their own: within the sums they would be computed once a bin
     counts = [(pl.col(name) == number).sum().alias(f"{number}:{name}") for name in spans for number in range(BINS)]

@@ -57,8 +57,8 @@ def test_external_memory__keeps_its_batches_on_the_disk_while_it_trains(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("limit", "external"), [(None, False), (4 * 600 * 4 * 2 - 1, True), (4 * 600 * 4 * 2, False)])
-def test_auto__takes_external_memory_for_what_is_more_than_half_of_the_limit(
+@pytest.mark.parametrize(("limit", "external"), [(None, False), (4 * 600 * 4 * 10 // 3 - 1, True), (4 * 600 * 4 * 10 // 3, False)])
+def test_auto__takes_external_memory_for_what_is_more_than_three_tenths_of_the_limit(
     limit: int | None, external: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_matrices, "worker_memory", lambda: limit)

@@ -22,7 +22,10 @@ from pipeline.tables.part import Part
 from pipeline.tables.session import this_worker
 
 HELD_BYTES = 256 << 20  # features up to this size are converted once, not once a pass
-SHARE = 0.3  # of the memory: features beyond it, in 32 bits, train from external memory; whole they and their bins took 2.8 times that
+SHARE, SHARE_OF_GPU = (
+    0.3,
+    0.5,
+)  # features beyond it, in 32 bits, train from external memory; on a CPU they and their bins took 2.8 times that
 
 T = TypeVar("T")
 Batches = Callable[[], Iterator[tuple[Any, Any]]]
@@ -86,8 +89,8 @@ def is_external(learning: Learning[BoostedTrees], rows: int, features: int) -> b
     """Whether so many rows train from external memory: as the job says, else by the room that there is."""
     if learning.stage.memory != "auto":
         return learning.stage.memory == "external"
-    room = gpu_memory() if learning.backend == "gpu" else worker_memory()
-    return room is not None and 4 * rows * features > SHARE * room
+    room, share = (gpu_memory(), SHARE_OF_GPU) if learning.backend == "gpu" else (worker_memory(), SHARE)
+    return room is not None and 4 * rows * features > share * room
 
 
 def worker_memory() -> int | None:
