@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 
 from pipeline.results.lease import machine
@@ -62,6 +63,9 @@ class Suspect:
 OWN_LIMIT: dict[str, str] = {"worker_ttl": "30 days"}
 """What schedulers are started with here: Dask's limit of five minutes would end a worker whose task holds the lock for longer."""
 
+WORKERS = ("dask", "distributed", "spawn_main")
+"""What the command line of a worker's process has; a tunnel to another machine listens here as well, and has none of it."""
+
 HARDLY = 0.95  # a process that waits for a lock for ever still wakes now and then
 
 
@@ -92,9 +96,7 @@ class Watch:
 
     async def _look(self, now: float) -> None:
         silent, alone = await self._ask(self._client.run_on_scheduler(silent_workers, self._patience.silent))
-        if new := [address for address in alone if address not in self._processes and address not in silent]:
-            found = await self._ask(self._client.run(whereabouts, workers=new, on_error="return"))
-            self._processes.update({address: told for address, told in found.items() if isinstance(told, tuple)})
+        await asyncio.gather(*(self._find(address, silent=address in silent) for address in alone if address not in self._processes))
         signs = await asyncio.gather(*(self._sign(address, alone) for address in silent))
         self._suspects = {address: suspect for address, suspect in self._suspects.items() if address in silent}
         for (address, seconds), sign in zip(silent.items(), signs, strict=True):
@@ -102,6 +104,16 @@ class Watch:
             suspect.look(now, sign)
             if self._stands_still(suspect, now, seconds, asked=address not in alone or self._is_here(address)):
                 await self._end(address, seconds)
+
+    async def _find(self, address: str, *, silent: bool) -> None:
+        """Learn where a worker without a nanny is: the system tells of this machine's, frozen ones too, and others tell by themselves."""
+        if (pid := listening_at(address)) is not None:
+            self._processes[address] = (machine(), pid)
+        elif not silent:
+            with suppress(OSError):
+                told = await self._ask(self._client.run(whereabouts, workers=[address], on_error="return"))
+                if isinstance(where := told.get(address), tuple):
+                    self._processes[address] = where
 
     def _stands_still(self, suspect: Suspect, now: float, seconds: float, *, asked: bool) -> bool:
         if seconds >= self._patience.unknown:
@@ -189,6 +201,28 @@ def nanny_kills(dask_worker: Any) -> None:
     if dask_worker.pid is not None:
         with suppress(ProcessLookupError):
             os.kill(dask_worker.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def listening_at(address: str) -> int | None:
+    """The number of the worker's process that listens at an address of this machine; None where there is none, or it cannot be told."""
+    import psutil  # distributed's own
+
+    host, _, port = address.partition("://")[2].rpartition(":")
+    host = host.strip("[]")
+    try:
+        if not any(host == own.address for addresses in psutil.net_if_addrs().values() for own in addresses):
+            return None
+        for socket in psutil.net_connections("tcp"):
+            if socket.status == psutil.CONN_LISTEN and socket.pid and str(socket.laddr.port) == port and _takes(socket.laddr.ip, host):
+                words = " ".join(psutil.Process(socket.pid).cmdline())
+                return socket.pid if any(word in words for word in WORKERS) else None
+    except (psutil.Error, OSError):  # what belongs to others may be hidden
+        return None
+    return None
+
+
+def _takes(listens: str, host: str) -> bool:
+    return listens == host or ip_address(listens).is_unspecified
 
 
 def sign_of(pid: int | None) -> Sign:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.clusters.frozen import Patience, Watch, sign_of, silent_workers, watched
+from pipeline.clusters.frozen import Patience, Watch, listening_at, sign_of, silent_workers, watched
 from pipeline.clusters.local import Local
 from pipeline.results.lease import machine
 from tests.clusters.running import LOOKS, PAUSE_S, one_more_worker, running_scheduler
@@ -53,30 +54,45 @@ def test_frozen__worker_is_killed_and_its_work_done_elsewhere_and_a_busy_one_sta
 
 
 @pytest.mark.process
-def test_frozen__worker_of_a_running_cluster_without_a_nanny_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "moment", ["before the client connects", pytest.param("before anybody watches", marks=pytest.mark.soak), "once its place is known"]
+)
+def test_frozen__worker_of_a_running_cluster_without_a_nanny_is_left_out(tmp_path: Path, moment: str) -> None:
+    """Whenever it is frozen: one that can say nothing any more is found by the address at which it listens."""
     from distributed import Client
 
     said = list[str]()
-    with (
-        running_scheduler(tmp_path, "--no-nanny") as (address, _),
-        one_more_worker(address, tmp_path) as process,
-        Client(address) as client,
-    ):
-        client.wait_for_workers(2, timeout=60)
-        pids = client.run(os.getpid)
-        frozen = next(worker for worker, pid in pids.items() if pid == process.pid)
-        (other,) = set(pids) - {frozen}
-        with watched(client, said.append, HASTY) as watch:
-            held = client.submit(bytes, 1_000_000, workers=[frozen], allow_other_workers=True)
-            held.result(60)
-            wait_until(lambda: {*watch._processes} == {frozen, other})
-            process.send_signal(signal.SIGSTOP)
-            try:
-                assert client.submit(len, held, workers=[other]).result(60) == 1_000_000
-                assert {*client.nthreads()} == {other}
-            finally:
-                process.kill()
+    with running_scheduler(tmp_path, "--no-nanny") as (address, _), one_more_worker(address, tmp_path) as process:
+        try:
+            with Client(address) as earlier:
+                earlier.wait_for_workers(2, timeout=60)
+            if moment == "before the client connects":
+                process.send_signal(signal.SIGSTOP)
+            with Client(address) as client:
+                client.wait_for_workers(2, timeout=60)
+                pids = {worker: listening_at(worker) for worker in client.nthreads()}
+                frozen = next(worker for worker, pid in pids.items() if pid == process.pid)
+                (other,) = set(pids) - {frozen}
+                if moment == "before anybody watches":
+                    process.send_signal(signal.SIGSTOP)
+                with watched(client, said.append, HASTY) as watch:
+                    held = client.submit(bytes, 1_000_000, workers=[frozen], allow_other_workers=True)
+                    if moment == "once its place is known":
+                        held.result(60)
+                        wait_until(lambda: {*watch._processes} == {frozen, other})
+                        process.send_signal(signal.SIGSTOP)
+                    assert client.submit(len, held, workers=[other]).result(60) == 1_000_000
+                    assert {*client.nthreads()} == {other}
+        finally:
+            process.kill()
     assert [text.partition(" (")[0] for text in said] == [f"the worker at {frozen} was frozen or cut off"]
+
+
+def test_frozen__what_listens_at_an_address_and_is_no_worker_is_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as here:
+        assert listening_at(f"tcp://127.0.0.1:{here.getsockname()[1]}") is None
+    assert listening_at("tcp://192.0.2.1:80") is None
+    assert listening_at("") is None
 
 
 @pytest.mark.parametrize(("of_machine", "ended_after"), [("another machine", Patience().unknown), ("", Patience().unknown), (None, 24.0)])
