@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.threads import blas_limited
 from pipeline.clusters.alike import all_alike
 from pipeline.clusters.encryption import plain_text_note
-from pipeline.clusters.frozen import watched
+from pipeline.clusters.frozen import Watch, watched
 from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.kind import ClusterKind, ClusterSpec
 from pipeline.clusters.on_this_machine import HOST, QUIET
 from pipeline.clusters.scaling import Scaled, Scaling
 from pipeline.clusters.workers import prepare_workers
+from pipeline.errors import PlaceError
 from pipeline.tables.session import register_with_dask
 
 WAIT_S = 60.0  # for workers on this machine
@@ -37,20 +38,32 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
     kind = spec.for_backend(backend)
     kind.check()
     warnings, encrypted = list[str](), not getattr(kind, "insecure", False)
-    with (
-        kind.open(backend) as client,
-        nullcontext() if kind.in_this_process else watched(client, warnings.append) as watch,
-        all_alike(client, backend, warnings.append, encrypted=encrypted) if kind.elsewhere else nullcontext(),
-    ):
-        prepare_workers(client, backend)
-        if kind.elsewhere:
-            warnings += plain_text_note(kind.kind, [client.scheduler.address, *client.nthreads()])
-        threads = list(client.nthreads().values())
+    with ExitStack() as stack:
+        client = stack.enter_context(kind.open(backend))
+        watch = None if kind.in_this_process else stack.enter_context(watched(client, warnings.append))
+        with _refused_if_lost(watch):
+            if kind.elsewhere:
+                stack.enter_context(all_alike(client, backend, warnings.append, encrypted=encrypted))
+            prepare_workers(client, backend)
+            if kind.elsewhere:
+                warnings += plain_text_note(kind.kind, [client.scheduler.address, *client.nthreads()])
+            threads = list(client.nthreads().values())
         with blas_limited():
             scaling = getattr(kind, "workers", None)
             scaled = Scaled(client, scaling, getattr(kind, "wait_s", WAIT_S)) if isinstance(scaling, Scaling) else None
             workers = scaling.maximum if isinstance(scaling, Scaling) else len(threads)
             yield Cluster(kind, client, workers, max(threads), backend, _dashboard(client, kind), lean, warnings, scaled, watch)
+
+
+@contextmanager
+def _refused_if_lost(watch: Watch | None) -> Iterator[None]:
+    """What fails inside because the scheduler is lost is a PlaceError that says so."""
+    try:
+        yield
+    except (OSError, PlaceError) as error:
+        if watch is None or not watch.lost:
+            raise
+        raise PlaceError(f"cluster: {watch.lost}. Start it again, and run again.") from error
 
 
 def _dashboard(client: Any, kind: ClusterKind) -> str | None:

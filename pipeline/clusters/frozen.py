@@ -11,9 +11,10 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 
 from pipeline.results.lease import machine
@@ -62,6 +63,9 @@ class Suspect:
 OWN_LIMIT: dict[str, str] = {"worker_ttl": "30 days"}
 """What schedulers are started with here: Dask's limit of five minutes would end a worker whose task holds the lock for longer."""
 
+WORKERS = ("dask", "distributed", "spawn_main")
+"""What the command line of a worker's process has; a tunnel to another machine listens here as well, and has none of it."""
+
 HARDLY = 0.95  # a process that waits for a lock for ever still wakes now and then
 
 
@@ -92,12 +96,7 @@ class Watch:
 
     async def _look(self, now: float) -> None:
         silent, alone = await self._ask(self._client.run_on_scheduler(silent_workers, self._patience.silent))
-        for address in (address for address in silent if address in alone and address not in self._processes):
-            if listens(alone[address], address):  # it was frozen before it could be asked
-                self._processes[address] = machine(), alone[address]
-        if new := [address for address in alone if address not in self._processes and address not in silent]:
-            found = await self._ask(self._client.run(whereabouts, workers=new, on_error="return"))
-            self._processes.update({address: told for address, told in found.items() if isinstance(told, tuple)})
+        await asyncio.gather(*(self._find(address, silent=address in silent) for address in alone if address not in self._processes))
         signs = await asyncio.gather(*(self._sign(address, alone) for address in silent))
         self._suspects = {address: suspect for address, suspect in self._suspects.items() if address in silent}
         for (address, seconds), sign in zip(silent.items(), signs, strict=True):
@@ -105,6 +104,16 @@ class Watch:
             suspect.look(now, sign)
             if self._stands_still(suspect, now, seconds, asked=address not in alone or self._is_here(address)):
                 await self._end(address, seconds)
+
+    async def _find(self, address: str, *, silent: bool) -> None:
+        """Learn where a worker without a nanny is: the system tells of this machine's, frozen ones too, and others tell by themselves."""
+        if (pid := listening_at(address)) is not None:
+            self._processes[address] = (machine(), pid)
+        elif not silent:
+            with suppress(OSError):
+                told = await self._ask(self._client.run(whereabouts, workers=[address], on_error="return"))
+                if isinstance(where := told.get(address), tuple):
+                    self._processes[address] = where
 
     def _stands_still(self, suspect: Suspect, now: float, seconds: float, *, asked: bool) -> bool:
         if seconds >= self._patience.unknown:
@@ -116,7 +125,7 @@ class Watch:
         where = self._processes.get(address, ("", 0))[0]
         return where != "" and where == machine()
 
-    async def _sign(self, address: str, alone: Mapping[str, int]) -> Sign:
+    async def _sign(self, address: str, alone: list[str]) -> Sign:
         if address in alone:
             return sign_of(self._processes[address][1]) if self._is_here(address) else Sign()
         with suppress(OSError):
@@ -160,11 +169,11 @@ def watched(client: Any, tell: Callable[[str], None], patience: Patience | None 
             tell(f"nobody watched over the workers from some moment on: {type(error).__name__}: {error}")
 
 
-def silent_workers(least_s: float, dask_scheduler: Any) -> tuple[dict[str, float], dict[str, int]]:
-    """On the scheduler: workers not heard of for so long, with the seconds, and those without a nanny, with their processes' numbers."""
+def silent_workers(least_s: float, dask_scheduler: Any) -> tuple[dict[str, float], list[str]]:
+    """On the scheduler: workers that it has not heard of for so long, with the seconds, and all those that have no nanny."""
     now, workers = time.time(), dask_scheduler.workers.values()
     silent = {worker.address: now - worker.last_seen for worker in workers if now - worker.last_seen >= least_s}
-    return silent, {worker.address: worker.pid for worker in workers if worker.nanny is None}
+    return silent, [worker.address for worker in workers if worker.nanny is None]
 
 
 async def forget(address: str, dask_scheduler: Any) -> None:
@@ -194,14 +203,26 @@ def nanny_kills(dask_worker: Any) -> None:
             os.kill(dask_worker.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
-def listens(pid: int, address: str) -> bool:
-    """Whether a process of this machine has that number and listens at the port of the address: a number alone may be another machine's."""
+def listening_at(address: str) -> int | None:
+    """The number of the worker's process that listens at an address of this machine; None where there is none, or it cannot be told."""
     import psutil  # distributed's own
 
-    with suppress(psutil.Error, ValueError):
-        ports = {at.laddr.port for at in psutil.Process(pid or -1).net_connections("tcp") if at.status == psutil.CONN_LISTEN}
-        return int(address.rpartition(":")[2]) in ports
-    return False
+    host, _, port = address.partition("://")[2].rpartition(":")
+    host = host.strip("[]")
+    try:
+        if not any(host == own.address for addresses in psutil.net_if_addrs().values() for own in addresses):
+            return None
+        for socket in psutil.net_connections("tcp"):
+            if socket.status == psutil.CONN_LISTEN and socket.pid and str(socket.laddr.port) == port and _takes(socket.laddr.ip, host):
+                words = " ".join(psutil.Process(socket.pid).cmdline())
+                return socket.pid if any(word in words for word in WORKERS) else None
+    except (psutil.Error, OSError):  # what belongs to others may be hidden
+        return None
+    return None
+
+
+def _takes(listens: str, host: str) -> bool:
+    return listens == host or ip_address(listens).is_unspecified
 
 
 def sign_of(pid: int | None) -> Sign:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 import warnings
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from threading import Thread
+from types import TracebackType
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, WithJsonSchema, model_validator
 
@@ -32,7 +33,8 @@ from pipeline.errors import PlaceError
 
 ADDRESS = re.compile(r"[a-z]+://\S+|[A-Za-z0-9_.-]+:[0-9]+|\[[0-9a-fA-F:]+\]:[0-9]+")
 CONNECT_TIMEOUT_S = 10
-PAUSE_S = 0.1  # between two looks for a first worker
+
+T = TypeVar("T")
 
 
 class Scheduler(ClusterKind):
@@ -87,47 +89,46 @@ class Scheduler(ClusterKind):
         """A client, closed at the end. Raises PlaceError where no scheduler answers, or one that has no worker."""
         address = self._found_address()
         with closing(self._connected(address)) as client:
-            refuse_plain(self.kind, self._first_workers(client, address), insecure=self.insecure)
             yield client
-
-    def _first_workers(self, client: Any, address: str) -> list[str]:
-        """The addresses of the workers, once there is one. Dask's own waiting has no end where the scheduler is frozen by now."""
-        until = time.monotonic() + CONNECT_TIMEOUT_S
-        while time.monotonic() < until:
-            try:
-                workers = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=CONNECT_TIMEOUT_S)["workers"]
-            except OSError as error:  # a timeout, too
-                raise self._unanswered(address) from error
-            if any(worker["status"] == "running" for worker in workers.values()):
-                return list(workers)
-            time.sleep(PAUSE_S)
-        raise PlaceError(f"cluster scheduler: {address} has no worker. Start one with: dask worker {address}")
 
     @property
     def _has_certificates(self) -> bool:
         return self.tls is not None or certificates_in_settings()
 
     def _connected(self, address: str) -> Any:
-        from distributed import Client
         from distributed.versions import VersionMismatchWarning
 
-        security = security_of(self.tls)
         try:
-            with ThreadPoolExecutor(1) as pool:  # a notebook has a loop of its own here
-                pool.submit(asyncio.run, _answer(address, security)).result()
+            _within(
+                CONNECT_TIMEOUT_S, lambda: asyncio.run(_answer(address, security_of(self.tls)))
+            )  # a notebook has a loop of its own here
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", VersionMismatchWarning)  # what differs is refused, in one line
-                return Client(address, timeout=CONNECT_TIMEOUT_S, security=security)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise self._unanswered(address) from error
+                client = _within(3 * CONNECT_TIMEOUT_S, lambda: self._client(address))
+        except (OSError, ValueError) as error:
+            given = f" (of {self.scheduler_file})" if self.scheduler_file else ""
+            known = ", does it know our certificate" if address.startswith("tls") else ""
+            raise PlaceError(
+                f"cluster scheduler: no Dask scheduler answers at {address}{given} within {CONNECT_TIMEOUT_S} s. "
+                f"Is it running{known}, and does a firewall let this machine reach it?"
+            ) from error
+        return client
 
-    def _unanswered(self, address: str) -> PlaceError:
-        given = f" (of {self.scheduler_file})" if self.scheduler_file else ""
-        known = ", does it know our certificate" if address.startswith("tls") else ""
-        return PlaceError(
-            f"cluster scheduler: no Dask scheduler answers at {address}{given} within {CONNECT_TIMEOUT_S} s. "
-            f"Is it running{known}, and does a firewall let this machine reach it?"
-        )
+    def _client(self, address: str) -> Any:
+        """A client whose scheduler has a worker."""
+        from distributed import Client
+
+        client = Client(address, timeout=CONNECT_TIMEOUT_S, security=security_of(self.tls))
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
+            refuse_plain(self.kind, client.scheduler_info(n_workers=-1)["workers"], insecure=self.insecure)
+        except TimeoutError as error:
+            client.close()
+            raise PlaceError(f"cluster scheduler: {address} has no worker. Start one with: dask worker {address}") from error
+        except PlaceError:
+            client.close()
+            raise
+        return client
 
     def _found_address(self) -> str:
         """The scheduler's address. Dask itself would wait for a missing scheduler file without an end."""
@@ -142,6 +143,33 @@ class Scheduler(ClusterKind):
             raise PlaceError(f"cluster scheduler: {self.scheduler_file}: {error.strerror}. {remedy}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise PlaceError(f"cluster scheduler: {self.scheduler_file}: not the file of a Dask scheduler. {remedy}") from error
+
+
+def _within(seconds: float, function: Callable[[], T]) -> T:
+    """What it gives, or raises. TimeoutError where it does neither in time: it is left to itself, in a thread that nobody waits for."""
+    ended: Future[T] = Future()
+
+    def work() -> None:
+        with _Raised(ended):
+            ended.set_result(function())
+
+    Thread(target=work, daemon=True).start()
+    return ended.result(seconds)
+
+
+class _Raised:
+    """What is raised inside is raised where the future is waited for."""
+
+    def __init__(self, future: Future[Any]) -> None:
+        self._future = future
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if error is not None:
+            self._future.set_exception(error)
+        return error is not None
 
 
 async def _answer(address: str, security: Any) -> None:

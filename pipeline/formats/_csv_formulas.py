@@ -8,7 +8,7 @@ FORMULA = r"^[=+\-@\t\r\n＝＋－＠]"  # the wide signs too: spreadsheets of E
 
 
 def without_formulas(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with ' before each text, and each name of a column, that begins as a formula does, be it the text of a number."""
+    """The frame with ' before each text, and each name of a column, that begins as a formula does; a column of numbers stays as it is."""
     texts = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.String | pl.Categorical | pl.Enum)]
     harmless = frame.with_columns(_harmless(pl.col(name).cast(pl.String)) for name in texts)
     names = pl.DataFrame({"name": frame.columns}, schema={"name": pl.String}).select(_harmless(pl.col("name")))["name"]

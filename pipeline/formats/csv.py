@@ -208,7 +208,7 @@ class CsvOutput(OutputFormat):
     separator: str = Field(",", min_length=1, max_length=1)
     null_value: str = Field("", description="How a missing value is written.")
     for_spreadsheets: bool = Field(
-        False, description="Put ' before texts that a spreadsheet would take for a formula; numeric columns stay as they are."
+        False, description="Put ' before texts that begin as a formula does (= + - @); columns of numbers stay as they are."
     )
 
     def check(self, schema: Schema, columns: Sequence[str]) -> None:

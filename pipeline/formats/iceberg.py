@@ -117,6 +117,7 @@ class IcebergOutput(OutputFormat):
 
         refusals: tuple[type[Exception], ...] = (
             CommitFailedException,
+            PlaceError,
             RESTError,
             TableAlreadyExistsError,
             OSError,

@@ -15,7 +15,7 @@ import polars as pl
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import UntranslatableError, refusals
-from pipeline.errors import InputError, JobError, PipelineError, Problem, near
+from pipeline.errors import InputError, JobError, PipelineError, PlaceError, Problem, near
 from pipeline.files import stamp
 from pipeline.job.spec import Input, Job, Output, StageSpec
 from pipeline.job.yaml_tree import Place
@@ -177,7 +177,7 @@ class Planner:
                     self.problems.append(Problem(self._where(output.where(key)), f"outputs.{output.name}.{key}", text))
         try:
             output.writer.check(self.tables[output.table], output.columns or columns)
-        except JobError as error:
+        except (JobError, PlaceError) as error:  # the latter of a catalog that cannot be opened, a library that is missing
             self.problems.append(Problem(self._where(output.where("format")), f"outputs.{output.name}.format", str(error)))
 
     def _failed(self, table: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.clusters.frozen import Patience, Watch, listens, sign_of, silent_workers, watched
+from pipeline.clusters.frozen import Patience, Watch, listening_at, sign_of, silent_workers, watched
 from pipeline.clusters.local import Local
 from pipeline.results.lease import machine
 from tests.clusters.running import LOOKS, PAUSE_S, one_more_worker, running_scheduler
@@ -54,34 +54,45 @@ def test_frozen__worker_is_killed_and_its_work_done_elsewhere_and_a_busy_one_sta
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("frozen_at", ["before it is watched", "while it is watched"])
-def test_frozen__worker_of_a_running_cluster_without_a_nanny_is_left_out(tmp_path: Path, frozen_at: str) -> None:
+@pytest.mark.parametrize(
+    "moment", ["before the client connects", pytest.param("before anybody watches", marks=pytest.mark.soak), "once its place is known"]
+)
+def test_frozen__worker_of_a_running_cluster_without_a_nanny_is_left_out(tmp_path: Path, moment: str) -> None:
+    """Whenever it is frozen: one that can say nothing any more is found by the address at which it listens."""
     from distributed import Client
 
     said = list[str]()
-    with (
-        running_scheduler(tmp_path, "--no-nanny") as (address, _),
-        one_more_worker(address, tmp_path) as process,
-        Client(address) as client,
-    ):
-        client.wait_for_workers(2, timeout=60)
-        pids = client.run(os.getpid)
-        frozen = next(worker for worker, pid in pids.items() if pid == process.pid)
-        (other,) = set(pids) - {frozen}
-        held = client.submit(bytes, 1_000_000, workers=[frozen], allow_other_workers=True)
-        held.result(60)
-        if frozen_at == "before it is watched":
-            process.send_signal(signal.SIGSTOP)
-        with watched(client, said.append, HASTY) as watch:
-            if frozen_at == "while it is watched":
-                wait_until(lambda: {*watch._processes} == {frozen, other})
+    with running_scheduler(tmp_path, "--no-nanny") as (address, _), one_more_worker(address, tmp_path) as process:
+        try:
+            with Client(address) as earlier:
+                earlier.wait_for_workers(2, timeout=60)
+            if moment == "before the client connects":
                 process.send_signal(signal.SIGSTOP)
-            try:
-                assert client.submit(len, held, workers=[other]).result(60) == 1_000_000
-                assert {*client.nthreads()} == {other}
-            finally:
-                process.kill()
+            with Client(address) as client:
+                client.wait_for_workers(2, timeout=60)
+                pids = {worker: listening_at(worker) for worker in client.nthreads()}
+                frozen = next(worker for worker, pid in pids.items() if pid == process.pid)
+                (other,) = set(pids) - {frozen}
+                if moment == "before anybody watches":
+                    process.send_signal(signal.SIGSTOP)
+                with watched(client, said.append, HASTY) as watch:
+                    held = client.submit(bytes, 1_000_000, workers=[frozen], allow_other_workers=True)
+                    if moment == "once its place is known":
+                        held.result(60)
+                        wait_until(lambda: {*watch._processes} == {frozen, other})
+                        process.send_signal(signal.SIGSTOP)
+                    assert client.submit(len, held, workers=[other]).result(60) == 1_000_000
+                    assert {*client.nthreads()} == {other}
+        finally:
+            process.kill()
     assert [text.partition(" (")[0] for text in said] == [f"the worker at {frozen} was frozen or cut off"]
+
+
+def test_frozen__what_listens_at_an_address_and_is_no_worker_is_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as here:
+        assert listening_at(f"tcp://127.0.0.1:{here.getsockname()[1]}") is None
+    assert listening_at("tcp://192.0.2.1:80") is None
+    assert listening_at("") is None
 
 
 @pytest.mark.parametrize(("of_machine", "ended_after"), [("another machine", Patience().unknown), ("", Patience().unknown), (None, 24.0)])
@@ -95,7 +106,7 @@ def test_frozen__worker_without_a_nanny_is_known_by_its_silence_alone_on_another
         """A client of a scheduler that has not heard of a worker for so many seconds."""
 
         async def run_on_scheduler(self, *_: Any) -> Any:
-            return {address: silent[0]} if silent[0] >= Patience().silent else {}, {address: 2**30}
+            return {address: silent[0]} if silent[0] >= Patience().silent else {}, [address]
 
     class Noting(Watch):
         """A watch that notes when it would end a worker."""
@@ -114,17 +125,6 @@ def test_frozen__worker_without_a_nanny_is_known_by_its_silence_alone_on_another
 def test_frozen__process_that_is_not_there_has_no_sign() -> None:
     assert sign_of(None) == sign_of(2**30)
     assert sign_of(os.getpid()).computed is not None
-
-
-def test_frozen__number_of_a_process_is_believed_where_it_listens_at_the_workers_port() -> None:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
-        assert not listens(os.getpid(), f"tcp://127.0.0.1:{port}")
-        listening.listen()
-        assert listens(os.getpid(), f"tcp://127.0.0.1:{port}")
-        assert not listens(os.getppid(), f"tcp://127.0.0.1:{port}")
-    assert not listens(2**30, f"tcp://127.0.0.1:{port}")
 
 
 def test_frozen__scheduler_that_goes_is_lost() -> None:

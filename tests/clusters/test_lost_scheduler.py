@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pipeline.clusters import cluster, frozen, scheduler
 from pipeline.clusters.cluster import open_cluster
-from pipeline.clusters.scheduler import Scheduler
 from pipeline.errors import PlaceError
 from tests.clusters.running import running_scheduler
 from tests.small import last_record, start
@@ -42,29 +43,44 @@ def test_lost_scheduler__fails_the_run_by_one_message(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_frozen_scheduler__is_an_error_within_seconds_before_anybody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that freezes when a client has connected to it, and before that asks for its workers."""
+@pytest.mark.parametrize(
+    ("module", "called", "said"),
+    [
+        pytest.param(scheduler, "_answer", r"no Dask scheduler answers at tcp", marks=pytest.mark.soak),
+        (scheduler, "refuse_plain", r"no Dask scheduler answers at tcp"),
+        (cluster, "all_alike", r"cluster: the scheduler at tcp.* has not answered for [0-9]+ s\. Start it again, and run again\."),
+        pytest.param(
+            cluster,
+            "prepare_workers",
+            r"cluster: the scheduler at tcp.* has not answered for [0-9]+ s\. Start it again, and run again\.",
+            marks=pytest.mark.soak,
+        ),
+    ],
+)
+def test_lost_scheduler__frozen_before_a_run_has_begun_refuses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, called: str, said: str
+) -> None:
+    """Once it has answered, once it has taken the client, and while workers are told of the run: `called` is what comes next."""
     from distributed import Client
 
+    monkeypatch.setattr(scheduler, "CONNECT_TIMEOUT_S", 3)
+    hasty = frozen.Patience(scheduler=2.0, look=0.2, answer=0.5)
+    monkeypatch.setattr(cluster, "watched", partial(frozen.watched, patience=hasty))
     with running_scheduler(tmp_path) as (address, _):
         with Client(address) as client:
-            pid = client.run_on_scheduler(os.getpid)
             client.wait_for_workers(1, timeout=60)
+            pid = client.run_on_scheduler(os.getpid)
+        real = getattr(module, called)
 
-        def asked(*given: Any) -> list[str]:
+        def freeze(*given: Any, **named: Any) -> Any:
             os.kill(pid, signal.SIGSTOP)
-            return first_workers(*given)
+            return real(*given, **named)
 
-        first_workers = Scheduler._first_workers
-        monkeypatch.setattr("pipeline.clusters.scheduler.CONNECT_TIMEOUT_S", 1)
-        monkeypatch.setattr(Scheduler, "_first_workers", asked)
+        monkeypatch.setattr(module, called, freeze)
         began = time.monotonic()
         try:
-            with (
-                pytest.raises(PlaceError, match=rf"no Dask scheduler answers at {address} within 1 s"),
-                open_cluster(Scheduler(address=address, insecure=True), "cpu"),
-            ):
-                pass
+            with pytest.raises(PlaceError, match=said), open_cluster(scheduler.Scheduler(kind="scheduler", address=address), "cpu"):
+                raise AssertionError("a frozen scheduler has a run begin")
         finally:
             os.kill(pid, signal.SIGCONT)
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < 20

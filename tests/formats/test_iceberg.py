@@ -21,7 +21,7 @@ from pipeline.tables.part import Schema
 from pipeline.testing.formats import assert_reads
 from tests.formats.of_lakes import FRAME as OF_ALL_TYPES
 from tests.formats.of_lakes import commit, plain
-from tests.small import inside
+from tests.small import inside, run_main
 
 FRAME = pl.DataFrame(
     {
@@ -157,6 +157,18 @@ def test_iceberg__refuses_what_does_not_fit(catalog: Catalog, tmp_path: Path, mo
         PlaceError, match=r"pyiceberg, which reads and writes Iceberg tables, is not installed\. .*pip install '\.\[lakes\]'"
     ):
         IcebergInput(path=("source",)).pinned()
+
+
+def test_iceberg_output__whose_catalog_cannot_be_opened_is_told_by_its_place_in_the_job(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("k\n1\n")
+    (tmp_path / "job.yaml").write_text(
+        "job: j\nresults: out\ninputs: {x: {format: csv, path: x.csv}}\nstages: [{use: filter, from: x, as: q, where: k > 0}]\n"
+        "outputs:\n  q: {from: q, format: iceberg, identifier: a.b, catalog: nowhere}\n"
+    )
+    with inside(tmp_path):
+        ended = run_main("job.yaml", "--check")
+    assert ended.code == 2
+    assert ended.err.startswith("error: job.yaml:6:24: outputs.q.format: the Iceberg catalog 'nowhere' cannot be opened (")
 
 
 def test_iceberg_output__takes_the_rows_of_a_table_that_it_made_itself_whatever_their_types(catalog: Catalog, tmp_path: Path) -> None:

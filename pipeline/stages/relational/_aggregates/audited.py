@@ -7,10 +7,11 @@ engine (where parts are added up: in three pieces, as parts do), and what comes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import accumulate
 from math import isfinite
 from random import Random
 from typing import Any
@@ -74,19 +75,20 @@ class Audit:
         chosen = self._chosen(places)
         counts = {ROWS: rows.height, GROUPS: len(chosen)}
         tally(counts, 0.0 if found.keys() == places.keys() and results.height == len(places) else OFF)
+        spans, few = _few(valued, [places[key] for key in chosen])
+        at = {key: number for number, key in enumerate(key for key in chosen if key in found)}
+        results = results[[found[key] for key in at]]
         for name, computed in self.grouped.compute.items():
             operands = self.grouped.operands(name, valued.columns)
             if any(valued.schema[column].is_nested() for column in operands.values()):
                 continue  # Python's own lists and mappings have no order and no hash
             told = computed.model_dump(include={"q", "interpolation", "ties", "edges"}, exclude_none=True)
-            columns = {part: plain(valued[column]) for part, column in operands.items()}
+            columns = {part: plain(few[column]) for part, column in operands.items()}
             given = plain(results[name])
-            for key in chosen:
-                once = computed_again(
-                    computed.function, {part: [column[at] for at in places[key]] for part, column in columns.items()}, told
-                )
+            for key, span in zip(chosen, spans, strict=True):
+                once = computed_again(computed.function, {part: column[span] for part, column in columns.items()}, told)
                 if once is not None:
-                    tally(counts, apart(given[found[key]], once) if key in found else OFF)
+                    tally(counts, apart(given[at[key]], once) if key in at else OFF)
         return counts
 
     def _aggregated(self, rows: pl.DataFrame) -> pl.LazyFrame:
@@ -100,6 +102,13 @@ class Audit:
         keys = list(places)
         largest = sorted(keys, key=lambda key: -len(places[key]))[:FEW]
         return list(dict.fromkeys([*largest, *Random(self.seed).sample(keys, min(FEW, len(keys)))]))
+
+
+def _few(rows: pl.DataFrame, groups: Sequence[list[int]]) -> tuple[list[slice], pl.DataFrame]:
+    """The rows of some groups, one group after another, and where each stands: the others need not become Python's own values."""
+    ends = list(accumulate(map(len, groups)))
+    spans = [slice(end - len(group), end) for end, group in zip(ends, groups, strict=True)]
+    return spans, rows[[place for group in groups for place in group]]
 
 
 def _keys(rows: pl.DataFrame, grouped: Grouped) -> list[Key]:

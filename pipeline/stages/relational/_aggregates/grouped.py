@@ -84,15 +84,17 @@ class Grouped:
 
     def operands(self, name: str, columns: Sequence[str]) -> dict[str, str]:
         """Of a result, the columns that `valued` has of what it reads: part to column."""
-        owned = {part: f"{part}:{self._owners[name]}" for part in ("value", *OPERANDS, "order")}
+        owner = self._owners[name]
+        owned = {part: f"{part}:{owner}" for part in ("value", *OPERANDS, "order")}
         return {part: column for part, column in owned.items() if column in columns}
 
     def _values(self, schema: pl.Schema) -> Iterable[tuple[str, str, Value]]:
         """For results that share none of another one: name, part and values."""
+        owners = self._owners
         for name, computed in self.compute.items():
             with under(f"{self.key}.{name}"):
                 values = dict(computed.values(schema))
-            if self._owners[name] == name:
+            if owners[name] == name:
                 yield from ((name, part, value) for part, value in values.items())
 
     @property
