@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pipeline.backend.devices import Backend, gpu_count
 from pipeline.clusters.kind import ClusterKind
 from pipeline.clusters.scaling import Scaling
-from pipeline.clusters.scratch import scratch
 from pipeline.errors import PlaceError
 from pipeline.tables.budget import Budget
 from pipeline.tables.pool import Pool
@@ -37,6 +36,7 @@ class Cluster:
     warnings: list[str] = field(default_factory=list)
     scaled: Scaled | None = None
     watch: Watch | None = None  # over processes; threads of this one need none
+    folder: str = ""  # on this machine's disk, for what tables have beyond memory
 
     @property
     def kind(self) -> str:
@@ -54,9 +54,8 @@ class Cluster:
         if isinstance(self.client, Pool):
             return PoolSession(self.client, self.backend, lean=self.lean and self.spec.lean)
         session = ClusterSession(self.client, self.backend, self.workers, self.threads, lean=self.lean and self.spec.lean)
-        if memory := self.spec.memory(self.backend):
-            folder = session.until_the_end.enter_context(scratch())
-            session.budget = Budget(memory, self.workers * self.threads, folder)
+        if (memory := self.spec.memory(self.backend)) and self.folder:
+            session.budget = Budget(memory, self.workers * self.threads, self.folder)
         session.fixing = self.scaled.fixed if self.scaled else session.fixing
         return session
 

@@ -197,3 +197,13 @@ def test_scheduler__that_is_frozen_is_said_to_give_no_answer(monkeypatch: pytest
         address = f"tcp://127.0.0.1:{frozen.getsockname()[1]}"
         with pytest.raises(PlaceError, match=rf"no Dask scheduler answers at {address} within 1 s"), Scheduler(address=address).open("cpu"):
             pass
+
+
+def test_folder__for_tables_beyond_memory_is_there_as_long_as_the_cluster() -> None:
+    with open_cluster(Local(), "cpu") as cluster:
+        session = cluster.session()
+        assert session.budget is not None
+        assert Path(session.budget.folder).is_dir()
+        session.close()
+        assert Path(cluster.folder).is_dir()  # a task that is given up may still write there
+    assert not Path(cluster.folder).exists()
