@@ -22,6 +22,7 @@ from pipeline.clusters.scaling import Scaled, Scaling
 from pipeline.clusters.scratch import scratch
 from pipeline.clusters.workers import prepare_workers
 from pipeline.errors import PlaceError
+from pipeline.tables.budget import Budget
 from pipeline.tables.session import register_with_dask
 
 WAIT_S = 60.0  # for workers on this machine
@@ -40,7 +41,8 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
     kind.check()
     warnings, encrypted = list[str](), not getattr(kind, "insecure", False)
     with ExitStack() as stack:
-        folder = stack.enter_context(scratch()) if kind.memory(backend) else ""  # gone once no worker is there to write to it
+        memory = kind.memory(backend)
+        folder = stack.enter_context(scratch()) if memory else ""  # gone once no worker is there to write to it
         client = stack.enter_context(kind.open(backend))
         watch = None if kind.in_this_process else stack.enter_context(watched(client, warnings.append))
         with _refused_if_lost(watch):
@@ -54,7 +56,8 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
             scaling = getattr(kind, "workers", None)
             scaled = Scaled(client, scaling, getattr(kind, "wait_s", WAIT_S)) if isinstance(scaling, Scaling) else None
             workers = scaling.maximum if isinstance(scaling, Scaling) else len(threads)
-            yield Cluster(kind, client, workers, max(threads), backend, _dashboard(client, kind), lean, warnings, scaled, watch, folder)
+            budget = Budget(memory, workers * max(threads), folder) if memory else None
+            yield Cluster(kind, client, workers, max(threads), backend, _dashboard(client, kind), lean, warnings, scaled, watch, budget)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ class Cluster:
     warnings: list[str] = field(default_factory=list)
     scaled: Scaled | None = None
     watch: Watch | None = None  # over processes; threads of this one need none
-    folder: str = ""  # on this machine's disk, for what tables have beyond memory
+    budget: Budget | None = None  # for tables, with a folder on this machine's disk for what they have beyond it
 
     @property
     def kind(self) -> str:
@@ -54,8 +54,7 @@ class Cluster:
         if isinstance(self.client, Pool):
             return PoolSession(self.client, self.backend, lean=self.lean and self.spec.lean)
         session = ClusterSession(self.client, self.backend, self.workers, self.threads, lean=self.lean and self.spec.lean)
-        if (memory := self.spec.memory(self.backend)) and self.folder:
-            session.budget = Budget(memory, self.workers * self.threads, self.folder)
+        session.budget = self.budget
         session.fixing = self.scaled.fixed if self.scaled else session.fixing
         return session
 

@@ -150,6 +150,7 @@ def _within(seconds: float, function: Callable[[], T]) -> T:
     ended: Future[T] = Future()
 
     def work() -> None:
+        """Have it end with what the function gives or raises."""
         with _Raised(ended):
             ended.set_result(function())
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from pipeline.tables.budget import Size
 from pipeline.tables.exchange import buckets_of
-from pipeline.tables.laid import Cut, Laid, cut, joined, lay
+from pipeline.tables.laid import Cut, cut, joined, lay
 from pipeline.tables.part import Part
 from pipeline.tables.steps import Step
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def held(table: Table) -> tuple[Step, ...]:
     """The parts, each computed once and laid on disk, where who reads them scans them; those that lie there already as they are."""
-    made = [block if block.kind == "scan" else table.session.evaluate_into(block, _laid, folder_of(table)) for block in table.blocks]
+    made = [block if block.kind == "scan" else table.session.evaluate_into(block, lay, folder_of(table)) for block in table.blocks]
     laid = [one for one in made if not isinstance(one, Step)]
     if laid:
         noted(table, laid)
@@ -70,10 +70,6 @@ def folder_of(table: Table) -> str:
     """Where its pieces lie."""
     assert table.session.budget is not None
     return table.session.budget.folder
-
-
-def _laid(part: Part, folder: str) -> Laid:
-    return lay(part, folder)
 
 
 def _hashed(part: Part, by: list[str], parts: int, hot: pl.DataFrame | None, folder: str) -> Cut:

@@ -203,7 +203,7 @@ def test_folder__for_tables_beyond_memory_is_there_as_long_as_the_cluster() -> N
     with open_cluster(Local(), "cpu") as cluster:
         session = cluster.session()
         assert session.budget is not None
-        assert Path(session.budget.folder).is_dir()
+        folder = Path(session.budget.folder)
         session.close()
-        assert Path(cluster.folder).is_dir()  # a task that is given up may still write there
-    assert not Path(cluster.folder).exists()
+        assert folder.is_dir()  # a task that is given up may still write there
+    assert not folder.exists()
