@@ -35,9 +35,11 @@ class Accounting:
             self.of(name).counts["infinities"] = values[0]
 
     def on_disk(self, budget: Budget | None) -> None:
-        """Of each stage that worked beyond memory, how many parts it cut or laid down on disk."""
+        """Of each stage that worked beyond memory, how many parts it cut or laid down there, and the bytes that a sample had shown."""
         for stage, parts in budget.on_disk.items() if budget else ():
             self.of(stage).measures["parts_on_disk"] = parts
+        for stage, size in budget.foreseen.items() if budget else ():
+            self.of(stage).measures["bytes_foreseen"] = size
 
     def measured(self, table: str | None, values: list[Measured]) -> None:
         """Rows, bytes and parts to the table's account, every count to that of the stage that made it.

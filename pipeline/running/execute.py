@@ -41,6 +41,7 @@ from pipeline.stage import Context
 from pipeline.tables.audits import disagreements
 from pipeline.tables.bad_rows import SCHEMA as BAD_ROWS
 from pipeline.tables.columns import AXES
+from pipeline.tables.foreseen import with_texts
 from pipeline.tables.measured import Measured
 from pipeline.tables.part import Schema
 from pipeline.tables.steps import count_rows
@@ -188,10 +189,8 @@ class Execution:
 
     def _keep(self, name: str, table: Table, schema: Schema, *, fresh: bool = True) -> None:
         """Make a table known by its name, and its arrays' axes by theirs; hold it where several read it, keep it where that may pay."""
-        table, uses = (
-            replace(table, name=name, schema=schema, size=size_of_table(table.size, schema, (read.size for read in self.reads.values()))),
-            self.uses.get(name, 0),
-        )
+        size = size_of_table(table.size, schema, (read.size for read in self.reads.values()))
+        table, uses = with_texts(replace(table, name=name, schema=schema, size=size)), self.uses.get(name, 0)
         written = any(output.table == name for output in self.plan.job.outputs.values())
         held = (uses > 1 and (written or not table.cheap)) or (self.plan.job.counts == "all" and uses > 0)
         table = self.checkpoints.keep(name, table, held=held) if fresh and uses else table

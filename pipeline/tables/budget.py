@@ -14,6 +14,8 @@ SHARE = 4
 """A query over all rows may have a table of a quarter of the memory: it holds what it reads, what it looks up, and what it makes."""
 PIECES = 16
 """A task works on a sixteenth of its share of the memory: it holds rows, the same sorted or joined, and what it writes."""
+NEAR = 8
+"""Tables of an eighth of that are looked at: they may be larger than what is known of them."""
 LEAST_BYTES = 4 << 20
 MOST_PIECES = 2048
 TEXT_BYTES, NESTED_BYTES = 24, 64  # of a value, guessed: 16 are Polars' own of a text
@@ -36,17 +38,23 @@ class Size:
 class Budget:
     """Bytes that all tasks of a session may use together, how many of them run at once, and the folder for what is more.
 
-    `on_disk` counts the parts that each stage has cut or laid down there.
+    `on_disk` counts the parts that each stage has cut or laid down there; `foreseen` are the bytes, stage by stage, of tables that a sample
+    showed to be larger than was thought, so that they went there.
     """
 
     bytes: int
     at_once: int
     folder: str
     on_disk: Counter[str] = field(default_factory=Counter, compare=False)
+    foreseen: dict[str, int] = field(default_factory=dict, compare=False)
 
     def holds(self, size: Size) -> bool:
         """Whether a query over all rows of such a table fits."""
         return size.bytes * SHARE <= self.bytes
+
+    def is_near(self, *sizes: Size) -> bool:
+        """Whether tables of such sizes are so large that it counts how much larger they, or what comes of them, may be than they say."""
+        return sum(size.bytes for size in sizes) * SHARE * NEAR > self.bytes
 
     def pieces(self, size: Size) -> int:
         """In how many pieces such a table is worked on."""
@@ -63,6 +71,11 @@ def stacked(sizes: Sequence[Size | None]) -> Size | None:
 def row_bytes(schema: Schema) -> int:
     """Bytes of a row in memory; values of no fixed length are guessed."""
     return max(1, sum(map(_value_bytes, schema.columns.dtypes())))
+
+
+def is_fixed(dtype: pl.DataType) -> bool:
+    """Whether all its values take as many bytes."""
+    return not dtype.is_nested() and dtype not in {pl.String, pl.Binary}
 
 
 def _value_bytes(dtype: pl.DataType) -> int:

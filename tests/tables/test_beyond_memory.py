@@ -24,7 +24,8 @@ from pipeline.stages.relational.sort import Sort
 from pipeline.stages.relational.window import Window
 from pipeline.tables import budget
 from pipeline.tables.budget import Budget, Size, row_bytes
-from pipeline.tables.laid import cut, lay
+from pipeline.tables.foreseen import with_texts
+from pipeline.tables.laid import cut, joined, lay
 from pipeline.tables.names import Order
 from pipeline.tables.on_disk import settled
 from pipeline.tables.ordering import in_order
@@ -226,3 +227,63 @@ def test_budget__has_more_pieces_the_less_memory_there_is() -> None:
     assert pieces[0] == pytest.approx(4 * pieces[1], abs=4)
     assert Budget(16 << 30, 2, "").holds(size)
     assert not Budget(4 << 30, 2, "").holds(size)
+
+
+@pytest.fixture
+def roomy(session: Session) -> Session:
+    """One that has memory for the tables given to it, and not for much more."""
+    assert session.budget
+    session.budget = replace(session.budget, bytes=1_000_000)
+    return session
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
+def test_join__that_multiplies_rows_beyond_memory_goes_there_by_itself(roomy: Session, how: str) -> None:
+    ours = pl.DataFrame({"key": np.arange(1_200) % 40, "day": np.arange(1_200), "text": "word"})
+    theirs = pl.DataFrame({"key": np.arange(1_200) % 40 + 1, "night": np.arange(1_200), "word": "text"})
+    given = {"left": table(roomy, ours), "right": table(roomy, theirs)}
+    found = Join.model_validate({"on": "key", "how": how}).run(given, Context("named", 1, roomy)).tables[""]
+    wanted = duckdb.sql(f"select * from ours {how} join theirs using (key)").pl()
+    parts = found.futures()
+    alike(pl.concat([part.frame for part in parts]), wanted)
+    assert max(part.rows for part in parts) < wanted.height / 4
+    assert found.is_beyond
+    assert roomy.budget
+    assert roomy.budget.on_disk["named"]
+    bytes_of_row = row_bytes(Schema(ours.schema)) + row_bytes(Schema(theirs.schema))
+    assert roomy.budget.foreseen["named"] == 39 * 30 * 30 * bytes_of_row  # all pairs: so few rows are all looked at
+
+
+def test_join__that_multiplies_nothing_stays_in_memory(roomy: Session) -> None:
+    ours = rows(1_200, 1)
+    given = {"left": table(roomy, ours), "right": table(roomy, ours.select("day", other="value"))}
+    found = Join.model_validate({"on": "day"}).run(given, Context("named", 1, roomy)).tables[""]
+    assert len(found.blocks) == 1
+    assert roomy.budget
+    assert not roomy.budget.on_disk
+    assert not roomy.budget.foreseen
+
+
+def test_texts__that_are_longer_than_thought_go_beyond_memory(roomy: Session) -> None:
+    given = table(roomy, pl.DataFrame({"key": range(1_200), "text": "word"}))
+    assert roomy.budget
+    assert not with_texts(given).is_beyond
+    assert not roomy.budget.foreseen
+    assert with_texts(replace(given.map(_long), schema=given.schema)).is_beyond
+    assert roomy.budget.foreseen["given"] > 1_200 * 400
+
+
+def _long(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.with_columns(pl.col("text").repeat_by(100).list.join(""))
+
+
+def test_pieces__have_the_values_and_types_that_were_cut(tmp_path: Path) -> None:
+    parts = [
+        pl.DataFrame({"a": [1, None, -3], "b": [2**63, 5, 0], "c": ["x", None, "yy"], "d": [0.1, None, 1e300]}),
+        pl.DataFrame({"a": [2**40, -(2**63), 7], "b": [1, 2, 3], "c": [None, "", "z"], "d": [1.0, 2.0, float("nan")]}),
+    ]
+    parts = [part.cast({"a": pl.Int64, "b": pl.UInt64}).with_columns(e=pl.lit("u", pl.Enum(["u", "v"]))) for part in parts]
+    bucket = pl.Series([2, 0, 2])
+    cuts = [cut(Part(part), bucket, 3, str(tmp_path)) for part in parts]
+    assert_frame_equal(joined(cuts, [0, 1, 2]).frame, pl.concat([parts[0][[1]], parts[1][[1]], parts[0][[0, 2]], parts[1][[0, 2]]]))
+    assert joined(cuts, [1]).frame.schema == parts[0].schema

@@ -14,6 +14,7 @@ from pipeline.sql.expression import Sql
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, need_columns
 from pipeline.stages.relational._part_join import How, PartJoin, Validate
 from pipeline.tables.counts import Count
+from pipeline.tables.foreseen import multiplied
 from pipeline.tables.pairs import apart, moves, small, together
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
@@ -90,6 +91,12 @@ class Join(Stage, name="join", version=1):
         unique = {"one_to_one", "many_to_one" if self.how == "right" else "one_to_many"}
         return self.how != "full" and self.validate_keys not in unique
 
+    @property
+    def _may_multiply(self) -> bool:
+        """Whether rows of the table whose rows are kept may have several partners, and all pairs come of them."""
+        unique = {"one_to_one", "one_to_many" if self.how == "right" else "many_to_one"}
+        return self.how not in {"semi", "anti"} and self.validate_keys not in unique
+
     def plan(self, schemas: Mapping[str, Schema], context: Context) -> dict[str, Schema]:
         """Schemas by a join of empty frames. Raises StageError where keys are missing or differ in type, or names clash."""
         left, right = schemas["left"], schemas["right"]
@@ -152,6 +159,8 @@ class Join(Stage, name="join", version=1):
         return Outcome({"": self._joined(first, second, work, writes)})
 
     def _joined(self, first: Table, second: Table, work: PartJoin, writes: frozenset[str] | None) -> Table:
+        if work.on and self._may_multiply:
+            first, second = multiplied(first, second, work.on)
         many = first.is_apart or second.is_apart
         second, copies = self._copies(first, second, work.on)
         if copies:
@@ -172,6 +181,8 @@ class Join(Stage, name="join", version=1):
         if not self._may_copy or self.method == "exchange":
             return second, False
         large = first.is_beyond and second.size is not None and second.size.bytes > COPIED_BYTES and bool(on)
+        if self.method == "auto" and first.session.budget and first.stage in first.session.budget.foreseen:
+            return second, False  # what comes of each part would be as large as before
         if (len(second.blocks) == 1 < len(first.blocks) and not large) or not on or self.method == "broadcast":
             return second, True
         if not moves(first, second, on) or (second.is_beyond and second.as_read):

@@ -1,0 +1,69 @@
+"""Tables that turn out larger than was thought, found before they are there: by a sample, where they may be more than memory holds.
+
+What is known of a table is as many rows as the largest that it comes from, and so many bytes for a text. A join by keys that several rows
+have on both sides multiplies rows; texts can be long. Where tables are small beside the memory neither matters, and nobody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from pipeline.tables.budget import Size, is_fixed
+from pipeline.tables.part import Part
+from pipeline.tables.table import Table
+
+KEYS = 100_000  # of the rows of a table that are looked at, about
+FIRST, PARTS = 4_096, 8  # rows of a part whose texts are measured, and of how many parts
+
+
+def multiplied(first: Table, second: Table, by: Sequence[str]) -> tuple[Table, Table]:
+    """Two tables to be joined: both beyond memory where so many rows come of them. Waits for a sample of keys where they are large."""
+    budget, size, other = first.session.budget, first.size, second.size
+    if budget is None or size is None or other is None or first.is_beyond or second.is_beyond or len(first.blocks) == 1:
+        return first, second
+    if not budget.is_near(size, other):
+        return first, second
+    first, second = (table if table.cheap else table.hold() for table in (first, second))
+    every = max(1, max(size.rows, other.rows) // KEYS)
+    ours, theirs = (_counted(table, by, every) for table in (first, second))
+    rows = every * int(ours.join(theirs, on=by).select((pl.col("len") * pl.col("len_right")).sum()).item() or 0)
+    made = Size(max(size.rows, rows), size.row_bytes + other.row_bytes)
+    if budget.holds(made):
+        return first, second
+    budget.foreseen[first.stage] = made.bytes
+    return replace(first, size=made), replace(second, size=made)
+
+
+def with_texts(table: Table) -> Table:
+    """The table with its size by what values of no fixed length take in a sample of its rows, where it is large and cheap to look at."""
+    budget, size, schema = table.session.budget, table.size, table.schema
+    if budget is None or size is None or schema is None or all(map(is_fixed, schema.columns.dtypes())):
+        return table
+    if table.is_beyond or len(table.blocks) == 1 or not table.cheap or not budget.is_near(size):
+        return table
+    some = replace(table, blocks=table.blocks[:: -(-len(table.blocks) // PARTS)], origins=(), name=None).map(_first)
+    found: Part = table.session.value(some.value())
+    measured = -(-found.nbytes // max(1, found.rows))
+    if measured <= size.row_bytes:
+        return table
+    longer = Size(size.rows, measured)
+    if not budget.holds(longer):
+        budget.foreseen[table.stage] = longer.bytes
+    return replace(table, size=longer)
+
+
+def _counted(table: Table, by: Sequence[str], every: int) -> pl.DataFrame:
+    found: Part = table.session.value(table.map(_some_keys, list(by), every).value())
+    return found.frame.group_by(by).agg(pl.col("len").cast(pl.Int64).sum())
+
+
+def _some_keys(rows: pl.LazyFrame, by: list[str], every: int) -> pl.LazyFrame:
+    """How often some keys stand there, the same ones in every table."""
+    return rows.select(by).drop_nulls().filter(pl.struct(by).hash(0) % every == 0).group_by(by).len()
+
+
+def _first(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.head(FIRST)
