@@ -7,7 +7,7 @@ again; and in one process nobody holds it to its limit.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipeline.backend.memory import host_bytes, resident_bytes
@@ -47,14 +47,21 @@ class Memory:
     next: float = 0.0
     stuck_since: float | None = field(default=None)
     last: str = ""  # the stages that worked when somebody last did
+    limit: int = 0  # of this process, where its threads are the workers; 0 where there is none, or nobody has said yet
 
     def look(self) -> None:
         """Raise RunError where the process has more memory than its limit, or no worker has done anything for long for want of it."""
         now = time.monotonic()
-        if now >= self.next:
+        if now >= self.next or 0 < self.limit < resident_bytes():  # that of this process is soon read, and grows by gigabytes a second
             self.next = now + LOOK_S
-            client = self.cluster.client
-            self.check([used_here(client)] if isinstance(client, Pool) else client.run_on_scheduler(used_by_workers), now)
+            self.check(self._used(), now)
+
+    def _used(self) -> list[Used]:
+        """What workers say; of this process what it has just now, which they say once a second."""
+        client = self.cluster.client
+        found = [used_here(client)] if isinstance(client, Pool) else client.run_on_scheduler(used_by_workers)
+        here = resident_bytes() if self.cluster.spec.in_this_process else 0
+        return [replace(worker, memory=here) for worker in found] if here else list(found)
 
     def check(self, workers: list[Used], now: float) -> None:
         """The same of what was told."""
@@ -62,6 +69,7 @@ class Memory:
         stages = sorted({stage_of(key, self.plan) for key in running})
         self.last = ", ".join(stages) or self.last
         for worker in workers if self.cluster.spec.in_this_process else ():
+            self.limit = worker.limit
             if worker.limit and worker.memory > worker.limit:
                 raise self._error(
                     f"this process has {size_text(worker.memory)} where cluster.memory_limit is {size_text(worker.limit)}", f". {SPILLS}"

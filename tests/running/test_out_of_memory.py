@@ -155,6 +155,18 @@ def test_memory__process_beyond_its_limit_fails_with_the_stage_that_works(plan: 
     Memory(cluster([], workers=2), plan).check([Used(1_100_000_000, 1_000_000_000, False, (GWAS,))], 0.0)
 
 
+def test_memory__of_this_process_is_looked_at_between_what_workers_say(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, has = [Used(100_000_000, 1_000_000_000, False, (GWAS,))], iter([500_000_000, 900_000_000, 1_200_000_000, 1_200_000_000])
+    monkeypatch.setattr("pipeline.running.memory.resident_bytes", has.__next__)
+    memory = Memory(cluster([]), plan)
+    memory.cluster.client.run_on_scheduler = lambda _: told
+    memory.look()
+    memory.next += 3600.0  # long before workers are asked again
+    memory.look()
+    with pytest.raises(RunError, match=r"this process has 1\.2 GB where cluster\.memory_limit is 1\.0 GB"):
+        memory.look()
+
+
 def test_memory__workers_that_all_stand_still_fail_after_some_time(plan: Any) -> None:
     memory, full = Memory(cluster([], workers=2), plan), Used(850_000_000, 1_000_000_000, True, ())
     memory.check([full, Used(850_000_000, 1_000_000_000, True, (GWAS,))], 0.0)
