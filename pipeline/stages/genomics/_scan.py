@@ -14,18 +14,18 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.backend.memory import block_bytes
-from pipeline.errors import DataError, StageError
+from pipeline.errors import DataError
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, ONE_COPY, autosomes_of, chromosome_kind
-from pipeline.genome.columns import VARIANT, VOCABULARY, dtypes_of, need_known
+from pipeline.genome.columns import VARIANT, VOCABULARY, dtypes_of
 from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.people import check_sex
 from pipeline.kernels.audit import Again
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
 from pipeline.kernels.genotypes import Array
-from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns, need_numeric
+from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns
 from pipeline.stages.genomics._audited import Audit
 from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, named_variants, words_column
-from pipeline.stages.genomics._sheet import SEX, Sheet, read_sheet
+from pipeline.stages.genomics._sheet import SEX, Sheet, need_traits, read_sheet
 from pipeline.tables.audits import AUDIT_COUNTS
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, added_counts, take
@@ -127,16 +127,9 @@ class Scan(Whole):
         """One row per variant and trait."""
         genotypes, samples = schemas["genotypes"], schemas["samples"]
         people = need_genotypes(genotypes, VARIANT, dosages=True)
-        need_known(samples, ("sample_id",), "samples")
-        need_numeric(samples, self.traits, key="traits")
-        need_numeric(samples, self.covariates, key="covariates")
+        need_traits(samples, self.traits, self.covariates)
         need_columns(samples, (self.sex,) if self.sex else (), key="sex")
         check_sex(samples.columns, self.sex, key="sex") if self.sex else check_sex(people)
-        if both := sorted({*self.traits} & {*self.covariates}):
-            raise StageError(f"{both[0]!r} is both a trait and a covariate; leave one of them out", key="covariates")
-        for names, what in ((self.traits, "traits"), (self.covariates, "covariates")):
-            if len({*names}) < len(names):
-                raise StageError(f"{', '.join(names)} names a column twice", key=what)
         return {"": Schema(pl.Schema(SCHEMA | dtypes_of({AUTOSOME_COUNT} & {*people})))}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
