@@ -143,6 +143,6 @@ def test_ridge_effects__in_float32_are_those_of_float64_or_float64_itself() -> N
 )
 def test_ridge_design__refuses_what_it_cannot_fit(change: Any, text: str) -> None:
     _, covariates, traits = cohort()
+    covariates, traits = change(covariates, traits)
     with pytest.raises(DataError, match=text):
-        covariates, traits = change(covariates, traits)
         RidgeDesign.build(covariates, traits, (("a", "b"), ("x", "y", "z")))
