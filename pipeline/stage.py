@@ -62,6 +62,7 @@ class Stage(BaseModel):
     name: ClassVar[str] = ""
     version: ClassVar[int] = 1
     roles: ClassVar[tuple[str, ...]] = ("rows",)
+    optional: ClassVar[frozenset[str]] = frozenset()  # those of several roles that a job may leave out
     counts: ClassVar[Mapping[str, Count]] = {}  # the words for what its tasks count
     long: ClassVar[Literal["", "tables", "training"]] = ""  # checkpoints may pay: of its tables; of a training also of what it reads
 
