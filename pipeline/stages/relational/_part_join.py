@@ -60,9 +60,10 @@ class PartJoin:
         return replace(first.with_frame(joined.select(*self.columns, ROW)), counts=counts)
 
     def _by_left(self, first: pl.DataFrame, second: pl.DataFrame) -> bool:
-        """Whether an inner join is done as a left one whose rows without a partner go: that has its pairs in order, where an inner one sorts them,
+        """Whether an inner join is done as a left one whose rows without a partner go.
 
-        which takes twice as long (Polars 1.44). Where the second table is small, most rows may have no partner, and would be made in vain.
+        That has its pairs in order, where an inner one sorts them, which takes twice as long (Polars 1.44). Where the second table is
+        small, most rows may have no partner, and would be made in vain.
         """
         return self.backend == "cpu" and first.height <= 2 * second.height
 
