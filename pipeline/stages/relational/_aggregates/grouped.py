@@ -82,8 +82,7 @@ class Grouped:
 
     def read(self, schema: pl.Schema) -> list[str]:
         """The columns that the values are computed from, and then the keys."""
-        values = [value for _, _, value in self._values(schema)]
-        roots = [name for value in values for expr in (value.expr, value.infinite) if expr is not None for name in expr.meta.root_names()]
+        roots = [name for _, _, value in self._values(schema) for name in value.roots]
         return [*dict.fromkeys(name for name in roots if name not in self.by), *self.by]
 
     def operands(self, name: str, columns: Container[str]) -> dict[str, str]:
