@@ -54,8 +54,7 @@ class Outcome:
 
 
 class Stage(BaseModel):
-    """Base of all stages. `roles` names the tables it reads; one role alone is given as `from: table`, '*' takes a list,
-    '**' tables by names that the job gives them."""
+    """Base of all stages. `roles` names the tables it reads: `from` is one table for one role, a list for '*', a mapping for '**'."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 
