@@ -62,8 +62,8 @@ class PartJoin:
     def _by_left(self, first: pl.DataFrame, second: pl.DataFrame) -> bool:
         """Whether an inner join is done as a left one whose rows without a partner go.
 
-        That has its pairs in order, where an inner one sorts them and takes twice as long (Polars 1.44). Where the second table is small,
-        most rows may have no partner, and would be made in vain.
+        That has its pairs in order, where an inner one sorts them, which takes twice as long (Polars 1.44). Where the second table is
+        small, most rows may have no partner, and would be made in vain.
         """
         return self.backend == "cpu" and first.height <= 2 * second.height
 
@@ -80,7 +80,8 @@ class PartJoin:
             return {"matched": matched, "multiplied": 0, "lost": height - matched}
         both = joined.drop_nulls([name for name in (ROW, MATCHED) if name in joined.columns])
         normal = both.filter(pl.col(OURS) == NORMAL) if OURS in first.columns else both
-        matched = normal[ROW].n_unique() + home
+        order = normal[ROW].set_sorted() if self.backend == "cpu" else normal[ROW]  # as every join here leaves it
+        matched = order.n_unique() + home
         counts = {"matched": matched, "multiplied": both.height - matched, "lost": height - matched}
         return {**counts, "added": joined[ROW].null_count()} if self.how == "full" else counts
 
@@ -94,8 +95,12 @@ class PartJoin:
             return rows.join(others, how="cross", maintain_order="left_right")
         if self.how == "inner" and not self._by_left(first, second):
             return rows.join(others, on=self.on, maintain_order="left_right")
-        others = others.with_columns(pl.lit(True).alias(MATCHED))
-        joined = rows.join(others, on=self.on, how="full" if self.how == "full" else "left", coalesce=True, maintain_order="left_right")
+        told = pl.lit(True).alias(MATCHED)
+        if self.how == "full":  # whose rows without a left one Polars' streaming engine gives in any order, whatever it is asked to keep
+            others = second.with_row_index(OTHER).lazy().with_columns(told)
+            joined = rows.join(others, on=self.on, how="full", coalesce=True).sort(ROW, OTHER, nulls_last=True).drop(OTHER)
+        else:
+            joined = rows.join(others.with_columns(told), on=self.on, how="left", coalesce=True, maintain_order="left_right")
         if OURS in first.columns and self.how != "inner":
             joined = joined.filter(pl.col(MATCHED).is_not_null() | (pl.col(OURS) == NORMAL))
         if THEIRS in second.columns and self.how == "full":
