@@ -56,7 +56,7 @@ class Execution:
     ) -> None:
         self.plan, self.cluster, self.folder, self.tell, self.accounts = resumed.meanings.plan, cluster, folder, tell, accounts
         self.session = cluster.session()
-        self.session.look = self._progress
+        self.session.follow = self._progress
         self.waiting = Waiting(cluster.client)
         self.tables: dict[str, Table] = {}
         self.resumed, self.accounting = resumed, Accounting(accounts, self.plan.rows)
@@ -224,7 +224,7 @@ class Execution:
 
     def _wait(self) -> None:
         try:
-            self.waiting.wait(self._progress)
+            self.waiting.wait(self.session.look)
         except RunError as error:
             error.where = error.where or self.plan.where(error.stage, error.key)
             raise

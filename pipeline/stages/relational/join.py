@@ -14,7 +14,7 @@ from pipeline.sql.expression import Sql, check_condition
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, need_columns
 from pipeline.stages.relational._part_join import How, PartJoin, Validate
 from pipeline.tables.counts import Count
-from pipeline.tables.pairs import apart, moves, size, together
+from pipeline.tables.pairs import apart, moves, small, together
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 from pipeline.tables.told import Origin
@@ -188,8 +188,7 @@ class Join(Stage, name="join", version=1):
             return second, True
         if not moves(first, second, on) or (second.is_beyond and second.as_read):
             return second, False
-        second = second.hold()
-        return second, size(second) <= COPIED_BYTES
+        return small(second, COPIED_BYTES)
 
     def _exchanged(self, first: Table, second: Table, on: tuple[str, ...]) -> tuple[Table, Table, int]:
         """Rows by the hash of their keys, those of hot keys spread where no row's answer needs whole keys."""
