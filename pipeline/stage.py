@@ -54,14 +54,14 @@ class Outcome:
 
 
 class Stage(BaseModel):
-    """Base of all stages. `roles` names the tables it reads; one role alone is given as `from: table`, '*' takes a list,
-    '**' tables by names that the job gives them."""
+    """Base of all stages. `roles` names the tables it reads: `from` is one table for one role, a list for '*', a mapping for '**'."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 
     name: ClassVar[str] = ""
     version: ClassVar[int] = 1
     roles: ClassVar[tuple[str, ...]] = ("rows",)
+    optional: ClassVar[frozenset[str]] = frozenset()  # those of several roles that a job may leave out
     counts: ClassVar[Mapping[str, Count]] = {}  # the words for what its tasks count
     long: ClassVar[Literal["", "tables", "training"]] = ""  # checkpoints may pay: of its tables; of a training also of what it reads
 

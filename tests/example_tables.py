@@ -55,6 +55,12 @@ def cohort() -> tuple[Part, pl.DataFrame, pl.DataFrame]:
 
 GENOTYPES, PEOPLE, SHEET = cohort()
 AXES = {"calls": PEOPLE}
+PREDICTIONS = (
+    pl.DataFrame({"trait": ["ldl", "height"]})
+    .join(pl.DataFrame({"chromosome": ["1", "2", "X"]}), how="cross")
+    .join(PEOPLE, how="cross")
+    .with_columns(prediction=pl.int_range(pl.len()).cast(pl.Float64).sin() / 3)
+)
 LOADINGS = GENOTYPES.frame.with_columns(
     alt_frequency=pl.Series(np.linspace(0.1, 0.9, VARIANTS)),
     pc1=pl.Series(np.sin(np.arange(VARIANTS))),

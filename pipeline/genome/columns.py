@@ -64,6 +64,9 @@ VOCABULARY: dict[str, Column] = {
     "statistic": Column(pl.Float64(), "", "The test's statistic: t for a linear model, z for a logistic one."),
     "test": Column(pl.String(), "", "Which test a row carries: linear, score, wald or firth, and the coding where it is not additive."),
     "reason": Column(pl.String(), "", "Why a row has no result; null where it has one."),
+    "prediction": Column(
+        pl.Float64(), "standard deviations of the trait", "What all chromosomes but the row's one predict of a person's trait."
+    ),
     "score_sum": Column(pl.Float64(), "", "Sum of weight x effect alleles; null where no variant counts."),
     "score_average": Column(pl.Float64(), "", "score_sum over the alleles that count; null where no variant counts."),
     "variants_used": Column(pl.Int64(), "variants", "Variants that count in a person's score or place."),

@@ -105,7 +105,8 @@ def _reads(kind: type[Stage]) -> str:
         return "reads: from: {NAME: TABLE, ...}"
     if len(kind.roles) == 1:
         return "reads: from: TABLE"
-    return f"reads: from: {{{', '.join(f'{role}: TABLE' for role in kind.roles)}}}" if kind.roles else "reads: no table"
+    spare = f" ({' and '.join(sorted(kind.optional))} may be left out)" if kind.optional else ""
+    return f"reads: from: {{{', '.join(f'{role}: TABLE' for role in kind.roles)}}}{spare}" if kind.roles else "reads: no table"
 
 
 def _parameters(kind: type[BaseModel], heading: str) -> str:

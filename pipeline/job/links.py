@@ -61,7 +61,7 @@ def _check_roles(given: dict[str, Node], source: Node, key: str, about: tuple[ty
         problems.add(source.keys[role], key, f"{kind.name} has no role {role!r}.{near(role, kind.roles)} {_wanted(kind)}")
         del given[role]
     for role in kind.roles:
-        if role not in given:
+        if role not in given and role not in kind.optional:
             problems.add(source.place, key, f"missing: {role}. {_wanted(kind)}")
 
 
@@ -74,8 +74,9 @@ def _wanted(kind: type[Stage]) -> str:
     if len(kind.roles) == 1:
         return f"{kind.name} reads one table: from: NAME."
     roles = ", ".join(f"{role}: NAME" for role in kind.roles)
+    spare = f" {' and '.join(sorted(kind.optional))} may be left out." if kind.optional else ""
     return (
-        f"{kind.name} reads {len(kind.roles)} tables: from: {{{roles}}}."
+        f"{kind.name} reads {len(kind.roles)} tables: from: {{{roles}}}.{spare}"
         if kind.roles
         else f"{kind.name} reads no table: leave `from` out."
     )

@@ -91,7 +91,7 @@ def _stage(name: str, model: type[BaseModel], part: dict[str, Any]) -> dict[str,
     schema = _object(part)
     keys = {
         "use": {"const": name, "description": summary(model)},
-        "from": _source(model_stage.roles),
+        "from": _source(model_stage.roles, model_stage.optional),
         "as": {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$", "description": f"The table's name; {name} if not given."},
     }
     keys["checkpoint"] = {"type": "boolean", "description": "Keep its tables: always, or never; by default where that pays."}
@@ -105,13 +105,14 @@ def _stage(name: str, model: type[BaseModel], part: dict[str, Any]) -> dict[str,
     }
 
 
-def _source(roles: tuple[str, ...]) -> dict[str, Any]:
+def _source(roles: tuple[str, ...], optional: frozenset[str]) -> dict[str, Any]:
     if roles == ("*",):
         return {"anyOf": [TABLE, {"type": "array", "items": TABLE, "minItems": 1}], "description": "The tables that the stage reads."}
     if roles == ("**",):
         named = {"type": "object", "additionalProperties": TABLE, "minProperties": 1}
         return {"anyOf": [TABLE, {"type": "array", "items": TABLE, "minItems": 1}, named], "description": "The tables, by name."}
-    mapping = {"type": "object", "properties": dict.fromkeys(roles, TABLE), "required": list(roles), "additionalProperties": False}
+    required = [role for role in roles if role not in optional]
+    mapping = {"type": "object", "properties": dict.fromkeys(roles, TABLE), "required": required, "additionalProperties": False}
     return {"anyOf": [TABLE, mapping], "description": TABLE["description"]} if len(roles) == 1 else mapping
 
 

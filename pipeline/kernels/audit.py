@@ -48,6 +48,26 @@ def linear_again(genotype: Numbers, covariates: Numbers, trait: Numbers, *, mean
     return Again(float(triangle[width - 1, width] / last), float(error), people)
 
 
+def projected_again(genotype: Numbers, covariates: Numbers, residual: Numbers) -> Again:
+    """The effect of a genotype, less what intercept and covariates explain of it, on what a model left of a trait `[n]`.
+
+    The standard error is that of the residual with no effect. A missing genotype is the mean of those with all covariates; NaN where one of
+    these has no residual, whose approximation is not computed again.
+    """
+    known = ~np.isnan(covariates).any(axis=1)
+    values, called = residual[known], ~np.isnan(genotype[known])
+    people = len(values)
+    if not called.any() or np.isnan(values).any():
+        return Again(np.nan, np.nan, people)
+    filled = np.where(called, genotype[known], genotype[known][called].mean())
+    columns = np.column_stack([np.ones(people), covariates[known][:, np.ptp(covariates[known], axis=0) > 0]])
+    left = filled - columns @ np.linalg.lstsq(columns, filled, rcond=None)[0]
+    size = float(left @ left)
+    if size <= _TIED * float(((filled - filled.mean()) ** 2).sum()):
+        return Again(np.nan, np.nan, people)
+    return Again(float(left @ values / size), float(np.sqrt(values @ values / (people - columns.shape[1]) / size)), people)
+
+
 def logistic_again(genotype: Numbers, covariates: Numbers, trait: Numbers, test: str) -> Again:
     """The same of a trait of 0 and 1, by the test that a row carries: score (U / V at the fit without the genotype), wald or firth.
 

@@ -79,6 +79,14 @@ def significant(t: Array, df: Array, max_p: float) -> tuple[Array, Array, Array,
     return row[keep], column[keep], p_value[keep], neg_log_10[keep]
 
 
+def significant_z(z: Array, max_p: float) -> tuple[Array, Array, Array, Array]:
+    """As `significant`, of standard normal statistics `float64[v, s]`."""
+    xp = array_module(z)
+    p_value, neg_log_10 = z_test_p_values(z)
+    row, column = xp.nonzero(xp.ones(z.shape, bool) if max_p >= 1 else p_value <= max_p)
+    return row, column, p_value[row, column], neg_log_10[row, column]
+
+
 def _significant_on_device(t: Array, df: Array, max_p: float) -> tuple[Array, Array, Array, Array]:
     """As `significant`, of CuPy arrays: all p-values up to `max_p`, then their places."""
     from pipeline.kernels.device.p_values import t_p_values

@@ -44,9 +44,13 @@ from pipeline.kernels import (
     neighbors,
     p_values,
     pairwise_ranking,
+    predicted_scan,
     randomized_pca,
     relationship,
+    ridge_predictors,
+    ridge_systems,
     scores,
+    stacked_ridge,
     standardized,
     top_items,
     variant_quality,
@@ -89,6 +93,11 @@ DF = np.array([[4.0], [30.0], [1000.0], [2500.0]])
 P = np.concatenate([RNG.uniform(1e-12, 1, 500), [np.nan]])
 BIG = RNG.multinomial(20_000, [0.3, 0.5, 0.2], 40)
 ODD = np.array([[0, 0, 0], [5, 0, 0], [0, 7, 0], [1, 0, 1], [50, 3, 47], [0, 1, 999]])
+RIDGE = ridge_predictors.RidgeDesign.build(COVARIATES, np.where(np.isnan(TRAITS), 0.5, TRAITS))
+RIDGE_CALLS = CALLS[:40]
+GAPS = np.where(np.arange(SAMPLES)[:, None] % 5 == [9, 2], np.nan, np.where(np.isnan(TRAITS), 0.5, TRAITS))
+PREDICTED = predicted_scan.PredictedDesign.build(COVARIATES, GAPS).less(RNG.normal(size=(2, SAMPLES)))
+PREDICTORS = ridge_predictors.ridge_predictors(GenotypeBlock(RIDGE_CALLS, None, SAMPLES), RIDGE, 60)[0]
 HOST_ONLY = {
     "add_products",
     "joined_calls",
@@ -302,6 +311,23 @@ def there(like: Any, sums: Any) -> Any:
 
 def hwe(counts: Any, midp: bool) -> Any:
     return hardy_weinberg.hwe_exact(counts[:, 0], counts[:, 1], counts[:, 2], midp)
+
+
+def ridge_blocks(genotypes: Any) -> Any:
+    calls, dosages = (genotypes, None) if genotypes.dtype == np.uint8 else (None, genotypes)
+    return ridge_predictors.ridge_predictors(GenotypeBlock(calls, dosages, SAMPLES), RIDGE, 60)
+
+
+def with_predictions(genotypes: Any) -> Any:
+    calls, dosages = (genotypes, None) if genotypes.dtype == np.uint8 else (None, genotypes)
+    return predicted_scan.associate_predicted(GenotypeBlock(calls, dosages, SAMPLES), PREDICTED)
+
+
+def stacked(predictors: Any) -> Any:
+    """What lies on the host, given back where the predictors are."""
+    found = stacked_ridge.stacked_ridge(predictors, [0, 0, 0, 1, 1], RIDGE.traits[:, 0], RIDGE.folds)
+    xp = array_module(predictors)
+    return xp.asarray(found.mean_squared_error), xp.asarray(found.r_squared), found.best, xp.asarray(found.predictions)
 
 
 def summed(calls: Any, frequency: Any) -> Any:
@@ -539,6 +565,13 @@ CASES = {
     "significant": Case(p_values.significant, (T[:, :2], DF[:, 0].astype(int), 0.5), 1e-9),
     "t_test_p_values": Case(p_values.t_test_p_values, (T, DF), 1e-9),
     "genomic_inflation": Case(p_values.genomic_inflation, (P,), 1e-9),
+    "associate_predicted": Case(with_predictions, (CALLS,), 1e-9),
+    "associate_predicted of dosages": Case(with_predictions, (ALT_DOSAGES,), 1e-9),
+    "significant_z": Case(p_values.significant_z, (T, 0.5), 1e-9),
+    "ridge_predictors": Case(ridge_blocks, (RIDGE_CALLS,), 1e-5),
+    "ridge_predictors of dosages": Case(ridge_blocks, (ALT_DOSAGES[:40],), 1e-5),
+    "ridge_effects": Case(ridge_systems.ridge_effects, (RELATED, VECTORS, (0.1, 2.0)), 1e-9),
+    "stacked_ridge": Case(stacked, (PREDICTORS,), 1e-5),
     "grm_sums": Case(summed, (VARYING, FREQUENCY)),
     "grm_sums with most missing": Case(summed, (VARYING | np.uint8(0b11), FREQUENCY)),
     "shared_variants": Case(shared, SUMS[:2]),

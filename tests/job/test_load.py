@@ -257,6 +257,10 @@ def test_load__refuses_what_is_no_file(tmp_path: Path) -> None:
             "{use: join, from: {left: t, right: t}, on: a, how: iner}",
             "stages.join.how: 'iner' is not one of the choices. Did you mean 'inner'?",
         ),
+        (
+            "{use: linear_gwas, from: {genotypes: t, predictions: t}, traits: [a]}",
+            "missing: samples. linear_gwas reads 3 tables: from: {genotypes: NAME, samples: NAME, predictions: NAME}. predictions may be",
+        ),
         ("{use: linear_gwas, from: {genotypes: t, samples: t}}", "stages.linear_gwas.traits: missing: traits (list of "),
         ("{use: drop_duplicates, from: t, columns: []}", "5:46: stages.drop_duplicates.columns: must not be empty"),
         ("{use: aggregate, from: t, by: [1], compute: {n: size()}}", "5:36: stages.aggregate.by.0: expected text, found 1"),

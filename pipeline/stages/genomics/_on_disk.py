@@ -1,7 +1,8 @@
-"""A matrix that lies in a file of its worker's folder for as long as somebody knows it. Not a stage."""
+"""An array that lies in a file of its worker's folder for as long as somebody knows it. Not a stage."""
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import weakref
@@ -18,24 +19,32 @@ _STEP = 1 << 20  # bytes that are read at once: they stay in the second-level ca
 
 
 class OnDisk:
-    """A float64 matrix of a file; goes to another worker as numbers, and lies there in a file again."""
+    """An array of a file, of float64 or float32; goes to another worker as numbers, and lies there in a file again."""
 
-    def __init__(self, numbers: NDArray[np.float64]) -> None:
+    def __init__(self, numbers: NDArray[Any]) -> None:
         """Write it to the worker's folder. Raises OSError where that has no room."""
         worker = this_worker()
         place = Path(worker.local_directory) if worker is not None else None
         handle, self.path = tempfile.mkstemp(prefix="tile-", dir=place if place is not None and place.is_dir() else None)
-        self.shape = numbers.shape
+        self.shape, self.dtype = numbers.shape, numbers.dtype
         weakref.finalize(self, Path(self.path).unlink, missing_ok=True)
         with os.fdopen(handle, "wb") as file:
             file.write(np.ascontiguousarray(numbers).data)
 
     def __reduce__(self) -> tuple[Callable[..., OnDisk], tuple[Any, ...]]:
         """Its numbers, for another process."""
-        return OnDisk, (np.fromfile(self.path).reshape(self.shape),)
+        return OnDisk, (np.fromfile(self.path, self.dtype).reshape(self.shape),)
+
+    def entry(self, place: int) -> NDArray[Any]:
+        """The numbers at one place of the first axis."""
+        size = math.prod(self.shape[1:])
+        numbers = np.fromfile(self.path, self.dtype, size, offset=place * size * self.dtype.itemsize)
+        if len(numbers) != size:
+            raise OSError(f"{self.path}: {numbers.nbytes} bytes were read where {size * self.dtype.itemsize} were written")
+        return numbers.reshape(self.shape[1:])
 
     def blocks(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Neighbouring rows, and the number of the first; what is given is written over by what comes next."""
+        """Neighbouring rows of a matrix of float64, and the number of the first; what is given is written over by what comes next."""
         height, width = self.shape
         step = max(1, _STEP // (8 * max(1, width)))
         room = np.empty((min(step, height), width))

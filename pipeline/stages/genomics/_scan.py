@@ -14,18 +14,18 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.backend.memory import block_bytes
-from pipeline.errors import DataError, StageError
+from pipeline.errors import DataError
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, ONE_COPY, autosomes_of, chromosome_kind
-from pipeline.genome.columns import VARIANT, VOCABULARY, dtypes_of, need_known
+from pipeline.genome.columns import VARIANT, VOCABULARY, dtypes_of
 from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.people import check_sex
 from pipeline.kernels.audit import Again
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
 from pipeline.kernels.genotypes import Array
-from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns, need_numeric
+from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns
 from pipeline.stages.genomics._audited import Audit
 from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, named_variants, words_column
-from pipeline.stages.genomics._sheet import SEX, Sheet, read_sheet
+from pipeline.stages.genomics._sheet import SEX, Sheet, need_traits, read_sheet
 from pipeline.tables.audits import AUDIT_COUNTS
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, added_counts, take
@@ -72,7 +72,7 @@ class FittedTraits:
 class Scan(Whole):
     """Base of the scans: one test of every variant with each trait."""
 
-    roles = ("genotypes", "samples")
+    roles: ClassVar[tuple[str, ...]] = ("genotypes", "samples")
     long = "tables"
     counts: ClassVar[Mapping[str, Count]] = {
         "people_of_unknown_sex": Count("people of unknown sex"),
@@ -127,16 +127,9 @@ class Scan(Whole):
         """One row per variant and trait."""
         genotypes, samples = schemas["genotypes"], schemas["samples"]
         people = need_genotypes(genotypes, VARIANT, dosages=True)
-        need_known(samples, ("sample_id",), "samples")
-        need_numeric(samples, self.traits, key="traits")
-        need_numeric(samples, self.covariates, key="covariates")
+        need_traits(samples, self.traits, self.covariates)
         need_columns(samples, (self.sex,) if self.sex else (), key="sex")
         check_sex(samples.columns, self.sex, key="sex") if self.sex else check_sex(people)
-        if both := sorted({*self.traits} & {*self.covariates}):
-            raise StageError(f"{both[0]!r} is both a trait and a covariate; leave one of them out", key="covariates")
-        for names, what in ((self.traits, "traits"), (self.covariates, "covariates")):
-            if len({*names}) < len(names):
-                raise StageError(f"{', '.join(names)} names a column twice", key=what)
         return {"": Schema(pl.Schema(SCHEMA | dtypes_of({AUTOSOME_COUNT} & {*people})))}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
@@ -168,29 +161,42 @@ class Scan(Whole):
             for kind in (kinds.unique(maintain_order=True).to_list() or [""])
             for sheet, model in zip(fitted.sheets, fitted.models, strict=True)
         ]
+        return self.put_together(found, fitted.autosomes)
+
+    def put_together(self, found: list[Part], autosomes: int | None) -> Part:
+        """The rows of all pieces of a part in the order of its variants, then of the traits."""
         rows = found[0].frame
         if len(found) > 1:
             order = {trait: i for i, trait in enumerate(self.traits)}
             rows = pl.concat([one.frame for one in found]).sort("row", pl.col("trait").replace_strict(order, return_dtype=pl.Int64))
-        species = [] if fitted.autosomes is None else [pl.lit(fitted.autosomes, VOCABULARY[AUTOSOME_COUNT].dtype).alias(AUTOSOME_COUNT)]
+        species = [] if autosomes is None else [pl.lit(autosomes, VOCABULARY[AUTOSOME_COUNT].dtype).alias(AUTOSOME_COUNT)]
         return Part(rows.select(*COLUMNS, *species), counts=added_counts([one.counts for one in found]))
 
-    def _kind(self, part: Part, places: Any, kind: str, fitted: tuple[Sheet, Any, Audit]) -> Part:
-        """The rows of the variants at `places`, which lie on one kind of chromosome, for one model's traits."""
-        sheet, model, audit = fitted
+    def piece(self, part: Part, places: Any, kind: str, people: int) -> tuple[pl.DataFrame, GenotypeBlock]:
+        """The variants at `places`, with `row`, their place in the part, and their genotypes as they count on a kind of chromosome."""
         whole = len(places) == part.frame.height
         variants = (part.frame if whole else part.frame[places]).with_columns(row=pl.Series(places))
         arrays = {name: array if whole else take(array, places) for name, array in part.arrays.items()}
         codes = HAPLOID if kind in ONE_COPY else CODES[self.coding]
-        block = GenotypeBlock(arrays.get("calls"), arrays.get("alt_dosages"), len(sheet.traits), codes)
+        return variants, GenotypeBlock(arrays.get("calls"), arrays.get("alt_dosages"), people, codes)
+
+    def _kind(self, part: Part, places: Any, kind: str, fitted: tuple[Sheet, Any, Audit]) -> Part:
+        """The rows of the variants at `places`, which lie on one kind of chromosome, for one model's traits."""
+        sheet, model, audit = fitted
+        variants, block = self.piece(part, places, kind, len(sheet.traits))
         if failed := self._untestable(kind, sheet):
-            return self._without(variants, sheet.trait_names, failed)
+            return self.without(variants, sheet.trait_names, failed)
         if kind in {"x", "y"}:
             try:
                 sheet = sheet.of_chromosome(kind)
                 model = self.build(sheet)
             except DataError as error:
-                return self._without(variants, sheet.trait_names, f"on chromosome {kind.upper()}: {error}")
+                return self.without(variants, sheet.trait_names, f"on chromosome {kind.upper()}: {error}")
+        return self.results(variants, block, (sheet, model, audit))
+
+    def results(self, variants: pl.DataFrame, block: GenotypeBlock, fitted: tuple[Sheet, Any, Audit]) -> Part:
+        """The rows of a block's variants that `max_p` keeps, and what was counted and audited of them."""
+        sheet, model, audit = fitted
         rows = self.tested(block, model).on_host()
         audited = audit.counts(block, sheet, rows, self.tests, self.again)
         if self.max_p == 1:
@@ -206,7 +212,7 @@ class Scan(Whole):
             return NO_SEX
         return NOT_DIPLOID if kind in ONE_COPY and self.coding != "additive" else None
 
-    def _without(self, variants: pl.DataFrame, traits: tuple[str, ...], reason: str) -> Part:
+    def without(self, variants: pl.DataFrame, traits: tuple[str, ...], reason: str) -> Part:
         """Rows with no results, or no rows where `max_p` keeps only results."""
         traits = traits if self.max_p == 1 else ()
         rows = [

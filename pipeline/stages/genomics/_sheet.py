@@ -9,10 +9,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.errors import DataError, under
+from pipeline.errors import DataError, StageError, under
+from pipeline.genome.columns import need_known
 from pipeline.genome.people import sexes
 from pipeline.kernels.design import missingness_groups
 from pipeline.kernels.variant_quality import FEMALE, MALE
+from pipeline.stage import need_numeric
+from pipeline.tables.part import Schema
 
 SEX = "__sex__"
 _SPANNED = 1e-8
@@ -69,6 +72,18 @@ def _explained(sex: NDArray[np.bool_], covariates: NDArray[np.float64]) -> bool:
     columns = np.column_stack([np.ones(len(sex)), covariates / scale])
     left = sex - columns @ np.linalg.lstsq(columns, sex.astype(float), rcond=None)[0]
     return bool(np.linalg.norm(left) <= _SPANNED * np.sqrt(len(sex)))
+
+
+def need_traits(samples: Schema, traits: Sequence[str], covariates: Sequence[str]) -> None:
+    """Raise StageError where a samples table has not these traits and covariates, in numbers, or where one column is named twice."""
+    need_known(samples, ("sample_id",), "samples")
+    need_numeric(samples, traits, key="traits")
+    need_numeric(samples, covariates, key="covariates")
+    if both := sorted({*traits} & {*covariates}):
+        raise StageError(f"{both[0]!r} is both a trait and a covariate; leave one of them out", key="covariates")
+    for names, what in ((traits, "traits"), (covariates, "covariates")):
+        if len({*names}) < len(names):
+            raise StageError(f"{', '.join(names)} names a column twice", key=what)
 
 
 def read_sheet(people: pl.DataFrame, rows: pl.DataFrame, traits: Sequence[str], covariates: Sequence[str]) -> Sheet:

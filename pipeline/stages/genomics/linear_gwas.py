@@ -5,23 +5,29 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from pipeline.kernels.audit import Again, linear_again
+from pipeline.kernels.audit import Again, linear_again, projected_again
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import Array
 from pipeline.kernels.linear_regression import REASONS, Missing, associate
-from pipeline.kernels.p_values import significant
+from pipeline.kernels.p_values import significant, significant_z
+from pipeline.kernels.predicted_scan import PredictedDesign, associate_predicted
+from pipeline.stages.genomics._predicted_scan import PredictedScan
 from pipeline.stages.genomics._results import ScanRows
-from pipeline.stages.genomics._scan import Scan
 from pipeline.stages.genomics._sheet import Sheet
 
 
-class LinearGwas(Scan, name="linear_gwas", version=2):
+class LinearGwas(PredictedScan, name="linear_gwas", version=2):
     """Test every variant for an effect on each trait, by linear regression with covariates and intercept.
 
     The effect allele is ALT. People are matched by sample_id, so the sheet may be in any order and hold others; a person with no row, or
     with a missing trait or covariate, is left out. Complete case by default: per variant the people with a call (as PLINK does). Columns
-    are those of GWAS-SSF, and trait, statistic (t), test, reason (why there is no result). Unrelated people are assumed.
+    are those of GWAS-SSF, and trait, statistic (t), test, reason (why there is no result).
+
+    Unrelated people are assumed, unless `predictions` of a whole_genome_regression are read, too: then each chromosome's variants are
+    tested with what all others leave of the traits, as regenie's step 2 does. Everyone with all covariates, a trait and its predictions is
+    used for that trait, missing calls are the mean, test is chi_square and statistic the root of it, with beta's sign. X is tested as
+    autosomes are; Y and MT, of which there are no predictions, have no result.
 
     Sex chromosomes as in PLINK 2: on X males count 0 or 2 (in the frequency too), sex is a covariate unless it is one already, and people
     of unknown sex are left out; on Y, males alone; on Y and MT two copies written are one, and a heterozygous call is half; XY (PAR) is
@@ -31,7 +37,7 @@ class LinearGwas(Scan, name="linear_gwas", version=2):
         {use: linear_gwas, from: {genotypes: passed, samples: people}, as: gwas, traits: [ldl], covariates: [age, sex, pc1, pc2]}
     """
 
-    tests = ("linear",)
+    tests = ("linear", "chi_square")
     reasons = REASONS
 
     missing: Missing = Field(
@@ -47,13 +53,23 @@ class LinearGwas(Scan, name="linear_gwas", version=2):
         """Covariates made orthonormal, traits made residuals."""
         return Design.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
 
-    def test(self, block: GenotypeBlock, model: Design) -> ScanRows:
+    def test(self, block: GenotypeBlock, model: Design | PredictedDesign) -> ScanRows:
         """Every variant of a small block with every trait of the design."""
+        if isinstance(model, PredictedDesign):
+            return self._predicted(block, model)
         found = associate(block, model, self.missing)
         variant, trait, p_value, neg_log_10_p = significant(found.statistic, found.degrees_of_freedom, self.max_p)
         own = {"p_value": p_value, "neg_log_10_p_value": neg_log_10_p, "test": block.xp.zeros(len(trait), block.xp.uint8)}
         return ScanRows.of(variant, trait, vars(found), **own)
 
+    def _predicted(self, block: GenotypeBlock, model: PredictedDesign) -> ScanRows:
+        scored = associate_predicted(block, model)
+        variant, trait, p_value, neg_log_10_p = significant_z(scored.statistic, self.max_p)
+        own = {"p_value": p_value, "neg_log_10_p_value": neg_log_10_p, "test": block.xp.ones(len(trait), block.xp.uint8)}
+        return ScanRows.of(variant, trait, vars(scored), **own)
+
     def again(self, genotype: Array, covariates: Array, trait: Array, test: str) -> Again:
         """Least squares of one variant, by QR."""
+        if test == "chi_square":
+            return projected_again(genotype, covariates, trait)
         return linear_again(genotype, covariates, trait, mean=self.missing == "mean")

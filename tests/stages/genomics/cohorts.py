@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,12 @@ def small_sheet() -> pl.DataFrame:
 @cache
 def hapmap3() -> Cohort:
     """HapMap 3 as the plink format reads it."""
-    reader = PlinkInput.model_validate({"path": str(DATA / "hapmap3" / "data.bed"), "parts": 3})
+    return plink_cohort(DATA / "hapmap3" / "data.bed")
+
+
+def plink_cohort(path: Path) -> Cohort:
+    """A fileset as the plink format reads it."""
+    reader = PlinkInput.model_validate({"path": str(path), "parts": 3})
     return Cohort(concat_parts([source.load() for source in reader.sources(1)]), reader.axes()["calls"])
 
 

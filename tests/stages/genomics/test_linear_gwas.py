@@ -39,6 +39,7 @@ TWO_TRAITS: dict[str, Any] = {"traits": ["ldl", "height"], "covariates": ["age",
 EXAMPLES = [
     StageExample(LinearGwas(**TWO_TRAITS), SCANNED, examples.AXES, examples.SCAN),
     StageExample(LinearGwas(**TWO_TRAITS, missing="mean"), SCANNED, examples.AXES, examples.SCAN),
+    StageExample(LinearGwas(**TWO_TRAITS), {**SCANNED, "predictions": examples.PREDICTIONS}, examples.AXES, examples.SCAN),
     StageExample(LinearGwas(**TWO_TRAITS, coding="recessive", max_p=0.5, sex="sex"), SCANNED, examples.AXES, examples.SCAN),
 ]
 

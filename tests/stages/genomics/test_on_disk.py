@@ -27,6 +27,17 @@ def test_on_disk__gives_its_rows_and_goes_elsewhere(step: int, monkeypatch: pyte
     assert np.array_equal(whole(there), numbers.T[:4])
 
 
+def test_on_disk__gives_one_entry_of_float32_here_and_elsewhere() -> None:
+    numbers = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    array = OnDisk(numbers)
+    for there in (array, pickle.loads(pickle.dumps(array))):
+        assert np.array_equal(there.entry(1), numbers[1])
+        assert there.entry(0).dtype == np.float32
+    Path(array.path).write_bytes(b"1234")
+    with pytest.raises(OSError, match="4 bytes were read where 48 were written"):
+        array.entry(0)
+
+
 def test_on_disk__is_gone_with_the_last_who_knows_it() -> None:
     matrix = OnDisk(np.ones((2, 2)))
     path = Path(matrix.path)

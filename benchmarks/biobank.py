@@ -1,0 +1,197 @@
+"""Whole-genome regression and its scan beside regenie: python benchmarks/biobank.py --data DIR [--regenie PATH] [--only WORK ...].
+
+Cohort B: 20,000 people of three populations, of every fifty the last a child of the first two, 50,000 variants of 22 chromosomes with half
+a percent of the calls missing, two covariates and fifty traits of 500 causal variants each (seeded; made in DIR the first time). Each work
+is a whole process, ours and regenie's in turn, both with two threads; without --regenie ours alone is measured, and the result says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.harness import python, timed, write_result
+from benchmarks.people import CHROMOSOMES, calls
+from pipeline.formats._plink.bed_files import write_plink
+from pipeline.kernels.genotypes import pack
+
+TRAITS, CAUSAL, HERITABILITY = 50, 500, 0.4
+BLOCK_SIZE, SCAN_BLOCK = 1_000, 1_000
+COVARIATES = ("c1", "c2")
+THREADS = 2
+
+
+class Cohort:
+    """The files of both sides: PLINK's, a sheet for us, and traits and covariates for regenie."""
+
+    def __init__(self, folder: Path, people: int, variants: int) -> None:
+        self.folder = folder.absolute() / f"biobank_{people}x{variants}"
+        self.people, self.variants = people, variants
+        self.names = [f"y{number + 1}" for number in range(TRAITS)]
+        if not (self.folder / "sheet.csv").is_file():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._write()
+
+    def _write(self) -> None:
+        number, random = np.arange(self.variants), np.random.default_rng(3)
+        effects = np.zeros((self.variants, TRAITS))
+        for column in effects.T:
+            column[random.choice(self.variants, min(CAUSAL, self.variants), replace=False)] = random.normal(size=min(CAUSAL, self.variants))
+        genetic = np.zeros((self.people, TRAITS))
+        ids = [f"p{place}" for place in range(self.people)]
+        frame = pl.DataFrame(
+            {
+                "chromosome": (number * CHROMOSOMES // self.variants + 1).astype(str),
+                "base_pair_location": 1_000 * number + 1,
+                "variant_id": [f"v{place}" for place in number],
+                "ref": ["A"] * self.variants,
+                "alt": ["G"] * self.variants,
+            }
+        )
+        people = pl.DataFrame({"sample_id": ids, "family_id": ids})
+        write_plink(self.folder / "calls", frame, people, self._packed(effects, genetic))
+        genetic = (genetic - genetic.mean(axis=0)) / genetic.std(axis=0)
+        values = np.sqrt(HERITABILITY) * genetic + np.sqrt(1 - HERITABILITY) * random.normal(size=genetic.shape)
+        columns = dict(zip(self.names, values.round(5).T, strict=True))
+        columns |= {name: random.normal(size=self.people).round(4) for name in COVARIATES}
+        for path, names in (("pheno.txt", self.names), ("covar.txt", COVARIATES)):
+            table = pl.DataFrame({"FID": ids, "IID": ids, **{name: columns[name] for name in names}})
+            table.write_csv(self.folder / path, separator="\t")
+        pl.DataFrame({"sample_id": ids, **columns}).write_csv(self.folder / "sheet.csv")
+
+    def _packed(self, effects: NDArray[np.float64], genetic: NDArray[np.float64]) -> Iterator[NDArray[np.uint8]]:
+        """Blocks of packed calls; what each block adds to the traits is added to `genetic`."""
+        start = 0
+        for block in calls(self.people, self.variants):
+            some = effects[start : start + len(block)]
+            causal = np.flatnonzero(some.any(axis=1))
+            genetic += np.where(block[causal] == 3, 1, block[causal]).T.astype(float) @ some[causal]
+            start += len(block)
+            yield pack(block)
+
+    def regenie(self, path: Path, step: int, traits: int, out: Path, *more: str) -> list[str]:
+        """regenie's command."""
+        files = ["--bed", str(self.folder / "calls"), "--phenoFile", str(self.folder / "pheno.txt")]
+        files += ["--covarFile", str(self.folder / "covar.txt"), "--phenoColList", ",".join(self.names[:traits])]
+        given = ["--step", str(step), "--qt", "--bsize", str(BLOCK_SIZE if step == 1 else SCAN_BLOCK), "--threads", str(THREADS)]
+        blas = ["env", f"OMP_NUM_THREADS={THREADS}", f"OPENBLAS_NUM_THREADS={THREADS if step == 1 else 1}"]
+        return [*blas, str(path), *given, *files, "--out", str(out), *more]
+
+    def ours(self, steps: Sequence[int], traits: int, scratch: Path) -> list[str]:
+        """Our command: step 1 writes its predictions, step 2 alone reads those of the step 1 before."""
+        names = self.names[:traits]
+        roles = {"genotypes": "calls", "samples": "sheet"}
+        fields = {"traits": names, "covariates": list(COVARIATES)}
+        first = {"use": "whole_genome_regression", "from": roles, "as": "wgr", "block_size": BLOCK_SIZE, **fields}
+        second = {"use": "linear_gwas", "from": roles | {"predictions": "wgr"}, "as": "gwas", **fields}
+        results, kept = scratch / "results", scratch / f"predictions_{traits}"
+        types = {"sample_id": "string"} | dict.fromkeys((*self.names, *COVARIATES), "float64")
+        inputs: dict[str, Any] = {
+            "calls": {"format": "plink", "path": str(self.folder / "calls.bed")},
+            "sheet": {"format": "csv", "path": str(self.folder / "sheet.csv"), "columns": types},
+        }
+        if 1 not in steps:
+            inputs["wgr"] = {"format": "parquet", "path": str(kept)}
+        document = {
+            "job": f"biobank{''.join(map(str, steps))}",
+            "results": str(results),
+            "report": False,
+            "cluster": {"kind": "local"},
+            "inputs": inputs,
+            "stages": [stage for step, stage in ((1, first), (2, second)) if step in steps],
+            "outputs": ({"gwas": {"from": "gwas"}} if 2 in steps else {"wgr": {"from": "wgr"}}),
+        }
+        job = scratch / f"job_{''.join(map(str, steps))}_{traits}.yaml"
+        job.write_text(json.dumps(document), encoding="utf-8")
+        return python("-m", "pipeline.run", str(job), "--quiet", "--fresh")
+
+
+WORKS = {
+    "step 1, one quantitative trait": ((1,), 1),
+    f"step 1, {TRAITS} quantitative traits": ((1,), TRAITS),
+    "step 2, one quantitative trait": ((2,), 1),
+    f"step 2, {TRAITS} quantitative traits": ((2,), TRAITS),
+    f"both steps, {TRAITS} quantitative traits": ((1, 2), TRAITS),
+}
+
+
+def keep_predictions(scratch: Path, traits: int) -> None:
+    """Where step 2 reads what step 1 published last."""
+    (found,) = sorted((scratch / "results").rglob("wgr"))[-1:]
+    kept = scratch / f"predictions_{traits}"
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(found, kept)
+
+
+def measured(name: str, cohort: Cohort, regenie: Path | None, runs: int, scratch: Path) -> dict[str, Any]:
+    """So many runs of a work, ours and regenie's in turn."""
+    steps, traits = WORKS[name]
+    if steps == (2,) and not (scratch / f"predictions_{traits}").exists():
+        timed(cohort.ours((1,), traits, scratch))
+        keep_predictions(scratch, traits)
+    found = dict[str, list[Any]]()
+    for _ in range(runs):
+        found.setdefault("ours", []).append(timed(cohort.ours(steps, traits, scratch)))
+        if steps == (1,):
+            keep_predictions(scratch, traits)
+        if regenie is not None:
+            found.setdefault("regenie", []).append(_theirs(cohort, regenie, steps, traits, scratch))
+    row: dict[str, Any] = {"work": name, "people": cohort.people, "variants": cohort.variants}
+    for who, timings in found.items():
+        row[f"{who}_s"] = [round(one[0] if isinstance(one, tuple) else one.seconds, 2) for one in timings]
+        row[f"{who}_mb"] = [round(one[1] if isinstance(one, tuple) else one.peak_mb) for one in timings]
+    if "regenie_s" in row:
+        row["ratio"] = round(statistics.median(row["regenie_s"]) / statistics.median(row["ours_s"]), 2)
+    print(row, flush=True)
+    return row
+
+
+def _theirs(cohort: Cohort, regenie: Path, steps: Sequence[int], traits: int, scratch: Path) -> tuple[float, float]:
+    """Seconds and the peak in MB of regenie's steps; step 2 reads its own step 1's predictions, made where they are not there yet."""
+    fit, seconds, peak = scratch / f"fit_{traits}", 0.0, 0.0
+    first = cohort.regenie(regenie, 1, traits, fit)
+    if 1 not in steps and not fit.with_name(f"{fit.name}_pred.list").exists():
+        timed(first)
+    second = cohort.regenie(regenie, 2, traits, scratch / "scan", "--pred", f"{fit}_pred.list")
+    for step, command in ((1, first), (2, second)):
+        if step in steps:
+            one = timed(command)
+            seconds, peak = seconds + one.seconds, max(peak, one.peak_mb)
+    return seconds, peak
+
+
+def main() -> None:
+    """Measure what is asked for and write benchmarks/results/biobank-TIME.json."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--data", type=Path, required=True, help="folder for the cohort")
+    options.add_argument("--regenie", type=Path, help="regenie's program; without it only ours is measured")
+    options.add_argument("--only", action="append", choices=[*WORKS], help="one work alone; may be given several times")
+    options.add_argument("--size", default="20000,50000", help="people and variants, with a comma")
+    options.add_argument("--runs", type=int, default=1)
+    chosen = options.parse_args()
+    people, variants = (int(number) for number in chosen.size.split(","))
+    cohort, rows = Cohort(chosen.data, people, variants), list[dict[str, Any]]()
+    with tempfile.TemporaryDirectory(dir=chosen.data) as scratch:
+        try:
+            for name in chosen.only or WORKS:
+                rows.append(measured(name, cohort, chosen.regenie, chosen.runs, Path(scratch)))
+        finally:
+            peers = "regenie" if chosen.regenie else "no peer was given (--regenie)"
+            write_result("biobank", rows, {"peers": peers, "threads": THREADS})
+
+
+if __name__ == "__main__":
+    main()

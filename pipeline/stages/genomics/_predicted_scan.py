@@ -1,0 +1,76 @@
+"""What a scan does with predictions of a whole-genome regression: a model for each chromosome, of what all others leave of the traits.
+
+Not a stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, autosomes_of, chromosome_key, chromosome_kind
+from pipeline.genome.columns import need_known
+from pipeline.genome.genotypes import people_of
+from pipeline.stage import Context, Outcome
+from pipeline.stages.genomics._audited import Audit
+from pipeline.stages.genomics._predictions import (
+    NEEDED,
+    PredictedTraits,
+    Stretch,
+    joined_stretches,
+    needed_predictions,
+    people_counts,
+    stretches_of,
+)
+from pipeline.stages.genomics._scan import Scan
+from pipeline.stages.genomics._sheet import read_sheet
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.table import Table
+
+_TESTED = ("autosome", "x", "par", "haploid")
+
+
+class PredictedScan(Scan):
+    """Base of the scans that read predictions where a job gives them."""
+
+    roles = ("genotypes", "samples", "predictions")
+    optional: ClassVar[frozenset[str]] = frozenset({"predictions"})
+
+    def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
+        """One row per variant and trait."""
+        if "predictions" in schemas:
+            need_known(schemas["predictions"], NEEDED, "predictions")
+        return super().outputs(schemas)
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """As without predictions; these are brought together first, four bytes for each of their rows, and go to every worker."""
+        if "predictions" not in tables:
+            return super().run(tables, context)
+        genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
+        people, rows = people_of(genotypes), tables["samples"].named(name).map(self.needed).value()
+        predictions = tables["predictions"].named(name).map(needed_predictions)
+        stretches = predictions.reduce(stretches_of, joined_stretches, people, self.traits)
+        fitted = submit(self.predicted, people, rows, Audit(context.seed, len(genotypes.blocks)), stretches, stage=name)
+        return Outcome({"": genotypes.map_parts(self.scan_predicted, fitted)}, counts=submit(people_counts, fitted, stage=name))
+
+    def predicted(self, people: Part, rows: Part, audit: Audit, stretches: list[Stretch]) -> PredictedTraits:
+        """The traits of all people and what was predicted of them."""
+        autosomes = autosomes_of(people.frame) if AUTOSOME_COUNT in people.frame.columns else None
+        sheet = read_sheet(people.frame, rows.frame, self.traits, self.covariates)
+        return PredictedTraits.of(sheet, stretches, audit, autosomes)
+
+    def scan_predicted(self, part: Part, fitted: PredictedTraits) -> Part:
+        """The results of one part's variants, each with the traits less what all other chromosomes predict of them."""
+        autosomes = fitted.autosomes or HUMAN
+        keys = part.frame.select(kind=chromosome_kind(autosomes=autosomes), key=chromosome_key(autosomes=autosomes)).fill_null("")
+        places = keys.with_row_index("row").group_by("kind", "key", maintain_order=True).agg("row")
+        found = [self._chromosome(part, rows.to_numpy(), (kind, key), fitted) for kind, key, rows in zip(*places, strict=True)]
+        return self.put_together(found or [self.without(part.frame.with_columns(row=0), (), "")], fitted.autosomes)
+
+    def _chromosome(self, part: Part, places: Any, chromosome: tuple[str, str], fitted: PredictedTraits) -> Part:
+        kind, key = chromosome
+        variants, block = self.piece(part, places.astype("int64"), kind, len(fitted.sheet.traits))
+        design = fitted.less(key) if kind in _TESTED else None
+        if design is None:
+            return self.without(variants, fitted.sheet.trait_names, f"no predictions leave out chromosome {key}")
+        return self.results(variants, block, (fitted.audited(design), design, fitted.audit))

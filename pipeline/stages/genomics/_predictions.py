@@ -1,0 +1,128 @@
+"""Predictions of a whole-genome regression, by trait, chromosome and person, as a scan takes them off its traits. Not a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.errors import DataError
+from pipeline.genome.chromosomes import HUMAN, chromosome_key
+from pipeline.kernels.predicted_scan import PredictedDesign
+from pipeline.stages.genomics._sheet import Sheet
+from pipeline.tables.part import Part
+
+NEEDED = ("trait", "sample_id", "chromosome", "prediction")
+
+
+def needed_predictions(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """The columns of predictions that are used."""
+    return rows.select(NEEDED)
+
+
+class Stretch(NamedTuple):
+    """Neighbouring rows of one trait and chromosome: the people's places (negative: strangers) and what is predicted of them."""
+
+    trait: str
+    chromosome: str
+    places: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+
+def stretches_of(part: Part, people: Part, traits: Sequence[str], autosomes: int = HUMAN) -> list[Stretch]:
+    """The stretches of a part for these traits; people who stand in the order of the stretch before are looked up once."""
+    frame = part.frame.filter(pl.col("trait").is_in(traits)).with_columns(chromosome_key(autosomes=autosomes))
+    if frame.is_empty():
+        return []
+    changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in ("trait", "chromosome"))
+    starts = [0, *(row for row in frame.select(changed.arg_true()).to_series().to_list() if row), frame.height]
+    numbered = people.frame.select("sample_id").with_row_index("place")
+    found, ids, places = list[Stretch](), pl.Series([], dtype=pl.String), np.empty(0, np.int64)
+    values = frame["prediction"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    for low, high in pairwise(starts):
+        own = frame["sample_id"][low:high]
+        if not own.equals(ids):
+            ids = own
+            matched = own.to_frame().join(numbered, on="sample_id", how="left", maintain_order="left")["place"]
+            places = matched.cast(pl.Int64).fill_null(-1).to_numpy()
+        if not np.isfinite(values[low:high]).all():
+            raise DataError(f"a prediction of {frame['trait'][low]!r} for chromosome {frame['chromosome'][low]} is missing or infinite.")
+        found.append(Stretch(frame["trait"][low], frame["chromosome"][low], places, values[low:high].astype(np.float32)))
+    return found
+
+
+def joined_stretches(several: list[list[Stretch]]) -> list[Stretch]:
+    """Those of several parts."""
+    return [stretch for some in several for stretch in some]
+
+
+@dataclass(frozen=True)
+class PredictedTraits:
+    """What a scan with predictions takes from its samples: the design without predictions, and these by chromosome, `float32[t, n]`."""
+
+    sheet: Sheet
+    design: PredictedDesign
+    predictions: Mapping[str, NDArray[np.float32]]
+    audit: Any
+    autosomes: int | None
+
+    @classmethod
+    def of(cls, sheet: Sheet, stretches: Sequence[Stretch], audit: Any, autosomes: int | None) -> PredictedTraits:
+        """Whoever has no predictions of a trait is left out of it. Raises DataError where predictions do not fit the traits and people."""
+        predictions = _arrays(sheet.trait_names, len(sheet.traits), stretches)
+        there = ~np.isnan(np.stack(list(predictions.values())))
+        ragged = there.any(axis=0) & ~there.all(axis=0)
+        if ragged.any():
+            trait = sheet.trait_names[int(np.flatnonzero(ragged)[0] // ragged.shape[1])]
+            raise DataError(
+                f"{int(ragged.sum())} people have predictions of {trait!r} for some of the chromosomes only. Give those of all."
+            )
+        traits = np.where(there.all(axis=0).T, sheet.traits, np.nan)
+        for name, column in zip(sheet.trait_names, traits.T, strict=True):
+            if np.isnan(column).all():
+                raise DataError(f"no one who has {name!r} has a prediction of it. Are the ids written alike?")
+        design = PredictedDesign.build(sheet.covariates, traits, (sheet.covariate_names, sheet.trait_names))
+        return cls(sheet, design, predictions, audit, autosomes)
+
+    def less(self, chromosome: str) -> PredictedDesign | None:
+        """The design of a chromosome's scan; None where no predictions leave it out."""
+        predictions = self.predictions.get(chromosome)
+        return None if predictions is None else self.design.less(np.nan_to_num(predictions))
+
+    def audited(self, design: PredictedDesign) -> Sheet:
+        """What an audit computes with: what is left of the traits, and covariates of those who are used."""
+        used, known = design.known.any(axis=1), design.known
+        covariates = np.where(used[:, None], np.column_stack([self.sheet.covariates, np.zeros(len(used))]), np.nan)
+        return replace(self.sheet, traits=np.where(known, design.residuals, np.nan), covariates=covariates)
+
+    def counts(self) -> dict[str, int]:
+        """People used for each trait."""
+        people = self.design.people.tolist()
+        return {f"people_{name}": number for name, number in zip(self.design.trait_names, people, strict=True)}
+
+
+def people_counts(fitted: PredictedTraits) -> dict[str, int]:
+    """People used for each trait."""
+    return fitted.counts()
+
+
+def _arrays(traits: Sequence[str], people: int, stretches: Sequence[Stretch]) -> dict[str, NDArray[np.float32]]:
+    """By chromosome `float32[t, n]`, NaN where there is none. Raises DataError for a trait with none, and for two of one person."""
+    places = {name: place for place, name in enumerate(traits)}
+    if lacking := sorted({*traits} - {stretch.trait for stretch in stretches}):
+        raise DataError(f"there are no predictions of the trait {lacking[0]!r}. Name it in the whole_genome_regression.")
+    found = dict[str, NDArray[np.float32]]()
+    for stretch in stretches:
+        if stretch.chromosome not in found:
+            found[stretch.chromosome] = np.full((len(traits), people), np.nan, np.float32)
+        row, known = found[stretch.chromosome][places[stretch.trait]], stretch.places >= 0
+        own = stretch.places[known]
+        if (~np.isnan(row[own])).any() or len(np.unique(own)) < len(own):
+            raise DataError(f"somebody has two predictions of {stretch.trait!r} for chromosome {stretch.chromosome}. Give one of each.")
+        row[own] = stretch.values[known]
+    return found

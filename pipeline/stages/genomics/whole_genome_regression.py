@@ -1,0 +1,191 @@
+"""Whole-genome regression: what all chromosomes but one predict of each trait, as regenie's step 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from operator import itemgetter
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from pipeline.backend.arrays import to_device, to_host
+from pipeline.genome.columns import VARIANT, dtypes_of
+from pipeline.genome.genotypes import need_genotypes, people_of
+from pipeline.kernels.genotype_block import GenotypeBlock
+from pipeline.kernels.ridge_predictors import SHARES, ridge_predictors
+from pipeline.kernels.stacked_ridge import StackedRidge, stacked_ridge
+from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Whole
+from pipeline.stages.genomics._on_disk import OnDisk
+from pipeline.stages.genomics._ridge import RidgeCohort, joined_runs, need_variants, piece_of, pieces_of, runs_of
+from pipeline.stages.genomics._sheet import need_traits
+from pipeline.tables.counts import Count
+from pipeline.tables.part import Part, Schema, concat_parts, hidden
+from pipeline.tables.rounds import go_on
+from pipeline.tables.table import Table
+
+PREDICTIONS = dtypes_of(("trait", "sample_id", "chromosome", "prediction"))
+FITS = dtypes_of(("trait",)) | {
+    "explained_share": pl.Float64(),
+    "mean_squared_error": pl.Float64(),
+    "r_squared": pl.Float64(),
+    "chosen": pl.Boolean(),
+}
+_RATE = 6e10
+"""Multiplications and additions in float32 a second of a core, of a matrix with itself (half of them are done) and of Cholesky factors."""
+
+
+class WholeGenomeRegression(Whole, name="whole_genome_regression", version=1):
+    """Predict each trait from the variants of all chromosomes but one, so that a scan of that one need not assume unrelated people.
+
+    regenie's step 1 (Mbatchou et al. 2021), for quantitative traits. Each block of neighbouring variants predicts every trait by ridge
+    regression at five penalties, people of a fold by the people of the others (level 0); a ridge regression of these predictors, its
+    penalty chosen by cross-validation, gives the predictions (level 1). A missing genotype or trait is the mean; people with no trait or
+    without a covariate are left out, and so is what covariates explain. Autosomes alone, and of these the variants that vary; take common
+    ones (variant_qc), some 500,000 at most.
+
+    A row per trait, person and chromosome: prediction is that of a chromosome's scan, in standard deviations of what the covariates leave
+    of the trait. Every autosome has rows, and X. NAME.fits has a row per trait and penalty of level 1, by the share of the variance that it
+    takes the predictors to explain: mean squared error and squared correlation of what cross-validation predicts, and which was chosen.
+
+    Example:
+        {use: whole_genome_regression, from: {genotypes: common, samples: people}, as: wgr, traits: [ldl, height], covariates: [age, sex]}
+    """
+
+    roles = ("genotypes", "samples")
+    long = "tables"
+    counts: ClassVar[Mapping[str, Count]] = {
+        "variants_used": Count("variants used"),
+        "blocks": Count("blocks"),
+        "people": Count("people used"),
+    }
+
+    traits: ColumnNames = Field(description="Columns of the samples table to predict.")
+    covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
+    block_size: int = Field(1_000, ge=1, le=10_000, description="Variants of a block, all on one chromosome; the last one has the rest.")
+    folds: int = Field(5, ge=2, le=100, description="Groups of neighbouring people, each predicted by the others.")
+    kind: Literal["quantitative"] = Field("quantitative", description="What the traits are.")
+
+    def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
+        """The predictions, and the fits."""
+        need_genotypes(schemas["genotypes"], VARIANT, dosages=True)
+        need_traits(schemas["samples"], self.traits, self.covariates)
+        return {"": Schema(pl.Schema(PREDICTIONS)), "fits": Schema(pl.Schema(FITS))}
+
+    def prepare(self, *, lean: bool = False) -> None:
+        """Load the compiled kernels, and SciPy's solvers."""
+        for name in ("pipeline.kernels.compiled.standardize", "pipeline.kernels.compiled.counts", "scipy.linalg.lapack"):
+            import_module(name)
+
+    def of_pairs(self, rows: int, labels: int) -> str:
+        """How many predictors there are, where they lie and how long level 0 takes, for so many variants and people at most."""
+        blocks, traits = -(-rows // self.block_size), len(self.traits)
+        seconds = rows * min(rows, self.block_size) * labels / _RATE + blocks * 5 * self.folds * self.block_size**3 / 3 / _RATE
+        held = 4e-9 * blocks * len(SHARES) * labels
+        size, unit = (1, "s") if seconds < 600 else (60, "min") if seconds < 36_000 else (3_600, "h")
+        return (
+            f"level 0: at most {rows:,} variants of {labels:,} people, some {max(1.0, seconds / size):,.0f} {unit} of one core, which all "
+            f"tasks share; predictors: {held * traits:,.1f} GB on local disk, {2 * held:,.1f} GB in memory for each trait at work"
+        )
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """Tasks of blocks, which leave their predictors on disk, then a task a trait. Waits for how many variants there are."""
+        genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
+        rows = tables["samples"].named(name).map(self.needed).value()
+        cohort = submit(RidgeCohort.of, people_of(genotypes), rows, self.traits, self.covariates, self.folds, stage=name)
+        # Read twice, and not held, where that is cheap: once for how many variants there are, then block by block.
+        used = (genotypes if genotypes.cheap else genotypes.hold()).map(_needed, writes=frozenset()).map_parts(_used, cohort)
+        runs = context.session.value(used.reduce(runs_of, joined_runs))
+        variants = need_variants(runs)
+        blocks = self._blocks(used, runs, cohort, variants, context)
+        chromosomes = [chromosome for chromosome, _ in blocks]
+        fitted = [self._fitted(place, cohort, chromosomes, list(blocks.values()), context) for place in range(len(self.traits))]
+        predictions = [submit(itemgetter(0), each, stage=name) for each in fitted]
+        fits = submit(_below, *(submit(itemgetter(1), each, stage=name) for each in fitted), stage=name)
+        return Outcome(
+            {
+                "": Table.of(context.session, name, predictions).map_parts(_rows, cohort),
+                "fits": Table.of(context.session, name, [fits]),
+            },
+            counts=submit(_counts, cohort, variants, len(blocks), stage=name),
+        )
+
+    def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
+        """The columns of the samples table that are used."""
+        return samples.select("sample_id", *(pl.col(name).cast(pl.Float64) for name in (*self.traits, *self.covariates)))
+
+    def _blocks(self, used: Table, runs: Sequence[Any], cohort: Any, variants: int, context: Context) -> dict[tuple[str, int], Any]:
+        """A future of the predictors of each block, by chromosome and number there; a part is asked for just before its first block."""
+        submit, name = context.session.submit, context.name
+        found, waiting = dict[tuple[str, int], Any](), dict[tuple[str, int], list[Any]]()
+        for step, pieces in zip(used.blocks, pieces_of(runs, self.block_size), strict=True):
+            if not pieces:
+                continue
+            part = context.session.evaluate(step)
+            for piece in pieces:
+                waiting.setdefault(piece.block, []).append(submit(piece_of, part, piece.low, piece.high, stage=name))
+                if piece.last:
+                    found[piece.block] = submit(_predictors, cohort, variants, *waiting.pop(piece.block), stage=name)
+        order = {chromosome: place for place, chromosome in enumerate(dict.fromkeys(chromosome for chromosome, _ in found))}
+        return dict(sorted(found.items(), key=lambda item: (order[item[0][0]], item[0][1])))
+
+    def _fitted(self, place: int, cohort: Any, chromosomes: list[str], blocks: list[Any], context: Context) -> Any:
+        """A future of a trait's predictions and fits; what other workers have of its predictors goes there alone."""
+        submit, session = context.session.submit, context.session
+        own = [submit(OnDisk.entry, block, place, stage=context.name) for block in blocks] if session.workers > 1 else blocks
+        return submit(self.fitted, place, cohort, chromosomes, session.backend, *own, stage=context.name)
+
+    def fitted(self, place: int, cohort: RidgeCohort, chromosomes: list[str], backend: Any, *blocks: Any) -> tuple[Part, pl.DataFrame]:
+        """Level 1 of one trait: a part with a row per chromosome left out and the people's predictions, and the fits."""
+        go_on()
+        names = list(dict.fromkeys(chromosomes))
+        predictors = np.concatenate([block.entry(place) if isinstance(block, OnDisk) else block for block in blocks])
+        places = [names.index(name) for name in chromosomes for _ in SHARES]
+        design = cohort.design
+        found = stacked_ridge(to_device(predictors, backend), places, design.traits[:, place], design.folds)
+        every = cohort.chromosomes(names)
+        rows = [names.index(name) if name in names else len(names) for name in every]
+        frame = pl.DataFrame({"trait": [self.traits[place]] * len(every), "chromosome": every})
+        return Part(frame, {"predictions": found.predictions[rows]}), _fits(self.traits[place], found)
+
+
+def _needed(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """The chromosomes of variants."""
+    return rows.select("chromosome", *hidden(rows))
+
+
+def _used(part: Part, cohort: RidgeCohort) -> Part:
+    return cohort.used(part)
+
+
+def _predictors(cohort: RidgeCohort, variants: int, *pieces: Part) -> OnDisk:
+    """What a block predicts of every trait, on disk: `float32[t, h, n]`."""
+    go_on()
+    arrays = concat_parts(pieces).arrays
+    block = GenotypeBlock(arrays.get("calls"), arrays.get("alt_dosages"), len(cohort.index))
+    return OnDisk(to_host(ridge_predictors(block, cohort.design, variants)))
+
+
+def _rows(part: Part, cohort: RidgeCohort) -> Part:
+    """A row per chromosome and person."""
+    people, chromosomes = len(cohort.sample_ids), part.frame.height
+    ids = pl.concat([cohort.sample_ids] * chromosomes, rechunk=False)
+    each = part.frame.select("trait", "chromosome")[np.repeat(np.arange(chromosomes), people)]
+    prediction = pl.Series("prediction", part.arrays["predictions"].reshape(-1).astype(np.float64))
+    return Part(each.with_columns(ids.alias("sample_id"), prediction).select(*PREDICTIONS))
+
+
+def _fits(trait: str, found: StackedRidge) -> pl.DataFrame:
+    chosen = np.arange(len(SHARES)) == found.best
+    columns = {"explained_share": SHARES, "mean_squared_error": found.mean_squared_error, "r_squared": found.r_squared, "chosen": chosen}
+    return pl.DataFrame({"trait": [trait] * len(SHARES), **columns})
+
+
+def _below(*fits: pl.DataFrame) -> Part:
+    return Part(pl.concat(fits))
+
+
+def _counts(cohort: RidgeCohort, variants: int, blocks: int) -> dict[str, int]:
+    return {"variants_used": variants, "blocks": blocks, "people": len(cohort.index)}

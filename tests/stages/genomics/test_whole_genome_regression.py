@@ -1,0 +1,141 @@
+"""whole_genome_regression."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pipeline.errors import DataError, StageError
+from pipeline.kernels.ridge_predictors import SHARES
+from pipeline.stages.genomics.whole_genome_regression import WholeGenomeRegression
+from pipeline.tables.part import Part
+from pipeline.tables.session import ClusterSession, Session
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import Tables, plan_stage
+from tests import example_tables as examples
+from tests.kernels.plink_files import DATA, floats, needs_data, read_columns
+from tests.kernels.regenie_files import REGENIE, read_fits, read_loco, step1_variants
+from tests.stages.genomics.cohorts import (
+    COVARIATES,
+    Cohort,
+    hapmap3,
+    hapmap3_sheet,
+    plink_cohort,
+    run,
+    same_for_any_parts,
+    small_cohort,
+    small_sheet,
+)
+
+TWO_TRAITS: dict[str, Any] = {"traits": ["ldl", "height"], "covariates": ["age", "sex"], "block_size": 12}
+SCANNED: Tables = {"genotypes": examples.GENOTYPES, "samples": examples.SHEET}
+LIMITS = {"prediction": 1e-5, "mean_squared_error": 1e-6, "r_squared": 1e-4}
+EXAMPLES = [StageExample(WholeGenomeRegression(**TWO_TRAITS), SCANNED, examples.AXES, LIMITS)]
+
+
+def regression(traits: tuple[str, ...] = ("height",), covariates: tuple[str, ...] = ("age", "sex"), **given: Any) -> WholeGenomeRegression:
+    return WholeGenomeRegression.model_validate({"traits": traits, "covariates": covariates, "block_size": 10, **given})
+
+
+def only(cohort: Cohort, rows: pl.Expr) -> Cohort:
+    index = cohort.rows.frame.select(rows.arg_true()).to_series().to_numpy()
+    return replace(cohort, rows=Part(cohort.rows.frame[index], {"calls": cohort.rows.arrays["calls"][index]}))
+
+
+def assert_regenie(found: dict[str, Any], folder: str, run_name: str, traits: tuple[str, ...], people: pl.DataFrame) -> None:
+    """The h that regenie chose, its errors as printed, and every prediction within 1e-4 of the predictions' spread."""
+    for place, trait in enumerate(traits, 1):
+        fits = found["fits"].frame.filter(trait=trait)
+        printed, best = read_fits(REGENIE / folder / f"{run_name}.log", trait)
+        assert fits["explained_share"].to_list() == list(SHARES)
+        assert fits["chosen"].arg_true().to_list() == [best]
+        np.testing.assert_allclose(fits["r_squared"], printed[:, 0], rtol=2e-4)
+        np.testing.assert_allclose(fits["mean_squared_error"], printed[:, 1], rtol=2e-5)
+        ids, predictions = read_loco(REGENIE / folder / f"{run_name}_{place}.loco.gz")
+        rows = found[""].frame.filter(trait=trait)
+        order = [ids.index(f"{family}_{person}") for family, person in people.select("family_id", "sample_id").iter_rows()]
+        assert rows["chromosome"].unique(maintain_order=True).to_list() == [*map(str, range(1, 23)), "X"]
+        for chromosome, values in predictions.items():
+            ours = rows.filter(chromosome="X" if chromosome == "23" else chromosome)
+            assert ours["sample_id"].to_list() == people["sample_id"].to_list()
+            np.testing.assert_allclose(ours["prediction"], values[order], atol=1e-4 * values.std())
+
+
+@needs_data
+def test_whole_genome_regression__is_what_regenie_printed_for_hapmap3() -> None:
+    common = only(hapmap3(), pl.col("variant_id").is_in(step1_variants()))
+    stage = regression(("y_lin", "y_null"), COVARIATES, block_size=500)
+    found = run(stage, {"genotypes": common, "samples": hapmap3_sheet()}, 5)
+    assert_regenie(found, "hapmap3", "s1_qt", ("y_lin", "y_null"), common.people)
+    assert found[""].counts == {"variants_used": 14266, "blocks": 40, "people": 957}
+
+
+@needs_data
+def test_whole_genome_regression__is_what_regenie_printed_for_its_three_chromosomes() -> None:
+    example = DATA / "regenie_example"
+    cohort = plink_cohort(example / "example_3chr.bed")
+    traits, covariates = read_columns(example / "phenotype.txt"), read_columns(example / "covariates.txt")
+    names = [name for name in covariates if name not in {"FID", "IID"}]
+    columns = {name: floats(traits[name]) for name in ("Y1", "Y2")} | {name: floats(covariates[name]) for name in names}
+    sheet = pl.DataFrame({"sample_id": traits["IID"].tolist(), **columns})
+    found = run(regression(("Y1", "Y2"), tuple(names), block_size=50), {"genotypes": cohort, "samples": sheet}, 3)
+    assert_regenie(found, "example_3chr", "s1_qt", ("Y1", "Y2"), cohort.people)
+
+
+def test_whole_genome_regression__is_the_same_for_any_parts(workers: ClusterSession) -> None:
+    stage = regression(("height", "age"), ("sex",), block_size=7)
+    found = same_for_any_parts(stage, {"genotypes": small_cohort(), "samples": small_sheet()}, workers)
+    assert found[""].counts == {"variants_used": 30, "blocks": 5, "people": 40}
+    assert found[""].frame.height == 2 * 23 * 40
+
+
+def test_whole_genome_regression__leaves_out_the_chromosome_that_is_named() -> None:
+    cohort, data = small_cohort(), {"samples": small_sheet()}
+    both = run(regression(), {"genotypes": cohort, **data})[""].frame.pivot("chromosome", index="sample_id", values="prediction")
+    assert both.columns[1:] == [*map(str, range(1, 23)), "X"]
+    assert both["3"].equals(both["X"])
+    np.testing.assert_allclose(both["1"] + both["2"], both["3"], atol=1e-6)
+    assert np.corrcoef(both["1"], both["2"])[0, 1] < 0.99
+
+
+def test_whole_genome_regression__of_dosages_is_that_of_the_calls_they_equal() -> None:
+    cohort = small_cohort()
+    dosages = np.where(cohort.codes == 3, np.nan, cohort.codes).astype(np.float32)
+    sheet = small_sheet()
+    calls, alike = (
+        StageExample(regression(), {"genotypes": genotypes, "samples": sheet}, {name: cohort.people}).run(Session(), 2)[""].frame
+        for name, genotypes in (("calls", cohort.rows), ("alt_dosages", Part(cohort.rows.frame, {"alt_dosages": dosages})))
+    )
+    np.testing.assert_allclose(alike["prediction"], calls["prediction"], atol=1e-6)
+    assert alike.drop("prediction").equals(calls.drop("prediction"))
+
+
+@pytest.mark.parametrize(
+    ("stage", "text"),
+    [
+        (regression(("sex",), ("sex",)), "'sex' is both a trait and a covariate"),
+        (regression(("tall",)), "has no column 'tall'"),
+        (regression(("height", "height")), "height, height names a column twice"),
+    ],
+)
+def test_whole_genome_regression__refuses_before_anything_runs(stage: WholeGenomeRegression, text: str) -> None:
+    with pytest.raises(StageError, match=text):
+        plan_stage(stage, {"genotypes": small_cohort().rows, "samples": small_sheet()}, {"calls": small_cohort().people})
+
+
+def test_whole_genome_regression__says_what_it_lacks() -> None:
+    cohort, sheet = small_cohort(), small_sheet()
+    with pytest.raises(DataError, match="no autosomal variant varies"):
+        run(regression(), {"genotypes": only(cohort, pl.col("chromosome") == "X"), "samples": sheet})
+    with pytest.raises(DataError, match="7 people have a trait and all covariates; 5 folds need 10"):
+        run(regression(), {"genotypes": cohort, "samples": sheet.drop_nulls("height").head(7)})
+
+
+def test_whole_genome_regression__says_before_it_runs_what_it_will_hold() -> None:
+    text = regression(("height", "age"), ("sex",), block_size=1_000).of_pairs(500_000, 400_000)
+    assert text.startswith("level 0: at most 500,000 variants of 400,000 people, some ")
+    assert text.endswith("predictors: 8.0 GB on local disk, 8.0 GB in memory for each trait at work")
