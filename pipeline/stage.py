@@ -54,8 +54,7 @@ class Outcome:
 
 
 class Stage(BaseModel):
-    """Base of all stages. `roles` names the tables it reads; one role alone is given as `from: table`, '*' takes a list,
-    '**' tables by names that the job gives them."""
+    """Base of all stages. `roles` names the tables it reads; one alone is given as `from: table`, '*' takes a list, '**' names."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 
@@ -224,8 +223,8 @@ def need_columns(schema: Schema, columns: Iterable[str], role: str = "", *, key:
     """Raise StageError, with a near name, for the first column that a table does not have; `key` is the parameter that names them."""
     for column in columns:
         if column not in schema.columns:
-            table = f"the table given as {role!r}" if role else "the table"
-            raise StageError(f"{table} has no column {column!r}.{near(column, schema.columns.names())}", key=key)
+            given = f" given as {role!r}" if role else ""
+            raise StageError(f"the table{given} has no column {column!r}.{near(column, schema.columns.names())}", key=key)
 
 
 def need_keys(schema: Schema, columns: Iterable[str], *, key: str = "") -> None:
