@@ -29,6 +29,7 @@ from pipeline.stages.genomics.principal_components import MOST_PEOPLE
 
 SIZES = ((2_500, 20_000), (20_000, 5_000), (100_000, 5_000))
 BLOCK, POPULATIONS, CHROMOSOMES = 250, 3, 22
+WEIGHED = 20  # of so many variants one has a weight
 FAMILY = 50  # people of whom the last is a child of the first two
 MISSING = 0.005
 Job = tuple[list[dict[str, Any]], list[str]]
@@ -48,6 +49,18 @@ def axes(method: str) -> Job:
     ]
 
 
+SUMS = {
+    "use": "site_gwas_sums",
+    "from": {"genotypes": "calls", "samples": "sheet"},
+    "as": "sums",
+    "site": "here",
+    "sites": ["here", "there"],
+    "study": "people",
+    "secrets": {"there": "of nobody, since nothing is sent from here"},
+    "trait": "y",
+    "covariates": ["c1", "c2"],
+    "missing": "mean",
+}
 WORKS: dict[str, Job] = {
     "sample_qc": ([{"use": "sample_qc", "from": "calls", "as": "passed", "min_call_rate": 0.9}], ["passed.measured"]),
     "variant_qc": ([{"use": "variant_qc", "from": "calls", "as": "passed"}], ["passed"]),
@@ -57,6 +70,23 @@ WORKS: dict[str, Job] = {
     "axes, randomized": axes("randomized"),
     "linear_gwas": scan("linear_gwas", "y"),
     "logistic_gwas": scan("logistic_gwas", "case"),
+    "linear_gwas and clump": (
+        [*scan("linear_gwas", "y")[0], {"use": "clump", "from": {"associations": "gwas", "genotypes": "calls"}, "as": "hits", "p1": 0.001}],
+        ["hits", "hits.ld"],
+    ),
+    "polygenic_score": ([{"use": "polygenic_score", "from": {"genotypes": "calls", "weights": "weights"}, "as": "score"}], ["score"]),
+    "genotype_features": (
+        [{"use": "genotype_features", "from": {"genotypes": "calls", "variants": "weights"}, "as": "features"}],
+        ["features"],
+    ),
+    "randomized axes and project_components": (
+        [
+            *axes("randomized")[0],
+            {"use": "project_components", "from": {"genotypes": "calls", "loadings": "axes.loadings"}, "as": "placed"},
+        ],
+        ["placed"],
+    ),
+    "site_gwas_sums": ([SUMS], ["sums"]),
 }
 
 
@@ -97,6 +127,8 @@ def made(folder: Path, people: int, variants: int) -> Path:
         numbers = {name: random.normal(size=people).round(4) for name in ("y", "c1", "c2")}
         sheet = pl.DataFrame({"sample_id": ids, **numbers, "case": (random.random(people) < 0.3).astype(np.int8)})
         write_plink(place / "calls", frame, pl.DataFrame({"sample_id": ids}), (pack(block) for block in calls(people, variants)))
+        weights = {"variant_id": frame["variant_id"], "effect_allele": frame["alt"], "weight": random.normal(size=variants).round(4)}
+        pl.DataFrame(weights).gather_every(WEIGHED).write_csv(place / "weights.csv")
         sheet.write_csv(place / "sheet.csv")
     return place
 
@@ -113,12 +145,17 @@ def measured(name: str, place: Path, workers: int, scratch: Path) -> dict[str, A
         "inputs": {
             "calls": {"format": "plink", "path": str(place / "calls.bed")},
             "sheet": {"format": "csv", "path": str(place / "sheet.csv"), "columns": types},
+            "weights": {
+                "format": "csv",
+                "path": str(place / "weights.csv"),
+                "columns": {"variant_id": "string", "effect_allele": "string", "weight": "float64"},
+            },
         },
         "stages": stages,
         "outputs": {output.replace(".", "_"): {"from": output} for output in outputs},
     }
-    if "sheet" not in str(stages):
-        del document["inputs"]["sheet"]
+    for unused in [name for name in document["inputs"] if name not in str(stages)]:
+        del document["inputs"][unused]
     job = scratch / "job.yaml"
     job.write_text(json.dumps(document), encoding="utf-8")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

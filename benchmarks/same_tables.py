@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 from polars import selectors
-
-from benchmarks.table_works import Work
 
 PREDICTED = {"prediction": 1e-4, "model_accuracy": 0.03, "model_return": 2e-3}
 """Columns that training is in, whose sums and sketches of a feature's bins depend on the order of rows, and what is counted of decisions
 near one half."""
 
 
-def differences(work: Work, ours: Path, theirs: Path) -> list[str]:
-    """What differs, a text a table; nothing where all is the same."""
+def differences(ours: Path, theirs: Path, tables: Sequence[str], relative: float) -> list[str]:
+    """What differs, a text a table; nothing where all is the same. Floats may differ by so much, of values beyond 1 relative to them."""
     found = []
-    for table in work.tables:
-        why = unlike(read(ours / table), read(theirs / f"{table}.parquet"), work.relative)
+    for table in tables:
+        why = unlike(read(ours / table), read(theirs / f"{table}.parquet"), relative)
         found += [f"{table}: {why}"] if why else []
     return found
 

@@ -56,7 +56,7 @@ def by_program(name: str, *more: str, count: str = "--scale") -> Make:
 
     def make(folder: Path, size: float) -> None:
         """Have it made."""
-        timed(python(f"data/make_{name}.py", count, str(size), "--out", str(folder), *more))
+        timed(python(f"data/make_{name}.py", count, f"{size:g}" if size < 1 else str(int(size)), "--out", str(folder), *more))
 
     return make
 
@@ -126,6 +126,16 @@ WORKS = {
     "loans_100k": loans(100_000, 1.2),
     "loans_1m": loans(1_000_000, 0.9, memory=0.8),
     "loans_1m_monthly": loans(1_000_000, 1.0, files=24),
+    "traffic_20m": Work(
+        20_000_000,
+        200_000,
+        "traffic",
+        by_program("traffic", count="--readings"),
+        ("jobs/traffic.yaml", "--set=inputs.readings.path={data}/readings", "--set=inputs.holidays.path={data}/holidays.csv"),
+        {"polars": ("traffic_polars.py", "--data", "{data}")},
+        ("flows", "events", "sensors", "forecasts", "measures", "predictions"),
+        {"polars": 1.0},
+    ),
     "market_10m": Work(
         10_000_000,
         40_000,

@@ -13,6 +13,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -86,9 +88,11 @@ def measured(name: str, chosen: argparse.Namespace) -> list[dict[str, Any]]:
         todo = commands(work, data, scratch, chosen)
         found = in_turn(todo, scratch, chosen.runs)
         rows = compared(work, name, found)
-        unlike = {peer: differences(work, scratch / OURS / "current", scratch / peer) for peer in todo if peer != OURS}
+        with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # a child's peak counts what this process held when it was started
+            ours = scratch / OURS / "current"
+            unlike = {peer: apart.submit(differences, ours, scratch / peer, work.tables, work.relative) for peer in todo if peer != OURS}
     for row in rows:
-        row["differences"] = unlike.get(row["peer"], [])
+        row["differences"] = unlike[row["peer"]].result() if row["peer"] in unlike else []
         print(told(row), flush=True)
     return rows
 

@@ -93,7 +93,7 @@ class PgenSource(CostlySource):
             with _reader(self.pgen, files, index[some]) as (reader, before):
                 found.append(read(reader, index[some] - np.uint32(before), allele[some], files.people.height))
         array = found[1] if len(found) == 2 else np.concatenate(found)
-        known = np.unique(index)
+        known = index[allele == 1]  # the rows of a variant's other alleles may be another part's
         counts = {"variants_with_phase": int(files.header.phase[known].sum())}
         if self.field == "calls":
             counts["variants_with_dosages"] = int(files.header.dosages[known].sum())

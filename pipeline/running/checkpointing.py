@@ -50,7 +50,7 @@ class Checkpointing:
         if self.store is None or stage is None or stage.spec.checkpoint is False:
             return table
         always = stage.spec.checkpoint is True
-        if not (always or (self.settings.auto and (held or self._is_long(stage, name, table)))):
+        if not (always or (self.settings.auto and (held or self._is_long(stage, name, spread=bool(table.spread))))):
             return table
         folder = StageFolder(self.store, self.resumed.meanings.table_key(name))
         if self.resumed.fresh or folder.key in self.resumed.damaged:
@@ -60,10 +60,17 @@ class Checkpointing:
         self.kept[name] = (table, folder, shape)
         return keep.table(table)
 
-    def _is_long(self, stage: PlannedStage, name: str, table: Table) -> bool:
+    def may_keep(self, stage: PlannedStage, name: str) -> bool:
+        """Whether `keep` may keep a stage's table, as far as anyone knows before the table is there."""
+        if self.store is None or stage.spec.checkpoint is False:
+            return False
+        held = self.resumed.uses().get(name, 0) > 1
+        return stage.spec.checkpoint is True or (self.settings.auto and (held or self._is_long(stage, name, spread=True)))
+
+    def _is_long(self, stage: PlannedStage, name: str, *, spread: bool) -> bool:
         """Whether a table comes from a scan, a training or an exchange between workers, or goes into a training."""
         into = any(other.spec.stage.long == "training" and name in other.spec.inputs.values() for other in self.plan.stages)
-        exchanged = self.session.workers > 1 and bool(table.spread) and not isinstance(stage.spec.stage, Rows | FittedRows)
+        exchanged = self.session.workers > 1 and spread and not isinstance(stage.spec.stage, Rows | FittedRows)
         return into or exchanged or bool(stage.spec.stage.long)
 
     def measured(self, name: str | None, measured: Measured) -> None:

@@ -32,6 +32,7 @@ from pipeline.running.idleness import Idleness
 from pipeline.running.inputs import input_table
 from pipeline.running.kept_inputs import Imports, Kept, submit_import
 from pipeline.running.memory import Memory
+from pipeline.running.narrowing import Narrowing
 from pipeline.running.pending import Waiting
 from pipeline.running.progress import Progress, progress_of
 from pipeline.running.record import Account
@@ -55,11 +56,12 @@ class Execution:
     ) -> None:
         self.plan, self.cluster, self.folder, self.tell, self.accounts = resumed.meanings.plan, cluster, folder, tell, accounts
         self.session = cluster.session()
-        self.session.look = self._progress
+        self.session.follow = self._progress
         self.waiting = Waiting(cluster.client)
         self.tables: dict[str, Table] = {}
         self.resumed, self.accounting = resumed, Accounting(accounts, self.plan.rows)
         self.checkpoints = Checkpointing(resumed, self.session, accounts, self.waiting.add)
+        self.narrowing = Narrowing(resumed, self.checkpoints.may_keep)
         self.beside = Beside(self.accounting, self.checkpoints.keep_beside)
         self.kept: dict[str, Kept] = {}  # inputs that are read from their imports
         self.written, self.stage = dict[str, list[Written]](), ""  # the stage that submits its tasks just now
@@ -154,7 +156,7 @@ class Execution:
         return table
 
     def _stage(self, stage: PlannedStage) -> None:
-        self.reads = reads = {role: self.tables[table] for role, table in stage.spec.inputs.items()}
+        self.reads = reads = self.narrowing.reads(stage, self.tables)
         context = Context(stage.spec.name, self.plan.job.seed, self.session, self._remembered(stage))
         self.session.depth = 1 + max(self.depths[table] for table in stage.spec.inputs.values())
         self.accounts[stage.spec.name], self.stage = Account(stage.spec.name, stage.spec.use), stage.spec.name
@@ -188,12 +190,10 @@ class Execution:
 
     def _keep(self, name: str, table: Table, schema: Schema, *, fresh: bool = True) -> None:
         """Make a table known by its name, and its arrays' axes by theirs; hold it where several read it, keep it where that may pay."""
-        table, uses = (
-            replace(table, name=name, schema=schema, size=size_of_table(table.size, schema, (read.size for read in self.reads.values()))),
-            self.uses.get(name, 0),
-        )
-        written = any(output.table == name for output in self.plan.job.outputs.values())
+        uses, written = self.uses.get(name, 0), any(output.table == name for output in self.plan.job.outputs.values())
         held = (uses > 1 and (written or not table.cheap)) or (self.plan.job.counts == "all" and uses > 0)
+        table, schema = self.narrowing.given(name, table, schema, self.reads, held=held)
+        table = replace(table, name=name, schema=schema, size=size_of_table(table.size, schema, (one.size for one in self.reads.values())))
         table = self.checkpoints.keep(name, table, held=held) if fresh and uses else table
         self.tables[name], self.depths[name] = table.hold() if held else table, self.session.depth
         for array, axis in table.axes.items():
@@ -224,7 +224,7 @@ class Execution:
 
     def _wait(self) -> None:
         try:
-            self.waiting.wait(self._progress)
+            self.waiting.wait(self.session.look)
         except RunError as error:
             error.where = error.where or self.plan.where(error.stage, error.key)
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from pipeline.format import InputFormat
 from pipeline.tables.budget import Size
 from pipeline.tables.part import Part, Schema
@@ -15,7 +17,7 @@ def input_table(session: Session, name: str, reader: InputFormat, schema: Schema
     Where fewer tasks compute than read (one a GPU), what the session's tasks do not read themselves comes in as many pieces as threads can
     read at once, put together to as many parts as there would be for those that compute: a launch on a GPU costs as much for few rows.
     """
-    axes = {array: Table.of(session, name, [Part(frame)], schema=Schema(frame.schema)) for array, frame in reader.axes().items()}
+    axes = {array: _axis(session, name, frame) for array, frame in reader.axes().items()}
     pieces = session.budget.pieces(size) if session.budget and size and not session.budget.holds(size) else 1
     sources = reader.sources(max(session.workers * session.threads, pieces))
     table = Table.of(session, name, sources, schema=schema, axes=axes, size=size)
@@ -23,3 +25,8 @@ def input_table(session: Session, name: str, reader: InputFormat, schema: Schema
         return table
     read = reader.sources(session.workers * session.readers)
     return Table.of(session, name, read, schema=schema, axes=axes).in_parts(len(table.blocks))
+
+
+def _axis(session: Session, name: str, labels: pl.DataFrame) -> Table:
+    """What labels an array: a task's result, for a frame would be sent with every task that takes it, and a cohort is megabytes of ids."""
+    return Table.of(session, name, [session.submit(Part, labels, stage=name, on_host=True)], schema=Schema(labels.schema))

@@ -50,6 +50,12 @@ class Value(NamedTuple):
     dtype: pl.DataType
     infinite: pl.Expr | None
 
+    @property
+    def roots(self) -> list[str]:
+        """The columns that it is computed from, each once."""
+        both = (expr for expr in (self.expr, self.infinite) if expr is not None)
+        return list(dict.fromkeys(name for expr in both for name in expr.meta.root_names()))
+
 
 def check_filter(text: str, schema: pl.Schema) -> pl.Expr:
     """The expression of a condition on rows of that schema; raises ExpressionError where it is wrong or no condition."""

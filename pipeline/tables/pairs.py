@@ -11,6 +11,8 @@ from pipeline.tables.hot import Heavy, added, divided, heavy, hot_keys, of_hot_k
 from pipeline.tables.part import Part
 from pipeline.tables.table import Table
 
+LEAST_ROW_BYTES = 8  # of a key alone
+
 
 def together(left: Table, right: Table, by: Sequence[str]) -> tuple[Table, Table]:
     """Two tables with as many parts each, such that rows with equal keys stand in parts of the same number.
@@ -56,7 +58,7 @@ def apart(left: Table, right: Table, by: Sequence[str], spread: Sequence[bool]) 
     rows = sum(found[0] for found in known)
     none = known[0][1].clear()
     ours, theirs = divided(*(none if found is None else hot_keys(found, rows, parts) for found in counts))
-    left, right = left if theirs is None else left.hold(), right if ours is None else right.hold()
+    left, right = left if theirs is None else _for_two(left), right if ours is None else _for_two(right)
     first, second = left.shuffled(keys, parts, ours), right.shuffled(keys, parts, theirs)
     if theirs is not None:
         first = first.map_parts(with_copies, theirs, left.map_parts(of_hot_keys, theirs).value())
@@ -79,9 +81,25 @@ def _keys(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
     return rows.select(by)
 
 
-def size(table: Table) -> int:
-    """Bytes of a table that is held. Waits for them."""
-    return int(table.session.value(table.reduce(_bytes, sum)))
+def small(table: Table, most: int) -> tuple[Table, bool]:
+    """The table, to be used again, and whether it has so many bytes at most. Waits for them.
+
+    Beyond memory its rows are counted first: where these are too many, nothing of it is laid down.
+    """
+    if table.is_beyond and table.cheap and table.size:
+        rows = int(table.session.value(table.map(_counted).reduce(_first, sum)))
+        if rows * LEAST_ROW_BYTES > most:
+            return table, False
+    table = table.hold()
+    return table, int(table.session.value(table.reduce(_bytes, sum))) <= most
+
+
+def _counted(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.select(pl.len())
+
+
+def _first(part: Part) -> int:
+    return int(part.frame.item())
 
 
 def _bytes(part: Part) -> int:

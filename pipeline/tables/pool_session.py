@@ -11,7 +11,8 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import RunError
 from pipeline.tables.keys import task_key
 from pipeline.tables.pool import Pool, Promise, promises
-from pipeline.tables.session import LOOK_S, ClusterSession, run_task
+from pipeline.tables.session import ClusterSession
+from pipeline.tables.task import LOOK_S, run_task
 
 
 class PoolSession(ClusterSession):

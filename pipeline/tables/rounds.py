@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.errors import RunError
 from pipeline.tables.pool import this_promise
-from pipeline.tables.session import this_worker
+from pipeline.tables.task import this_worker
 
 TOPIC = "pipeline-rounds-"  # and the stage: where Dask's scheduler keeps what its tasks said last
 PAUSE_S = 0.25  # between two things that a task says

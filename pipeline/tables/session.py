@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import polars as pl
 
 from pipeline.backend.devices import Backend
 from pipeline.errors import PipelineError, RunError
-from pipeline.results.full import fault_text
 from pipeline.tables.budget import Budget
 from pipeline.tables.keys import task_key
-from pipeline.tables.lanes import in_lane, lane
+from pipeline.tables.lanes import in_lane, lane, place
 from pipeline.tables.measured import Measured
 from pipeline.tables.part import Part, frame_bytes, read_frame
 from pipeline.tables.priority import priority
 from pipeline.tables.slots import evaluate_filled, evaluate_into, extract, fill
 from pipeline.tables.spread import AllGpus
 from pipeline.tables.steps import Source, Step, lazy_of, read_part
+from pipeline.tables.task import LOOK_S, run_task
 from pipeline.tables.wire import deserialize_part, serialize_part
 
 MANY = 16  # parts that a task which measures them may have in memory together
-LOOK_S = 0.2  # between two looks of who waits
 
 
 class Session:
@@ -99,17 +98,26 @@ class ClusterSession(Session):
         self.fixing: Callable[[], AbstractContextManager[str]] = lambda: nullcontext("")  # of a cluster whose workers come and go
         self.until_the_end = ExitStack()  # what is undone when the run is over
         self.notes: list[str] = []  # what was noticed and does not stop the run
-        self.look: Callable[[], None] = lambda: None  # called now and then while a stage waits here, so that its run can be followed
+        self.follow: Callable[[], None] = lambda: None  # called at every look, so that the run can be followed
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str, on_host: bool = False) -> Any:
         """Submit the function as one task; returns its future. On a GPU it waits for the GPU's one thread, unless it is `on_host`."""
+        with lane(self.backend, on_host=on_host):
+            return self._submitted(stage, function, arguments, ahead=in_lane(self.backend, on_host=on_host))
+
+    def submit_to(self, worker: str, function: Callable[..., Any], *arguments: Any, stage: str) -> Any:
+        """Submit the function as a task of this worker that has its GPU's place, and not the GPU's thread; returns its future."""
+        with place():
+            return self._submitted(stage, function, arguments, ahead=True, workers=[worker])
+
+    def _submitted(self, stage: str, function: Callable[..., Any], arguments: Sequence[Any], *, ahead: bool, **where: Any) -> Any:
         from distributed import span
 
         self.submitted[stage] += 1
-        urgency = priority(self.depth, arguments, ahead=in_lane(self.backend, on_host=on_host))
-        told = {"key": task_key(stage, function, self.submitted[stage]), "pure": False, "priority": urgency}
-        with span(stage), lane(self.backend, on_host=on_host):
-            return self.client.submit(run_task, stage, function, *arguments, **told)
+        key = task_key(stage, function, self.submitted[stage])
+        urgency = priority(self.depth, arguments, ahead=ahead)
+        with span(stage):
+            return self.client.submit(run_task, stage, function, *arguments, key=key, pure=False, priority=urgency, **where)
 
     def is_one_query(self, blocks: Sequence[Step]) -> bool:
         """On one worker always; on several GPUs where only scans and queries lie below, which cuDF's own engine spreads over them."""
@@ -122,15 +130,22 @@ class ClusterSession(Session):
         if self.workers == 1 or len(step.sources) == 1 or not step.is_query:
             return super().evaluate(self._read_on_host(step))
         tree, futures = extract(step, self.is_future)
-        whole = fill(tree, self.client.gather(futures))  # a fitted state, say: the query is built here and not in a task
-        frame = run_task(step.stage, self.all_gpus.collect, lazy_of(whole, self.backend).query, self.look)
-        return self.client.scatter(Part(frame), hash=False)
+        return self.all_gpus.begin(self, step.stage, futures, partial(self._query, tree, futures))
+
+    def _query(self, tree: Step, futures: Sequence[Any]) -> pl.LazyFrame:
+        """The query of a tree whose slots these futures fill (a fitted state, say): it is built here and not in a task."""
+        return lazy_of(fill(tree, self.client.gather(list(futures))), self.backend).query
 
     def _read_on_host(self, step: Step) -> Step:
         """The tree, whose files that cuDF does not read itself are read by tasks of the host."""
         if step.kind == "read" and isinstance(step.source, Source) and not step.source.cheap:
             return replace(step, source=self.submit(read_part, step, stage=step.stage, on_host=True), fresh=True)
         return replace(step, inputs=tuple(self._read_on_host(child) for child in step.inputs))
+
+    def look(self) -> None:
+        """Called now and then by whoever waits for tasks. Raises RunError where a query over all GPUs has failed."""
+        self.all_gpus.check()
+        self.follow()
 
     def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What a coroutine on the client's own loop gives; it is cancelled where waiting for it is given up (Ctrl-C)."""
@@ -152,6 +167,7 @@ class ClusterSession(Session):
     @contextmanager
     def fixed_workers(self, stage: str) -> Iterator[None]:
         """As many workers as there may be at most, until the block ends. Notes what goes between hosts in plain text meanwhile."""
+        self.all_gpus.rest(self.look)
         with self.fixing() as missing:
             workers = [address.partition("://") for address in self.client.nthreads()]
             hosts = {rest.rpartition(":")[0] for _, _, rest in workers}
@@ -201,27 +217,6 @@ def _value(future: Any) -> Any:
     if future.status == "cancelled":
         raise RunError("a task was cancelled, or what it worked with was lost with its worker (out of memory?). Run again.")
     return future.result()
-
-
-def run_task(stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run one task. Raises our own errors, and every other one as a RunError; both name the stage."""
-    try:
-        return function(*arguments)
-    except PipelineError as error:
-        error.within(stage)
-        raise
-    except Exception as error:
-        raise RunError(fault_text(error, getattr(this_worker(), "local_directory", None)), stage=stage) from error
-
-
-def this_worker() -> Any:
-    """The Dask worker whose task this thread runs; None where it runs none."""
-    if "distributed" in sys.modules:
-        from distributed import get_worker
-
-        with suppress(ValueError):
-            return get_worker()
-    return None
 
 
 def register_with_dask() -> None:

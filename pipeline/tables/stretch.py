@@ -28,7 +28,7 @@ class Stretch:
             self._seen += count
             if count and self._random.random() * self._seen < count:
                 start = self._random.randrange(max(1, count - ROWS + 1))
-                some = list(range(start, min(start + ROWS, count)))
+                some = pl.int_range(start, min(start + ROWS, count), dtype=pl.get_index_type(), eager=True)
                 self.rows = pl.DataFrame([column.gather(some) for column in columns])  # copied, so that all the others can go
         return columns[0]
 

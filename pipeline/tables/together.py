@@ -10,7 +10,8 @@ from typing import Any
 from pipeline.errors import RunError
 from pipeline.tables.keys import task_key
 from pipeline.tables.lanes import lane
-from pipeline.tables.session import LOOK_S, ClusterSession, Session, run_task
+from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.task import LOOK_S, run_task
 
 HERE = "127.0.0.1"
 

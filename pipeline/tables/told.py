@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from pipeline.tables.part import Schema
@@ -17,6 +17,18 @@ class TellsOrigins(Protocol):
 
     def origins(self, schemas: Mapping[str, Schema]) -> tuple[Mapping[str, Sequence[Origin]], Sequence[Origin]]:
         """The columns that each of the stage's own is made of, and those that say which rows there are, by these schemas."""
+
+
+@runtime_checkable
+class TellsNeeds(Protocol):
+    """A stage that knows which columns it can do without.
+
+    It has one table that others read, its own, and gives the same rows and the same values of the columns that are wanted from tables
+    which have the needed columns alone, in their order. One that its parameters name is needed, wanted or not: the stage looks for it.
+    """
+
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """The columns that it needs in each role for those of its table that are wanted, by the whole schemas of the tables it reads."""
 
 
 @runtime_checkable

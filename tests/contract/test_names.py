@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import pytest
 
 from pipeline.backend.engines import engine, spread_engine
 from pipeline.clusters.cuda import Cuda, cuda_options
+from pipeline.tables.lanes import LaneClient
 
 pytestmark = pytest.mark.contract
 
@@ -170,6 +172,13 @@ def test_the_engine_of_several_gpus__is_made_as_its_signature_says(monkeypatch: 
     assert given["engine_options"]["raise_on_fail"] is True
     assert given["engine_options"]["hardware_binding"].enabled is False
     check_reserved_keys({}, given["engine_options"])
+
+
+def test_the_engine_of_several_gpus__asks_of_its_client_what_ours_can_do() -> None:
+    from cudf_polars.engine import dask
+
+    asked = set(re.findall(r"(?<!owned)_client\.(\w+)|ctx\.client\.(\w+)|context\.client\.(\w+)", inspect.getsource(dask)))
+    assert {name for names in asked for name in names if name} == {name for name in vars(LaneClient) if not name.startswith("_")}
 
 
 def test_the_engine_of_several_gpus__is_collected_with_and_shut_down() -> None:

@@ -114,6 +114,15 @@ def test_pgen_input__phase_is_left_out_and_counted(tmp_path: Path) -> None:
     assert whole.counts == {"cohort:variants_with_phase": 1}
 
 
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_pgen_input__a_site_that_parts_cut_through_is_counted_once(tmp_path: Path, parts: int) -> None:
+    path = write_tables(tmp_path, ["1\t1\ta\tA\tC,G,T"], 3)
+    limits = {"variant_ct_limit": 1, "allele_ct_limit": 4, "hardcall_phase_present": True}
+    with pgenlib.PgenWriter(str(path).encode(), 3, **limits) as writer:
+        writer.append_alleles(np.array([0, 1, 3, 0, 1, 2], np.int32), all_phased=True, allele_ct=4)
+    assert read(reader(path, parts=parts)).counts == {"cohort:variants_with_phase": 1}
+
+
 @pytest.mark.parametrize("field", ["calls", "dosages"])
 @pytest.mark.parametrize("parts", [1, 2, 5])
 def test_pgen_input__a_site_of_several_alleles_gives_a_row_for_each(tmp_path: Path, field: str, parts: int) -> None:

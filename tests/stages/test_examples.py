@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.registry import STAGES, stage_class
+from pipeline.tables.told import TellsNeeds
 from pipeline.testing.examples import StageExample, check_documented, check_parts, check_translation
+from pipeline.testing.needs import check_needs
 from tests.stage_examples import EXAMPLES, IDS, OURS, module_of_tests, without_examples
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +43,11 @@ def test_an_example__is_the_same_for_any_parts(example: StageExample) -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
 def test_an_example__is_one_that_cudf_takes(example: StageExample) -> None:
     check_translation(example)
+
+
+@pytest.mark.parametrize("example", [one for one in EXAMPLES if isinstance(one.stage, TellsNeeds)], ids=lambda example: example.stage.name)
+def test_an_example__is_the_same_of_the_columns_that_the_stage_needs(example: StageExample) -> None:
+    check_needs(example)
 
 
 distributions = cache(packages_distributions)  # reads every installed package's list of files

@@ -43,6 +43,10 @@ async def opened(dask_worker: Any) -> None:
     await open_lane(dask_worker)
 
 
+def sums(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.group_by("k").agg(pl.col("v").sum())
+
+
 def scaled(rows: pl.LazyFrame, fitted: Part) -> pl.LazyFrame:
     return rows.with_columns(v=pl.col("v") * fitted.frame["factor"].item())
 
@@ -59,6 +63,32 @@ def test_a_query_over_all_gpus__takes_what_earlier_tasks_fitted(
     assert len(table.blocks) == 1
     frame = table.map(lambda rows: rows.group_by("k").agg(pl.col("v").sum())).futures()[0].result().frame
     assert dict(frame.rows()) == {1: 30, 2: 30}
+
+
+def test_exchange__on_several_gpus_is_one_query_of_the_spread_engine(
+    tmp_path: Path, threads: ClusterSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(3):
+        pl.DataFrame({"k": [1, 2, i], "v": [i, i, i]}).write_parquet(tmp_path / f"{i}.parquet")
+    asked: list[object] = []
+
+    class Engine:
+        def shutdown(self) -> None:
+            asked.append("shutdown")
+
+    def collected_by(query: pl.LazyFrame, engine: object) -> pl.DataFrame:
+        asked.append(engine)
+        return query.collect()
+
+    monkeypatch.setattr(pipeline.tables.spread, "spread_engine", lambda _client: Engine())
+    monkeypatch.setattr(pipeline.tables.spread, "collect_spread", collected_by)
+    table = Table.of(threads, "t", ParquetInput(path=str(tmp_path), parts=3).sources(1)).exchange(["k"]).map(sums)
+    assert len(table.blocks) == 1
+    frame = table.futures()[0].result().frame
+    threads.close()
+    assert dict(zip(frame["k"], frame["v"], strict=True)) == {0: 0, 1: 4, 2: 5}
+    assert isinstance(asked[0], Engine)
+    assert asked[1:] == ["shutdown"]
 
 
 def after(seconds: float, value: int) -> int:

@@ -217,32 +217,3 @@ def _large(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 def _sum(part: Part) -> int:
     return int(part.frame["i"].sum())
-
-
-def test_exchange__on_several_gpus_is_one_query_of_the_spread_engine(
-    tmp_path: Path, workers: ClusterSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import pipeline.tables.spread
-
-    for i in range(3):
-        pl.DataFrame({"k": [1, 2, i], "v": [i, i, i]}).write_parquet(tmp_path / f"{i}.parquet")
-    asked: list[object] = []
-
-    class Engine:
-        def shutdown(self) -> None:
-            asked.append("shutdown")
-
-    def collected_by(query: pl.LazyFrame, engine: object) -> pl.DataFrame:
-        asked.append(engine)
-        return query.collect()
-
-    monkeypatch.setattr(pipeline.tables.spread, "spread_engine", lambda _client: Engine())
-    monkeypatch.setattr(pipeline.tables.spread, "collect_spread", collected_by)
-    session = ClusterSession(workers.client, "gpu", 2, 1)
-    table = Table.of(session, "t", ParquetInput(path=str(tmp_path), parts=3).sources(1)).exchange(["k"]).map(sums)
-    assert len(table.blocks) == 1
-    frame = table.futures()[0].result().frame
-    session.close()
-    assert dict(zip(frame["k"], frame["v"], strict=True)) == {0: 0, 1: 4, 2: 5}
-    assert isinstance(asked[0], Engine)
-    assert asked[1:] == ["shutdown"]

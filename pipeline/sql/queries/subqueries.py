@@ -1,4 +1,4 @@
-"""What Polars' SQL lacks taken apart into what it has: correlated subqueries, commas before joins, conditions of one side in ON."""
+"""What Polars' SQL lacks taken apart into what it has: correlated subqueries, commas before joins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ def taken_apart(query: exp.Query) -> exp.Query:
     """The same query for Polars. Raises ExpressionError for a correlated subquery that cannot be written as a join."""
     _decorrelate(query)
     _write_joins(query)
-    _move_one_sided(query)
     return query
 
 
@@ -99,20 +98,3 @@ def _next(commas: list[exp.Join], asked: list[exp.Expr], there: set[str]) -> tup
         if shared:
             return join, shared
     return commas[0], []
-
-
-def _move_one_sided(query: exp.Query) -> None:
-    """What ON says of the right table alone is asked before the join: of an inner join and of a left one that is the same."""
-    from sqlglot import exp
-
-    for join in list(query.find_all(exp.Join)):
-        on = join.args.get("on")
-        if on is None or join.side not in {"LEFT", ""} or join.kind not in {"INNER", "OUTER", ""}:
-            continue
-        name = join.alias_or_name
-        parts = list(on.flatten()) if isinstance(on, exp.And) else [on]
-        own = [part for part in parts if {column.table for column in part.find_all(exp.Column)} == {name}]
-        if own and len(own) < len(parts):
-            rows = exp.select("*").from_(join.this.copy()).where(*(part.copy() for part in own), copy=False)
-            join.set("this", rows.subquery(name))
-            join.set("on", exp.and_(*(part for part in parts if part not in own)))

@@ -13,6 +13,7 @@ from pipeline.sql.queries.beforehand import Made
 from pipeline.sql.queries.exact import made_exact
 from pipeline.sql.queries.lacking import made_up_for
 from pipeline.sql.queries.mended import mended
+from pipeline.sql.queries.moved import moved
 from pipeline.sql.queries.ordered import made_ordered
 from pipeline.sql.queries.parsed import parsed
 from pipeline.sql.queries.spelled import spelled
@@ -29,7 +30,7 @@ def _written(text: str, tables: tuple[tuple[str, tuple[tuple[str, pl.DataType], 
     found, made = parsed(text, {name: pl.Schema(columns) for name, columns in tables})
     query = taken_apart(spelled(found))
     wide = "DECIMAL(38,0)" if on_gpu else "INT128"  # cuDF has no integers of 128 bits; Polars adds them up four times as fast
-    return made_ordered(mended(made_up_for(made_exact(query, wide=wide)), wide=wide)).sql(_grammar()), made
+    return moved(made_ordered(mended(made_up_for(made_exact(query, wide=wide)), wide=wide))).sql(_grammar()), made
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.tables.session import this_worker
+from pipeline.tables.task import this_worker
 
 _STEP = 1 << 20  # bytes that are read at once: they stay in the second-level cache
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -24,8 +24,16 @@ from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
 RATE = 2e11  # pairs times variants a second of a core: 48 seconds for 20,000 people and 50,000 variants
-MOST_LISTED = 100_000_000  # of 60 bytes each
+MOST_LISTED, PAIR_BYTES = 100_000_000, 240  # 60 of each pair, four times while the tiles' pairs are put in order
 PAIRS = ("sample_id_1", "sample_id_2", "variants_shared", "hethet", "ibs0", "kinship")
+
+
+class Asked(NamedTuple):
+    """The least kinship that is listed, people in all, and how many pairs may be listed."""
+
+    least: float
+    people: int
+    most: int
 
 
 class Relatedness(Whole, name="relatedness", version=2):
@@ -87,10 +95,12 @@ class Relatedness(Whole, name="relatedness", version=2):
         people, submit, name = genotypes.axes["calls"].value(), context.session.submit, context.name
         number = context.session.value(submit(_number, people, stage=name))
         blocks = people_blocks(number, large=context.session.backend == "gpu")
+        budget = context.session.budget
+        asked = Asked(self._listed(), number, min(MOST_LISTED, budget.bytes // PAIR_BYTES) if budget else MOST_LISTED)
         parts = genotypes.futures()
         bits = [submit(_joined, *(submit(_bits, part, people, block, stage=name) for part in parts), stage=name) for block in blocks]
         tiles = [
-            submit(_near, bits[i], bits[j] if j < i else None, (blocks[i].start, blocks[j].start), (self._listed(), number), stage=name)
+            submit(_near, bits[i], bits[j] if j < i else None, (blocks[i].start, blocks[j].start), asked, stage=name)
             for i in range(len(blocks))
             for j in range(i + 1)
         ]
@@ -133,20 +143,21 @@ def _joined(*pieces: Bits) -> Bits:
     return joined(pieces)
 
 
-def _near(later: Bits, earlier: Bits | None, starts: tuple[int, int], asked: tuple[float, int]) -> Near:
+def _near(later: Bits, earlier: Bits | None, starts: tuple[int, int], asked: Asked) -> Near:
     """The near pairs of a tile, by their people's places among all. Raises DataError where all tiles would list too many.
 
     Families stand together, so tiles of some people among themselves do not say how many pairs others have.
     """
-    least, people = asked
+    least, people, most = asked
     found = near(later, earlier, least)
     if earlier is not None:
         seen = later.people * earlier.people
         expected = len(found.later) * (people * (people - 1) // 2) // seen
-        if expected > MOST_LISTED:
+        if expected > most:
+            memory = "" if most == MOST_LISTED else " in the memory that tables have"
             raise DataError(
-                f"some {expected:,} pairs have a kinship of {least} or more, as {seen:,} of them tell, and at most {MOST_LISTED:,} are "
-                "listed. Kinship from few variants is noise: use more of them, or a greater min_kinship."
+                f"some {expected:,} pairs have a kinship of {least} or more, as {seen:,} of them tell, and at most {most:,} are listed"
+                f"{memory}. Kinship from few variants is noise: use more of them, or a greater min_kinship."
             )
     return found._replace(later=found.later + starts[0], earlier=found.earlier + starts[1])
 

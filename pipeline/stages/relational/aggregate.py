@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, ClassVar
 
 import polars as pl
@@ -60,6 +60,10 @@ class Aggregate(Keyed, name="aggregate", version=5):
         if clash := sorted(set(self.by) & set(self.compute)):
             raise StageError(f"compute names {clash[0]!r}, which is a key. Give the result another name.", key="compute")
         self._grouped.valued(schema.columns.to_frame().lazy())
+
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """The keys, and the columns that values are computed from, whatever is wanted: audits compute all of them again."""
+        return {role: self._grouped.read(schema.columns) for role, schema in schemas.items()}
 
     def keys(self) -> Sequence[str]:
         """The columns that make a key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 import polars as pl
@@ -33,6 +33,15 @@ class Derive(Rows, name="derive", version=4):
         if ROW in self.columns:
             raise StageError(f"the name {ROW!r} is used by this program", key="columns")
         self._values(schema.columns)
+
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """What is wanted and not derived, and the columns that expressions find there before one of their name is derived."""
+        ((role, schema),) = schemas.items()
+        read, derived = set[str](), set[str]()
+        for name, value in self._values(schema.columns).items():
+            read |= {*value.roots} - derived
+            derived.add(name)
+        return {role: (wanted - derived) | read}
 
     def writes(self) -> frozenset[str]:
         """The columns derived."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 from pydantic import Field
 
-from pipeline.stage import ColumnNames, Keyed, need_columns, need_keys
+from pipeline.backend.devices import Backend
+from pipeline.backend.engines import collect
+from pipeline.stage import ColumnNames, Context, Keyed, Outcome, need_columns, need_keys
+from pipeline.tables.hot import ROWS, heavy, is_hot
 from pipeline.tables.names import Order
-from pipeline.tables.part import Schema, hidden
+from pipeline.tables.part import Part, Schema, hidden
+from pipeline.tables.table import Table
 
 
 class DropDuplicates(Keyed, name="drop_duplicates", version=1):
@@ -40,6 +44,27 @@ class DropDuplicates(Keyed, name="drop_duplicates", version=1):
     def partial(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """One row a key of this part."""
         return self.apply(rows)
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """As any stage with keys; but beyond memory parts reduce no more than the keys of very many rows, which would all come to one part:
+
+        to sort all rows first costs more than to cut them for the disk.
+        """
+        (rows,) = tables.values()
+        if not rows.is_beyond:
+            return super().run(tables, context)
+        rows = rows.named(context.name)
+        thinned = rows.map_parts(self._thinned, rows.buckets(), context.session.backend, writes=frozenset())
+        return Outcome({"": thinned.exchange(self.columns).map(self.apply, writes=self.writes())})
+
+    def _thinned(self, part: Part, parts: int, backend: Backend) -> Part:
+        """The part with one row of each key that has very many of its rows."""
+        many = heavy(part, list(self.columns), parts)[1].drop(ROWS)
+        if not many.height:
+            return part
+        of_many = is_hot(part.frame, many)
+        one_each = collect(self.apply(part.frame.filter(of_many).lazy()), backend)
+        return Part(pl.concat([part.frame.filter(~of_many), one_each]))
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The first row of each key in that order; an array's rows tie last."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 import polars as pl
@@ -29,6 +29,10 @@ class Filter(Rows, name="filter", version=4):
     def check_input(self, role: str, schema: Schema) -> None:
         """The condition fits the columns; ExpressionError where it does not."""
         self._condition(schema.columns)
+
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """What is wanted, and the columns of the condition."""
+        return {role: wanted.union(self._condition(schema.columns).roots) for role, schema in schemas.items()}
 
     def writes(self) -> frozenset[str]:
         """No column."""

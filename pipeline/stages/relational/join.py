@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
@@ -10,11 +10,11 @@ import polars as pl
 from pydantic import Field, model_validator
 
 from pipeline.errors import StageError
-from pipeline.sql.expression import Sql
+from pipeline.sql.expression import Sql, check_condition
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, need_columns
 from pipeline.stages.relational._part_join import How, PartJoin, Validate
 from pipeline.tables.counts import Count
-from pipeline.tables.pairs import apart, moves, size, together
+from pipeline.tables.pairs import apart, moves, small, together
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 from pipeline.tables.told import Origin
@@ -128,6 +128,18 @@ class Join(Stage, name="join", version=1):
         rows = [("left", name) for name in self.pairs] + [("right", name) for name in self.pairs.values()]
         return found, rows if self.where is None else [*(("left", name) for name in left), *(("right", name) for name in right)]
 
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """The keys, and what is wanted or in the condition; of a right column with a suffix the left one, too, that it has it for."""
+        left, right = schemas["left"].columns, schemas["right"].columns
+        names = self._names(left, right)
+        others = {old: new for old, new in names.items() if old not in self.pairs.values()}
+        if self.where is not None:
+            both = pl.Schema({**left, **{new: right[old] for old, new in others.items()}})
+            wanted = wanted.union(check_condition(self.where, both).roots)
+        read = {old for old, new in others.items() if new in wanted}
+        same = {old for old in read if old in left}
+        return {"left": {*self.pairs, *same, *wanted.intersection(left)}, "right": {*self.pairs.values(), *read}}
+
     def _names(self, left: pl.Schema, right: pl.Schema) -> dict[str, str]:
         """The right's columns by what they are called in the result: keys as on the left, the suffix where the left has such a name."""
         keys = {b: a for a, b in self.pairs.items()}
@@ -176,8 +188,7 @@ class Join(Stage, name="join", version=1):
             return second, True
         if not moves(first, second, on) or (second.is_beyond and second.as_read):
             return second, False
-        second = second.hold()
-        return second, size(second) <= COPIED_BYTES
+        return small(second, COPIED_BYTES)
 
     def _exchanged(self, first: Table, second: Table, on: tuple[str, ...]) -> tuple[Table, Table, int]:
         """Rows by the hash of their keys, those of hot keys spread where no row's answer needs whole keys."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 
 import polars as pl
 from pydantic import Field
@@ -26,6 +27,11 @@ class Rename(Rows, name="rename", version=1):
         names = Counter(self.columns.get(name, name) for name in schema.columns.names())
         if twice := sorted(name for name, count in names.items() if count > 1):
             raise StageError(f"two columns would be named {twice[0]!r}. Drop one of them before, or rename it too.", key="columns")
+
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """What is wanted by its old name, and all that gets a new one."""
+        old = {new: name for name, new in self.columns.items()}
+        return {role: {*(old.get(name, name) for name in wanted), *self.columns} for role in schemas}
 
     def writes(self) -> frozenset[str]:
         """Old and new names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Self
 
 import polars as pl
@@ -34,6 +35,14 @@ class Select(Rows, name="select", version=1):
         need_columns(schema, self.columns or self.drop or (), key="columns" if self.columns else "drop")
         if self.drop is not None and set(self.drop) >= set(schema.columns.names()):
             raise StageError("drop leaves no column", key="drop")
+
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """All that is named; beside what is left out those that are wanted, one at least."""
+        if self.columns is not None:
+            return dict.fromkeys(schemas, self.columns)
+        ((role, schema),) = schemas.items()
+        stays = [name for name in schema.columns if name not in (self.drop or ())]
+        return {role: [*(self.drop or ()), *(name for name in stays if name in wanted or (not wanted and name == stays[0]))]}
 
     def writes(self) -> frozenset[str]:
         """None: what is known about the columns that stay, stays."""

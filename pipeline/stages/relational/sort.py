@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import polars as pl
 from pydantic import Field
@@ -30,6 +30,10 @@ class Sort(Stage, name="sort", version=1):
     def check_input(self, role: str, schema: Schema) -> None:
         """Every column exists."""
         need_columns(schema, self.by.names, key="by")
+
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """What is wanted, and what it orders by."""
+        return dict.fromkeys(schemas, wanted.union(self.by.names))
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """The first rows of every part where there is a limit; then all of them in one part, in order."""

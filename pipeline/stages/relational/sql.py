@@ -19,7 +19,7 @@ from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
 
-class Sql(Stage, name="sql", version=4):
+class Sql(Stage, name="sql", version=5):
     """Run one SELECT, with joins, subqueries, WITH, UNION and all, over the tables of `from`, each by the name it has there.
 
     The grammar is DuckDB's, names are case-sensitive, and Polars' SQL runs it, on GPUs cuDF: correlated subqueries become joins first.

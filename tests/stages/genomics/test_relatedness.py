@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from pipeline.errors import DataError, StageError
 from pipeline.stages.genomics import _tiles, relatedness
 from pipeline.stages.genomics.relatedness import Relatedness
+from pipeline.tables.budget import Budget
 from pipeline.tables.part import Part
-from pipeline.tables.session import ClusterSession
+from pipeline.tables.session import ClusterSession, Session
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import plan_stage
 from tests import example_tables as examples
@@ -118,6 +119,10 @@ def test_relatedness__refuses_to_list_more_pairs_than_fit(monkeypatch: pytest.Mo
     monkeypatch.setattr(relatedness, "MOST_LISTED", 300)
     with pytest.raises(DataError, match=r"some 396 pairs have a kinship of -1\.0 or more, as 96 of them tell, and at most 300 are listed"):
         run(Relatedness(min_kinship=-1), {"genotypes": family()})
+    session = Session()
+    session.budget = Budget(100 * relatedness.PAIR_BYTES, 1, "")
+    with pytest.raises(DataError, match=r"at most 100 are listed in the memory that tables have\. Kinship from few"):
+        run(Relatedness(min_kinship=-1), {"genotypes": family()}, session=session)
 
 
 @pytest.mark.parametrize("people", [0, 1, 31, 1_024, 1_025, 2_500, 20_000, 100_000, 1_000_003])

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from pipeline.kernels.plain_groups import NONE, Once, computed_again
-from pipeline.stages.relational._aggregates.audited import Audit, apart
+from pipeline.stages.relational._aggregates.audited import RESULTS, Audit, apart
 from pipeline.stages.relational._aggregates.grouped import Grouped
 from pipeline.stages.relational._aggregates.listed import Histogram
 from pipeline.stages.relational._aggregates.picked import Picked
@@ -21,8 +21,11 @@ from pipeline.stages.relational._aggregates.plain import PLAIN
 from pipeline.stages.relational._aggregates.spreads import Spread
 from pipeline.stages.relational.aggregate import Aggregate
 from pipeline.tables.audits import OFF, TOLERANCE
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.session import Session
 from pipeline.tables.stretch import ROWS as ROWS_TAKEN
 from pipeline.tables.stretch import Stretch
+from pipeline.tables.table import Table
 from pipeline.testing.stages import counts_of
 from tests.small import inside, run_main
 
@@ -177,6 +180,24 @@ def test_audit__of_a_run_is_counted_and_what_is_off_is_warned_of(tmp_path: Path,
         assert run_main("job.yaml", "--quiet", "--fresh").code == 0
         record = json.loads(Path("results/current/run.json").read_text())
     assert re.match(r"known: [45] of \d+ results that were computed again in another way disagree\. Do not use", record["warnings"][0])
+
+
+def test_audit__draws_some_of_many_results_by_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[str]] = []
+    counts = Audit.counts
+
+    def noted(self: Audit, given: pl.DataFrame) -> dict[str, int]:
+        seen.append({*self.grouped.compute})
+        return counts(self, given)
+
+    monkeypatch.setattr(Audit, "counts", noted)
+    given, grouped = Part(rows().head(50)), audit(ALL).grouped
+    for seed in ("1", "1", "2"):
+        table = Table.of(Session(), "given", [given], schema=Schema(given.frame.schema))
+        Audit(grouped, seed).over(table, grouped.apply, frozenset({*ALL})).futures()
+    first, again, other = seen
+    assert first == again != other
+    assert len(first) == RESULTS < len(ALL)
 
 
 @pytest.mark.parametrize("parts", [1, 3])

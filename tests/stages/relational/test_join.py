@@ -142,6 +142,14 @@ def test_join__keeps_the_order_of_the_table_whose_rows_it_keeps() -> None:
         assert crossed.select("x", "y").rows() == [(x, y) for x in range(40) for y in range(25)]
 
 
+def test_join__full_has_the_rights_others_in_their_order() -> None:
+    left, right = pl.DataFrame({"k": [i % 7 for i in range(60)]}), pl.DataFrame({"k": [i % 9 for i in range(40)], "y": range(40)})
+    pairs = [y for i in range(60) for y in range(40) if y % 9 == i % 7]
+    for _ in range(20):  # a fourth of the times Polars had them in another order
+        found = run_stage(Join(on="k", how="full"), {"left": left, "right": right})[""]
+        assert found["y"].to_list() == pairs + [y for y in range(40) if y % 9 > 6]
+
+
 def test_join__by_a_range_has_the_pairs_within_it() -> None:
     spans = pl.DataFrame({"name": ["a", "b", "c", "d"], "start": [0, 5, 5, None], "stop": [3, 7, 30, 9]})
     tables = {"left": spans, "right": LEFT}

@@ -9,6 +9,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from pipeline.errors import PipelineError, StageError
+from pipeline.sql.queries.written import written
 from pipeline.stages.relational.sql import Sql
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import plan_stage, run_stage
@@ -46,6 +47,37 @@ def test_rows_that_tie__are_in_one_order(parts: int) -> None:
 def test_division_by_zero__is_missing() -> None:
     found = run_stage(Sql(query="select i / 0 as q, i % 0 as r, i // 0 as w, f / 0.0 as x from t"), TABLES)[""]
     assert found.null_count().row(0) == (6, 6, 6, 6)
+
+
+PRICED = pl.DataFrame({"k": [1, 1, 2, 3, 3, None], "s": [7, 8, 7, 7, 7, 7], "at": [1, 2, 3, None, 5, 6]})
+MOVED = [
+    "select t.at, u.at as other from t, u where t.k = u.k and not exists (select * from t as o where o.k = u.k and o.s > u.s)",
+    "select t.at, u.at as other from (select * from t where s = 7) as t join u on t.k = u.k join (select * from u) as w on t.k = w.k",
+    "select t.at, w.at as other from (select * from t where s = 7) as t join t as w on t.k = w.k",
+    "select k, s, p from t where p > 2 and s < 9 and exists (select * from t as o where o.k = t.k and o.s <> t.s)",
+    "select t.p, sum(u.p) as total from t, u, t as w where t.k = u.k and w.k = u.k and t.p > 1 and u.s = 7 and w.s + t.s > 2 and not "
+    "exists (select * from t as o where o.k = u.k and o.s > u.s and o.p is not null) group by t.p",
+    "select t.k, u.p from t left join u on t.k = u.k and u.p > 2 where t.s = 7 and exists (select * from t as o where o.k = t.k)",
+    "select t.k, u.p * t.p as q from t left join u on t.k = u.k and u.s = 8 and t.s = 7",
+]
+
+
+@pytest.mark.parametrize("query", MOVED)
+def test_conditions_of_one_table__are_asked_first_and_change_nothing(query: str) -> None:
+    import duckdb
+
+    tables = {name: PRICED.with_columns(p=(pl.col("at") * 1.25).cast(pl.Decimal(9, 2))) for name in ("t", "u")}
+    with duckdb.connect() as there:
+        for name, rows in tables.items():
+            there.register(name, rows.to_arrow())
+        expected = there.execute(f"select * from ({query}) order by all nulls last").fetchall()
+    assert expected
+    assert run_stage(Sql(query=query), tables)[""].rows() == expected
+
+
+def test_what_is_asked_beside_exists__is_asked_before_it() -> None:
+    text, _ = written(MOVED[3], {"t": pl.Schema({"k": pl.Int64(), "s": pl.Int64(), "p": pl.Int64()})}, "cpu")
+    assert 'FROM "t" AS "t" WHERE "t"."p" > 2 AND "t"."s" < 9) AS "_m_0" WHERE EXISTS(' in text
 
 
 def test_logarithms__have_the_base_that_the_query_says() -> None:

@@ -15,8 +15,9 @@ from pipeline.stages.models._network.training import Gathered, TrainedNetwork, g
 from pipeline.tables.keys import task_key
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import go_on
-from pipeline.tables.session import ClusterSession, Session, run_task
+from pipeline.tables.session import ClusterSession, Session
 from pipeline.tables.table import Fitted
+from pipeline.tables.task import run_task
 
 if TYPE_CHECKING:
     from pipeline.neural.parameter_server import Beginning, Ended, Epoch, Share, Taken

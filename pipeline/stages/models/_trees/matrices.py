@@ -19,7 +19,7 @@ from pipeline.stages.models._trees.draws import Draws
 from pipeline.stages.models._trees.groups import group_codes, group_sizes
 from pipeline.stages.models._weights import row_weights, training_weights
 from pipeline.tables.part import Part
-from pipeline.tables.session import this_worker
+from pipeline.tables.task import this_worker
 
 HELD_BYTES = 256 << 20  # features up to this size are converted once, not once a pass
 SHARE, SHARE_OF_GPU = (

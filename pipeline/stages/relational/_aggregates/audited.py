@@ -1,8 +1,8 @@
 """The random audit of an aggregate: some groups of a stretch of its rows, computed again in plain Python.
 
-The stretch is taken out of the rows of one part as they pass through the aggregate's query. It goes through the very same steps on the same
-engine (where parts are added up: in three pieces, as parts do), and what comes out for the chosen groups is compared with
-`kernels/plain_groups`, which knows no engine.
+Of many results some are drawn. The stretch is taken out of the rows of one part as they pass through the aggregate's query. It goes through
+the very same steps on the same engine (where parts are added up: in three pieces, as parts do), and what comes out for the chosen groups is
+compared with `kernels/plain_groups`, which knows no engine.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from pipeline.tables.table import Table
 
 FEW = 3
 """Groups that are drawn, and as many of the largest beside them."""
+RESULTS = 8
+"""Results that are drawn where there are more: what an audit costs is the planning of their queries."""
 PIECES = 3
 
 Query = Callable[[pl.LazyFrame], pl.LazyFrame]
@@ -45,9 +47,11 @@ class Audit:
 
     def over(self, rows: Table, function: Query, writes: frozenset[str], *, adds_up: bool = False) -> Table:
         """The map over all parts, one of which is drawn and has its rows watched."""
-        audit = replace(self, adds_up=adds_up)
         table = rows.map(function, writes=writes)
-        drawn = Random(self.seed).randrange(len(table.blocks))
+        random = Random(self.seed)
+        drawn = random.randrange(len(table.blocks))
+        results = random.sample(list(self.grouped.compute), min(RESULTS, len(self.grouped.compute)))
+        audit = replace(self, adds_up=adds_up, grouped=self.grouped.of(results))
         blocks = [
             replace(block, function=partial(audit._watch, function)) if at == drawn else block for at, block in enumerate(table.blocks)
         ]
@@ -77,10 +81,10 @@ class Audit:
         tally(counts, 0.0 if found.keys() == places.keys() and results.height == len(places) else OFF)
         spans, few = _few(valued, [places[key] for key in chosen])
         at = {key: number for number, key in enumerate(key for key in chosen if key in found)}
-        results = results[[found[key] for key in at]]
+        results, schema = results[[found[key] for key in at]], valued.schema
         for name, computed in self.grouped.compute.items():
-            operands = self.grouped.operands(name, valued.columns)
-            if any(valued.schema[column].is_nested() for column in operands.values()):
+            operands = self.grouped.operands(name, schema)
+            if any(schema[column].is_nested() for column in operands.values()):
                 continue  # Python's own lists and mappings have no order and no hash
             told = computed.model_dump(include={"q", "interpolation", "ties", "edges"}, exclude_none=True)
             columns = {part: plain(few[column]) for part, column in operands.items()}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -51,6 +51,10 @@ class Grouped:
         sums = {name: computed for name, computed in self.compute.items() if computed.function == "sum"}
         return [name for name, computed in sums.items() if may_outgrow(computed.operand(schema)[1])]
 
+    def of(self, names: Iterable[str]) -> Grouped:
+        """Some of the results alone."""
+        return replace(self, compute={name: self.compute[name] for name in names})
+
     @property
     def settles(self) -> bool:
         """Whether results have a last step on the host."""
@@ -78,11 +82,10 @@ class Grouped:
 
     def read(self, schema: pl.Schema) -> list[str]:
         """The columns that the values are computed from, and then the keys."""
-        values = [value for _, _, value in self._values(schema)]
-        roots = [name for value in values for expr in (value.expr, value.infinite) if expr is not None for name in expr.meta.root_names()]
+        roots = [name for _, _, value in self._values(schema) for name in value.roots]
         return [*dict.fromkeys(name for name in roots if name not in self.by), *self.by]
 
-    def operands(self, name: str, columns: Sequence[str]) -> dict[str, str]:
+    def operands(self, name: str, columns: Container[str]) -> dict[str, str]:
         """Of a result, the columns that `valued` has of what it reads: part to column."""
         owner = self._owners[name]
         owned = {part: f"{part}:{owner}" for part in ("value", *OPERANDS, "order")}
