@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import numpy as np
@@ -47,6 +48,24 @@ def test_top_n__keeps_the_first_rows_of_each_group(order: str, n: int) -> None:
 def test_top_n__is_the_same_for_any_parts_and_order() -> None:
     for stage in (TopN(by="k", n=3, order="-t"), TopN(n=5, order="t"), TopN(by="k", n=3, order="-t", with_ties=True)):
         assert_same_for_any_parts(stage, {"rows": FRAME}, ["row"])
+
+
+ODD = [float("nan"), None, -math.inf, math.inf, 1.5, 1.5, -2.0]
+
+
+@pytest.mark.parametrize("dtype", [pl.Float64, pl.Int8, pl.Date, pl.String, pl.Decimal(9, 1)])
+def test_top_n__of_odd_values_is_that_of_duckdb(dtype: pl.DataType) -> None:
+    import duckdb
+
+    values = pl.Series("t", [RANDOM.choice(ODD) for _ in range(200)])
+    plain = values if dtype == pl.Float64 else values.map_elements(lambda x: x if math.isfinite(x) else None, pl.Float64)
+    plain = plain.cast(pl.Int32).cast(pl.Date) if dtype == pl.Date else plain.cast(dtype)
+    frame = pl.DataFrame({"k": [RANDOM.choice(["a", "b", None, *"cdefghij"]) for _ in range(200)], "t": plain, "row": range(200)})
+    there = duckdb.from_arrow(frame.to_arrow())
+    for n, order, ties in ((1, "t", "nulls last"), (3, "-t", "desc nulls last"), (40, "t", "nulls last")):
+        ranked = there.project(f"row, row_number() over (partition by k order by t {ties}, row) as place").filter(f"place <= {n}")
+        found = run_stage(TopN(by="k", n=n, order=order), {"rows": frame}, 3)[""]
+        assert sorted(found["row"].to_list()) == sorted(row for row, _ in ranked.fetchall())
 
 
 def test_with_ties__keeps_all_rows_that_tie_with_the_last() -> None:

@@ -12,7 +12,8 @@ from pipeline.sql.expression import Value
 from pipeline.stages.relational._aggregates.function import Columns, Place
 from pipeline.stages.relational._computed import OPERANDS, Computed
 from pipeline.stages.relational._sums import bounded, may_outgrow
-from pipeline.tables.infinities import counted, made_finite
+from pipeline.tables.infinities import counted, made_finite, on_a_cpu
+from pipeline.tables.packed import packed
 from pipeline.tables.part import Part
 
 
@@ -158,6 +159,8 @@ class Grouped:
         dtypes = results.collect_schema()
         values = {column: made_finite(pl.col(column), dtypes[column]) for column in made if dtypes[column].is_float()}
         results = results.with_columns(counted(results, value).alias(column) for column, value in values.items())
+        if len(self.by) > 1 and on_a_cpu() is not None:
+            return results.sort(packed(self.by))
         return results.sort(*self.by, nulls_last=True) if self.by else results
 
 
