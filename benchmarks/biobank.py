@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.harness import python, timed, write_result
+from benchmarks.harness import Timing, python, timed, write_result
 from benchmarks.people import CHROMOSOMES, calls
 from pipeline.formats._plink.bed_files import write_plink
 from pipeline.kernels.genotypes import pack
@@ -142,7 +142,7 @@ def measured(name: str, cohort: Cohort, regenie: Path | None, runs: int, scratch
     if steps == (2,) and not (scratch / f"predictions_{traits}").exists():
         timed(cohort.ours((1,), traits, scratch))
         keep_predictions(scratch, traits)
-    found = dict[str, list[Any]]()
+    found = dict[str, list[Timing]]()
     for _ in range(runs):
         found.setdefault("ours", []).append(timed(cohort.ours(steps, traits, scratch)))
         if steps == (1,):
@@ -151,17 +151,19 @@ def measured(name: str, cohort: Cohort, regenie: Path | None, runs: int, scratch
             found.setdefault("regenie", []).append(_theirs(cohort, regenie, steps, traits, scratch))
     row: dict[str, Any] = {"work": name, "people": cohort.people, "variants": cohort.variants}
     for who, timings in found.items():
-        row[f"{who}_s"] = [round(one[0] if isinstance(one, tuple) else one.seconds, 2) for one in timings]
-        row[f"{who}_mb"] = [round(one[1] if isinstance(one, tuple) else one.peak_mb) for one in timings]
+        row[f"{who}_s"] = [round(one.seconds, 2) for one in timings]
+        row[f"{who}_cpu_s"] = [round(one.cpu_seconds, 2) for one in timings]
+        row[f"{who}_mb"] = [round(one.peak_mb) for one in timings]
     if "regenie_s" in row:
+        row["cpu_ratio"] = round(statistics.median(row["regenie_cpu_s"]) / statistics.median(row["ours_cpu_s"]), 2)
         row["ratio"] = round(statistics.median(row["regenie_s"]) / statistics.median(row["ours_s"]), 2)
     print(row, flush=True)
     return row
 
 
-def _theirs(cohort: Cohort, regenie: Path, steps: Sequence[int], traits: int, scratch: Path) -> tuple[float, float]:
-    """Seconds and the peak in MB of regenie's steps; step 2 reads its own step 1's predictions, made where they are not there yet."""
-    fit, seconds, peak = scratch / f"fit_{traits}", 0.0, 0.0
+def _theirs(cohort: Cohort, regenie: Path, steps: Sequence[int], traits: int, scratch: Path) -> Timing:
+    """What regenie's steps took together; step 2 reads its own step 1's predictions, made where they are not there yet."""
+    fit, seconds, peak, cpu = scratch / f"fit_{traits}", 0.0, 0.0, 0.0
     first = cohort.regenie(regenie, 1, traits, fit)
     if 1 not in steps and not fit.with_name(f"{fit.name}_pred.list").exists():
         timed(first)
@@ -169,8 +171,8 @@ def _theirs(cohort: Cohort, regenie: Path, steps: Sequence[int], traits: int, sc
     for step, command in ((1, first), (2, second)):
         if step in steps:
             one = timed(command)
-            seconds, peak = seconds + one.seconds, max(peak, one.peak_mb)
-    return seconds, peak
+            seconds, peak, cpu = seconds + one.seconds, max(peak, one.peak_mb), cpu + one.cpu_seconds
+    return Timing(seconds, peak, cpu)
 
 
 def main() -> None:

@@ -163,6 +163,7 @@ def _beside(function: Callable[[], Any]) -> Future[Any]:
     answer: Future[Any] = Future()
 
     def get() -> None:
+        """In the thread."""
         try:
             answer.set_result(function())
         except BaseException as error:  # Polars' panics are no Exception
