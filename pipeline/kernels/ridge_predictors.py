@@ -23,13 +23,14 @@ from pipeline.errors import DataError
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, MISSING, Array
+from pipeline.kernels.logistic_design import LogisticDesign
 from pipeline.kernels.ridge_systems import ridge_effects
 from pipeline.kernels.standardized import decoded
 
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)
 """Shares h of the variance that a level's predictors are taken to explain, as regenie has them."""
 FOLDS = 5
-_COLLINEAR = 1e-6
+COLLINEAR = 1e-6
 """Of a variant's sum of squares, what covariates must leave."""
 _SMALL = 2_000
 """People up to whom float64 is quick enough."""
@@ -47,6 +48,10 @@ class RidgeDesign:
     """`float64[t]`: those norms / sqrt(n - k), in units of the traits."""
     edges: tuple[int, ...]
     """Where the folds of neighbouring people begin, and n."""
+    cases: Array | None = None
+    """Of binary traits, `float64[n, t]`: 1 for cases, 0 for controls; `traits` are then what the basis leaves of these."""
+    offsets: Array | None = None
+    """Of binary traits, `float64[n, t]`: everyone's log odds by intercept and covariates alone."""
 
     @property
     def freedom(self) -> int:
@@ -76,6 +81,15 @@ class RidgeDesign:
         edges = (*(n // folds * fold for fold in range(folds)), n)
         return cls(np.column_stack([np.full(n, 1 / np.sqrt(n)), design.basis]), design.residuals / scales, scales, edges)
 
+    @classmethod
+    def build_binary(
+        cls, covariates: Array, traits: Array, names: tuple[Sequence[str], Sequence[str]] = ((), ()), folds: int = FOLDS
+    ) -> RidgeDesign:
+        """The same of binary traits, 0 and 1 or 1 and 2 and none missing. Raises DataError as `LogisticDesign.build` does, too."""
+        logistic = LogisticDesign.build(covariates, traits, *names)
+        cases = (logistic.signs.T + 1) / 2
+        return replace(cls.build(covariates, cases, names, folds), cases=cases, offsets=(logistic.coefficients @ logistic.basis).T)
+
     def beside(self, array: Array) -> RidgeDesign:
         """This design where `array` lives: in CuPy arrays on its GPU, or as it is."""
         xp = array_module(array)
@@ -96,12 +110,12 @@ def ridge_predictors(block: GenotypeBlock, design: RidgeDesign, variants: int) -
     The block's `v` variants vary among the design's people, whose genotypes alone it holds; `variants` is M, those of all blocks.
     """
     xp, design = block.xp, design.beside(block.array)
-    counts = _Counts.of(block)
+    counts = BlockCounts.of(block)
     sums = [counts.sums(design, fold) for fold in design.folds]
     whole = _Sums(*(sum(parts[1:], start=parts[0]) for parts in zip(*sums, strict=True)))
     size = xp.diagonal(whole.squares)
     left = size - (whole.basis**2).sum(axis=1)
-    norms = xp.where(left > _COLLINEAR * size, xp.sqrt(abs(left) / design.freedom), xp.inf)  # without effect where nothing is left
+    norms = xp.where(left > COLLINEAR * size, xp.sqrt(abs(left) / design.freedom), xp.inf)  # without effect where nothing is left
     found = xp.empty((design.traits.shape[1], len(SHARES), block.n_samples), xp.float32)
     systems = [_projected(one, whole.basis, norms, design, fold) for one, fold in zip(sums, design.folds, strict=True)]
     del sums
@@ -110,7 +124,7 @@ def ridge_predictors(block: GenotypeBlock, design: RidgeDesign, variants: int) -
     for (own_gram, own_right), fold in zip(systems, design.folds, strict=True):
         effects = ridge_effects(gram - own_gram, right - own_right, penalties, single=counts.single) / norms[:, None]
         counts.predict(found, effects, whole.basis.T @ effects, design, fold)
-    return _standardized(found)
+    return standardized(found)
 
 
 def _projected(own: _Sums, basis: Array, norms: Array, design: RidgeDesign, fold: slice) -> tuple[Array, Array]:
@@ -122,7 +136,7 @@ def _projected(own: _Sums, basis: Array, norms: Array, design: RidgeDesign, fold
     return squares / norms[:, None] / norms, traits / norms[:, None]
 
 
-def _standardized(found: Array) -> Array:
+def standardized(found: Array) -> Array:
     """Each prediction less its mean, over its standard deviation; one that is the same for everyone is 0."""
     xp = array_module(found)
     for trait in found:
@@ -134,7 +148,7 @@ def _standardized(found: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Counts:
+class BlockCounts:
     """A block's counts of the rarer allele, decoded some people at a time."""
 
     block: GenotypeBlock
@@ -144,7 +158,7 @@ class _Counts:
     """Whether they are multiplied in float32."""
 
     @classmethod
-    def of(cls, block: GenotypeBlock) -> _Counts:
+    def of(cls, block: GenotypeBlock) -> BlockCounts:
         """With the mean where a genotype is missing."""
         xp = block.xp
         everyone = xp.full(-(-block.n_samples // 4), 255, xp.uint8)

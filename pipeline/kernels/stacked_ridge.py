@@ -18,20 +18,22 @@ from pipeline.kernels.ridge_systems import ridge_effects
 
 
 @dataclass(frozen=True)
-class StackedRidge:
+class Stacked:
     """What cross-validation found of a trait, and its predictions; in the host's memory."""
 
     mean_squared_error: Array
-    """`float64[h]`: of the scaled trait, over all people, each predicted by effects found without them."""
+    """`float64[h]`: of the scaled trait, or of cases' probability, over all people, each predicted by effects found without them."""
     r_squared: Array
     """`float64[h]`: the squared correlation of trait and prediction."""
     best: int
     """Place of the h with the least error."""
     predictions: Array
-    """`float32[c + 1, n]`: of the scaled trait without each of the chromosomes, and at the end with all."""
+    """`float32[c + 1, n]`: without each of the chromosomes, and at the end with all; of the scaled trait, or log odds."""
+    log_loss: Array | None = None
+    """`float64[h]`, of a binary trait: the negative log likelihood a person."""
 
 
-def stacked_ridge(predictors: Array, chromosomes: Sequence[int], trait: Array, folds: Sequence[slice]) -> StackedRidge:
+def stacked_ridge(predictors: Array, chromosomes: Sequence[int], trait: Array, folds: Sequence[slice]) -> Stacked:
     """From predictors `float32[K, n]`, the chromosome 0 .. c - 1 of each, ascending, and the scaled trait `float64[n]`."""
     xp = array_module(predictors)
     trait, count = xp.asarray(trait), len(predictors)
@@ -42,39 +44,39 @@ def stacked_ridge(predictors: Array, chromosomes: Sequence[int], trait: Array, f
     del sums
     found = xp.empty((len(SHARES), predictors.shape[1]))
     for fold, some in zip(folds, effects, strict=True):
-        for people in _chunks(predictors, fold):
+        for people in chunks_of(predictors, fold):
             found[:, people] = some @ predictors[:, people].astype(xp.float64)
     error = ((trait - found) ** 2).mean(axis=1)
     best = int(error.argmin())
     starts = [chromosomes.index(place) for place in range(chromosomes[-1] + 1)] + [count]
     predictions = xp.empty((len(starts), predictors.shape[1]), xp.float32)
     for fold, some in zip(folds, effects, strict=True):
-        for people in _chunks(predictors, fold):
+        for people in chunks_of(predictors, fold):
             weighted = some[best][:, None] * predictors[:, people]
             for place, (low, high) in enumerate(pairwise(starts)):
                 predictions[place, people] = found[best, people] - weighted[low:high].sum(axis=0)
     predictions[-1] = found[best]
-    return StackedRidge(to_host(error), to_host(_r_squared(found, trait)), best, to_host(predictions))
+    return Stacked(to_host(error), to_host(squared_correlations(found, trait)), best, to_host(predictions))
 
 
 def _sums(predictors: Array, trait: Array, fold: slice) -> tuple[Array, Array]:
     """X'X `float64[K, K]` and X'y `float64[K, 1]` of a fold's people."""
     xp = array_module(predictors)
     gram, right = xp.zeros((len(predictors), len(predictors))), xp.zeros((len(predictors), 1))
-    for people in _chunks(predictors, fold):
+    for people in chunks_of(predictors, fold):
         values = predictors[:, people]
         gram += values @ values.T
         right[:, 0] += values.astype(xp.float64) @ trait[people]
     return gram, right
 
 
-def _chunks(predictors: Array, fold: slice) -> list[slice]:
+def chunks_of(predictors: Array, fold: slice) -> list[slice]:
     """The people of a fold, so many at a time that eight bytes for each of their predictors are a block."""
     rows = variant_blocks(fold.stop - fold.start, 8 * len(predictors), block_bytes(predictors, BLOCK_BYTES))
     return [slice(fold.start + some.start, fold.start + some.stop) for some in rows]
 
 
-def _r_squared(found: Array, trait: Array) -> Array:
+def squared_correlations(found: Array, trait: Array) -> Array:
     """Squared correlation of each row of `found` with the trait; 0 where it is the same for everyone."""
     xp = array_module(found)
     found, trait = found - found.mean(axis=1, keepdims=True), trait - trait.mean()

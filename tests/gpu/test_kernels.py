@@ -30,6 +30,7 @@ from pipeline.kernels import (
     k_means,
     kinship,
     least_squares,
+    left_out,
     linear_products,
     linear_regression,
     linkage,
@@ -50,6 +51,7 @@ from pipeline.kernels import (
     ridge_predictors,
     ridge_systems,
     scores,
+    stacked_logistic,
     stacked_ridge,
     standardized,
     top_items,
@@ -109,6 +111,7 @@ HOST_ONLY = {
     "is_small",
     "computed_again",
     "linear_again",
+    "projected_again",
     "logistic_again",
     "masks",
     "with_totals",
@@ -323,10 +326,17 @@ def with_predictions(genotypes: Any) -> Any:
     return predicted_scan.associate_predicted(GenotypeBlock(calls, dosages, SAMPLES), PREDICTED)
 
 
-def stacked(predictors: Any) -> Any:
+def left_out_blocks(genotypes: Any) -> Any:
+    return left_out.left_out_predictors(GenotypeBlock(genotypes, None, SAMPLES), RIDGE, 60)
+
+
+def stacked(predictors: Any, binary: bool, folds: Any = None) -> Any:
     """What lies on the host, given back where the predictors are."""
-    found = stacked_ridge.stacked_ridge(predictors, [0, 0, 0, 1, 1], RIDGE.traits[:, 0], RIDGE.folds)
-    xp = array_module(predictors)
+    xp, places = array_module(predictors), [0, 0, 0, 1, 1]
+    if binary:
+        found = stacked_logistic.stacked_logistic(predictors, places, (TRAITS[:, 0] > 0.5) * 1.0, np.zeros(SAMPLES), folds)
+    else:
+        found = stacked_ridge.stacked_ridge(predictors, places, RIDGE.traits[:, 0], RIDGE.folds)
     return xp.asarray(found.mean_squared_error), xp.asarray(found.r_squared), found.best, xp.asarray(found.predictions)
 
 
@@ -571,7 +581,13 @@ CASES = {
     "ridge_predictors": Case(ridge_blocks, (RIDGE_CALLS,), 1e-5),
     "ridge_predictors of dosages": Case(ridge_blocks, (ALT_DOSAGES[:40],), 1e-5),
     "ridge_effects": Case(ridge_systems.ridge_effects, (RELATED, VECTORS, (0.1, 2.0)), 1e-9),
-    "stacked_ridge": Case(stacked, (PREDICTORS,), 1e-5),
+    "left_out_predictors": Case(left_out_blocks, (RIDGE_CALLS,), 1e-5),
+    "stacked_ridge": Case(stacked, (PREDICTORS, False), 1e-5),
+    "stacked_logistic": Case(stacked, (PREDICTORS, True), 1e-5),
+    "stacked_logistic in folds": Case(stacked, (PREDICTORS, True, RIDGE.folds), 1e-5),
+    "chunks_of": Case(stacked_ridge.chunks_of, (PREDICTORS, slice(0, SAMPLES))),
+    "squared_correlations": Case(stacked_ridge.squared_correlations, (PREDICTORS.astype(float), RIDGE.traits[:, 1]), 1e-9),
+    "standardized": Case(lambda values: ridge_predictors.standardized(values[None].copy()), (PREDICTORS,), 1e-5),
     "grm_sums": Case(summed, (VARYING, FREQUENCY)),
     "grm_sums with most missing": Case(summed, (VARYING | np.uint8(0b11), FREQUENCY)),
     "shared_variants": Case(shared, SUMS[:2]),

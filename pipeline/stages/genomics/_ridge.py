@@ -34,11 +34,17 @@ class RidgeCohort:
     """Of the species; below 0 in a haploid genome."""
 
     @classmethod
-    def of(cls, people: Part, rows: Part, traits: Sequence[str], covariates: Sequence[str], folds: int) -> RidgeCohort:
-        """From the genotypes' people and rows of a samples table. Raises DataError where the rows do not fit."""
+    def of(cls, people: Part, rows: Part, names: tuple[Sequence[str], Sequence[str]], folds: int, *, binary: bool = False) -> RidgeCohort:
+        """From the genotypes' people and rows of a samples table; `names` are of covariates and traits.
+
+        Who lacks one of several binary traits is left out. Raises DataError where the rows do not fit.
+        """
+        covariates, traits = names
         sheet = read_sheet(people.frame, rows.frame, traits, covariates)
-        used = ~np.isnan(sheet.covariates).any(axis=1) & ~np.isnan(sheet.traits).all(axis=1)
-        design = RidgeDesign.build(sheet.covariates[used], sheet.traits[used], (covariates, traits), folds)
+        lacking = np.isnan(sheet.traits)
+        used = ~np.isnan(sheet.covariates).any(axis=1) & ~(lacking.any(axis=1) if binary else lacking.all(axis=1))
+        build = RidgeDesign.build_binary if binary else RidgeDesign.build
+        design = build(sheet.covariates[used], sheet.traits[used], names, folds)
         index = np.flatnonzero(used)
         return cls(index, bool(used.all()), people.frame["sample_id"][index], design, autosomes_of(people.frame))
 

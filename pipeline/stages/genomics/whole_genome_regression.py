@@ -15,8 +15,10 @@ from pipeline.backend.arrays import to_device, to_host
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.kernels.genotype_block import GenotypeBlock
-from pipeline.kernels.ridge_predictors import SHARES, ridge_predictors
-from pipeline.kernels.stacked_ridge import StackedRidge, stacked_ridge
+from pipeline.kernels.left_out import left_out_predictors
+from pipeline.kernels.ridge_predictors import SHARES, RidgeDesign, ridge_predictors
+from pipeline.kernels.stacked_logistic import stacked_logistic
+from pipeline.kernels.stacked_ridge import Stacked, stacked_ridge
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Whole
 from pipeline.stages.genomics._on_disk import OnDisk
 from pipeline.stages.genomics._ridge import RidgeCohort, joined_runs, need_variants, piece_of, pieces_of, runs_of
@@ -31,8 +33,11 @@ FITS = dtypes_of(("trait",)) | {
     "explained_share": pl.Float64(),
     "mean_squared_error": pl.Float64(),
     "r_squared": pl.Float64(),
+    "log_loss": pl.Float64(),
     "chosen": pl.Boolean(),
 }
+LEFT_OUT = 5_000
+"""People from whom on folds do for binary traits, too; of fewer each is left out alone, as in regenie."""
 _RATE = 6e10
 """Multiplications and additions in float32 a second of a core, of a matrix with itself (half of them are done) and of Cholesky factors."""
 
@@ -40,15 +45,17 @@ _RATE = 6e10
 class WholeGenomeRegression(Whole, name="whole_genome_regression", version=1):
     """Predict each trait from the variants of all chromosomes but one, so that a scan of that one need not assume unrelated people.
 
-    regenie's step 1 (Mbatchou et al. 2021), for quantitative traits. Each block of neighbouring variants predicts every trait by ridge
-    regression at five penalties, people of a fold by the people of the others (level 0); a ridge regression of these predictors, its
-    penalty chosen by cross-validation, gives the predictions (level 1). A missing genotype or trait is the mean; people with no trait or
-    without a covariate are left out, and so is what covariates explain. Autosomes alone, and of these the variants that vary; take common
-    ones (variant_qc), some 500,000 at most.
+    regenie's step 1 (Mbatchou et al. 2021). Each block of neighbouring variants predicts every trait by ridge regression at five penalties,
+    people of a fold by the people of the others (level 0); a regression of the trait on these predictors, its penalty chosen by
+    cross-validation, gives the predictions (level 1): ridge, or for binary traits penalized logistic regression with the covariates as
+    offset. Of fewer than 5,000 people with binary traits each is a fold. A missing genotype is the mean, and so is a missing quantitative
+    trait; left out are people without a covariate, with no trait, or without one of several binary traits. Autosomes alone, and of these
+    the variants that vary; take common ones (variant_qc), some 500,000 at most.
 
     A row per trait, person and chromosome: prediction is that of a chromosome's scan, in standard deviations of what the covariates leave
-    of the trait. Every autosome has rows, and X. NAME.fits has a row per trait and penalty of level 1, by the share of the variance that it
-    takes the predictors to explain: mean squared error and squared correlation of what cross-validation predicts, and which was chosen.
+    of the trait, or log odds. Every autosome has rows, and X. NAME.fits has a row per trait and penalty of level 1, by the share of the
+    variance that it takes the predictors to explain: mean squared error and squared correlation (of a binary trait log_loss, too) of what
+    cross-validation predicts, and which was chosen.
 
     Example:
         {use: whole_genome_regression, from: {genotypes: common, samples: people}, as: wgr, traits: [ldl, height], covariates: [age, sex]}
@@ -66,7 +73,9 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=1):
     covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
     block_size: int = Field(1_000, ge=1, le=10_000, description="Variants of a block, all on one chromosome; the last one has the rest.")
     folds: int = Field(5, ge=2, le=100, description="Groups of neighbouring people, each predicted by the others.")
-    kind: Literal["quantitative"] = Field("quantitative", description="What the traits are.")
+    kind: Literal["quantitative", "binary"] = Field(
+        "quantitative", description="What the traits are; binary ones 0 and 1, or 1 and 2 (case)."
+    )
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """The predictions, and the fits."""
@@ -94,7 +103,7 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=1):
         """Tasks of blocks, which leave their predictors on disk, then a task a trait. Waits for how many variants there are."""
         genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
         rows = tables["samples"].named(name).map(self.needed).value()
-        cohort = submit(RidgeCohort.of, people_of(genotypes), rows, self.traits, self.covariates, self.folds, stage=name)
+        cohort = submit(self.cohort, people_of(genotypes), rows, stage=name)
         # Read twice, and not held, where that is cheap: once for how many variants there are, then block by block.
         used = (genotypes if genotypes.cheap else genotypes.hold()).map(_needed, writes=frozenset()).map_parts(_used, cohort)
         runs = context.session.value(used.reduce(runs_of, joined_runs))
@@ -115,6 +124,10 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=1):
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
         """The columns of the samples table that are used."""
         return samples.select("sample_id", *(pl.col(name).cast(pl.Float64) for name in (*self.traits, *self.covariates)))
+
+    def cohort(self, people: Part, rows: Part) -> RidgeCohort:
+        """The people, and their traits and covariates."""
+        return RidgeCohort.of(people, rows, (self.covariates, self.traits), self.folds, binary=self.kind == "binary")
 
     def _blocks(self, used: Table, runs: Sequence[Any], cohort: Any, variants: int, context: Context) -> dict[tuple[str, int], Any]:
         """A future of the predictors of each block, by chromosome and number there; a part is asked for just before its first block."""
@@ -144,7 +157,7 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=1):
         predictors = np.concatenate([block.entry(place) if isinstance(block, OnDisk) else block for block in blocks])
         places = [names.index(name) for name in chromosomes for _ in SHARES]
         design = cohort.design
-        found = stacked_ridge(to_device(predictors, backend), places, design.traits[:, place], design.folds)
+        found = _stacked(to_device(predictors, backend), places, design, place)
         every = cohort.chromosomes(names)
         rows = [names.index(name) if name in names else len(names) for name in every]
         frame = pl.DataFrame({"trait": [self.traits[place]] * len(every), "chromosome": every})
@@ -165,7 +178,21 @@ def _predictors(cohort: RidgeCohort, variants: int, *pieces: Part) -> OnDisk:
     go_on()
     arrays = concat_parts(pieces).arrays
     block = GenotypeBlock(arrays.get("calls"), arrays.get("alt_dosages"), len(cohort.index))
-    return OnDisk(to_host(ridge_predictors(block, cohort.design, variants)))
+    predict = left_out_predictors if _alone(cohort.design) else ridge_predictors
+    return OnDisk(to_host(predict(block, cohort.design, variants)))
+
+
+def _alone(design: RidgeDesign) -> bool:
+    """Whether each person is a fold."""
+    return design.cases is not None and len(design.traits) < LEFT_OUT
+
+
+def _stacked(predictors: Any, places: Sequence[int], design: RidgeDesign, trait: int) -> Stacked:
+    """Level 1 of a trait."""
+    if design.cases is None or design.offsets is None:
+        return stacked_ridge(predictors, places, design.traits[:, trait], design.folds)
+    folds = None if _alone(design) else design.folds
+    return stacked_logistic(predictors, places, design.cases[:, trait], design.offsets[:, trait], folds)
 
 
 def _rows(part: Part, cohort: RidgeCohort) -> Part:
@@ -177,10 +204,11 @@ def _rows(part: Part, cohort: RidgeCohort) -> Part:
     return Part(each.with_columns(ids.alias("sample_id"), prediction).select(*PREDICTIONS))
 
 
-def _fits(trait: str, found: StackedRidge) -> pl.DataFrame:
+def _fits(trait: str, found: Stacked) -> pl.DataFrame:
     chosen = np.arange(len(SHARES)) == found.best
     columns = {"explained_share": SHARES, "mean_squared_error": found.mean_squared_error, "r_squared": found.r_squared, "chosen": chosen}
-    return pl.DataFrame({"trait": [trait] * len(SHARES), **columns})
+    log_loss = pl.Series("log_loss", [None] * len(SHARES) if found.log_loss is None else found.log_loss, pl.Float64)
+    return pl.DataFrame({"trait": [trait] * len(SHARES), **columns}).with_columns(log_loss).select(*FITS)
 
 
 def _below(*fits: pl.DataFrame) -> Part:

@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.errors import DataError, StageError
 from pipeline.kernels.ridge_predictors import SHARES
+from pipeline.stages.genomics import whole_genome_regression as module
 from pipeline.stages.genomics.whole_genome_regression import WholeGenomeRegression
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession, Session
@@ -21,7 +22,9 @@ from tests.kernels.plink_files import DATA, floats, needs_data, read_columns
 from tests.kernels.regenie_files import REGENIE, read_fits, read_loco, step1_variants
 from tests.stages.genomics.cohorts import (
     COVARIATES,
+    HAPMAP3,
     Cohort,
+    assert_found_equal,
     hapmap3,
     hapmap3_sheet,
     plink_cohort,
@@ -55,6 +58,8 @@ def assert_regenie(found: dict[str, Any], folder: str, run_name: str, traits: tu
         assert fits["chosen"].arg_true().to_list() == [best]
         np.testing.assert_allclose(fits["r_squared"], printed[:, 0], rtol=2e-4)
         np.testing.assert_allclose(fits["mean_squared_error"], printed[:, 1], rtol=2e-5)
+        if printed.shape[1] > 2:
+            np.testing.assert_allclose(fits["log_loss"], printed[:, 2], rtol=2e-5)
         ids, predictions = read_loco(REGENIE / folder / f"{run_name}_{place}.loco.gz")
         rows = found[""].frame.filter(trait=trait)
         order = [ids.index(f"{family}_{person}") for family, person in people.select("family_id", "sample_id").iter_rows()]
@@ -84,6 +89,42 @@ def test_whole_genome_regression__is_what_regenie_printed_for_its_three_chromoso
     sheet = pl.DataFrame({"sample_id": traits["IID"].tolist(), **columns})
     found = run(regression(("Y1", "Y2"), tuple(names), block_size=50), {"genotypes": cohort, "samples": sheet}, 3)
     assert_regenie(found, "example_3chr", "s1_qt", ("Y1", "Y2"), cohort.people)
+
+
+@needs_data
+def test_whole_genome_regression__of_binary_traits_is_what_regenie_printed_for_hapmap3() -> None:
+    common = only(hapmap3(), pl.col("variant_id").is_in(step1_variants()))
+    traits = read_columns(HAPMAP3 / "hm3.pheno")
+    sheet = hapmap3_sheet().with_columns(**{name: pl.Series(floats(traits[name])) for name in ("y_bin", "y_rare")})
+    stage = regression(("y_bin", "y_rare"), COVARIATES, block_size=500, kind="binary")
+    assert_regenie(run(stage, {"genotypes": common, "samples": sheet}, 2), "hapmap3", "s1_bt", ("y_bin", "y_rare"), common.people)
+
+
+@needs_data
+def test_whole_genome_regression__of_binary_traits_is_what_regenie_printed_for_its_three_chromosomes() -> None:
+    example = DATA / "regenie_example"
+    traits, covariates = read_columns(example / "phenotype_bin.txt"), read_columns(example / "covariates.txt")
+    names = [name for name in covariates if name not in {"FID", "IID"}]
+    columns = {name: floats(traits[name]) for name in ("Y1", "Y2")} | {name: floats(covariates[name]) for name in names}
+    sheet, cohort = pl.DataFrame({"sample_id": traits["IID"].tolist(), **columns}), plink_cohort(example / "example_3chr.bed")
+    found = run(regression(("Y1", "Y2"), tuple(names), block_size=50, kind="binary"), {"genotypes": cohort, "samples": sheet}, 3)
+    assert_regenie(found, "example_3chr", "s1_bt", ("Y1", "Y2"), cohort.people)
+
+
+@pytest.mark.parametrize("left_out", [5_000, 10])
+def test_whole_genome_regression__of_binary_traits_is_the_same_for_any_parts(
+    left_out: int, workers: ClusterSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LEFT_OUT", left_out)
+    sheet = small_sheet().with_columns(tall=pl.col("height") > 170, old=(pl.col("age") > 50) + 1)
+    stage = regression(("tall", "old"), ("sex",), block_size=7, kind="binary")
+    data: dict[str, Cohort | pl.DataFrame] = {"genotypes": small_cohort(), "samples": sheet}
+    found = run(stage, data)
+    assert found[""].counts["people"] == 39
+    assert found["fits"].frame["log_loss"].is_between(0.3, 1.5).all()
+    assert_found_equal(run(stage, data, 7), found, "7 parts")
+    if left_out == 5_000:  # workers know nothing of what this test sets
+        assert_found_equal(run(stage, data, 3, workers), found, "two processes")
 
 
 def test_whole_genome_regression__is_the_same_for_any_parts(workers: ClusterSession) -> None:
