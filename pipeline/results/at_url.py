@@ -39,6 +39,10 @@ class Store:
         found, _ = fsspec.core.url_to_fs(self.place)
         return found
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the file system: a worker's event loop would import its library as it unpickles, beside a task that imports it."""
+        return {name: value for name, value in vars(self).items() if name != "fs"}
+
     def path(self, name: str) -> str:
         """The URL of `name`, as other libraries take it."""
         return f"{self.place.rstrip('/')}/{name}".rstrip("/")

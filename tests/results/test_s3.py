@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -472,3 +473,11 @@ def test_remembered__values_and_checkpoints_lie_in_a_bucket_too(place: str) -> N
     publish(place)
     assert found.checkpoint("a").last() is None
     assert found.find("a") is not None
+
+
+def test_store__is_sent_without_its_file_system() -> None:
+    store = open_store("memory://sent/results")
+    store.write("note.txt", b"there")
+    sent = pickle.dumps(store)
+    assert b"MemoryFileSystem" not in sent
+    assert pickle.loads(sent).read("note.txt") == b"there"
