@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 
@@ -46,6 +45,12 @@ class PredictedDesign:
     known: Array
     """`bool[n, t]`: who has the trait."""
     trait_names: tuple[str, ...]
+    groups: tuple[tuple[int, ...], ...]
+    """Traits that the same people lack."""
+    masks: Array
+    """`uint8[g, ceil(n / 4)]`, a row a group: both bits of the calls of those who have these traits are set."""
+    absent: tuple[Array, ...]
+    """`int64`, a group each: the places of those used who lack these traits."""
 
     @property
     def used(self) -> int:
@@ -81,7 +86,10 @@ class PredictedDesign:
         basis, residuals = np.zeros((len(traits), k)), np.zeros(traits.shape)
         basis[used], residuals[used] = ridge.basis, left
         scales = np.linalg.norm(left, axis=0) / np.sqrt(people - k)
-        return cls(pack((used * MISSING).astype(np.uint8)[None, :])[0], basis, residuals, scales, known, trait_names)
+        groups = tuple(missingness_groups(np.where(known, 0.0, np.nan)))
+        masks = pack((np.stack([used, *(known[:, group[0]] for group in groups)]) * MISSING).astype(np.uint8))
+        absent = tuple(np.flatnonzero(used & ~known[:, group[0]]) for group in groups)
+        return cls(masks[0], basis, residuals, scales, known, trait_names, groups, masks[1:], absent)
 
     def less(self, predictions: Array) -> PredictedDesign:
         """This design with predictions `[t, n]`, in units of `scales`, taken off; what is predicted of who lacks the trait is not used."""
@@ -90,8 +98,10 @@ class PredictedDesign:
     def beside(self, array: Array) -> PredictedDesign:
         """This design where `array` lives: in CuPy arrays on its GPU, or as it is."""
         xp = array_module(array)
-        moved = ("mask", "basis", "residuals", "scales", "known")
-        return self if xp is np else replace(self, **{name: xp.asarray(getattr(self, name)) for name in moved})
+        if xp is np:
+            return self
+        moved = {name: xp.asarray(getattr(self, name)) for name in ("mask", "basis", "residuals", "scales", "known", "masks")}
+        return replace(self, **moved, absent=tuple(map(xp.asarray, self.absent)))
 
 
 @dataclass(frozen=True)
@@ -117,60 +127,53 @@ def associate_predicted(block: GenotypeBlock, design: PredictedDesign) -> Predic
         raise ValueError(f"The design is of {len(design.basis)} people, the genotypes are of {block.n_samples}.")
     xp, design = block.xp, design.beside(block.array)
     columns = xp.concatenate([design.basis, design.residuals], axis=1)
-    groups = missingness_groups(xp.where(design.known, 0.0, xp.nan))
-    size = block_bytes(block.array, BLOCK_BYTES)
-    found = [_some(block.part(rows), design, columns, groups) for rows in variant_blocks(len(block), 16 * block.n_samples, size)]
-    if not found:
-        return _some(block, design, columns, groups)
+    if block.compiled and 4 * sum(map(len, design.absent)) <= block.n_samples:
+        return _some(block, design, columns, decode=False)
+    rows = [*variant_blocks(len(block), 24 * block.n_samples, block_bytes(block.array, BLOCK_BYTES))] or [slice(0)]
+    found = [_some(block.part(some), design, columns, decode=True) for some in rows]
     names = [field.name for field in fields(PredictedAssociation)]
     return PredictedAssociation(**{name: xp.concatenate([getattr(one, name) for one in found]) for name in names})
 
 
 @dataclass(frozen=True)
 class _Coded:
-    """What the genotypes of a block count."""
+    """What the genotypes of a block count among those used."""
 
-    dense: Array
-    """`float64[v, n]`: the mean of those used where missing, anything for those who are not used."""
+    means: Array
+    """`float64[v]`."""
+    called: Array
+    """`int64[v]`."""
     squares: Array
-    """`float64[v]`: sum of squares of those used."""
+    """`float64[v]`: sum of squares, the mean where missing."""
     spread: Array
     """`float64[v]`: the same about the mean."""
     carriers: Array
-    """`int64[v]`: of those used, who has a count above 0."""
+    """`int64[v]`: who has a count above 0."""
 
 
-def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array, groups: Sequence[tuple[int, ...]]) -> PredictedAssociation:
-    """The results of a few variants."""
+def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array, *, decode: bool) -> PredictedAssociation:
+    """The results of a few variants; their genotypes are decoded, or looked up."""
     xp, k = block.xp, design.basis.shape[1]
-    coded, used = _coded(block, design), design.known.any(axis=1)
-    product = coded.dense @ columns
+    coded = _coded(block, design)
+    dense = _dense(block, coded) if decode else None
+    product = _looked_up(block, coded, columns) if dense is None else dense @ columns
     explained = product[:, :k]
     crossed = product[:, k:] - explained @ (design.basis.T @ design.residuals)  # predictions are not free of covariates
-    copies, called = block.alleles(design.mask)
-    shape = crossed.shape
-    squares, frequency, reason = xp.empty(shape), xp.empty(shape), xp.zeros(shape, xp.uint8)
-    whole = coded.squares - (explained**2).sum(axis=1)
-    for group in groups:
-        absent = xp.flatnonzero(used & ~design.known[:, group[0]])
-        own, alt, alleles = whole, copies, called
-        if len(absent):
-            own = _without(coded, explained, design, absent)
-            left_out = _of_people(block, absent)
-            less = left_out.alleles(xp.full(-(-len(absent) // 4), 255, xp.uint8))
-            alt, alleles = copies - less[0], called - less[1]
-        squares[:, group] = own[:, None]
-        frequency[:, group] = (alt / 2 / xp.where(alleles > 0, alleles, xp.nan))[:, None]
+    squares = _squares(block, coded, explained, dense, design)
+    frequency, reason = xp.empty(crossed.shape), xp.zeros(crossed.shape, xp.uint8)
+    for group, mask in zip(design.groups, design.masks, strict=True):
+        copies, alleles = block.alleles(mask)
+        frequency[:, group] = (copies / 2 / xp.where(alleles > 0, alleles, xp.nan))[:, None]
     deviation = xp.sqrt((design.residuals**2).sum(axis=0) / (design.people - k))
     reason[:, deviation <= 0] = FLAT
     reason[squares <= COLLINEAR_BELOW * coded.spread[:, None]] = COLLINEAR
     reason[coded.spread <= 1e-12 * coded.squares] = MONOMORPHIC
-    reason[called == 0] = TOO_FEW
+    reason[coded.called == 0] = TOO_FEW
     fine = reason == FINE
     squares = xp.where(fine, squares, 1.0)
     error = xp.where(fine, deviation / xp.sqrt(squares), xp.nan)
     beta = xp.where(fine, crossed / squares, xp.nan)
-    return PredictedAssociation(beta, error, beta / error, xp.broadcast_to(design.people, shape), frequency, reason)
+    return PredictedAssociation(beta, error, beta / error, xp.broadcast_to(design.people, crossed.shape), frequency, reason)
 
 
 def _coded(block: GenotypeBlock, design: PredictedDesign) -> _Coded:
@@ -181,36 +184,56 @@ def _coded(block: GenotypeBlock, design: PredictedDesign) -> _Coded:
         called = counts[:, :3].sum(axis=1) - (block.n_samples - n)
         total = one * counts[:, 1] + two * counts[:, 2]
         mean, missing = total / xp.maximum(called, 1), counts[:, MISSING]
-        values = xp.stack([xp.zeros(len(block)), xp.full(len(block), one), xp.full(len(block), two), mean], axis=1)
-        dense = decoded(block.calls, block.n_samples, values)
         squares = one**2 * counts[:, 1] + two**2 * counts[:, 2]
         carriers = (one > 0) * counts[:, 1] + (two > 0) * counts[:, 2] + (mean > 0) * missing
-        return _Coded(dense, squares + missing * mean**2, squares - total * mean, carriers)
+        return _Coded(mean, called, squares + missing * mean**2, squares - total * mean, carriers)
     known = design.known.any(axis=1)
-    dense = block.coded(slice(None))
-    there = known & ~xp.isnan(dense)
-    total = xp.where(there, dense, 0).sum(axis=1)
-    mean = total / xp.maximum(there.sum(axis=1), 1)
-    dense = xp.where(xp.isnan(dense), mean[:, None], dense)
-    of_used = xp.where(known, dense, 0)
-    spread = (xp.where(known, dense - mean[:, None], 0) ** 2).sum(axis=1)
-    return _Coded(dense, (of_used**2).sum(axis=1), spread, (of_used > 0).sum(axis=1))
+    values = block.coded(slice(None))
+    there = known & ~xp.isnan(values)
+    called = there.sum(axis=1)
+    mean = xp.where(there, values, 0).sum(axis=1) / xp.maximum(called, 1)
+    of_used = xp.where(known, xp.where(there, values, mean[:, None]), 0)
+    spread = (xp.where(known, of_used - mean[:, None], 0) ** 2).sum(axis=1)
+    return _Coded(mean, called, (of_used**2).sum(axis=1), spread, (of_used > 0).sum(axis=1))
 
 
-def _without(coded: _Coded, explained: Array, design: PredictedDesign, absent: Array) -> Array:
-    """g~'g~ `float64[v]` over those used but the `absent`."""
-    xp = array_module(coded.dense)
-    genotypes, basis = coded.dense[:, absent], design.basis[absent]
-    own = explained - genotypes @ basis
-    squares = coded.squares - (genotypes**2).sum(axis=1) - 2 * (explained * own).sum(axis=1) + (explained**2).sum(axis=1)
-    exact = squares - ((explained @ basis.T) ** 2).sum(axis=1)
-    if len(absent) > _FEW * design.used:
-        return exact
-    return xp.where(coded.carriers < 0.5 * design.used, squares, exact)
-
-
-def _of_people(block: GenotypeBlock, people: Any) -> GenotypeBlock:
-    """The genotypes of some people."""
+def _dense(block: GenotypeBlock, coded: _Coded) -> Array:
+    """The genotypes as numbers, `float64[v, n]`: the mean of those used where missing, anything for those who are not used."""
+    xp, (one, two) = block.xp, block.codes
     if block.dosages is None:
-        return GenotypeBlock(take_samples(block.calls, block.n_samples, people), None, len(people), block.codes)
-    return GenotypeBlock(None, block.dosages[:, people], len(people), block.codes)
+        values = xp.stack([xp.zeros(len(block)), xp.full(len(block), one), xp.full(len(block), two), coded.means], axis=1)
+        return decoded(block.calls, block.n_samples, values)
+    values = block.coded(slice(None))
+    return xp.where(xp.isnan(values), coded.means[:, None], values)
+
+
+def _looked_up(block: GenotypeBlock, coded: _Coded, columns: Array) -> Array:
+    """Their products with `columns: float64[n, c]`, which are 0 for those who are not used, and nothing is decoded: `float64[v, c]`."""
+    from pipeline.kernels.compiled.products import add_means, calls_product
+
+    calls = np.require(block.calls, requirements=["C", "W"])  # no view of a file's bytes: numba would compile for those once more
+    product = calls_product(calls, columns, block.codes)
+    add_means(calls, coded.means, columns, product)
+    return product[:, : columns.shape[1]]
+
+
+def _squares(block: GenotypeBlock, coded: _Coded, explained: Array, dense: Array | None, design: PredictedDesign) -> Array:
+    """g~'g~ over those who have each trait, `float64[v, t]`."""
+    xp, absent = block.xp, design.absent
+    whole = coded.squares - (explained**2).sum(axis=1)
+    found = xp.repeat(whole[:, None], design.known.shape[1], axis=1)
+    if dense is not None and any(map(len, absent)):
+        left = dense - explained @ design.basis.T
+        left *= left
+        found = left @ design.known.astype(xp.float64)
+    for group, people in zip(design.groups, absent, strict=True):
+        if len(people) == 0:
+            continue
+        basis = design.basis[people]
+        if dense is None:
+            some = GenotypeBlock(take_samples(block.calls, block.n_samples, people), None, len(people), block.codes)
+            found[:, group] = (whole - ((_dense(some, coded) - explained @ basis.T) ** 2).sum(axis=1))[:, None]
+        if len(people) <= _FEW * design.used:
+            theirs = ((explained @ (basis.T @ basis)) * explained).sum(axis=1)
+            found[:, group] += xp.where(coded.carriers < 0.5 * design.used, theirs, 0)[:, None]
+    return found

@@ -36,23 +36,26 @@ class Stretch(NamedTuple):
 
 def stretches_of(part: Part, people: Part, traits: Sequence[str], autosomes: int = HUMAN) -> list[Stretch]:
     """The stretches of a part for these traits; people who stand in the order of the stretch before are looked up once."""
-    frame = part.frame.filter(pl.col("trait").is_in(traits)).with_columns(chromosome_key(autosomes=autosomes))
+    frame = part.frame
     if frame.is_empty():
         return []
     changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in ("trait", "chromosome"))
-    starts = [0, *(row for row in frame.select(changed.arg_true()).to_series().to_list() if row), frame.height]
+    starts = [0, *(row for row in frame.select(changed.arg_true()).to_series().to_list() if row)]
+    each = frame.select("trait", "chromosome")[starts].with_columns(chromosome_key(autosomes=autosomes))
     numbered = people.frame.select("sample_id").with_row_index("place")
     found, ids, places = list[Stretch](), pl.Series([], dtype=pl.String), np.empty(0, np.int64)
     values = frame["prediction"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    for low, high in pairwise(starts):
+    for (trait, chromosome), (low, high) in zip(each.iter_rows(), pairwise([*starts, frame.height]), strict=True):
+        if trait not in traits:
+            continue
         own = frame["sample_id"][low:high]
         if not own.equals(ids):
             ids = own
             matched = own.to_frame().join(numbered, on="sample_id", how="left", maintain_order="left")["place"]
             places = matched.cast(pl.Int64).fill_null(-1).to_numpy()
         if not np.isfinite(values[low:high]).all():
-            raise DataError(f"a prediction of {frame['trait'][low]!r} for chromosome {frame['chromosome'][low]} is missing or infinite.")
-        found.append(Stretch(frame["trait"][low], frame["chromosome"][low], places, values[low:high].astype(np.float32)))
+            raise DataError(f"a prediction of {trait!r} for chromosome {chromosome} is missing or infinite.")
+        found.append(Stretch(trait, chromosome, places, values[low:high].astype(np.float32)))
     return found
 
 
