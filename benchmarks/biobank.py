@@ -2,8 +2,8 @@
 
 Cohort B: 20,000 people of three populations, of every fifty the last a child of the first two, 50,000 variants of 22 chromosomes with half
 a percent of the calls missing, two covariates, fifty traits of 500 causal variants each, and the upper tenth of the first as a binary one
-(seeded; made in DIR the first time). Each work is a whole process, ours and regenie's in turn, both with two threads; without --regenie only
-ours is measured, and the result says so.
+(seeded; made in DIR the first time). Each work is a whole process, ours and regenie's in turn, both with two threads; without
+--regenie ours alone is measured, and the result says so.
 """
 
 from __future__ import annotations
