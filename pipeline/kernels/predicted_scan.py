@@ -22,10 +22,10 @@ from pipeline.backend.memory import block_bytes
 from pipeline.errors import DataError
 from pipeline.kernels.design import missingness_groups
 from pipeline.kernels.genotype_block import GenotypeBlock
-from pipeline.kernels.genotypes import BLOCK_BYTES, MISSING, Array, call_counts, pack, take_samples, variant_blocks
+from pipeline.kernels.genotypes import BLOCK_BYTES, MISSING, Array, pack, take_samples, variant_blocks
 from pipeline.kernels.linear_regression import COLLINEAR, COLLINEAR_BELOW, FINE, FLAT, MONOMORPHIC, TOO_FEW
+from pipeline.kernels.mean_genotypes import MeanGenotypes
 from pipeline.kernels.ridge_predictors import RidgeDesign
-from pipeline.kernels.standardized import decoded
 
 _FEW, _SHIFT = 0.05, 0.01
 
@@ -135,31 +135,15 @@ def associate_predicted(block: GenotypeBlock, design: PredictedDesign) -> Predic
     return PredictedAssociation(**{name: xp.concatenate([getattr(one, name) for one in found]) for name in names})
 
 
-@dataclass(frozen=True)
-class _Coded:
-    """What the genotypes of a block count among those used."""
-
-    means: Array
-    """`float64[v]`."""
-    called: Array
-    """`int64[v]`."""
-    squares: Array
-    """`float64[v]`: sum of squares, the mean where missing."""
-    spread: Array
-    """`float64[v]`: the same about the mean."""
-    carriers: Array
-    """`int64[v]`: who has a count above 0."""
-
-
 def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array, *, decode: bool) -> PredictedAssociation:
     """The results of a few variants; their genotypes are decoded, or looked up."""
     xp, k = block.xp, design.basis.shape[1]
-    coded = _coded(block, design)
-    dense = _dense(block, coded) if decode else None
-    product = _looked_up(block, coded, columns) if dense is None else dense @ columns
+    coded = MeanGenotypes.of(block, design.mask, design.known.any(axis=1))
+    dense = coded.dense() if decode else None
+    product = coded.products(columns) if dense is None else dense @ columns
     explained = product[:, :k]
     crossed = product[:, k:] - explained @ (design.basis.T @ design.residuals)  # predictions are not free of covariates
-    squares = _squares(block, coded, explained, dense, design)
+    squares = _squares(coded, explained, dense, design)
     frequency, reason = xp.empty(crossed.shape), xp.zeros(crossed.shape, xp.uint8)
     for group, mask in zip(design.groups, design.masks, strict=True):
         copies, alleles = block.alleles(mask)
@@ -167,7 +151,7 @@ def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array, *, deco
     deviation = xp.sqrt((design.residuals**2).sum(axis=0) / (design.people - k))
     reason[:, deviation <= 0] = FLAT
     reason[squares <= COLLINEAR_BELOW * coded.spread[:, None]] = COLLINEAR
-    reason[coded.spread <= 1e-12 * coded.squares] = MONOMORPHIC
+    reason[~coded.varies] = MONOMORPHIC
     reason[coded.called == 0] = TOO_FEW
     fine = reason == FINE
     squares = xp.where(fine, squares, 1.0)
@@ -176,50 +160,9 @@ def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array, *, deco
     return PredictedAssociation(beta, error, beta / error, xp.broadcast_to(design.people, crossed.shape), frequency, reason)
 
 
-def _coded(block: GenotypeBlock, design: PredictedDesign) -> _Coded:
-    """What a few variants count among those used."""
-    xp, n, one, two = block.xp, design.used, *block.codes
-    if block.dosages is None:
-        counts = call_counts(block.calls & design.mask, block.n_samples)
-        called = counts[:, :3].sum(axis=1) - (block.n_samples - n)
-        total = one * counts[:, 1] + two * counts[:, 2]
-        mean, missing = total / xp.maximum(called, 1), counts[:, MISSING]
-        squares = one**2 * counts[:, 1] + two**2 * counts[:, 2]
-        carriers = (one > 0) * counts[:, 1] + (two > 0) * counts[:, 2] + (mean > 0) * missing
-        return _Coded(mean, called, squares + missing * mean**2, squares - total * mean, carriers)
-    known = design.known.any(axis=1)
-    values = block.coded(slice(None))
-    there = known & ~xp.isnan(values)
-    called = there.sum(axis=1)
-    mean = xp.where(there, values, 0).sum(axis=1) / xp.maximum(called, 1)
-    of_used = xp.where(known, xp.where(there, values, mean[:, None]), 0)
-    spread = (xp.where(known, of_used - mean[:, None], 0) ** 2).sum(axis=1)
-    return _Coded(mean, called, (of_used**2).sum(axis=1), spread, (of_used > 0).sum(axis=1))
-
-
-def _dense(block: GenotypeBlock, coded: _Coded) -> Array:
-    """The genotypes as numbers, `float64[v, n]`: the mean of those used where missing, anything for those who are not used."""
-    xp, (one, two) = block.xp, block.codes
-    if block.dosages is None:
-        values = xp.stack([xp.zeros(len(block)), xp.full(len(block), one), xp.full(len(block), two), coded.means], axis=1)
-        return decoded(block.calls, block.n_samples, values)
-    values = block.coded(slice(None))
-    return xp.where(xp.isnan(values), coded.means[:, None], values)
-
-
-def _looked_up(block: GenotypeBlock, coded: _Coded, columns: Array) -> Array:
-    """Their products with `columns: float64[n, c]`, which are 0 for those who are not used, and nothing is decoded: `float64[v, c]`."""
-    from pipeline.kernels.compiled.products import add_means, calls_product
-
-    calls = np.require(block.calls, requirements=["C", "W"])  # no view of a file's bytes: numba would compile for those once more
-    product = calls_product(calls, columns, block.codes)
-    add_means(calls, coded.means, columns, product)
-    return product[:, : columns.shape[1]]
-
-
-def _squares(block: GenotypeBlock, coded: _Coded, explained: Array, dense: Array | None, design: PredictedDesign) -> Array:
+def _squares(coded: MeanGenotypes, explained: Array, dense: Array | None, design: PredictedDesign) -> Array:
     """g~'g~ over those who have each trait, `float64[v, t]`."""
-    xp, absent = block.xp, design.absent
+    block, xp, absent = coded.block, coded.block.xp, design.absent
     whole = coded.squares - (explained**2).sum(axis=1)
     found = xp.repeat(whole[:, None], design.known.shape[1], axis=1)
     if dense is not None and any(map(len, absent)):
@@ -232,7 +175,7 @@ def _squares(block: GenotypeBlock, coded: _Coded, explained: Array, dense: Array
         basis = design.basis[people]
         if dense is None:
             some = GenotypeBlock(take_samples(block.calls, block.n_samples, people), None, len(people), block.codes)
-            found[:, group] = (whole - ((_dense(some, coded) - explained @ basis.T) ** 2).sum(axis=1))[:, None]
+            found[:, group] = (whole - ((coded.dense(some) - explained @ basis.T) ** 2).sum(axis=1))[:, None]
         if len(people) <= _FEW * design.used:
             theirs = ((explained @ (basis.T @ basis)) * explained).sum(axis=1)
             found[:, group] += xp.where(coded.carriers < 0.5 * design.used, theirs, 0)[:, None]
