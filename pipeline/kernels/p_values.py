@@ -62,6 +62,14 @@ def z_test_p_values(z: Array) -> tuple[Array, Array]:
     return p_value, xp.where(xp.isinf(z), xp.inf, neg_log_10)
 
 
+def z_of_neg_log_10_p(neg_log_10: Array) -> Array:
+    """The z >= 0 whose two-sided p-value has this -log10, without limit; NaN for NaN."""
+    from scipy.special import ndtri_exp
+
+    xp = array_module(neg_log_10)
+    return xp.asarray(-ndtri_exp(-to_host(neg_log_10) * math.log(10) - math.log(2)))  # a few numbers: on the host, where the function is
+
+
 def significant(t: Array, df: Array, max_p: float) -> tuple[Array, Array, Array, Array]:
     """Row, column (`int64[r]`), p-value and -log10 of it (`float64[r]`) of the t statistics `float64[v, s]` with p <= `max_p`, row by row.
 

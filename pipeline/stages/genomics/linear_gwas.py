@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from pydantic import Field
 
@@ -53,6 +55,10 @@ class LinearGwas(PredictedScan, name="linear_gwas", version=2):
         """Covariates made orthonormal, traits made residuals."""
         return Design.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
 
+    def build_predicted(self, covariates: Array, traits: Array, names: tuple[Sequence[str], Sequence[str]]) -> PredictedDesign:
+        """Covariates made orthonormal, traits made residuals."""
+        return PredictedDesign.build(covariates, traits, names)
+
     def test(self, block: GenotypeBlock, model: Design | PredictedDesign) -> ScanRows:
         """Every variant of a small block with every trait of the design."""
         if isinstance(model, PredictedDesign):
@@ -68,8 +74,9 @@ class LinearGwas(PredictedScan, name="linear_gwas", version=2):
         own = {"p_value": p_value, "neg_log_10_p_value": neg_log_10_p, "test": block.xp.ones(len(trait), block.xp.uint8)}
         return ScanRows.of(variant, trait, vars(scored), **own)
 
-    def again(self, genotype: Array, covariates: Array, trait: Array, test: str) -> Again:
+    def again(self, genotype: Array, sheet: Sheet, place: int, test: str) -> Again:
         """Least squares of one variant, by QR."""
+        covariates, trait = sheet.covariates, sheet.traits[:, place]
         if test == "chi_square":
             return projected_again(genotype, covariates, trait)
         return linear_again(genotype, covariates, trait, mean=self.missing == "mean")
