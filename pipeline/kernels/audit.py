@@ -61,14 +61,14 @@ def projected_again(genotype: Numbers, covariates: Numbers, residual: Numbers) -
     values, called = residual[known], ~np.isnan(genotype[known])
     people = len(values)
     if not called.any() or np.isnan(values).any():
-        return Again(np.nan, np.nan, people)
+        return Again(np.nan, np.nan, int(called.sum()))
     filled = np.where(called, genotype[known], genotype[known][called].mean())
     columns = np.column_stack([np.ones(people), covariates[known][:, np.ptp(covariates[known], axis=0) > 0]])
     left = filled - columns @ np.linalg.lstsq(columns, filled, rcond=None)[0]
     size = float(left @ left)
     if size <= _TIED * float(((filled - filled.mean()) ** 2).sum()):
-        return Again(np.nan, np.nan, people)
-    return Again(float(left @ values / size), float(np.sqrt(values @ values / (people - columns.shape[1]) / size)), people)
+        return Again(np.nan, np.nan, int(called.sum()))
+    return Again(float(left @ values / size), float(np.sqrt(values @ values / (people - columns.shape[1]) / size)), int(called.sum()))
 
 
 def logistic_again(genotype: Numbers, covariates: Numbers, trait: Numbers, test: str) -> Again:

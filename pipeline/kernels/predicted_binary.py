@@ -16,7 +16,7 @@ from typing import Literal
 
 from pipeline.backend.arrays import array_module
 from pipeline.backend.memory import block_bytes
-from pipeline.kernels.adjusted_tests import likelihood_ratio, saddle_point
+from pipeline.kernels.adjusted_tests import adjusted_likelihood_ratio, saddle_point
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, variant_blocks
 from pipeline.kernels.logistic_regression import FIRTH_APPROXIMATE, SCORE, SPA
@@ -111,7 +111,7 @@ def _tested(
 
 def _by_ratio(adjusted: Array, models: PredictedBinary, trait: int, start: Array) -> tuple[Array, ...]:
     """beta, standard error, statistic, p-value and -log10 of it, by Firth's likelihood ratio."""
-    found = likelihood_ratio(adjusted, models.design.cases[:, trait].copy(), models.centres[trait], start)
+    found = adjusted_likelihood_ratio(adjusted, models.design.cases[:, trait].copy(), models.centres[trait], start)
     xp = array_module(adjusted)
     statistic = xp.sign(found.beta) * xp.sqrt(found.chi_square)
     return found.beta, found.standard_error, statistic, *z_test_p_values(statistic)

@@ -114,7 +114,7 @@ class PredictedAssociation:
     statistic: Array
     """beta / standard_error, the signed root of chi-square with one degree of freedom."""
     n: Array
-    """`int64`: people with the trait."""
+    """`int64`: people with the trait and a genotype; who has none counts with the mean, but not here, as in regenie."""
     effect_allele_frequency: Array
     """`float64`: of ALT among their called alleles."""
     reason: Array
@@ -144,10 +144,11 @@ def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array, *, deco
     explained = product[:, :k]
     crossed = product[:, k:] - explained @ (design.basis.T @ design.residuals)  # predictions are not free of covariates
     squares = _squares(coded, explained, dense, design)
-    frequency, reason = xp.empty(crossed.shape), xp.zeros(crossed.shape, xp.uint8)
+    frequency, n, reason = xp.empty(crossed.shape), xp.empty(crossed.shape, xp.int64), xp.zeros(crossed.shape, xp.uint8)
     for group, mask in zip(design.groups, design.masks, strict=True):
-        copies, alleles = block.alleles(mask)
-        frequency[:, group] = (copies / 2 / xp.where(alleles > 0, alleles, xp.nan))[:, None]
+        copies, called = block.alleles(mask)
+        frequency[:, group] = (copies / 2 / xp.where(called > 0, called, xp.nan))[:, None]
+        n[:, group] = called[:, None]
     deviation = xp.sqrt((design.residuals**2).sum(axis=0) / (design.people - k))
     reason[:, deviation <= 0] = FLAT
     reason[squares <= COLLINEAR_BELOW * coded.spread[:, None]] = COLLINEAR
@@ -157,7 +158,7 @@ def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array, *, deco
     squares = xp.where(fine, squares, 1.0)
     error = xp.where(fine, deviation / xp.sqrt(squares), xp.nan)
     beta = xp.where(fine, crossed / squares, xp.nan)
-    return PredictedAssociation(beta, error, beta / error, xp.broadcast_to(design.people, crossed.shape), frequency, reason)
+    return PredictedAssociation(beta, error, beta / error, n, frequency, reason)
 
 
 def _squares(coded: MeanGenotypes, explained: Array, dense: Array | None, design: PredictedDesign) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.kernels.compiled.jit import compiled
 
 _STEPS, _STILL, _FARTHEST = 60, 1e-7, 4.0
-_NEAR = 1e-4
+_NEAR, _FLAT = 1e-4, 1e-9
 
 
 @compiled
@@ -95,9 +95,15 @@ def likelihood_ratios(adjusted: Any, cases: Any, log_odds: Any, start: Any, foun
 @compiled
 def _deviate(numbers: Any, odds: Any, before: Any, score: float, spread: float) -> float:
     """The deviate of a score; NaN where Newton's method fails."""
-    variance = spread
+    variance, most, least = spread, 0.0, 0.0
     for place in range(len(numbers)):
         variance += numbers[place] ** 2 * before[place] * (1 - before[place])
+        most += max(numbers[place], 0.0) - numbers[place] * before[place]
+        least += min(numbers[place], 0.0) - numbers[place] * before[place]
+    if spread == 0 and score > most:
+        return inf
+    if spread == 0 and score < least:
+        return -inf
     unit = sqrt(variance)
     at, low, high, still, second = score / variance, -inf, inf, False, 0.0
     for _ in range(_STEPS):
@@ -116,7 +122,7 @@ def _deviate(numbers: Any, odds: Any, before: Any, score: float, spread: float) 
             still = True
             break
         at = _moved(at, step, _FARTHEST / unit, low, high)
-    if not still:
+    if not still or second <= _FLAT * unit * unit:
         return np.nan
     cumulant = at * at * spread / 2
     for place in range(len(numbers)):

@@ -51,6 +51,7 @@ def test_logistic_gwas__with_predictions_gives_what_regenie_printed(method: str)
         assert rows["variant_id"].to_list() == table["ID"].tolist()
         assert rows["effect_allele"].to_list() == table["ALLELE1"].tolist()
         np.testing.assert_allclose(rows["effect_allele_frequency"], floats(table["A1FREQ"]), atol=6e-7)
+        assert rows["n"].to_list() == floats(table["N"]).tolist()
         printed, logarithm = floats(table["CHISQ"]), floats(table["LOG10P"])
         at_the_edge = abs(rows["neg_log_10_p_value"].to_numpy() - logarithm) > 0.01  # p of 0.05 in their digits, where one is refitted
         assert (rows.filter(at_the_edge)["neg_log_10_p_value"] - 1.30103).abs().max() or 0 < 0.02

@@ -66,6 +66,7 @@ def test_linear_gwas__with_predictions_gives_what_regenie_printed(by: str) -> No
         assert rows["effect_allele"].to_list() == table["ALLELE1"].tolist()
         np.testing.assert_allclose(rows["effect_allele_frequency"], floats(table["A1FREQ"]), atol=6e-7)
         np.testing.assert_allclose(rows["standard_error"], floats(table["SE"]), rtol=2e-5)
+        assert rows["n"].to_list() == floats(table["N"]).tolist()
         z = np.sign(floats(table["BETA"])) * np.sqrt(floats(table["CHISQ"]))
         np.testing.assert_allclose(rows["statistic"], z, atol=1e-5)
         assert np.quantile(abs(rows["statistic"].to_numpy() ** 2 / floats(table["CHISQ"]) - 1), 0.999) < 1e-3
