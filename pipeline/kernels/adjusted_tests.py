@@ -50,7 +50,7 @@ def adjusted_likelihood_ratio(adjusted: Array, cases: Array, log_odds: Array, st
 def adjusted_likelihood_ratio_plain(adjusted: Array, cases: Array, log_odds: Array, start: Array) -> Effect:
     """As `adjusted_likelihood_ratio`, by array functions alone."""
     xp = array_module(adjusted)
-    largest = xp.maximum(abs(adjusted).max(axis=1, initial=0), 1e-300)
+    largest = xp.maximum(abs(adjusted).max(axis=1), 1e-300)
     beta, low, high = start.copy(), xp.full(len(start), -xp.inf), xp.full(len(start), xp.inf)
     still = xp.zeros(len(start), bool)
     for _ in range(STEPS):

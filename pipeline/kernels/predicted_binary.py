@@ -48,7 +48,8 @@ def associate_predicted_binary(
 
     `test` is a place in `TESTS` of logistic_regression. Raises ValueError where the numbers of people differ.
     """
-    design, xp = models.design, block.xp
+    models, xp = models.beside(block.array), block.xp
+    design = models.design
     if len(design.basis) != block.n_samples:
         raise ValueError(f"The design is of {len(design.basis)} people, the genotypes are of {block.n_samples}.")
     genotypes = MeanGenotypes.of(block, design.mask, design.known.any(axis=1))
