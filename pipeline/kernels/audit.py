@@ -103,39 +103,49 @@ def offset_again(genotype: Numbers, covariates: Numbers, case: Numbers, log_odds
     """
     used = ~np.isnan(covariates).any(axis=1)
     own, called = used & ~np.isnan(case), used & ~np.isnan(genotype)
-    n, nothing = int((own & called).sum()), Again(np.nan, np.nan, int((own & called).sum()))
+    n = int((own & called).sum())
     if not called.any():
-        return nothing
+        return Again(np.nan, np.nan, n)
     copies = genotype[own & called].sum()
-    rarer = 2 - genotype if copies > n else genotype
+    sign, rarer = (-1, 2 - genotype) if copies > n else (1, genotype)
     filled = np.where(called, rarer, rarer[called].mean())[own]
     (null, firth), values = (odds[own] for odds in log_odds), case[own]
     p = 1 / (1 + np.exp(-null))
-    roots, varied = np.sqrt(p * (1 - p)), np.ptp(covariates[own], axis=0) > 0
+    weights, varied = p * (1 - p), np.ptp(covariates[own], axis=0) > 0
     columns = np.column_stack([np.ones(len(values)), covariates[own][:, varied]])
-    left = filled - columns @ np.linalg.lstsq(columns * roots[:, None], filled * roots, rcond=None)[0]
-    information, score = float((left**2) @ (p * (1 - p))), float(left @ (values - p))
-    if information <= _TIED * float((filled - filled.mean()) ** 2 @ (p * (1 - p))):
-        return nothing
-    sign, error = (-1 if copies > n else 1), information**-0.5
-    if test == "score":
-        return Again(sign * score / information, error, n)
+    left = filled - columns @ np.linalg.lstsq(columns * np.sqrt(weights)[:, None], filled * np.sqrt(weights), rcond=None)[0]
+    information, score = float(left**2 @ weights), float(left @ (values - p))
+    if information <= _TIED * float((filled - filled.mean()) ** 2 @ weights):
+        return Again(np.nan, np.nan, n)
+    beta, error = score / information, information**-0.5
     if test == "spa":
-        few = (filled > 0).sum() < 0.5 * used.sum()
-        deviates = [_deviate(left, p, (filled > 0) | ~few, size) for size in (abs(score), -abs(score))]
-        both = sum(float(erfc(abs(z) / np.sqrt(2))) for z in deviates) / 2
-        return Again(sign * np.sign(score) * float(-ndtri(both / 2)) * error, error, n)
-    left = np.where((filled > 0) | (min(copies, 2 * n - copies) >= _RARE), left, 0)
+        beta = _by_tails(left, p, (filled > 0) | ((filled > 0).sum() >= 0.5 * used.sum()), score) * error
+    elif test != "score":
+        beta, error = _by_slope(np.where((filled > 0) | (min(copies, 2 * n - copies) >= _RARE), left, 0), values, firth, (beta, error))
+    return Again(float(sign * beta), error, n)
+
+
+def _by_slope(left: Numbers, values: Numbers, log_odds: Numbers, near: tuple[float, float]) -> tuple[float, float]:
+    """Where Firth's penalized likelihood of one effect is greatest, near an estimate, and its standard error."""
+
+    def weights(beta: float) -> tuple[Numbers, Numbers]:
+        """The probabilities, and their variances."""
+        chance = np.asarray(1 / (1 + np.exp(-(log_odds + beta * left))), np.float64)
+        return chance, chance * (1 - chance)
 
     def slope(beta: float) -> float:
         """Of the penalized likelihood."""
-        chance = 1 / (1 + np.exp(-(firth + beta * left)))
-        weights = chance * (1 - chance)
-        return float(left @ (values - chance) + left**3 @ (weights * (1 - 2 * chance)) / (2 * left**2 @ weights))
+        chance, variance = weights(beta)
+        return float(left @ (values - chance) + left**3 @ (variance * (1 - 2 * chance)) / (2 * left**2 @ variance))
 
-    beta = _root(slope, score / information, 8 * error)
-    chance = 1 / (1 + np.exp(-(firth + beta * left)))
-    return Again(sign * beta, float((left**2 @ (chance * (1 - chance))) ** -0.5), n)
+    beta = _root(slope, near[0], 8 * near[1])
+    return beta, float((left**2 @ weights(beta)[1]) ** -0.5)
+
+
+def _by_tails(left: Numbers, p: Numbers, own: NDArray[np.bool_], score: float) -> float:
+    """The normal deviate of both tails of a score together, with its sign."""
+    both = sum(float(erfc(abs(_deviate(left, p, own, size)) / np.sqrt(2))) for size in (abs(score), -abs(score))) / 2
+    return float(np.sign(score) * -ndtri(both / 2))
 
 
 def _deviate(left: Numbers, p: Numbers, own: NDArray[np.bool_], score: float) -> float:
