@@ -51,11 +51,11 @@ def linear_again(genotype: Numbers, covariates: Numbers, trait: Numbers, *, mean
     return Again(float(triangle[width - 1, width] / last), float(error), people)
 
 
-def projected_again(genotype: Numbers, covariates: Numbers, residual: Numbers) -> Again:
+def projected_again(genotype: Numbers, covariates: Numbers, residual: Numbers, *, fitted: bool = False) -> Again:
     """The effect of a genotype, less what intercept and covariates explain of it, on what a model left of a trait `[n]`.
 
-    The standard error is that of the residual with no effect. A missing genotype is the mean of those with all covariates; NaN where one of
-    these has no residual, whose approximation is not computed again.
+    The standard error is that of the residual with no effect, or with the `fitted` one. A missing genotype is the mean of those with all
+    covariates; NaN where one of these has no residual, whose approximation is not computed again.
     """
     known = ~np.isnan(covariates).any(axis=1)
     values, called = residual[known], ~np.isnan(genotype[known])
@@ -68,7 +68,8 @@ def projected_again(genotype: Numbers, covariates: Numbers, residual: Numbers) -
     size = float(left @ left)
     if size <= _TIED * float(((filled - filled.mean()) ** 2).sum()):
         return Again(np.nan, np.nan, int(called.sum()))
-    return Again(float(left @ values / size), float(np.sqrt(values @ values / (people - columns.shape[1]) / size)), int(called.sum()))
+    beta, freedom = float(left @ values / size), people - columns.shape[1] - fitted
+    return Again(beta, float(np.sqrt((values @ values - fitted * beta**2 * size) / freedom / size)), int(called.sum()))
 
 
 def logistic_again(genotype: Numbers, covariates: Numbers, trait: Numbers, test: str) -> Again:

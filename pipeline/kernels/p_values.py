@@ -87,10 +87,10 @@ def significant(t: Array, df: Array, max_p: float) -> tuple[Array, Array, Array,
     return row[keep], column[keep], p_value[keep], neg_log_10[keep]
 
 
-def significant_z(z: Array, max_p: float) -> tuple[Array, Array, Array, Array]:
-    """As `significant`, of standard normal statistics `float64[v, s]`."""
+def significant_z(z: Array, max_p: float, df: Array | None = None) -> tuple[Array, Array, Array, Array]:
+    """As `significant`, of normal statistics `float64[v, s]`; of Student's t where degrees of freedom are given, `df: int64[s]`."""
     xp = array_module(z)
-    p_value, neg_log_10 = z_test_p_values(z)
+    p_value, neg_log_10 = z_test_p_values(z) if df is None else t_test_p_values(z, df)
     row, column = xp.nonzero(xp.ones(z.shape, bool) if max_p >= 1 else p_value <= max_p)
     return row, column, p_value[row, column], neg_log_10[row, column]
 

@@ -135,6 +135,13 @@ def associate_predicted(block: GenotypeBlock, design: PredictedDesign) -> Predic
     return PredictedAssociation(**{name: xp.concatenate([getattr(one, name) for one in found]) for name in names})
 
 
+def student_t(found: PredictedAssociation, freedom: Array) -> PredictedAssociation:
+    """The same estimates with the residual of each regression in the place of the trait's: t with `freedom: int64[t]`, n - k - 1."""
+    xp, square = array_module(found.statistic), found.statistic**2
+    statistic = found.statistic * xp.sqrt(freedom / xp.maximum(freedom + 1 - square, 1e-12 * freedom))
+    return replace(found, statistic=statistic, standard_error=found.beta / statistic)
+
+
 def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array, *, decode: bool) -> PredictedAssociation:
     """The results of a few variants; their genotypes are decoded, or looked up."""
     xp, k = block.xp, design.basis.shape[1]

@@ -338,6 +338,10 @@ def with_predictions(genotypes: Any) -> Any:
     return predicted_scan.associate_predicted(GenotypeBlock(calls, dosages, SAMPLES), PREDICTED)
 
 
+def with_t(calls: Any) -> Any:
+    return predicted_scan.student_t(with_predictions(calls), array_module(calls).asarray(PREDICTED.people - 5))
+
+
 def binary_with_predictions(genotypes: Any, method: Any) -> Any:
     calls, dosages = (genotypes, None) if genotypes.dtype == np.uint8 else (None, genotypes)
     return predicted_binary.associate_predicted_binary(GenotypeBlock(calls, dosages, SAMPLES), PREDICTED_BINARY, method, 0.6)
@@ -603,6 +607,7 @@ CASES = {
     "saddle_point_plain": Case(adjusted_tests.saddle_point_plain, (ADJUSTED, ODDS, SCORES, ADJUSTED > 1), 1e-6),
     "z_of_neg_log_10_p": Case(p_values.z_of_neg_log_10_p, (P[:-1],), 1e-9),
     "significant_z": Case(p_values.significant_z, (T, 0.5), 1e-9),
+    "student_t": Case(with_t, (CALLS,), 1e-9),
     "ridge_predictors": Case(ridge_blocks, (RIDGE_CALLS,), 1e-5),
     "ridge_predictors of dosages": Case(ridge_blocks, (ALT_DOSAGES[:40],), 1e-5),
     "ridge_effects": Case(ridge_systems.ridge_effects, (RELATED, VECTORS, (0.1, 2.0)), 1e-9),
