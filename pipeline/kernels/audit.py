@@ -1,4 +1,4 @@
-"""Regressions of single variants computed again, the slow way: QR or Newton's method on the people's own rows, in float64, by NumPy alone.
+"""Regressions of single variants computed again, the slow way: QR or Newton's method on people's own rows, in float64, by NumPy and SciPy.
 
 Nothing here is shared with the kernels that scan (products, tables of bytes, shared bases), so that a fault of theirs shows.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import erfc, ndtri
 
 Numbers = NDArray[np.float64]
@@ -100,7 +101,7 @@ def offset_again(genotype: Numbers, covariates: Numbers, case: Numbers, log_odds
     """The effect on a trait of 0 and 1 with fixed log odds, by maximum likelihood and by Firth's fit, by the test that a row carries.
 
     score: one step; firth_approximate: where the penalized likelihood of the one effect is greatest; spa: the score test's deviate by the
-    saddle point, times its standard error. Roots are found by halving. A missing genotype is the mean of those with all covariates.
+    saddle point, times its standard error. Roots are Brent's. A missing genotype is the mean of those with all covariates.
     """
     used = ~np.isnan(covariates).any(axis=1)
     own, called = used & ~np.isnan(case), used & ~np.isnan(genotype)
@@ -167,16 +168,13 @@ def _deviate(left: Numbers, p: Numbers, own: NDArray[np.bool_], score: float) ->
 
 
 def _root(slope: Callable[[float], float], middle: float, wide: float) -> float:
-    """Where a falling function is 0, within `wide` of a place or farther."""
+    """Where a falling function is 0, within `wide` of a place or farther; NaN where it is nowhere near."""
     low, high = middle - wide, middle + wide
     while slope(low) < 0 or slope(high) > 0:
         low, high = low - wide, high + wide
-        if high - low > 1e6 * wide:
+        if high - low > 1e3 * wide:
             return np.nan
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if slope(middle) > 0 else (low, middle)
-    return middle
+    return float(brentq(slope, low, high, xtol=1e-12 * wide))
 
 
 def _columns(genotype: Numbers, covariates: Numbers, people: NDArray[np.bool_]) -> Numbers:

@@ -42,9 +42,12 @@ def _moved(beta: float, step: float, most: float, low: float, high: float) -> fl
 
 
 @compiled
-def _estimate(numbers: Any, odds: Any, cases: Any, start: float, largest: float) -> tuple[float, float, float]:
-    """beta, its standard error and chi-square of one variant; NaN where Newton's method fails."""
-    beta, low, high, still, second = start, -inf, inf, False, 0.0
+def _estimate(numbers: Any, odds: Any, null: Any, start: float, largest: float) -> tuple[float, float, float]:
+    """beta, its standard error and chi-square of one variant; NaN where Newton's method fails.
+
+    `null: float64[3, n]` are cases, and log(1 + e^odds) and the variance without an effect.
+    """
+    beta, low, high, still = start, -inf, inf, False
     for _ in range(_STEPS):
         first = second = third = fourth = 0.0
         for place in range(len(numbers)):
@@ -52,7 +55,7 @@ def _estimate(numbers: Any, odds: Any, cases: Any, start: float, largest: float)
             p = 1 / (1 + exp(-(odds[place] + beta * a)))
             w = p * (1 - p)
             weighted = a * a * w
-            first += a * (cases[place] - p)
+            first += a * (null[0, place] - p)
             second += weighted
             third += weighted * a * (1 - 2 * p)
             fourth += weighted * a * a * (1 - 6 * w)
@@ -63,18 +66,19 @@ def _estimate(numbers: Any, odds: Any, cases: Any, start: float, largest: float)
             low = beta
         else:
             high = beta
-        if abs(step) * sqrt(second) < _STILL:
-            still = True
+        if abs(step) * sqrt(second) < _NEAR:  # what the step leaves is a square of it
+            beta, still = beta + step, True
             break
         beta = _moved(beta, step, _FARTHEST / largest, low, high)
     if not still:
         return np.nan, np.nan, np.nan
-    gain = before = 0.0
+    gain = before = second = 0.0
     for place in range(len(numbers)):
-        a, odd = numbers[place], odds[place]
-        p = 1 / (1 + exp(-odd))
-        before += a * a * p * (1 - p)
-        gain += cases[place] * beta * a - _log_odds_gain(odd, odd + beta * a)
+        a, after = numbers[place], odds[place] + beta * numbers[place]
+        small = exp(-abs(after))
+        second += a * a * small / ((1 + small) * (1 + small))
+        before += a * a * null[2, place]
+        gain += null[0, place] * beta * a - (max(after, 0.0) + log1p(small)) + null[1, place]
     return beta, 1 / sqrt(second), max(2 * gain + log(second / before), 0.0)
 
 
@@ -82,13 +86,18 @@ def _estimate(numbers: Any, odds: Any, cases: Any, start: float, largest: float)
 def likelihood_ratios(adjusted: Any, cases: Any, log_odds: Any, start: Any, found: Any) -> None:
     """Fills `found`: beta, standard error, chi-square, `float64[v]` each."""
     people = adjusted.shape[1]
-    room, own = np.empty((3, people)), np.empty(people)
+    room, own, null = np.empty((3, people)), np.empty((3, people)), np.empty((2, people))
+    for person in range(people):
+        small = exp(-abs(log_odds[person]))
+        null[0, person] = max(log_odds[person], 0.0) + log1p(small)
+        null[1, person] = small / ((1 + small) * (1 + small))
     for variant in range(len(adjusted)):
         count, largest = _gathered(adjusted[variant], log_odds, room)
         for place in range(count):
-            own[place] = cases[int(room[2, place])]
+            person = int(room[2, place])
+            own[0, place], own[1, place], own[2, place] = cases[person], null[0, person], null[1, person]
         if count > 0:
-            values = _estimate(room[0, :count], room[1, :count], own[:count], start[variant], largest)
+            values = _estimate(room[0, :count], room[1, :count], own, start[variant], largest)
             found[0][variant], found[1][variant], found[2][variant] = values
 
 
