@@ -169,7 +169,8 @@ def keep_predictions(scratch: Path, work: Work) -> None:
 def measured(name: str, cohort: Cohort, regenie: Path | None, runs: int, scratch: Path) -> dict[str, Any]:
     """So many runs of a work, ours and regenie's in turn."""
     work = WORKS[name]
-    if work.steps == (2,) and not (scratch / f"predictions_{work.key}").exists():
+    kept = scratch / f"predictions_{work.key}"
+    if work.steps == (2,) and not (kept / "fit_pred.list" if regenie else kept).exists():
         timed(cohort.ours(replace(work, steps=(1,)), scratch, for_regenie=regenie is not None))
         keep_predictions(scratch, work)
     found = dict[str, list[Timing]]()
