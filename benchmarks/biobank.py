@@ -162,8 +162,8 @@ def keep_predictions(scratch: Path, work: Work) -> None:
     kept = scratch / f"predictions_{work.key}"
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(found, kept)
-    for file in found.parent.glob("fit*"):
-        shutil.copy(file, kept)
+    if (found.parent / "fit").is_dir():
+        shutil.copytree(found.parent / "fit", kept, dirs_exist_ok=True)
 
 
 def measured(name: str, cohort: Cohort, regenie: Path | None, runs: int, scratch: Path) -> dict[str, Any]:
