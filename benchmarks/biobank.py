@@ -164,6 +164,9 @@ def keep_predictions(scratch: Path, work: Work) -> None:
     shutil.copytree(found, kept)
     if (found.parent / "fit").is_dir():
         shutil.copytree(found.parent / "fit", kept, dirs_exist_ok=True)
+        listed = (line.split() for line in (kept / "fit_pred.list").read_text(encoding="utf-8").splitlines())
+        whole = "".join(f"{trait} {kept / file}\n" for trait, file in listed)  # the list names files of its own folder
+        (kept / "fit_pred.list").write_text(whole, encoding="utf-8")
 
 
 def measured(name: str, cohort: Cohort, regenie: Path | None, runs: int, scratch: Path) -> dict[str, Any]:
