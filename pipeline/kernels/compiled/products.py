@@ -15,6 +15,7 @@ from pipeline.kernels.compiled.jit import compiled
 _LANES = 4
 _TABLE_BYTES = 1 << 20  # tables of so many bytes stay in a core's own cache while all variants pass
 _COLUMNS = 64  # at a time
+_TOGETHER = 16  # bytes of calls that are looked at together for missing ones
 
 
 def _add_rows(_typing: Any, tables: Any, places: Any, target: Any, place: Any) -> tuple[Any, Callable[..., Any]]:
@@ -114,12 +115,19 @@ def add_means(calls: Any, means: Any, values: Any, product: Any) -> None:
     `calls: uint8[v, w]`, `means: float64[v]`, `values: float64[n, c]`; calls past n are not looked at.
     """
     people, columns = values.shape
+    width = calls.shape[1]
     for variant in range(len(calls)):
-        mean, row = means[variant], product[variant]
-        for byte in range(calls.shape[1]):
-            bits = calls[variant, byte]
-            bits = bits & (bits >> 1) & 0x55
-            if bits:
+        mean, row, own = means[variant], product[variant], calls[variant]
+        for first in range(0, width, _TOGETHER):
+            last, some = min(first + _TOGETHER, width), 0
+            for byte in range(first, last):
+                some |= own[byte] & (own[byte] >> 1) & 0x55
+            if some == 0:
+                continue
+            for byte in range(first, last):
+                bits = own[byte] & (own[byte] >> 1) & 0x55
+                if bits == 0:
+                    continue
                 for field in range(4):
                     person = 4 * byte + field
                     if bits >> (2 * field) & 1 and person < people:

@@ -20,6 +20,7 @@ from pipeline.tables.part import Part
 
 Build = Callable[[Any, Any, tuple[Sequence[str], Sequence[str]]], PredictedDesign | PredictedBinaryDesign]
 """Covariates `[n, c]`, traits `[n, t]` and the names of both -> a design."""
+_STEP = 1_024
 NEEDED = ("trait", "sample_id", "chromosome", "prediction")
 
 
@@ -42,8 +43,7 @@ def stretches_of(part: Part, people: Part, traits: Sequence[str], autosomes: int
     frame = part.frame
     if frame.is_empty():
         return []
-    changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in ("trait", "chromosome"))
-    starts = [0, *(row for row in frame.select(changed.arg_true()).to_series().to_list() if row)]
+    starts = _starts(frame["trait"], frame["chromosome"])
     each = frame.select("trait", "chromosome")[starts].with_columns(chromosome_key(autosomes=autosomes))
     numbered = people.frame.select("sample_id").with_row_index("place")
     found, ids, places = list[Stretch](), pl.Series([], dtype=pl.String), np.empty(0, np.int64)
@@ -60,6 +60,24 @@ def stretches_of(part: Part, people: Part, traits: Sequence[str], autosomes: int
             raise DataError(f"a prediction of {trait!r} for chromosome {chromosome} is missing or infinite.")
         found.append(Stretch(trait, chromosome, places, values[low:high].astype(np.float32)))
     return found
+
+
+def _starts(*columns: pl.Series) -> list[int]:
+    """Where rows begin that are not as the row before. A stretch is looked at as long as the one before it was, then on in steps."""
+    starts, rows, usual = list[int](), len(columns[0]), _STEP
+    while not starts or starts[-1] < rows:
+        start = starts[-1] if starts else 0
+        values, low, step = [column[start] for column in columns], start, usual
+        while low < rows:
+            same = pl.Series([True])
+            for column, value in zip(columns, values, strict=True):
+                same = same & column[low : low + step].eq_missing(pl.Series([value], dtype=column.dtype))
+            if not same.all():
+                low += int((~same).arg_max() or 0)
+                break
+            low, step = min(low + step, rows), _STEP if low == start else 2 * step
+        starts, usual = [*starts, low] if starts else [0, low], max(_STEP, low - start)
+    return starts[:-1]
 
 
 def joined_stretches(several: list[list[Stretch]]) -> list[Stretch]:
@@ -125,13 +143,15 @@ def _arrays(traits: Sequence[str], people: int, stretches: Sequence[Stretch]) ->
     places = {name: place for place, name in enumerate(traits)}
     if lacking := sorted({*traits} - {stretch.trait for stretch in stretches}):
         raise DataError(f"there are no predictions of the trait {lacking[0]!r}. Name it in the whole_genome_regression.")
-    found = dict[str, NDArray[np.float32]]()
+    found, twice = dict[str, NDArray[np.float32]](), dict[int, bool]()
     for stretch in stretches:
         if stretch.chromosome not in found:
             found[stretch.chromosome] = np.full((len(traits), people), np.nan, np.float32)
         row, known = found[stretch.chromosome][places[stretch.trait]], stretch.places >= 0
         own = stretch.places[known]
-        if (~np.isnan(row[own])).any() or len(np.unique(own)) < len(own):
+        if id(stretch.places) not in twice:  # neighbours share their people
+            twice[id(stretch.places)] = len(np.unique(own)) < len(own)
+        if twice[id(stretch.places)] or (~np.isnan(row[own])).any():
             raise DataError(f"somebody has two predictions of {stretch.trait!r} for chromosome {stretch.chromosome}. Give one of each.")
         row[own] = stretch.values[known]
     return found
