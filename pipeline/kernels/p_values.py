@@ -62,6 +62,13 @@ def z_test_p_values(z: Array) -> tuple[Array, Array]:
     return p_value, xp.where(xp.isinf(z), xp.inf, neg_log_10)
 
 
+def chi_square_root(p_value: float) -> float:
+    """The root of the chi-square of one degree of freedom that has this p-value; NaN for NaN, 0 for 1."""
+    from scipy.special import ndtri_exp
+
+    return 0.0 - float(ndtri_exp(math.log(max(p_value, 1e-300)) - math.log(2))) if p_value == p_value else math.nan
+
+
 def significant(t: Array, df: Array, max_p: float) -> tuple[Array, Array, Array, Array]:
     """Row, column (`int64[r]`), p-value and -log10 of it (`float64[r]`) of the t statistics `float64[v, s]` with p <= `max_p`, row by row.
 

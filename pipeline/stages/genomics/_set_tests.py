@@ -1,0 +1,204 @@
+"""The tests of one set of variants: its burden masks, variance components, and what combines them. Not a stage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.backend.arrays import array_module, to_host
+from pipeline.kernels.cauchy import LEAST, cauchy_combination
+from pipeline.kernels.design import missingness_groups
+from pipeline.kernels.genotype_block import GenotypeBlock
+from pipeline.kernels.p_values import chi_square_root, z_test_p_values
+from pipeline.kernels.predicted_scan import PredictedDesign, associate_predicted
+from pipeline.kernels.set_scores import Burden, alt_counts, alt_totals, burden_masks, joint_products, set_scores
+from pipeline.kernels.sign_constrained import independent, mixture_weights, sign_constrained_p_values
+from pipeline.kernels.variance_components import SetCovariance, combination_weights, set_p_values, variant_weights
+
+Test = Literal["burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", "sbat", "gene_p"]
+COMPONENTS = ("skat", "skat_o", "skat_o_acat", "acat_v", "acat_o")
+SINGLETON, ALL = "singleton", "all"
+_VARIES = 1e-10
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A row of results: a trait's place, the mask and bin ('' for tests of all masks), the test and its numbers (NaN: none)."""
+
+    trait: int
+    mask: str
+    bin: str
+    test: str
+    variants: int
+    beta: float = float("nan")
+    standard_error: float = float("nan")
+    statistic: float = float("nan")
+    frequency: float = float("nan")
+    p_value: float = float("nan")
+    neg_log_10_p_value: float = float("nan")
+
+
+@dataclass(frozen=True)
+class SetTests:
+    """Which tests of a set are made, and of which variants."""
+
+    tests: tuple[Test, ...]
+    burden: Burden
+    bins: tuple[float, ...]
+    """Greatest ALT frequencies of the burden masks, ascending."""
+    component_frequency: float
+    """That of the variants of variance-component tests."""
+    singletons: bool
+    collapsed_mac: int
+    """Variants of at most as many minor alleles are one, in variance-component tests."""
+    min_mac: int
+    weights: tuple[float, float]
+
+    def of(self, block: GenotypeBlock, masks: Mapping[str, NDArray[np.bool_]], design: PredictedDesign) -> tuple[list[Tested], int]:
+        """The rows of a set whose variants are the block's, and how many masks were too rare; `masks` says which variants each has."""
+        xp = block.xp
+        counts, used = alt_counts(block), design.known.any(axis=1)
+        totals, called = alt_totals(counts, xp.asarray(used))
+        frequency = totals / np.maximum(2 * called, 1)
+        minor = np.minimum(totals, 2 * called - totals)
+        chosen = self._chosen(masks, totals, frequency, minor)
+        if not chosen:
+            return [], 0
+        members = np.array([own for _, _, own in chosen])
+        rows = burden_masks(counts, members, self.burden)
+        carried = alt_totals(xp.where(xp.isnan(rows), -1, rows), xp.asarray(used))
+        most = np.maximum(1, members.sum(axis=1)) if self.burden == "sum" else 1
+        enough = np.minimum(carried[0], 2 * carried[1] * most - carried[0]) >= self.min_mac
+        kept = [one for one, there in zip(chosen, enough, strict=True) if there]
+        if not kept:
+            return [], len(chosen)
+        rows, members = rows[xp.asarray(np.flatnonzero(enough))], members[enough]
+        found = self._burdens(rows, kept, design)
+        if {*self.tests} & {*COMPONENTS}:
+            found += self._components(counts, frequency, minor, kept, design)
+        found += self._joint(rows, found, design)
+        order = {name: place for place, name in enumerate(("burden", *COMPONENTS))}
+        wanted = {*self.tests} | {f"sbat_{sign}" for sign in ("positive", "negative") if "sbat" in self.tests}
+        found = [row for row in found if row.test in wanted]
+        joint = [row for row in found if not row.mask]
+        own = sorted((row for row in found if row.mask), key=lambda row: (row.trait, order[row.test]))
+        return own + joint, len(chosen) - len(kept)
+
+    def _chosen(
+        self, masks: Mapping[str, NDArray[np.bool_]], totals: Any, frequency: Any, minor: Any
+    ) -> list[tuple[str, str, NDArray[np.bool_]]]:
+        """Mask, bin and variants of every burden mask that has some."""
+        seen = minor > 0
+        found = list[tuple[str, str, NDArray[np.bool_]]]()
+        for name, own in masks.items():
+            single = [(SINGLETON, totals == 1)] if self.singletons else []
+            bins = [*single, *((label_of(bound), frequency <= bound) for bound in self.all_bins)]
+            found += [(name, label, own & seen & low) for label, low in bins if (own & seen & low).any()]
+        return found
+
+    @property
+    def all_bins(self) -> tuple[float, ...]:
+        """The burden masks' bins, with that of the variance components where they are asked for."""
+        more = {self.component_frequency} if {*self.tests} & {*COMPONENTS} else set[float]()
+        return tuple(sorted({*self.bins} | more))
+
+    def _burdens(self, rows: Any, kept: Sequence[Any], design: PredictedDesign) -> list[Tested]:
+        """One test a mask and trait."""
+        result = associate_predicted(GenotypeBlock(None, rows, rows.shape[1]), design)
+        p_value, logarithm = (to_host(values) for values in z_test_p_values(result.statistic))
+        numbers = [to_host(array) for array in (result.beta, result.standard_error, result.statistic, result.effect_allele_frequency)]
+        scale = [int(own.sum()) if self.burden == "sum" else 1 for _, _, own in kept]
+        return [
+            Tested(
+                trait, mask, label, "burden", int(own.sum()),
+                *(float(values[place, trait]) for values in numbers[:3]),
+                float(numbers[3][place, trait]) / scale[place],
+                float(p_value[place, trait]), float(logarithm[place, trait]),
+            )
+            for place, (mask, label, own) in enumerate(kept)
+            for trait in range(numbers[0].shape[1])
+            if not np.isnan(numbers[0][place, trait])
+        ]  # fmt: skip
+
+    def _components(self, counts: Any, frequency: Any, minor: Any, kept: Sequence[Any], design: PredictedDesign) -> list[Tested]:
+        """SKAT and its kin of the masks of their bin: ultra-rare variants are one row a mask."""
+        xp = array_module(counts)
+        bin_of = label_of(self.component_frequency)
+        tested = [(mask, own) for mask, label, own in kept if label == bin_of]
+        if not tested:
+            return []
+        rare = minor <= self.collapsed_mac
+        common = np.flatnonzero(~rare & np.any([own for _, own in tested], axis=0))
+        together = [(mask, own & rare) for mask, own in tested if (own & rare).any()]
+        collapsed = burden_masks(counts, np.array([own for _, own in together]).reshape(len(together), len(rare)))
+        single = counts[xp.asarray(common)].astype(xp.float32)
+        rows = xp.concatenate([xp.where(single < 0, xp.nan, single), collapsed])
+        carried = alt_totals(xp.where(xp.isnan(rows), -1, rows), xp.asarray(design.known.any(axis=1)))
+        own_frequency = carried[0] / np.maximum(2 * carried[1], 1)
+        scores, covariance = set_scores(rows, design)
+        variance = np.diag(covariance)
+        varies = variance > _VARIES * np.maximum(carried[0], 1)
+        weights = variant_weights(own_frequency, self.weights)
+        found, last = list[Tested](), {mask: len(common) + place for place, (mask, _) in enumerate(together)}
+        for mask, own in tested:
+            places = [place for place, variant in enumerate(common) if own[variant]] + ([last[mask]] if mask in last else [])
+            at = np.array([place for place in places if varies[place]], np.int64)
+            if not len(at) or not weights[at].any():
+                continue
+            scaled = weights[at]
+            shared = SetCovariance.of(covariance[np.ix_(at, at)] * np.outer(scaled, scaled))
+            alone = z_test_p_values(scores[at] / np.sqrt(variance[at])[:, None])[0]
+            of_variants = combination_weights(own_frequency[at], self.weights)
+            for trait in range(scores.shape[1]):
+                p_values = set_p_values(shared, scaled * scores[at, trait], alone[:, trait], of_variants)
+                found += [_row(trait, mask, bin_of, test, int(own.sum()), p) for test, p in p_values.items()]
+        return found
+
+    def _joint(self, rows: Any, found: Sequence[Tested], design: PredictedDesign) -> list[Tested]:
+        """The tests of all masks together."""
+        more = list[Tested]()
+        signs = self._signs(rows, design) if {"sbat", "gene_p"} & {*self.tests} else {}
+        for trait in range(design.residuals.shape[1]):
+            burdens = [row for row in found if row.trait == trait and row.test == "burden"]
+            if not burdens:
+                continue
+            minor = np.array([min(row.frequency, 1 - row.frequency) for row in burdens])
+            weights = combination_weights(minor, self.weights)
+            joint = {"burden_acat": cauchy_combination(np.array([row.p_value for row in burdens]), weights)}
+            joint |= dict(zip(("sbat", "sbat_positive", "sbat_negative"), signs.get(trait, ()), strict=False))
+            parts = [joint["burden_acat"], *([joint["sbat"]] if "sbat" in joint else [])]
+            for test in ("acat_v", "skat_o_acat"):
+                own = [row.p_value for row in found if row.trait == trait and row.test == test]
+                parts += [cauchy_combination(np.array(own))] if own else []
+            joint["gene_p"] = cauchy_combination(np.array(parts))
+            more += [_row(trait, "", "", test, 0, p) for test, p in joint.items() if not np.isnan(p)]
+        return more
+
+    def _signs(self, rows: Any, design: PredictedDesign) -> dict[int, tuple[float, float, float]]:
+        """By trait SBAT's p-values."""
+        found = dict[int, tuple[float, float, float]]()
+        for group in missingness_groups(np.where(to_host(design.known), 0.0, np.nan)):
+            products, scores = joint_products(rows, design, group)
+            kept = independent(products)
+            if not len(kept):
+                continue
+            own = products[np.ix_(kept, kept)]
+            weights = mixture_weights(own)
+            found |= {trait: sign_constrained_p_values(own, scores[kept, place], weights) for place, trait in enumerate(group)}
+        return found
+
+
+def label_of(bound: float) -> str:
+    """What a bin is called."""
+    return ALL if bound >= 1 else f"{bound:g}"
+
+
+def _row(trait: int, mask: str, label: str, test: str, variants: int, p: float) -> Tested:
+    """A row of a p-value, with the root of chi-square of one degree of freedom that has it."""
+    logarithm = -math.log10(max(p, LEAST))
+    return Tested(trait, mask, label, test, variants, statistic=chi_square_root(p), p_value=p, neg_log_10_p_value=logarithm)

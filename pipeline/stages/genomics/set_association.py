@@ -1,0 +1,259 @@
+"""Gene-based tests: burden, SKAT, SKAT-O, ACAT and SBAT of sets of rare variants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+from pydantic import Field, field_validator
+
+from pipeline.errors import DataError
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, ONE_COPY, autosomes_of, chromosome_key, chromosome_kind
+from pipeline.genome.columns import VARIANT, dtypes_of, need_known
+from pipeline.genome.genotypes import need_genotypes, people_of
+from pipeline.kernels.genotype_block import GenotypeBlock
+from pipeline.kernels.predicted_scan import PredictedDesign
+from pipeline.kernels.set_scores import Burden
+from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole
+from pipeline.stages.genomics._predictions import NEEDED, PredictedTraits, joined_stretches, needed_predictions, stretches_of
+from pipeline.stages.genomics._set_tests import SetTests, Test, Tested
+from pipeline.stages.genomics._sheet import need_traits, read_sheet
+from pipeline.tables.counts import Count
+from pipeline.tables.part import Part, Schema, concat_parts, take
+from pipeline.tables.rounds import go_on
+from pipeline.tables.table import Table
+
+COLUMNS = (
+    "set_id", "chromosome", "base_pair_location", "mask", "frequency_bin", "variants_used", "trait", "test", "beta", "standard_error",
+    "statistic", "effect_allele_frequency", "n", "p_value", "neg_log_10_p_value",
+)  # fmt: skip
+_NUMBERS = ("beta", "standard_error", "statistic", "effect_allele_frequency", "p_value", "neg_log_10_p_value")
+_SETS = ("set_id", "variant_id", "masks")
+_PLACE = ("chromosome", "base_pair_location")
+
+
+@dataclass(frozen=True)
+class FittedSets:
+    """The traits' design, and that of each chromosome where there are predictions."""
+
+    design: PredictedDesign
+    predicted: PredictedTraits | None
+    autosomes: int
+
+    def of(self, chromosome: str) -> PredictedDesign | None:
+        """The design for sets on a chromosome; None where no predictions leave it out."""
+        return self.design if self.predicted is None else self.predicted.less(chromosome)
+
+
+class SetAssociation(Whole, name="set_association", version=1):
+    """Test sets of rare variants for an effect on each quantitative trait, as regenie's gene-based tests do.
+
+    Sets are what variant_sets gives (set_id, variant_id, masks). A mask's burden in a person is the greatest count of ALT (`burden: max`)
+    of its variants up to an ALT frequency, one mask for each of `max_frequencies` (and singletons), tested by chi-square. SKAT, SKAT-O
+    (rho 0 to 1 on regenie's grid; its Cauchy combination is skat_o_acat), acat_v and acat_o (acat_v and the grid) are of a mask's
+    variants up to `component_max_frequency`, weighted by beta densities of their frequency, those with few minor alleles collapsed to one.
+    burden_acat, sbat (all burdens with effects of one sign, and rows for each sign) and gene_p are of a set.
+
+    People and predictions are used as linear_gwas uses them: whoever has all covariates, a trait and its predictions; missing calls are
+    the mean, and count nothing in a mask. Every chromosome is tested as an autosome but Y and MT, whose sets are left out, as are sets
+    on chromosomes without predictions. Gives a row a set, mask, frequency_bin (0.01, singleton, all), trait and test; statistic is the
+    root of chi-square of one degree of freedom, with beta's sign. Masks with fewer than `min_mac` copies of ALT have no rows.
+
+    Example:
+        {use: set_association, from: {genotypes: passed, samples: people, sets: sets}, as: genes, traits: [ldl], covariates: [age, sex]}
+    """
+
+    roles = ("genotypes", "samples", "sets", "predictions")
+    optional: ClassVar[frozenset[str]] = frozenset({"predictions"})
+    long = "tables"
+    counts: ClassVar[Mapping[str, Count]] = {
+        "sets_tested": Count("sets tested", always=True),
+        "sets_not_tested": Count("sets on chromosomes that are not tested"),
+        "masks_too_rare": Count("masks with too few copies of ALT"),
+    }
+
+    traits: ColumnNames = Field(description="Columns of the samples table to explain.")
+    covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
+    tests: tuple[Test, ...] = Field(
+        ("burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", "sbat", "gene_p"),
+        min_length=1, description="Tests whose rows are given.",
+    )  # fmt: skip
+    burden: Burden = Field(
+        "max", description="A person's burden: the greatest count of ALT, the sum of all, or the sum up to 2 (compound heterozygotes)."
+    )
+    max_frequencies: tuple[Share, ...] = Field((0.01,), min_length=1, description="Greatest ALT frequencies of the burden masks' variants.")
+    singletons: bool = Field(True, description="A burden mask of the variants with one copy of ALT, too.")
+    component_max_frequency: Share = Field(
+        1.0, gt=0, description="Greatest ALT frequency of variants in SKAT and its kin; a burden mask of these is tested, too."
+    )
+    collapse_mac: int = Field(10, ge=0, description="Variants of at most as many minor alleles are one mask in SKAT and its kin.")
+    min_mac: float = Field(5, ge=0, description="Least copies of the minor allele in a burden mask that is tested.")
+    weights: tuple[float, float] = Field((1.0, 25.0), description="Parameters of the beta density that weighs variants by frequency.")
+
+    @field_validator("max_frequencies", "tests")
+    @classmethod
+    def _no_twice(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len({*values}) < len(values):
+            raise ValueError(f"{list(values)} names one twice")
+        return values
+
+    @field_validator("weights")
+    @classmethod
+    def _above_nothing(cls, values: tuple[float, float]) -> tuple[float, float]:
+        if min(values) <= 0:
+            raise ValueError(f"parameters of a beta density are above 0, not {list(values)}")
+        return values
+
+    def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
+        """A row per set, mask, bin, trait and test."""
+        need_genotypes(schemas["genotypes"], VARIANT, dosages=True)
+        need_traits(schemas["samples"], self.traits, self.covariates)
+        need_known(schemas["sets"], _SETS, "sets")
+        if "predictions" in schemas:
+            need_known(schemas["predictions"], NEEDED, "predictions")
+        return {"": Schema(pl.Schema(dtypes_of(COLUMNS)))}
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """Each set is tested with the part that has its last variant; variants of sets that go on are handed to the next part's task."""
+        submit, name = context.session.submit, context.name
+        genotypes = (tables["genotypes"] if tables["genotypes"].cheap else tables["genotypes"].hold()).named(name)
+        people, rows = people_of(genotypes), tables["samples"].named(name).map(self._needed).value()
+        stretches = None
+        if "predictions" in tables:
+            predictions = tables["predictions"].named(name).map(needed_predictions)
+            stretches = predictions.reduce(stretches_of, joined_stretches, people, self.traits)
+        fitted = submit(self.fitted, people, rows, stretches, stage=name)
+        sets = tables["sets"].named(name).map(_needed_sets).value()
+        ends = submit(_ends, sets, *genotypes.map_parts(_ids, sets).futures(), stage=name)
+        found, before = [], None
+        for number, part in enumerate(genotypes.map_parts(_of_sets, sets).futures()):
+            found.append(submit(self.tested, number, part, before, ends, fitted, stage=name))
+            before = submit(_going_on, number, part, before, ends, stage=name)
+        return Outcome({"": Table.of(context.session, name, found)})
+
+    def _needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
+        return samples.select("sample_id", *(pl.col(name).cast(pl.Float64) for name in (*self.traits, *self.covariates)))
+
+    @property
+    def rule(self) -> SetTests:
+        """The tests of a set."""
+        return SetTests(
+            self.tests, self.burden, tuple(sorted(self.max_frequencies)), self.component_max_frequency, self.singletons,
+            self.collapse_mac, self.min_mac, self.weights,
+        )  # fmt: skip
+
+    def fitted(self, people: Part, rows: Part, stretches: Any) -> FittedSets:
+        """The traits of all people, less covariates."""
+        autosomes = autosomes_of(people.frame) if AUTOSOME_COUNT in people.frame.columns else HUMAN
+        sheet = read_sheet(people.frame, rows.frame, self.traits, self.covariates)
+        if stretches is not None:
+            predicted = PredictedTraits.of(sheet, stretches, None, autosomes)
+            return FittedSets(predicted.design, predicted, autosomes)
+        return FittedSets(PredictedDesign.build(sheet.covariates, sheet.traits, (self.covariates, self.traits)), None, autosomes)
+
+    def tested(self, number: int, part: Part, before: Part | None, ends: Part, fitted: FittedSets) -> Part:
+        """The rows of the sets whose last variant is in this part."""
+        whole = part if before is None else concat_parts([before, part])
+        kinds = {"kind": chromosome_kind(autosomes=fitted.autosomes), "key": chromosome_key(autosomes=fitted.autosomes)}
+        variants = whole.frame.with_row_index("row").with_columns(**kinds)
+        rows = variants.join(ends.frame.filter(pl.col("end") == number), on="variant_id", maintain_order="left").sort(
+            "set_id", "variant_id"
+        )
+        tally = dict.fromkeys(("sets_tested", "sets_not_tested", "masks_too_rare"), 0)
+        designs, found = dict[str, PredictedDesign | None](), list[pl.DataFrame]()
+        for (set_id,), own in rows.group_by("set_id", maintain_order=True):
+            go_on()
+            _check(str(set_id), own)
+            key, kind = own["key"][0], own["kind"][0]
+            if key not in designs:
+                design = None if kind is None or kind in ONE_COPY else fitted.of(key)
+                designs[key] = design and design.beside(next(iter(whole.arrays.values())))
+            design = designs[key]
+            if design is None:
+                tally["sets_not_tested"] += 1
+                continue
+            tested, rare = self.rule.of(_block(whole, own, len(design.known)), _members(own), design)
+            tally["sets_tested"] += 1
+            tally["masks_too_rare"] += rare
+            found.append(self._frame(own, tested, design))
+        empty = pl.DataFrame(schema=dtypes_of(COLUMNS))
+        return Part(pl.concat([empty, *found]), counts=tally)
+
+    def _frame(self, own: pl.DataFrame, tested: list[Tested], design: PredictedDesign) -> pl.DataFrame:
+        """A set's rows."""
+        people = [int(number) for number in design.people]
+        at = {name: f"set_{name}" if f"set_{name}" in own.columns else name for name in _PLACE}
+        columns = {
+            "set_id": [own["set_id"][0]] * len(tested),
+            **{name: [own[column][0]] * len(tested) for name, column in at.items()},
+            "mask": [row.mask or None for row in tested],
+            "frequency_bin": [row.bin or None for row in tested],
+            "variants_used": [row.variants or None for row in tested],
+            "trait": [design.trait_names[row.trait] for row in tested],
+            "test": [row.test for row in tested],
+            "n": [people[row.trait] for row in tested],
+            **{name: [getattr(row, "frequency" if name == "effect_allele_frequency" else name) for row in tested] for name in _NUMBERS},
+        }
+        frame = pl.DataFrame({name: pl.Series(columns[name], dtype=dtype) for name, dtype in dtypes_of(COLUMNS).items()})
+        return frame.with_columns(pl.col(_NUMBERS).fill_nan(None))
+
+
+def _needed_sets(sets: pl.LazyFrame) -> pl.LazyFrame:
+    place = [name for name in _PLACE if name in sets.collect_schema().names()]
+    return sets.select(*_SETS, *(pl.col(name).alias(f"set_{name}") for name in place))
+
+
+def _ids(part: Part, sets: Part) -> Part:
+    return Part(part.frame.select("variant_id").join(sets.frame, on="variant_id", how="semi"))
+
+
+def _of_sets(part: Part, sets: Part) -> Part:
+    """The variants that are in a set."""
+    rows = part.frame.select("variant_id").with_row_index("row").join(sets.frame, on="variant_id", how="semi", maintain_order="left")
+    return _rows(Part(part.frame.select(VARIANT), part.arrays), rows["row"].to_numpy())
+
+
+def _ends(sets: Part, *parts: Part) -> Part:
+    """The rows of the sets, each with the number of the last part that has a variant of its set."""
+    numbered = [part.frame.with_columns(pl.lit(number).alias("end")) for number, part in enumerate(parts)]
+    met = pl.concat(numbered).join(sets.frame, on="variant_id")
+    return Part(sets.frame.join(met.group_by("set_id").agg(pl.col("end").max()), on="set_id"))
+
+
+def _going_on(number: int, part: Part, before: Part | None, ends: Part) -> Part:
+    """The variants so far of sets that end after this part."""
+    whole = part if before is None else concat_parts([before, part])
+    later = ends.frame.filter(pl.col("end") > number)
+    rows = whole.frame.with_row_index("row").join(later, on="variant_id", how="semi", maintain_order="left")
+    return _rows(whole, rows["row"].to_numpy())
+
+
+def _rows(part: Part, rows: Any) -> Part:
+    return Part(part.frame[rows], {name: take(array, rows) for name, array in part.arrays.items()})
+
+
+def _block(part: Part, own: pl.DataFrame, people: int) -> GenotypeBlock:
+    arrays = {name: take(array, own["row"].to_numpy().astype(np.int64)) for name, array in part.arrays.items()}
+    return GenotypeBlock(arrays.get("calls"), arrays.get("alt_dosages"), people)
+
+
+def _members(own: pl.DataFrame) -> dict[str, Any]:
+    """By mask, which rows are in it."""
+    named = own["masks"].str.split(",")
+    return {name: named.list.contains(name).to_numpy() for name in sorted({*named.explode().to_list()})}
+
+
+def _check(set_id: str, own: pl.DataFrame) -> None:
+    """Raise DataError where a set lies on several chromosomes, or has a variant twice."""
+    if own["key"].n_unique() > 1:
+        keys = own["key"].unique().sort().to_list()
+        raise DataError(f"the set {set_id!r} has variants on chromosomes {keys[0]} and {keys[1]}. Give a set the variants of one.")
+    twice = own.filter(pl.col("variant_id").is_duplicated())
+    if twice.height:
+        name = twice["variant_id"][0]
+        raise DataError(
+            f"the variant {name!r} of the set {set_id!r} comes twice, in the genotypes or in the sets. Give ids that are unique."
+        )
