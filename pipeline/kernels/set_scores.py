@@ -88,9 +88,12 @@ def _imputed(rows: Array, design: PredictedDesign) -> Array:
     """Rows `float64`, missing ones the mean of those used; 0 for who is not used."""
     xp, used = array_module(rows), design.known.any(axis=1)
     dense = rows.astype(xp.float64)
-    there = used & ~xp.isnan(dense)
-    means = xp.where(there, dense, 0).sum(axis=1) / xp.maximum(there.sum(axis=1), 1)
-    return xp.where(there, dense, means[:, None]) * used
+    missing = xp.isnan(dense)
+    if bool(missing.any()):
+        there = used & ~missing
+        means = xp.where(there, dense, 0).sum(axis=1) / xp.maximum(there.sum(axis=1), 1)
+        dense = xp.where(missing, means[:, None], dense)
+    return dense if bool(used.all()) else dense * used
 
 
 def _deviations(xp: Any, design: PredictedDesign) -> Array:

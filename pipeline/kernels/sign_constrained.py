@@ -9,6 +9,8 @@ the null that is a mixture of chi-squares of 0 to k degrees of freedom (Silvapul
 from __future__ import annotations
 
 from functools import cache
+from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,9 @@ from pipeline.kernels.cauchy import cauchy_combination
 
 Floats = NDArray[np.float64]
 
-_POINTS = 1 << 13
+_POINTS, _INTEGRATED = 1 << 13, 1 << 9
+_ENOUGH = 400  # points that make a count good to five percent
+_CHOICES = 256  # choices of coefficients whose probabilities are integrated
 _TOLERANCE = 1e-10
 _FULL_EXCHANGES = 3
 _ROUNDS = 500
@@ -55,7 +59,11 @@ def non_negative_fit(products: Floats, scores: Floats) -> tuple[Floats, NDArray[
 
 
 def mixture_weights(products: Floats) -> Floats:
-    """How likely it is under the null that 0 to k coefficients are above 0, `float64[k + 1]`; exact for one and for two."""
+    """How likely it is under the null that 0 to k coefficients are above 0, `float64[k + 1]`; exact for one and for two.
+
+    What is too rare to be counted, many coefficients above 0, decides small p-values: there the normal probabilities of each choice of
+    coefficients are integrated (Genz 1992, J Comput Graph Stat 1:141), as far as there are few choices.
+    """
     k = len(products)
     if k == 1:
         return np.array([0.5, 0.5])
@@ -64,20 +72,28 @@ def mixture_weights(products: Floats) -> Floats:
         none = 0.25 + np.arcsin(np.clip(correlation, -1, 1)) / (2 * np.pi)
         return np.array([none, 0.5, 0.5 - none])
     free = non_negative_fit(products, _normal_points(k) @ np.linalg.cholesky(products).T)[1]
-    return np.asarray(np.bincount(free.sum(axis=1), minlength=k + 1) / len(free))
+    counted = np.bincount(free.sum(axis=1), minlength=k + 1)
+    found, left, size = counted / _POINTS, _CHOICES, k
+    while size > 1 and counted[size] < _ENOUGH and (left := left - comb(k, size)) >= 0:
+        found[size] = _chosen(products, size)
+        size -= 1
+    found[: size + 1] *= (1 - found[size + 1 :].sum()) / max(found[: size + 1].sum(), 1e-300)
+    return np.asarray(found)
 
 
-def sign_constrained_p_values(products: Floats, scores: Floats, weights: Floats) -> tuple[float, float, float]:
+def sign_constrained_p_values(products: Floats, scores: Floats, weights: Floats, freedom: float) -> tuple[float, float, float]:
     """P-values of both signs together (their Cauchy combination), of effects of 0 or more, and of 0 or less.
 
-    `products: float64[k, k]`, `scores: float64[k]` and `weights`, those of `mixture_weights`.
+    `products: float64[k, k]`, `scores: float64[k]`, `weights` those of `mixture_weights`, and `freedom` the degrees of freedom of the
+    trait's residual. The variance is what all masks leave unexplained, without a constraint.
     """
     from scipy.special import chdtrc
 
+    k = len(products)
     fits, _ = non_negative_fit(products, np.stack([scores, -scores]))
-    explained = np.einsum("ni,ij,nj->n", fits, products, fits)
-    freedom = np.arange(1, len(products) + 1)
-    positive, negative = (float(weights[1:] @ chdtrc(freedom, max(value, 0.0))) for value in explained)
+    variance = (freedom - scores @ np.linalg.solve(products, scores)) / (freedom - k)
+    explained = np.einsum("ni,ij,nj->n", fits, products, fits) / variance
+    positive, negative = (float(weights[1:] @ chdtrc(np.arange(1, k + 1), max(value, 0.0))) for value in explained)
     return cauchy_combination(np.array([positive, negative])), positive, negative
 
 
@@ -93,6 +109,35 @@ def independent(products: Floats) -> NDArray[np.int64]:
         if left > 1e-7 * own:
             kept.append(place)
     return np.array(kept, np.int64)
+
+
+def _chosen(products: Floats, size: int) -> float:
+    """The probability that so many coefficients are above 0: summed over all choices of them."""
+    k = len(products)
+    choices = np.array(list(combinations(range(k), size)))
+    others = np.array([np.setdiff1d(np.arange(k), own) for own in choices])
+    inverse = np.linalg.inv(products[choices[:, :, None], choices[:, None, :]])
+    found = _all_positive(inverse)
+    if size < k:
+        cross = products[others[:, :, None], choices[:, None, :]]
+        found = found * _all_positive(products[others[:, :, None], others[:, None, :]] - cross @ inverse @ cross.transpose(0, 2, 1))
+    return float(found.sum())
+
+
+def _all_positive(covariance: Floats) -> Floats:
+    """P(all of d normals are above 0), `float64[b]`, for each covariance `[b, d, d]`."""
+    from scipy.special import ndtr, ndtri
+
+    b, d, _ = covariance.shape
+    scale = np.sqrt(np.einsum("bii->bi", covariance))
+    root = np.linalg.cholesky(covariance / (scale[:, :, None] * scale[:, None, :]))
+    uniform = ndtr(_normal_points(d))[:_INTEGRATED]
+    found, values = np.ones((b, len(uniform))), np.zeros((b, len(uniform), d))
+    for i in range(d):
+        above = ndtr((values[:, :, :i] @ root[:, i, :i, None])[:, :, 0] / root[:, i, i, None])
+        found *= above
+        values[:, :, i] = -ndtri(np.maximum(uniform[:, i] * above, 1e-300))
+    return np.asarray(found.mean(axis=1))
 
 
 @cache

@@ -98,14 +98,13 @@ def combination_weights(frequency: Floats, shape: tuple[float, float] = (1.0, 25
     return np.asarray(variant_weights(frequency, shape) ** 2 * frequency * (1 - frequency))
 
 
-def set_p_values(covariance: SetCovariance, scores: Floats, single: Floats, frequency: Floats) -> dict[str, float]:
+def set_p_values(covariance: SetCovariance, scores: Floats, single: Floats, single_weights: Floats) -> dict[str, float]:
     """P-values of a set's tests, by name, of weighted `scores: float64[m]`.
 
-    `single: float64[m]` are the variants' own p-values and `frequency: float64[m]` their ALT frequencies. acat_o combines ACAT-V with
-    the whole grid.
+    `single: float64[m]` are the variants' own p-values, combined by `single_weights: float64[m]`. acat_o combines that with the grid.
     """
     grid = covariance.grid_p_values(scores)
-    variants = cauchy_combination(single, combination_weights(frequency))
+    variants = cauchy_combination(single, single_weights)
     return {
         "skat": float(grid[0]),
         "skat_o": covariance.optimal_p_value(grid),

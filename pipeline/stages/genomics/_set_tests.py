@@ -20,7 +20,7 @@ from pipeline.kernels.set_scores import Burden, alt_counts, alt_totals, burden_m
 from pipeline.kernels.sign_constrained import independent, mixture_weights, sign_constrained_p_values
 from pipeline.kernels.variance_components import SetCovariance, combination_weights, set_p_values, variant_weights
 
-Test = Literal["burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", "sbat", "gene_p"]
+Test = Literal["burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", "burden_acat_equal", "sbat", "gene_p"]
 COMPONENTS = ("skat", "skat_o", "skat_o_acat", "acat_v", "acat_o")
 SINGLETON, ALL = "singleton", "all"
 _VARIES = 1e-10
@@ -169,9 +169,10 @@ class SetTests:
                 continue
             minor = np.array([min(row.frequency, 1 - row.frequency) for row in burdens])
             weights = combination_weights(minor, self.weights)
-            joint = {"burden_acat": cauchy_combination(np.array([row.p_value for row in burdens]), weights)}
+            of_burdens = np.array([row.p_value for row in burdens])
+            joint = {"burden_acat": cauchy_combination(of_burdens, weights), "burden_acat_equal": cauchy_combination(of_burdens)}
             joint |= dict(zip(("sbat", "sbat_positive", "sbat_negative"), signs.get(trait, ()), strict=False))
-            parts = [joint["burden_acat"], *([joint["sbat"]] if "sbat" in joint else [])]
+            parts = [joint["burden_acat_equal"], *([joint["sbat"]] if "sbat" in joint else [])]
             for test in ("acat_v", "skat_o_acat"):
                 own = [row.p_value for row in found if row.trait == trait and row.test == test]
                 parts += [cauchy_combination(np.array(own))] if own else []
@@ -181,7 +182,7 @@ class SetTests:
 
     def _signs(self, rows: Any, design: PredictedDesign) -> dict[int, tuple[float, float, float]]:
         """By trait SBAT's p-values."""
-        found = dict[int, tuple[float, float, float]]()
+        found, people = dict[int, tuple[float, float, float]](), to_host(design.people)
         for group in missingness_groups(np.where(to_host(design.known), 0.0, np.nan)):
             products, scores = joint_products(rows, design, group)
             kept = independent(products)
@@ -189,7 +190,10 @@ class SetTests:
                 continue
             own = products[np.ix_(kept, kept)]
             weights = mixture_weights(own)
-            found |= {trait: sign_constrained_p_values(own, scores[kept, place], weights) for place, trait in enumerate(group)}
+            found |= {
+                trait: sign_constrained_p_values(own, scores[kept, place], weights, float(people[trait]) - design.basis.shape[1])
+                for place, trait in enumerate(group)
+            }
         return found
 
 

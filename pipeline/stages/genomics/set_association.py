@@ -55,7 +55,8 @@ class SetAssociation(Whole, name="set_association", version=1):
     of its variants up to an ALT frequency, one mask for each of `max_frequencies` (and singletons), tested by chi-square. SKAT, SKAT-O
     (rho 0 to 1 on regenie's grid; its Cauchy combination is skat_o_acat), acat_v and acat_o (acat_v and the grid) are of a mask's
     variants up to `component_max_frequency`, weighted by beta densities of their frequency, those with few minor alleles collapsed to one.
-    burden_acat, sbat (all burdens with effects of one sign, and rows for each sign) and gene_p are of a set.
+    burden_acat (of all masks, weighted by frequency as regenie does, burden_acat_equal without weights), sbat (all burdens with effects of
+    one sign, and rows for each sign) and gene_p (of burden_acat_equal, sbat and the masks' acat_v and skat_o_acat) are of a set.
 
     People and predictions are used as linear_gwas uses them: whoever has all covariates, a trait and its predictions; missing calls are
     the mean, and count nothing in a mask. Every chromosome is tested as an autosome but Y and MT, whose sets are left out, as are sets
