@@ -49,7 +49,10 @@ class SetCovariance:
     def grid_p_values(self, scores: Floats) -> Floats:
         """P-values `float64[r]` of Q(rho) for weighted `scores: float64[m]`."""
         rho = np.array(RHO)
-        return quadratic_form_p(self.mixtures, (1 - rho) * (scores**2).sum() + rho * scores.sum() ** 2)
+        value, varies = (1 - rho) * (scores**2).sum() + rho * scores.sum() ** 2, self.mixtures.any(axis=1)
+        found = np.ones(len(rho))
+        found[varies] = quadratic_form_p(self.mixtures[varies], value[varies])
+        return found
 
     def optimal_p_value(self, grid: Floats) -> float:
         """SKAT-O's p-value of those of the grid: how often the least of them is as small.
@@ -115,8 +118,8 @@ def set_p_values(covariance: SetCovariance, scores: Floats, single: Floats, sing
 
 
 def _positive(values: Floats) -> Floats:
-    """Eigenvalues with those that are rounding set to 0."""
-    return np.where(values > _NO_WEIGHT * values.max(axis=1, keepdims=True), values, 0)
+    """Eigenvalues `[r, m]` with those that are rounding set to 0."""
+    return np.where(values > _NO_WEIGHT * values.max(), values, 0)
 
 
 def _moment_quantile(mixture: Floats, p: float) -> float:

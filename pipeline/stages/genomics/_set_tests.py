@@ -56,7 +56,7 @@ class SetTests:
     singletons: bool
     collapsed_mac: int
     """Variants of at most as many minor alleles are one, in variance-component tests."""
-    min_mac: int
+    min_mac: float
     weights: tuple[float, float]
 
     def of(self, block: GenotypeBlock, masks: Mapping[str, NDArray[np.bool_]], design: PredictedDesign) -> tuple[list[Tested], int]:
@@ -111,19 +111,17 @@ class SetTests:
         """One test a mask and trait."""
         result = associate_predicted(GenotypeBlock(None, rows, rows.shape[1]), design)
         p_value, logarithm = (to_host(values) for values in z_test_p_values(result.statistic))
-        numbers = [to_host(array) for array in (result.beta, result.standard_error, result.statistic, result.effect_allele_frequency)]
-        scale = [int(own.sum()) if self.burden == "sum" else 1 for _, _, own in kept]
-        return [
-            Tested(
-                trait, mask, label, "burden", int(own.sum()),
-                *(float(values[place, trait]) for values in numbers[:3]),
-                float(numbers[3][place, trait]) / scale[place],
-                float(p_value[place, trait]), float(logarithm[place, trait]),
-            )
-            for place, (mask, label, own) in enumerate(kept)
-            for trait in range(numbers[0].shape[1])
-            if not np.isnan(numbers[0][place, trait])
-        ]  # fmt: skip
+        numbers = {name: to_host(getattr(result, name)) for name in ("beta", "standard_error", "statistic")}
+        frequency = to_host(result.effect_allele_frequency)
+        found = list[Tested]()
+        for place, (mask, label, own) in enumerate(kept):
+            variants = int(own.sum())
+            for trait in np.flatnonzero(~np.isnan(numbers["beta"][place])).tolist():
+                values = {name: float(array[place, trait]) for name, array in numbers.items()}
+                values["frequency"] = float(frequency[place, trait]) / (variants if self.burden == "sum" else 1)
+                values |= {"p_value": float(p_value[place, trait]), "neg_log_10_p_value": float(logarithm[place, trait])}
+                found.append(Tested(trait, mask, label, "burden", variants, **values))
+        return found
 
     def _components(self, counts: Any, frequency: Any, minor: Any, kept: Sequence[Any], design: PredictedDesign) -> list[Tested]:
         """SKAT and its kin of the masks of their bin: ultra-rare variants are one row a mask."""

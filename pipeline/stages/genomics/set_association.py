@@ -6,23 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import polars as pl
 from pydantic import Field, field_validator
 
-from pipeline.errors import DataError
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, ONE_COPY, autosomes_of, chromosome_key, chromosome_kind
 from pipeline.genome.columns import VARIANT, dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes, people_of
-from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.predicted_scan import PredictedDesign
 from pipeline.kernels.set_scores import Burden
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole
 from pipeline.stages.genomics._predictions import NEEDED, PredictedTraits, joined_stretches, needed_predictions, stretches_of
 from pipeline.stages.genomics._set_tests import SetTests, Test, Tested
+from pipeline.stages.genomics._set_variants import block_of, check_set, ends_of, going_on, ids_of, members_of, variants_of
 from pipeline.stages.genomics._sheet import need_traits, read_sheet
 from pipeline.tables.counts import Count
-from pipeline.tables.part import Part, Schema, concat_parts, take
+from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.rounds import go_on
 from pipeline.tables.table import Table
 
@@ -128,11 +126,11 @@ class SetAssociation(Whole, name="set_association", version=1):
             stretches = predictions.reduce(stretches_of, joined_stretches, people, self.traits)
         fitted = submit(self.fitted, people, rows, stretches, stage=name)
         sets = tables["sets"].named(name).map(_needed_sets).value()
-        ends = submit(_ends, sets, *genotypes.map_parts(_ids, sets).futures(), stage=name)
+        ends = submit(ends_of, sets, *genotypes.map_parts(ids_of, sets).futures(), stage=name)
         found, before = [], None
-        for number, part in enumerate(genotypes.map_parts(_of_sets, sets).futures()):
+        for number, part in enumerate(genotypes.map_parts(variants_of, sets).futures()):
             found.append(submit(self.tested, number, part, before, ends, fitted, stage=name))
-            before = submit(_going_on, number, part, before, ends, stage=name)
+            before = submit(going_on, number, part, before, ends, stage=name)
         return Outcome({"": Table.of(context.session, name, found)})
 
     def _needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
@@ -167,7 +165,7 @@ class SetAssociation(Whole, name="set_association", version=1):
         designs, found = dict[str, PredictedDesign | None](), list[pl.DataFrame]()
         for (set_id,), own in rows.group_by("set_id", maintain_order=True):
             go_on()
-            _check(str(set_id), own)
+            check_set(str(set_id), own)
             key, kind = own["key"][0], own["kind"][0]
             if key not in designs:
                 design = None if kind is None or kind in ONE_COPY else fitted.of(key)
@@ -176,7 +174,7 @@ class SetAssociation(Whole, name="set_association", version=1):
             if design is None:
                 tally["sets_not_tested"] += 1
                 continue
-            tested, rare = self.rule.of(_block(whole, own, len(design.known)), _members(own), design)
+            tested, rare = self.rule.of(block_of(whole, own, len(design.known)), members_of(own), design)
             tally["sets_tested"] += 1
             tally["masks_too_rare"] += rare
             found.append(self._frame(own, tested, design))
@@ -205,56 +203,3 @@ class SetAssociation(Whole, name="set_association", version=1):
 def _needed_sets(sets: pl.LazyFrame) -> pl.LazyFrame:
     place = [name for name in _PLACE if name in sets.collect_schema().names()]
     return sets.select(*_SETS, *(pl.col(name).alias(f"set_{name}") for name in place))
-
-
-def _ids(part: Part, sets: Part) -> Part:
-    return Part(part.frame.select("variant_id").join(sets.frame, on="variant_id", how="semi"))
-
-
-def _of_sets(part: Part, sets: Part) -> Part:
-    """The variants that are in a set."""
-    rows = part.frame.select("variant_id").with_row_index("row").join(sets.frame, on="variant_id", how="semi", maintain_order="left")
-    return _rows(Part(part.frame.select(VARIANT), part.arrays), rows["row"].to_numpy())
-
-
-def _ends(sets: Part, *parts: Part) -> Part:
-    """The rows of the sets, each with the number of the last part that has a variant of its set."""
-    numbered = [part.frame.with_columns(pl.lit(number).alias("end")) for number, part in enumerate(parts)]
-    met = pl.concat(numbered).join(sets.frame, on="variant_id")
-    return Part(sets.frame.join(met.group_by("set_id").agg(pl.col("end").max()), on="set_id"))
-
-
-def _going_on(number: int, part: Part, before: Part | None, ends: Part) -> Part:
-    """The variants so far of sets that end after this part."""
-    whole = part if before is None else concat_parts([before, part])
-    later = ends.frame.filter(pl.col("end") > number)
-    rows = whole.frame.with_row_index("row").join(later, on="variant_id", how="semi", maintain_order="left")
-    return _rows(whole, rows["row"].to_numpy())
-
-
-def _rows(part: Part, rows: Any) -> Part:
-    return Part(part.frame[rows], {name: take(array, rows) for name, array in part.arrays.items()})
-
-
-def _block(part: Part, own: pl.DataFrame, people: int) -> GenotypeBlock:
-    arrays = {name: take(array, own["row"].to_numpy().astype(np.int64)) for name, array in part.arrays.items()}
-    return GenotypeBlock(arrays.get("calls"), arrays.get("alt_dosages"), people)
-
-
-def _members(own: pl.DataFrame) -> dict[str, Any]:
-    """By mask, which rows are in it."""
-    named = own["masks"].str.split(",")
-    return {name: named.list.contains(name).to_numpy() for name in sorted({*named.explode().to_list()})}
-
-
-def _check(set_id: str, own: pl.DataFrame) -> None:
-    """Raise DataError where a set lies on several chromosomes, or has a variant twice."""
-    if own["key"].n_unique() > 1:
-        keys = own["key"].unique().sort().to_list()
-        raise DataError(f"the set {set_id!r} has variants on chromosomes {keys[0]} and {keys[1]}. Give a set the variants of one.")
-    twice = own.filter(pl.col("variant_id").is_duplicated())
-    if twice.height:
-        name = twice["variant_id"][0]
-        raise DataError(
-            f"the variant {name!r} of the set {set_id!r} comes twice, in the genotypes or in the sets. Give ids that are unique."
-        )

@@ -73,7 +73,8 @@ def _joined(annotations: Part, masks: Part, sets: Part | None) -> Part:
     defined = _split(masks.frame, "annotations").with_row_index("order")
     of_annotation = defined.sort("order").group_by(pl.col("annotations").alias("annotation"), maintain_order=True)
     named = of_annotation.agg(pl.col("mask").unique(maintain_order=True).str.join(",").alias("masks"))
-    members, columns, lost = annotations.frame.sort("set_id", "variant_id"), UNPLACED, 0
+    columns: tuple[str, ...] = UNPLACED
+    members, lost = annotations.frame.sort("set_id", "variant_id"), 0
     if sets is not None:
         _once(sets.frame, ("set_id",), "sets")
         listed = _split(sets.frame, "variant_ids").rename({"variant_ids": "variant_id"}).unique(maintain_order=True)
@@ -93,7 +94,9 @@ def _joined(annotations: Part, masks: Part, sets: Part | None) -> Part:
 
 def _split(rows: pl.DataFrame, column: str) -> pl.DataFrame:
     """A row for each of the names that commas separate in a column."""
-    names = rows.with_columns(pl.col(column).str.split(",")).explode(column).with_columns(pl.col(column).str.strip_chars())
+    names = (
+        rows.with_columns(pl.col(column).str.split(",")).explode(column, empty_as_null=True).with_columns(pl.col(column).str.strip_chars())
+    )
     return names.filter(pl.col(column).str.len_chars() > 0)
 
 
