@@ -340,8 +340,7 @@ def with_predictions(genotypes: Any) -> Any:
 
 def counted_set(genotypes: Any) -> Any:
     calls, dosages = (genotypes, None) if genotypes.dtype == np.uint8 else (None, genotypes)
-    counts = set_scores.alt_counts(GenotypeBlock(calls, dosages, SAMPLES))
-    return counts
+    return set_scores.alt_counts(GenotypeBlock(calls, dosages, SAMPLES))
 
 
 def totals_of(counts: Any) -> Any:
