@@ -94,7 +94,7 @@ def _saddle(rows: Floats, value: Floats, *, pole: bool) -> Floats:
         low, high = np.where(slope > 0, low, at), np.where(slope > 0, at, high)
         newer = at - slope / bend
         newer = np.where((newer <= low) | (newer >= high), (low + high) / 2, newer)
-        settled = abs(newer - at) <= 1e-9 * abs(newer)
+        settled = abs(newer - at) <= 1e-5 * abs(newer)  # the next step would be some 1e-10
         at = newer
         if settled.all():
             break

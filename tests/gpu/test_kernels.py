@@ -101,6 +101,7 @@ RIDGE_CALLS = CALLS[:40]
 GAPS = np.where(np.arange(SAMPLES)[:, None] % 5 == [9, 2], np.nan, np.where(np.isnan(TRAITS), 0.5, TRAITS))
 PREDICTED = predicted_scan.PredictedDesign.build(COVARIATES, GAPS).less(RNG.normal(size=(2, SAMPLES)))
 PREDICTORS = ridge_predictors.ridge_predictors(GenotypeBlock(RIDGE_CALLS, None, SAMPLES), RIDGE, 60)[0]
+SET_COUNTS = np.where(DOSAGES == 3, -1, DOSAGES).astype(np.int8)
 HOST_ONLY = {
     "cauchy_combination",  # numbers of one set: a few eigenvalues and p-values
     "chi_square_root",
@@ -610,10 +611,10 @@ CASES = {
     "genomic_inflation": Case(p_values.genomic_inflation, (P,), 1e-9),
     "alt_counts": Case(counted_set, (CALLS,), 0.0),
     "alt_counts of dosages": Case(counted_set, (ALT_DOSAGES,), 0.0),
-    "alt_totals": Case(totals_of, (np.where(DOSAGES == 3, -1, DOSAGES).astype(np.int8),), 0.0),
-    "burden_masks": Case(burdens_of, (np.where(DOSAGES == 3, -1, DOSAGES).astype(np.int8), "comphet"), 0.0),
-    "set_scores": Case(scores_of, (ALT_DOSAGES,), 1e-9),
-    "joint_products": Case(products_of, (ALT_DOSAGES,), 1e-9),
+    "alt_totals": Case(totals_of, (SET_COUNTS,), 0.0),
+    "burden_masks": Case(burdens_of, (SET_COUNTS, "comphet"), 0.0),
+    "set_scores": Case(scores_of, (SET_COUNTS,), 1e-9),
+    "joint_products": Case(products_of, (SET_COUNTS,), 1e-9),
     "associate_predicted": Case(with_predictions, (CALLS,), 1e-9),
     "associate_predicted of dosages": Case(with_predictions, (ALT_DOSAGES,), 1e-9),
     "significant_z": Case(p_values.significant_z, (T, 0.5), 1e-9),

@@ -44,7 +44,7 @@ def test_mixture_tail__of_many_uneven_weights_is_what_is_drawn() -> None:
 
 def test_saddle_point_tail__is_near_for_several_weights_and_worst_for_one() -> None:
     weights, value = np.array([5.0, 4, 3, 2, 2, 1, 1, 1]), np.array([3.0, 19, 60, 120])
-    np.testing.assert_allclose(saddle_point_tail(weights, value), mixture_tail(weights, value), rtol=0.02)
+    np.testing.assert_allclose(saddle_point_tail(weights, value), mixture_tail(weights, value), rtol=0.03)
     one = saddle_point_tail(np.ones(1), stats.chi2.isf([1e-6, 1e-30], 1)) / [1e-6, 1e-30]
     assert (one > 1.05).all()
     assert (one < 1.15).all()
@@ -53,7 +53,7 @@ def test_saddle_point_tail__is_near_for_several_weights_and_worst_for_one() -> N
 def test_quadratic_form_p__takes_the_saddle_point_where_it_is_small() -> None:
     weights, value = np.array([2.0, 1.0]), np.array([3.0, 70.0, -1.0])
     found = quadratic_form_p(weights, value)
-    assert found[0] == mixture_tail(weights, value[:1])[0]
+    assert found[0] == pytest.approx(mixture_tail(weights, value[:1])[0], rel=1e-8)
     assert found[2] == 1
     assert found[1] == saddle_point_tail(weights, value[1:2])[0] < SADDLE_BELOW
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import pack
@@ -15,6 +16,10 @@ def test_alt_counts__are_the_same_of_calls_and_dosages() -> None:
     dosages = GenotypeBlock(None, np.where(COUNTS < 0, np.nan, COUNTS).astype(np.float32), 6)
     np.testing.assert_array_equal(alt_counts(calls), COUNTS)
     np.testing.assert_array_equal(alt_counts(dosages), COUNTS)
+    wide = np.column_stack([COUNTS, np.zeros((3, 90), np.int8)])  # rare enough to be counted one by one
+    totals, called = alt_totals(wide, np.arange(96) != 5)
+    assert totals.tolist() == [3, 2, 2]
+    assert called.tolist() == [94, 93, 94]
     totals, called = alt_totals(COUNTS, np.array([1, 1, 1, 1, 1, 0], bool))
     assert totals.tolist() == [3, 2, 2]
     assert called.tolist() == [4, 3, 4]
@@ -22,26 +27,27 @@ def test_alt_counts__are_the_same_of_calls_and_dosages() -> None:
 
 def test_burden_masks__take_the_greatest_the_sum_and_the_sum_up_to_two() -> None:
     members = np.array([[True, True, False], [True, True, True]])
-    nothing = np.nan
+    nothing = -1
     np.testing.assert_array_equal(burden_masks(COUNTS, members), [[1, 1, 2, nothing, 0, 2], [1, 1, 2, nothing, 2, 2]])
     np.testing.assert_array_equal(burden_masks(COUNTS, members, "sum"), [[1, 2, 2, nothing, 0, 3], [1, 2, 2, nothing, 2, 5]])
     np.testing.assert_array_equal(burden_masks(COUNTS, members, "comphet"), [[1, 2, 2, nothing, 0, 2], [1, 2, 2, nothing, 2, 2]])
 
 
-def test_set_scores__are_products_of_residuals_with_missing_calls_the_mean() -> None:
+@pytest.mark.parametrize("common", [0.02, 0.4])
+def test_set_scores__are_products_of_residuals_with_missing_calls_the_mean(common: float) -> None:
     rng = np.random.default_rng(3)
     covariates, traits = rng.normal(size=(40, 2)), rng.normal(size=(40, 2)) + 5
     covariates[4] = np.nan
-    rows = rng.binomial(2, 0.2, (5, 40)).astype(np.float32)
-    rows[1, [3, 4, 9]] = np.nan
+    counts = rng.binomial(2, common, (5, 40)).astype(np.int8)
+    counts[1, [3, 4, 9]] = -1
     design = PredictedDesign.build(covariates, traits)
     used = np.arange(40) != 4
     x = np.column_stack([np.ones(39), covariates[used]])
     residual = np.eye(39) - x @ np.linalg.pinv(x)
-    dense = rows[:, used].astype(float)
+    dense = np.where(counts < 0, np.nan, counts)[:, used]
     dense[1, np.isnan(dense[1])] = np.nanmean(dense[1])
     left = residual @ traits[used]
-    scores, covariance = set_scores(rows, design)
+    scores, covariance = set_scores(counts, design)
     np.testing.assert_allclose(scores, dense @ left / np.sqrt((left**2).sum(axis=0) / (39 - 3)), rtol=1e-9)
     np.testing.assert_allclose(covariance, dense @ residual @ dense.T, atol=1e-9)
 

@@ -71,7 +71,7 @@ class SetTests:
             return [], 0
         members = np.array([own for _, _, own in chosen])
         rows = burden_masks(counts, members, self.burden)
-        carried = alt_totals(xp.where(xp.isnan(rows), -1, rows), xp.asarray(used))
+        carried = alt_totals(rows, xp.asarray(used))
         most = np.maximum(1, members.sum(axis=1)) if self.burden == "sum" else 1
         enough = np.minimum(carried[0], 2 * carried[1] * most - carried[0]) >= self.min_mac
         kept = [one for one, there in zip(chosen, enough, strict=True) if there]
@@ -109,7 +109,9 @@ class SetTests:
 
     def _burdens(self, rows: Any, kept: Sequence[Any], design: PredictedDesign) -> list[Tested]:
         """One test a mask and trait."""
-        result = associate_predicted(GenotypeBlock(None, rows, rows.shape[1]), design)
+        xp = array_module(rows)
+        dosages = xp.where(rows < 0, xp.nan, rows).astype(xp.float32)
+        result = associate_predicted(GenotypeBlock(None, dosages, rows.shape[1]), design)
         p_value, logarithm = (to_host(values) for values in z_test_p_values(result.statistic))
         numbers = {name: to_host(getattr(result, name)) for name in ("beta", "standard_error", "statistic")}
         frequency = to_host(result.effect_allele_frequency)
@@ -134,9 +136,8 @@ class SetTests:
         common = np.flatnonzero(~rare & np.any([own for _, own in tested], axis=0))
         together = [(mask, own & rare) for mask, own in tested if (own & rare).any()]
         collapsed = burden_masks(counts, np.array([own for _, own in together]).reshape(len(together), len(rare)))
-        single = counts[xp.asarray(common)].astype(xp.float32)
-        rows = xp.concatenate([xp.where(single < 0, xp.nan, single), collapsed])
-        carried = alt_totals(xp.where(xp.isnan(rows), -1, rows), xp.asarray(design.known.any(axis=1)))
+        rows = xp.concatenate([counts[xp.asarray(common)], collapsed])
+        carried = alt_totals(rows, xp.asarray(design.known.any(axis=1)))
         own_frequency = carried[0] / np.maximum(2 * carried[1], 1)
         scores, covariance = set_scores(rows, design)
         variance = np.diag(covariance)
