@@ -56,14 +56,12 @@ def members_of(own: pl.DataFrame) -> dict[str, Any]:
     return {name: np.array([name in own_names for own_names in of_rows]) for name in names}
 
 
-def check_set(set_id: str, own: pl.DataFrame) -> None:
-    """Raise DataError where a set lies on several chromosomes, or has a variant twice."""
-    if own["key"].n_unique() > 1:
-        keys = own["key"].unique().sort().to_list()
-        raise DataError(f"the set {set_id!r} has variants on chromosomes {keys[0]} and {keys[1]}. Give a set the variants of one.")
-    twice = own.filter(pl.col("variant_id").is_duplicated())
-    if twice.height:
-        name = twice["variant_id"][0]
+def check_sets(rows: pl.DataFrame) -> None:
+    """Raise DataError where a set of these rows lies on several chromosomes, or has a variant twice."""
+    keys = rows.group_by("set_id", maintain_order=True).agg(pl.col("key").unique().sort())
+    for set_id, several in keys.filter(pl.col("key").list.len() > 1).head(1).iter_rows():
+        raise DataError(f"the set {set_id!r} has variants on chromosomes {several[0]} and {several[1]}. Give a set the variants of one.")
+    for set_id, name in rows.filter(pl.struct("set_id", "variant_id").is_duplicated()).select("set_id", "variant_id").head(1).iter_rows():
         raise DataError(
             f"the variant {name!r} of the set {set_id!r} comes twice, in the genotypes or in the sets. Give ids that are unique."
         )

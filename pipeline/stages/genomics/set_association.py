@@ -17,7 +17,7 @@ from pipeline.kernels.set_scores import Burden
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole
 from pipeline.stages.genomics._predictions import NEEDED, PredictedTraits, joined_stretches, needed_predictions, stretches_of
 from pipeline.stages.genomics._set_tests import SetTests, Test, Tested
-from pipeline.stages.genomics._set_variants import block_of, check_set, ends_of, going_on, ids_of, members_of, variants_of
+from pipeline.stages.genomics._set_variants import block_of, check_sets, ends_of, going_on, ids_of, members_of, variants_of
 from pipeline.stages.genomics._sheet import need_traits, read_sheet
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
@@ -158,15 +158,15 @@ class SetAssociation(Whole, name="set_association", version=1):
         whole = part if before is None else concat_parts([before, part])
         kinds = {"kind": chromosome_kind(autosomes=fitted.autosomes), "key": chromosome_key(autosomes=fitted.autosomes)}
         variants = whole.frame.with_row_index("row").with_columns(**kinds)
-        rows = variants.join(ends.frame.filter(pl.col("end") == number), on="variant_id", maintain_order="left").sort(
-            "set_id", "variant_id"
-        )
+        met = variants.join(ends.frame.filter(pl.col("end") == number), on="variant_id", maintain_order="left")
+        rows = met.sort("set_id", "variant_id")
+        check_sets(rows)
         tally = dict.fromkeys(("sets_tested", "sets_not_tested", "masks_too_rare"), 0)
-        designs, found = dict[str, PredictedDesign | None](), list[pl.DataFrame]()
-        for (set_id,), own in rows.group_by("set_id", maintain_order=True):
+        designs, found = dict[str, PredictedDesign | None](), list[tuple[Any, ...]]()
+        place = [f"set_{name}" if f"set_{name}" in rows.columns else name for name in _PLACE]
+        for own in rows.partition_by("set_id", maintain_order=True):
             go_on()
-            check_set(str(set_id), own)
-            key, kind = own["key"][0], own["kind"][0]
+            set_id, key, kind, *where = own.select("set_id", "key", "kind", *place).row(0)
             if key not in designs:
                 design = None if kind is None or kind in ONE_COPY else fitted.of(key)
                 designs[key] = design and design.beside(next(iter(whole.arrays.values())))
@@ -177,27 +177,17 @@ class SetAssociation(Whole, name="set_association", version=1):
             tested, rare = self.rule.of(block_of(whole, own, len(design.known)), members_of(own), design)
             tally["sets_tested"] += 1
             tally["masks_too_rare"] += rare
-            found.append(self._frame(own, tested, design))
-        empty = pl.DataFrame(schema=dtypes_of(COLUMNS))
-        return Part(pl.concat([empty, *found]), counts=tally)
+            people = design.people.tolist()
+            found += [_row((set_id, *where), row, design.trait_names[row.trait], people[row.trait]) for row in tested]
+        frame = pl.DataFrame(found, schema=dtypes_of(COLUMNS), orient="row")
+        return Part(frame.with_columns(pl.col(_NUMBERS).fill_nan(None)), counts=tally)
 
-    def _frame(self, own: pl.DataFrame, tested: list[Tested], design: PredictedDesign) -> pl.DataFrame:
-        """A set's rows."""
-        people = [int(number) for number in design.people]
-        at = {name: f"set_{name}" if f"set_{name}" in own.columns else name for name in _PLACE}
-        columns = {
-            "set_id": [own["set_id"][0]] * len(tested),
-            **{name: [own[column][0]] * len(tested) for name, column in at.items()},
-            "mask": [row.mask or None for row in tested],
-            "frequency_bin": [row.bin or None for row in tested],
-            "variants_used": [row.variants or None for row in tested],
-            "trait": [design.trait_names[row.trait] for row in tested],
-            "test": [row.test for row in tested],
-            "n": [people[row.trait] for row in tested],
-            **{name: [getattr(row, "frequency" if name == "effect_allele_frequency" else name) for row in tested] for name in _NUMBERS},
-        }
-        frame = pl.DataFrame({name: pl.Series(columns[name], dtype=dtype) for name, dtype in dtypes_of(COLUMNS).items()})
-        return frame.with_columns(pl.col(_NUMBERS).fill_nan(None))
+
+def _row(place: tuple[Any, ...], row: Tested, trait: str, people: int) -> tuple[Any, ...]:
+    """A row in the order of COLUMNS."""
+    numbers = (row.beta, row.standard_error, row.statistic, row.frequency)
+    own = (row.mask or None, row.bin or None, row.variants or None)
+    return (*place, *own, trait, row.test, *numbers, people, row.p_value, row.neg_log_10_p_value)
 
 
 def _needed_sets(sets: pl.LazyFrame) -> pl.LazyFrame:
