@@ -13,6 +13,7 @@ import numpy as np
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import Array, unpack
+from pipeline.kernels.predicted_binary_design import PredictedBinary
 from pipeline.kernels.predicted_scan import PredictedDesign
 
 Burden = Literal["max", "sum", "comphet"]
@@ -78,6 +79,27 @@ def set_scores(counts: Array, design: PredictedDesign) -> tuple[Array, Array]:
     return to_host(scores / _deviations(xp, design)), to_host(squares - explained @ explained.T)
 
 
+def binary_set_scores(counts: Array, models: PredictedBinary) -> tuple[Array, Array]:
+    """Scores `float64[v, t]` of binary traits, and their covariances `float64[t, v, v]`, without what covariates explain; on the host."""
+    xp = array_module(counts)
+    models = models.beside(counts)
+    rare, chances = _rare(counts), models.probabilities()
+    rows = _imputed(counts, models) if rare is None else _sparse_rows(*rare, counts.shape, models)
+    scores = xp.asarray(rows @ (models.design.cases - chances.T))
+    covariances = []
+    for trait, chance in enumerate(chances):
+        weights = chance * (1 - chance)
+        explained = rows @ (models.whitened[trait] * weights).T
+        if rare is None:
+            squares = (rows * weights) @ rows.T
+        else:
+            weighted = rows.copy()
+            weighted.data = rows.data * weights[rows.indices]
+            squares = (weighted @ rows.T).toarray()
+        covariances.append(squares - explained @ explained.T)
+    return to_host(scores), to_host(xp.stack(covariances))
+
+
 def joint_products(masks: Array, design: PredictedDesign, traits: Any) -> tuple[Array, Array]:
     """What a joint fit of masks `[k, n]` needs for `traits` (places) that the same people have: A `[k, k]` and scores `[k, s]`.
 
@@ -94,7 +116,7 @@ def joint_products(masks: Array, design: PredictedDesign, traits: Any) -> tuple[
     return to_host(left @ left.T), to_host(scores)
 
 
-def _imputed(counts: Array, design: PredictedDesign) -> Array:
+def _imputed(counts: Array, design: PredictedDesign | PredictedBinary) -> Array:
     """Counts `float64`, missing ones the mean of those used; 0 for who is not used."""
     xp, used = array_module(counts), design.known.any(axis=1)
     dense, missing = counts.astype(xp.float64), counts < 0
@@ -116,7 +138,7 @@ def _rare(counts: Array) -> tuple[Array, Array, Array] | None:
     return variant, person, counts.reshape(-1)[places].astype(np.float64)
 
 
-def _sparse_rows(variant: Array, person: Array, value: Array, shape: tuple[int, int], design: PredictedDesign) -> Any:
+def _sparse_rows(variant: Array, person: Array, value: Array, shape: tuple[int, int], design: PredictedDesign | PredictedBinary) -> Any:
     """The rows of `_imputed`, of what is not 0."""
     from scipy.sparse import csr_array
 

@@ -105,3 +105,23 @@ def calls_product(calls: Any, values: Any, codes: tuple[float, float]) -> Any:
         shape = len(calls), calls.shape[1], columns, column
         _look_up(calls.reshape(-1), some, counts, np.empty((size, 256, some.shape[1])), product.reshape(-1), shape)
     return product
+
+
+@compiled
+def add_means(calls: Any, means: Any, values: Any, product: Any) -> None:
+    """Adds to a variant's row of `product: float64[v, at least c]` its mean times the rows of `values` whose people have no call.
+
+    `calls: uint8[v, w]`, `means: float64[v]`, `values: float64[n, c]`; calls past n are not looked at.
+    """
+    people, columns = values.shape
+    for variant in range(len(calls)):
+        mean, row = means[variant], product[variant]
+        for byte in range(calls.shape[1]):
+            bits = calls[variant, byte]
+            bits = bits & (bits >> 1) & 0x55
+            if bits:
+                for field in range(4):
+                    person = 4 * byte + field
+                    if bits >> (2 * field) & 1 and person < people:
+                        for column in range(columns):
+                            row[column] += mean * values[person, column]

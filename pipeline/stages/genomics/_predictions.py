@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import HUMAN, chromosome_key
+from pipeline.kernels.predicted_binary_design import PredictedBinary, PredictedBinaryDesign
 from pipeline.kernels.predicted_scan import PredictedDesign
 from pipeline.stages.genomics._sheet import Sheet
 from pipeline.tables.part import Part
 
+Build = Callable[[Any, Any, tuple[Sequence[str], Sequence[str]]], PredictedDesign | PredictedBinaryDesign]
+"""Covariates `[n, c]`, traits `[n, t]` and the names of both -> a design."""
 NEEDED = ("trait", "sample_id", "chromosome", "prediction")
 
 
@@ -36,23 +39,26 @@ class Stretch(NamedTuple):
 
 def stretches_of(part: Part, people: Part, traits: Sequence[str], autosomes: int = HUMAN) -> list[Stretch]:
     """The stretches of a part for these traits; people who stand in the order of the stretch before are looked up once."""
-    frame = part.frame.filter(pl.col("trait").is_in(traits)).with_columns(chromosome_key(autosomes=autosomes))
+    frame = part.frame
     if frame.is_empty():
         return []
     changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in ("trait", "chromosome"))
-    starts = [0, *(row for row in frame.select(changed.arg_true()).to_series().to_list() if row), frame.height]
+    starts = [0, *(row for row in frame.select(changed.arg_true()).to_series().to_list() if row)]
+    each = frame.select("trait", "chromosome")[starts].with_columns(chromosome_key(autosomes=autosomes))
     numbered = people.frame.select("sample_id").with_row_index("place")
     found, ids, places = list[Stretch](), pl.Series([], dtype=pl.String), np.empty(0, np.int64)
     values = frame["prediction"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    for low, high in pairwise(starts):
+    for (trait, chromosome), (low, high) in zip(each.iter_rows(), pairwise([*starts, frame.height]), strict=True):
+        if trait not in traits:
+            continue
         own = frame["sample_id"][low:high]
         if not own.equals(ids):
             ids = own
             matched = own.to_frame().join(numbered, on="sample_id", how="left", maintain_order="left")["place"]
             places = matched.cast(pl.Int64).fill_null(-1).to_numpy()
         if not np.isfinite(values[low:high]).all():
-            raise DataError(f"a prediction of {frame['trait'][low]!r} for chromosome {frame['chromosome'][low]} is missing or infinite.")
-        found.append(Stretch(frame["trait"][low], frame["chromosome"][low], places, values[low:high].astype(np.float32)))
+            raise DataError(f"a prediction of {trait!r} for chromosome {chromosome} is missing or infinite.")
+        found.append(Stretch(trait, chromosome, places, values[low:high].astype(np.float32)))
     return found
 
 
@@ -66,13 +72,13 @@ class PredictedTraits:
     """What a scan with predictions takes from its samples: the design without predictions, and these by chromosome, `float32[t, n]`."""
 
     sheet: Sheet
-    design: PredictedDesign
+    design: PredictedDesign | PredictedBinaryDesign
     predictions: Mapping[str, NDArray[np.float32]]
     audit: Any
     autosomes: int | None
 
     @classmethod
-    def of(cls, sheet: Sheet, stretches: Sequence[Stretch], audit: Any, autosomes: int | None) -> PredictedTraits:
+    def of(cls, sheet: Sheet, stretches: Sequence[Stretch], build: Build, audit: Any, autosomes: int | None) -> PredictedTraits:
         """Whoever has no predictions of a trait is left out of it. Raises DataError where predictions do not fit the traits and people."""
         predictions = _arrays(sheet.trait_names, len(sheet.traits), stretches)
         there = ~np.isnan(np.stack(list(predictions.values())))
@@ -86,19 +92,22 @@ class PredictedTraits:
         for name, column in zip(sheet.trait_names, traits.T, strict=True):
             if np.isnan(column).all():
                 raise DataError(f"no one who has {name!r} has a prediction of it. Are the ids written alike?")
-        design = PredictedDesign.build(sheet.covariates, traits, (sheet.covariate_names, sheet.trait_names))
+        design = build(sheet.covariates, traits, (sheet.covariate_names, sheet.trait_names))
         return cls(sheet, design, predictions, audit, autosomes)
 
-    def less(self, chromosome: str) -> PredictedDesign | None:
-        """The design of a chromosome's scan; None where no predictions leave it out."""
+    def less(self, chromosome: str) -> PredictedDesign | PredictedBinary | None:
+        """The model of a chromosome's scan; None where no predictions leave it out."""
         predictions = self.predictions.get(chromosome)
         return None if predictions is None else self.design.less(np.nan_to_num(predictions))
 
-    def audited(self, design: PredictedDesign) -> Sheet:
-        """What an audit computes with: what is left of the traits, and covariates of those who are used."""
-        used, known = design.known.any(axis=1), design.known
-        covariates = np.where(used[:, None], np.column_stack([self.sheet.covariates, np.zeros(len(used))]), np.nan)
-        return replace(self.sheet, traits=np.where(known, design.residuals, np.nan), covariates=covariates)
+    def audited(self, model: PredictedDesign | PredictedBinary) -> Sheet:
+        """What an audit computes with: covariates of those who are used, and what is left of the traits, or the traits and log odds."""
+        known = model.known
+        covariates = np.where(known.any(axis=1)[:, None], np.column_stack([self.sheet.covariates, np.zeros(len(known))]), np.nan)
+        if isinstance(model, PredictedDesign):
+            return replace(self.sheet, traits=np.where(known, model.residuals, np.nan), covariates=covariates)
+        traits = np.where(known, model.design.cases, np.nan)
+        return replace(self.sheet, traits=traits, covariates=covariates, log_odds=(model.log_odds, model.centres))
 
     def counts(self) -> dict[str, int]:
         """People used for each trait."""

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+import numpy as np
 import polars as pl
 from pydantic import Field, field_validator
 
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, ONE_COPY, autosomes_of, chromosome_key, chromosome_kind
 from pipeline.genome.columns import VARIANT, dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes, people_of
+from pipeline.kernels.genotypes import Array
+from pipeline.kernels.predicted_binary import PredictedMethod
+from pipeline.kernels.predicted_binary_design import PredictedBinaryDesign
 from pipeline.kernels.predicted_scan import PredictedDesign
 from pipeline.kernels.set_scores import Burden
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole
 from pipeline.stages.genomics._predictions import NEEDED, PredictedTraits, joined_stretches, needed_predictions, stretches_of
-from pipeline.stages.genomics._set_tests import SetTests, Test, Tested
+from pipeline.stages.genomics._set_tests import Model, SetTests, Test, Tested
 from pipeline.stages.genomics._set_variants import block_of, check_sets, ends_of, going_on, ids_of, members_of, variants_of
 from pipeline.stages.genomics._sheet import need_traits, read_sheet
 from pipeline.tables.counts import Count
@@ -35,15 +39,15 @@ _PLACE = ("chromosome", "base_pair_location")
 
 @dataclass(frozen=True)
 class FittedSets:
-    """The traits' design, and that of each chromosome where there are predictions."""
+    """The traits' model, or what makes one of each chromosome where there are predictions."""
 
-    design: PredictedDesign
+    model: Model | None
     predicted: PredictedTraits | None
     autosomes: int
 
-    def of(self, chromosome: str) -> PredictedDesign | None:
-        """The design for sets on a chromosome; None where no predictions leave it out."""
-        return self.design if self.predicted is None else self.predicted.less(chromosome)
+    def of(self, chromosome: str) -> Model | None:
+        """The model of sets on a chromosome; None where no predictions leave it out."""
+        return self.model if self.predicted is None else self.predicted.less(chromosome)
 
 
 class SetAssociation(Whole, name="set_association", version=1):
@@ -76,6 +80,11 @@ class SetAssociation(Whole, name="set_association", version=1):
 
     traits: ColumnNames = Field(description="Columns of the samples table to explain.")
     covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
+    kind: Literal["quantitative", "binary"] = Field("quantitative", description="What the traits are; binary: 0 and 1, or 1 and 2 (case).")
+    method: PredictedMethod = Field(
+        "firth_approximate", description="Of binary traits: how what has p <= screen in the score test is tested (as in logistic_gwas)."
+    )
+    screen: Share = Field(0.05, description="Of binary traits: the greatest p-value of the score test that is looked at again.")
     tests: tuple[Test, ...] = Field(
         ("burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", "sbat", "gene_p"),
         min_length=1, description="Tests whose rows are given.",
@@ -141,7 +150,7 @@ class SetAssociation(Whole, name="set_association", version=1):
         """The tests of a set."""
         return SetTests(
             self.tests, self.burden, tuple(sorted(self.max_frequencies)), self.component_max_frequency, self.singletons,
-            self.collapse_mac, self.min_mac, self.weights,
+            self.collapse_mac, self.min_mac, self.weights, self.method, self.screen,
         )  # fmt: skip
 
     def fitted(self, people: Part, rows: Part, stretches: Any) -> FittedSets:
@@ -149,9 +158,17 @@ class SetAssociation(Whole, name="set_association", version=1):
         autosomes = autosomes_of(people.frame) if AUTOSOME_COUNT in people.frame.columns else HUMAN
         sheet = read_sheet(people.frame, rows.frame, self.traits, self.covariates)
         if stretches is not None:
-            predicted = PredictedTraits.of(sheet, stretches, None, autosomes)
-            return FittedSets(predicted.design, predicted, autosomes)
-        return FittedSets(PredictedDesign.build(sheet.covariates, sheet.traits, (self.covariates, self.traits)), None, autosomes)
+            return FittedSets(None, PredictedTraits.of(sheet, stretches, self._built, None, autosomes), autosomes)
+        design = self._built(sheet.covariates, sheet.traits, (self.covariates, self.traits))
+        return FittedSets(design.less(np.zeros(sheet.traits.T.shape)), None, autosomes)
+
+    def _built(
+        self, covariates: Array, traits: Array, names: tuple[Sequence[str], Sequence[str]]
+    ) -> PredictedDesign | PredictedBinaryDesign:
+        """Covariates made orthonormal."""
+        if self.kind == "binary":
+            return PredictedBinaryDesign.build(covariates, traits, names, firth=self.method == "firth_approximate")
+        return PredictedDesign.build(covariates, traits, names)
 
     def tested(self, number: int, part: Part, before: Part | None, ends: Part, fitted: FittedSets) -> Part:
         """The rows of the sets whose last variant is in this part."""
@@ -162,23 +179,23 @@ class SetAssociation(Whole, name="set_association", version=1):
         rows = met.sort("set_id", "variant_id")
         check_sets(rows)
         tally = dict.fromkeys(("sets_tested", "sets_not_tested", "masks_too_rare"), 0)
-        designs, found = dict[str, PredictedDesign | None](), list[tuple[Any, ...]]()
+        models, found = dict[str, Model | None](), list[tuple[Any, ...]]()
         place = [f"set_{name}" if f"set_{name}" in rows.columns else name for name in _PLACE]
         for own in rows.partition_by("set_id", maintain_order=True):
             go_on()
             set_id, key, kind, *where = own.select("set_id", "key", "kind", *place).row(0)
-            if key not in designs:
-                design = None if kind is None or kind in ONE_COPY else fitted.of(key)
-                designs[key] = design and design.beside(next(iter(whole.arrays.values())))
-            design = designs[key]
-            if design is None:
+            if key not in models:
+                model = None if kind is None or kind in ONE_COPY else fitted.of(key)
+                models[key] = model and model.beside(next(iter(whole.arrays.values())))
+            model = models[key]
+            if model is None:
                 tally["sets_not_tested"] += 1
                 continue
-            tested, rare = self.rule.of(block_of(whole, own, len(design.known)), members_of(own), design)
+            tested, rare = self.rule.of(block_of(whole, own, len(model.known)), members_of(own), model)
             tally["sets_tested"] += 1
             tally["masks_too_rare"] += rare
-            people = design.people.tolist()
-            found += [_row((set_id, *where), row, design.trait_names[row.trait], people[row.trait]) for row in tested]
+            people = model.known.sum(axis=0).tolist()
+            found += [_row((set_id, *where), row, model.trait_names[row.trait], people[row.trait]) for row in tested]
         frame = pl.DataFrame(found, schema=dtypes_of(COLUMNS), orient="row")
         return Part(frame.with_columns(pl.col(_NUMBERS).fill_nan(None)), counts=tally)
 
