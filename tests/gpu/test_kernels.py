@@ -367,6 +367,10 @@ def scores_of(rows: Any) -> Any:
     return there(rows, set_scores.set_scores(rows, PREDICTED))
 
 
+def binary_scores_of(rows: Any) -> Any:
+    return there(rows, set_scores.binary_set_scores(rows, PREDICTED_BINARY))
+
+
 def products_of(rows: Any) -> Any:
     return there(rows, set_scores.joint_products(rows, PREDICTED, (1,)))
 
@@ -634,6 +638,7 @@ CASES = {
     "alt_totals": Case(totals_of, (SET_COUNTS,), 0.0),
     "burden_masks": Case(burdens_of, (SET_COUNTS, "comphet"), 0.0),
     "set_scores": Case(scores_of, (SET_COUNTS,), 1e-9),
+    "binary_set_scores": Case(binary_scores_of, (SET_COUNTS,), 1e-9),
     "joint_products": Case(products_of, (SET_COUNTS,), 1e-9),
     "associate_predicted": Case(with_predictions, (CALLS,), 1e-9),
     "associate_predicted of dosages": Case(with_predictions, (ALT_DOSAGES,), 1e-9),

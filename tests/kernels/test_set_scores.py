@@ -5,8 +5,9 @@ import pytest
 
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import pack
+from pipeline.kernels.predicted_binary_design import PredictedBinaryDesign
 from pipeline.kernels.predicted_scan import PredictedDesign
-from pipeline.kernels.set_scores import alt_counts, alt_totals, burden_masks, joint_products, set_scores
+from pipeline.kernels.set_scores import alt_counts, alt_totals, binary_set_scores, burden_masks, joint_products, set_scores
 
 COUNTS = np.array([[0, 1, 2, -1, 0, 1], [1, 1, 0, -1, -1, 2], [0, 0, 0, -1, 2, 2]], np.int8)
 
@@ -50,6 +51,24 @@ def test_set_scores__are_products_of_residuals_with_missing_calls_the_mean(commo
     scores, covariance = set_scores(counts, design)
     np.testing.assert_allclose(scores, dense @ left / np.sqrt((left**2).sum(axis=0) / (39 - 3)), rtol=1e-9)
     np.testing.assert_allclose(covariance, dense @ residual @ dense.T, atol=1e-9)
+
+
+@pytest.mark.parametrize("common", [0.02, 0.4])
+def test_binary_set_scores__are_those_of_a_logistic_model(common: float) -> None:
+    rng = np.random.default_rng(8)
+    covariates, traits = rng.normal(size=(60, 2)), (rng.random((60, 2)) < 0.4).astype(float)
+    traits[7, 1] = np.nan
+    counts = rng.binomial(2, common, (4, 60)).astype(np.int8)
+    models = PredictedBinaryDesign.build(covariates, traits).less(rng.normal(0, 0.3, (2, 60)))
+    scores, covariances = binary_set_scores(counts, models)
+    x = np.column_stack([np.ones(60), covariates])
+    for trait in range(2):
+        known = ~np.isnan(traits[:, trait])
+        p = 1 / (1 + np.exp(-models.log_odds[trait, known]))
+        g, z, w = counts[:, known].astype(float), x[known], p * (1 - p)
+        left = g.T - z @ np.linalg.solve((z.T * w) @ z, (z.T * w) @ g.T)
+        np.testing.assert_allclose(scores[:, trait], g @ (traits[known, trait] - p), atol=1e-9)
+        np.testing.assert_allclose(covariances[trait], (left.T * w) @ left, atol=1e-9)
 
 
 def test_joint_products__leave_covariates_in_masks_that_few_carry() -> None:

@@ -51,7 +51,7 @@ class FittedSets:
 
 
 class SetAssociation(Whole, name="set_association", version=1):
-    """Test sets of rare variants for an effect on each quantitative trait, as regenie's gene-based tests do.
+    """Test sets of rare variants for an effect on each trait, as regenie's gene-based tests do.
 
     Sets are what variant_sets gives (set_id, variant_id, masks). A mask's burden in a person is the greatest count of ALT (`burden: max`)
     of its variants up to an ALT frequency, one mask for each of `max_frequencies` (and singletons), tested by chi-square. SKAT, SKAT-O
