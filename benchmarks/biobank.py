@@ -113,8 +113,8 @@ class Cohort:
         blas = ["env", f"OMP_NUM_THREADS={THREADS}", f"OPENBLAS_NUM_THREADS={THREADS if step == 1 else 1}"]
         return [*blas, str(path), *given, *files, "--out", str(out), *more]
 
-    def ours(self, work: Work, scratch: Path) -> list[str]:
-        """Our command: step 1 writes its predictions, step 2 alone reads those of the step 1 before."""
+    def ours(self, work: Work, scratch: Path, *, for_regenie: bool = False) -> list[str]:
+        """Our command: step 1 writes its predictions, `for_regenie` too; step 2 alone reads those of the step 1 before."""
         roles = {"genotypes": "calls", "samples": "sheet"}
         fields = {"traits": self.traits(work), "covariates": list(COVARIATES)}
         kind = {"kind": "binary"} if work.binary else {}
@@ -129,7 +129,7 @@ class Cohort:
             "sheet": {"format": "csv", "path": str(self.folder / "sheet.csv"), "columns": types},
         }
         if 1 not in steps:
-            inputs["wgr"] = {"format": "parquet", "path": str(kept)}
+            inputs["wgr"] = {"format": "parquet", "path": str(kept / "*.parquet")}
         document = {
             "job": f"biobank{''.join(map(str, steps))}",
             "results": str(results),
@@ -137,7 +137,8 @@ class Cohort:
             "cluster": {"kind": "local"},
             "inputs": inputs,
             "stages": [stage for step, stage in ((1, first), (2, second)) if step in steps],
-            "outputs": ({"gwas": {"from": "gwas"}} if 2 in steps else {"wgr": {"from": "wgr"}}),
+            "outputs": ({"gwas": {"from": "gwas"}} if 2 in steps else {"wgr": {"from": "wgr"}})
+            | ({"fit": {"from": "wgr", "format": "loco"}} if for_regenie else {}),
         }
         job = scratch / f"job_{''.join(map(str, steps))}_{work.key}.yaml"
         job.write_text(json.dumps(document), encoding="utf-8")
@@ -161,13 +162,19 @@ def keep_predictions(scratch: Path, work: Work) -> None:
     kept = scratch / f"predictions_{work.key}"
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(found, kept)
+    if (found.parent / "fit").is_dir():
+        shutil.copytree(found.parent / "fit", kept, dirs_exist_ok=True)
+        listed = (line.split() for line in (kept / "fit_pred.list").read_text(encoding="utf-8").splitlines())
+        whole = "".join(f"{trait} {kept / file}\n" for trait, file in listed)  # the list names files of its own folder
+        (kept / "fit_pred.list").write_text(whole, encoding="utf-8")
 
 
 def measured(name: str, cohort: Cohort, regenie: Path | None, runs: int, scratch: Path) -> dict[str, Any]:
     """So many runs of a work, ours and regenie's in turn."""
     work = WORKS[name]
-    if work.steps == (2,) and not (scratch / f"predictions_{work.key}").exists():
-        timed(cohort.ours(replace(work, steps=(1,)), scratch))
+    kept = scratch / f"predictions_{work.key}"
+    if work.steps == (2,) and not (kept / "fit_pred.list" if regenie else kept).exists():
+        timed(cohort.ours(replace(work, steps=(1,)), scratch, for_regenie=regenie is not None))
         keep_predictions(scratch, work)
     found = dict[str, list[Timing]]()
     for _ in range(runs):
@@ -189,12 +196,11 @@ def measured(name: str, cohort: Cohort, regenie: Path | None, runs: int, scratch
 
 
 def _theirs(cohort: Cohort, regenie: Path, work: Work, scratch: Path) -> Timing:
-    """What regenie's steps took together; step 2 reads its own step 1's predictions, made where they are not there yet."""
-    fit, seconds, peak, cpu = scratch / f"fit_{work.key}", 0.0, 0.0, 0.0
+    """What regenie's steps took together; step 2 alone reads our predictions, whose making is not measured here."""
+    fit, seconds, peak, cpu = scratch / "theirs", 0.0, 0.0, 0.0
     first = cohort.regenie(regenie, 1, work, fit)
-    if 1 not in work.steps and not fit.with_name(f"{fit.name}_pred.list").exists():
-        timed(first)
-    second = cohort.regenie(regenie, 2, work, scratch / "scan", "--pred", f"{fit}_pred.list")
+    given = fit.with_name("theirs_pred.list") if 1 in work.steps else scratch / f"predictions_{work.key}" / "fit_pred.list"
+    second = cohort.regenie(regenie, 2, work, scratch / "scan", "--pred", str(given))
     for step, command in ((1, first), (2, second)):
         if step in work.steps:
             one = timed(command)
