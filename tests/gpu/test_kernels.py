@@ -54,6 +54,7 @@ from pipeline.kernels import (
     ridge_predictors,
     ridge_systems,
     scores,
+    set_scores,
     stacked_logistic,
     stacked_ridge,
     standardized,
@@ -110,7 +111,19 @@ ODDS = RNG.normal(-1, 0.5, SAMPLES)
 ILL = (RNG.random(SAMPLES) < 1 / (1 + np.exp(-ODDS))).astype(float)
 SCORES = ADJUSTED @ (ILL - 1 / (1 + np.exp(-ODDS)))
 PREDICTORS = ridge_predictors.ridge_predictors(GenotypeBlock(RIDGE_CALLS, None, SAMPLES), RIDGE, 60)[0]
+SET_COUNTS = np.where(DOSAGES == 3, -1, DOSAGES).astype(np.int8)
 HOST_ONLY = {
+    "cauchy_combination",  # numbers of one set: a few eigenvalues and p-values
+    "combination_weights",
+    "independent",
+    "mixture_tail",
+    "mixture_weights",
+    "non_negative_fit",
+    "quadratic_form_p",
+    "saddle_point_tail",
+    "set_p_values",
+    "sign_constrained_p_values",
+    "variant_weights",
     "add_products",
     "joined_calls",
     "leading_axes",
@@ -183,7 +196,6 @@ HOST_ONLY = {
     "popularity",
     "ranking_measures",
     "factored",
-    "independent",
     "lasso_minimum",
     "least_squares",
     "matrix",
@@ -336,6 +348,31 @@ def ridge_blocks(genotypes: Any) -> Any:
 def with_predictions(genotypes: Any) -> Any:
     calls, dosages = (genotypes, None) if genotypes.dtype == np.uint8 else (None, genotypes)
     return predicted_scan.associate_predicted(GenotypeBlock(calls, dosages, SAMPLES), PREDICTED)
+
+
+def counted_set(genotypes: Any) -> Any:
+    calls, dosages = (genotypes, None) if genotypes.dtype == np.uint8 else (None, genotypes)
+    return set_scores.alt_counts(GenotypeBlock(calls, dosages, SAMPLES))
+
+
+def totals_of(counts: Any) -> Any:
+    return there(counts, set_scores.alt_totals(counts, array_module(counts).arange(SAMPLES) % 3 > 0))
+
+
+def burdens_of(counts: Any, burden: Any) -> Any:
+    return set_scores.burden_masks(counts, np.arange(len(CALLS)) % 3 > np.arange(2)[:, None], burden)
+
+
+def scores_of(rows: Any) -> Any:
+    return there(rows, set_scores.set_scores(rows, PREDICTED))
+
+
+def binary_scores_of(rows: Any) -> Any:
+    return there(rows, set_scores.binary_set_scores(rows, PREDICTED_BINARY))
+
+
+def products_of(rows: Any) -> Any:
+    return there(rows, set_scores.joint_products(rows, PREDICTED, (1,)))
 
 
 def with_t(calls: Any) -> Any:
@@ -596,6 +633,13 @@ CASES = {
     "significant": Case(p_values.significant, (T[:, :2], DF[:, 0].astype(int), 0.5), 1e-9),
     "t_test_p_values": Case(p_values.t_test_p_values, (T, DF), 1e-9),
     "genomic_inflation": Case(p_values.genomic_inflation, (P,), 1e-9),
+    "alt_counts": Case(counted_set, (CALLS,), 0.0),
+    "alt_counts of dosages": Case(counted_set, (ALT_DOSAGES,), 0.0),
+    "alt_totals": Case(totals_of, (SET_COUNTS,), 0.0),
+    "burden_masks": Case(burdens_of, (SET_COUNTS, "comphet"), 0.0),
+    "set_scores": Case(scores_of, (SET_COUNTS,), 1e-9),
+    "binary_set_scores": Case(binary_scores_of, (SET_COUNTS,), 1e-9),
+    "joint_products": Case(products_of, (SET_COUNTS,), 1e-9),
     "associate_predicted": Case(with_predictions, (CALLS,), 1e-9),
     "associate_predicted of dosages": Case(with_predictions, (ALT_DOSAGES,), 1e-9),
     "associate_predicted_binary": Case(binary_with_predictions, (CALLS, "firth_approximate"), 1e-6),
