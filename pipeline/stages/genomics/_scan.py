@@ -139,7 +139,12 @@ class Scan(Whole):
         people = people_of(genotypes)
         audit = Audit(context.seed, len(genotypes.blocks))
         fitted = submit(self.fitted, people, rows, audit, stage=context.name)
-        return Outcome({"": genotypes.map_parts(self.scan, fitted)}, counts=submit(_tally, fitted, stage=context.name))
+        more = self.more(genotypes, fitted, context)
+        return Outcome({"": genotypes.map_parts(self.scan, fitted), **more}, counts=submit(_tally, fitted, stage=context.name))
+
+    def more(self, genotypes: Table, fitted: Any, context: Context) -> dict[str, Table]:
+        """Other tables that a scan makes of the same genotypes and models (a future of them)."""
+        return {}
 
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
         """The columns of the samples table that are used."""
