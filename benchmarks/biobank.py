@@ -1,8 +1,9 @@
 """Whole-genome regression and its scan beside regenie: python benchmarks/biobank.py --data DIR [--regenie PATH] [--only WORK ...].
 
 Cohort B: 20,000 people of three populations, of every fifty the last a child of the first two, 50,000 variants of 22 chromosomes with half
-a percent of the calls missing, two covariates and fifty traits of 500 causal variants each (seeded; made in DIR the first time). Each work
-is a whole process, ours and regenie's in turn, both with two threads; without --regenie ours alone is measured, and the result says so.
+a percent of the calls missing, two covariates, fifty traits of 500 causal variants each, and the upper tenth of the first as a binary one
+(seeded; made in DIR the first time). Each work is a whole process, ours and regenie's in turn, both with two threads; without
+--regenie ours alone is measured, and the result says so.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import shutil
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +33,29 @@ from pipeline.kernels.genotypes import pack
 TRAITS, CAUSAL, HERITABILITY = 50, 500, 0.4
 BLOCK_SIZE, SCAN_BLOCK = 1_000, 1_000
 COVARIATES = ("c1", "c2")
+BINARY, CASES = "case", 0.1
 THREADS = 2
+
+
+@dataclass(frozen=True)
+class Work:
+    """Which steps, of how many traits."""
+
+    steps: tuple[int, ...]
+    traits: int = 1
+    binary: bool = False
+
+    @property
+    def key(self) -> str:
+        """What its predictions are kept by."""
+        return f"{'binary' if self.binary else 'quantitative'}_{self.traits}"
 
 
 class Cohort:
     """The files of both sides: PLINK's, a sheet for us, and traits and covariates for regenie."""
 
     def __init__(self, folder: Path, people: int, variants: int) -> None:
-        self.folder = folder.absolute() / f"biobank_{people}x{variants}"
+        self.folder = folder.absolute() / f"biobank_{people}x{variants}_{BINARY}"
         self.people, self.variants = people, variants
         self.names = [f"y{number + 1}" for number in range(TRAITS)]
         if not (self.folder / "sheet.csv").is_file():
@@ -67,7 +84,8 @@ class Cohort:
         values = np.sqrt(HERITABILITY) * genetic + np.sqrt(1 - HERITABILITY) * random.normal(size=genetic.shape)
         columns = dict(zip(self.names, values.round(5).T, strict=True))
         columns |= {name: random.normal(size=self.people).round(4) for name in COVARIATES}
-        for path, names in (("pheno.txt", self.names), ("covar.txt", COVARIATES)):
+        columns[BINARY] = (columns["y1"] > np.quantile(columns["y1"], 1 - CASES)).astype(np.int64)
+        for path, names in (("pheno.txt", (*self.names, BINARY)), ("covar.txt", COVARIATES)):
             table = pl.DataFrame({"FID": ids, "IID": ids, **{name: columns[name] for name in names}})
             table.write_csv(self.folder / path, separator="\t")
         pl.DataFrame({"sample_id": ids, **columns}).write_csv(self.folder / "sheet.csv")
@@ -82,29 +100,36 @@ class Cohort:
             start += len(block)
             yield pack(block)
 
-    def regenie(self, path: Path, step: int, traits: int, out: Path, *more: str) -> list[str]:
+    def traits(self, work: Work) -> list[str]:
+        """Those of a work."""
+        return [BINARY] if work.binary else self.names[: work.traits]
+
+    def regenie(self, path: Path, step: int, work: Work, out: Path, *more: str) -> list[str]:
         """regenie's command."""
         files = ["--bed", str(self.folder / "calls"), "--phenoFile", str(self.folder / "pheno.txt")]
-        files += ["--covarFile", str(self.folder / "covar.txt"), "--phenoColList", ",".join(self.names[:traits])]
-        given = ["--step", str(step), "--qt", "--bsize", str(BLOCK_SIZE if step == 1 else SCAN_BLOCK), "--threads", str(THREADS)]
+        files += ["--covarFile", str(self.folder / "covar.txt"), "--phenoColList", ",".join(self.traits(work))]
+        kind = (["--bt", "--firth", "--approx"] if step == 2 else ["--bt"]) if work.binary else ["--qt"]
+        given = ["--step", str(step), *kind, "--bsize", str(BLOCK_SIZE if step == 1 else SCAN_BLOCK), "--threads", str(THREADS)]
         blas = ["env", f"OMP_NUM_THREADS={THREADS}", f"OPENBLAS_NUM_THREADS={THREADS if step == 1 else 1}"]
         return [*blas, str(path), *given, *files, "--out", str(out), *more]
 
-    def ours(self, steps: Sequence[int], traits: int, scratch: Path) -> list[str]:
-        """Our command: step 1 writes its predictions, step 2 alone reads those of the step 1 before."""
-        names = self.names[:traits]
+    def ours(self, work: Work, scratch: Path, *, for_regenie: bool = False) -> list[str]:
+        """Our command: step 1 writes its predictions, `for_regenie` too; step 2 alone reads those of the step 1 before."""
         roles = {"genotypes": "calls", "samples": "sheet"}
-        fields = {"traits": names, "covariates": list(COVARIATES)}
-        first = {"use": "whole_genome_regression", "from": roles, "as": "wgr", "block_size": BLOCK_SIZE, **fields}
-        second = {"use": "linear_gwas", "from": roles | {"predictions": "wgr"}, "as": "gwas", **fields}
-        results, kept = scratch / "results", scratch / f"predictions_{traits}"
-        types = {"sample_id": "string"} | dict.fromkeys((*self.names, *COVARIATES), "float64")
+        fields = {"traits": self.traits(work), "covariates": list(COVARIATES)}
+        kind = {"kind": "binary"} if work.binary else {}
+        first = {"use": "whole_genome_regression", "from": roles, "as": "wgr", "block_size": BLOCK_SIZE, **kind, **fields}
+        scan = "logistic_gwas" if work.binary else "linear_gwas"
+        second = {"use": scan, "from": roles | {"predictions": "wgr"}, "as": "gwas", **fields}
+        steps = work.steps
+        results, kept = scratch / "results", scratch / f"predictions_{work.key}"
+        types = {"sample_id": "string"} | dict.fromkeys((*self.names, BINARY, *COVARIATES), "float64")
         inputs: dict[str, Any] = {
             "calls": {"format": "plink", "path": str(self.folder / "calls.bed")},
             "sheet": {"format": "csv", "path": str(self.folder / "sheet.csv"), "columns": types},
         }
         if 1 not in steps:
-            inputs["wgr"] = {"format": "parquet", "path": str(kept)}
+            inputs["wgr"] = {"format": "parquet", "path": str(kept / "*.parquet")}
         document = {
             "job": f"biobank{''.join(map(str, steps))}",
             "results": str(results),
@@ -112,43 +137,52 @@ class Cohort:
             "cluster": {"kind": "local"},
             "inputs": inputs,
             "stages": [stage for step, stage in ((1, first), (2, second)) if step in steps],
-            "outputs": ({"gwas": {"from": "gwas"}} if 2 in steps else {"wgr": {"from": "wgr"}}),
+            "outputs": ({"gwas": {"from": "gwas"}} if 2 in steps else {"wgr": {"from": "wgr"}})
+            | ({"fit": {"from": "wgr", "format": "loco"}} if for_regenie else {}),
         }
-        job = scratch / f"job_{''.join(map(str, steps))}_{traits}.yaml"
+        job = scratch / f"job_{''.join(map(str, steps))}_{work.key}.yaml"
         job.write_text(json.dumps(document), encoding="utf-8")
         return python("-m", "pipeline.run", str(job), "--quiet", "--fresh")
 
 
 WORKS = {
-    "step 1, one quantitative trait": ((1,), 1),
-    f"step 1, {TRAITS} quantitative traits": ((1,), TRAITS),
-    "step 2, one quantitative trait": ((2,), 1),
-    f"step 2, {TRAITS} quantitative traits": ((2,), TRAITS),
-    f"both steps, {TRAITS} quantitative traits": ((1, 2), TRAITS),
+    "step 1, one quantitative trait": Work((1,)),
+    f"step 1, {TRAITS} quantitative traits": Work((1,), TRAITS),
+    "step 1, one binary trait": Work((1,), binary=True),
+    "step 2, one quantitative trait": Work((2,)),
+    f"step 2, {TRAITS} quantitative traits": Work((2,), TRAITS),
+    "step 2, one binary trait, approximate Firth": Work((2,), binary=True),
+    f"both steps, {TRAITS} quantitative traits": Work((1, 2), TRAITS),
 }
 
 
-def keep_predictions(scratch: Path, traits: int) -> None:
+def keep_predictions(scratch: Path, work: Work) -> None:
     """Where step 2 reads what step 1 published last."""
     (found,) = sorted((scratch / "results").rglob("wgr"))[-1:]
-    kept = scratch / f"predictions_{traits}"
+    kept = scratch / f"predictions_{work.key}"
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(found, kept)
+    if (found.parent / "fit").is_dir():
+        shutil.copytree(found.parent / "fit", kept, dirs_exist_ok=True)
+        listed = (line.split() for line in (kept / "fit_pred.list").read_text(encoding="utf-8").splitlines())
+        whole = "".join(f"{trait} {kept / file}\n" for trait, file in listed)  # the list names files of its own folder
+        (kept / "fit_pred.list").write_text(whole, encoding="utf-8")
 
 
 def measured(name: str, cohort: Cohort, regenie: Path | None, runs: int, scratch: Path) -> dict[str, Any]:
     """So many runs of a work, ours and regenie's in turn."""
-    steps, traits = WORKS[name]
-    if steps == (2,) and not (scratch / f"predictions_{traits}").exists():
-        timed(cohort.ours((1,), traits, scratch))
-        keep_predictions(scratch, traits)
+    work = WORKS[name]
+    kept = scratch / f"predictions_{work.key}"
+    if work.steps == (2,) and not (kept / "fit_pred.list" if regenie else kept).exists():
+        timed(cohort.ours(replace(work, steps=(1,)), scratch, for_regenie=regenie is not None))
+        keep_predictions(scratch, work)
     found = dict[str, list[Timing]]()
     for _ in range(runs):
-        found.setdefault("ours", []).append(timed(cohort.ours(steps, traits, scratch)))
-        if steps == (1,):
-            keep_predictions(scratch, traits)
+        found.setdefault("ours", []).append(timed(cohort.ours(work, scratch)))
+        if work.steps == (1,):
+            keep_predictions(scratch, work)
         if regenie is not None:
-            found.setdefault("regenie", []).append(_theirs(cohort, regenie, steps, traits, scratch))
+            found.setdefault("regenie", []).append(_theirs(cohort, regenie, work, scratch))
     row: dict[str, Any] = {"work": name, "people": cohort.people, "variants": cohort.variants}
     for who, timings in found.items():
         row[f"{who}_s"] = [round(one.seconds, 2) for one in timings]
@@ -161,15 +195,14 @@ def measured(name: str, cohort: Cohort, regenie: Path | None, runs: int, scratch
     return row
 
 
-def _theirs(cohort: Cohort, regenie: Path, steps: Sequence[int], traits: int, scratch: Path) -> Timing:
-    """What regenie's steps took together; step 2 reads its own step 1's predictions, made where they are not there yet."""
-    fit, seconds, peak, cpu = scratch / f"fit_{traits}", 0.0, 0.0, 0.0
-    first = cohort.regenie(regenie, 1, traits, fit)
-    if 1 not in steps and not fit.with_name(f"{fit.name}_pred.list").exists():
-        timed(first)
-    second = cohort.regenie(regenie, 2, traits, scratch / "scan", "--pred", f"{fit}_pred.list")
+def _theirs(cohort: Cohort, regenie: Path, work: Work, scratch: Path) -> Timing:
+    """What regenie's steps took together; step 2 alone reads our predictions, whose making is not measured here."""
+    fit, seconds, peak, cpu = scratch / "theirs", 0.0, 0.0, 0.0
+    first = cohort.regenie(regenie, 1, work, fit)
+    given = fit.with_name("theirs_pred.list") if 1 in work.steps else scratch / f"predictions_{work.key}" / "fit_pred.list"
+    second = cohort.regenie(regenie, 2, work, scratch / "scan", "--pred", str(given))
     for step, command in ((1, first), (2, second)):
-        if step in steps:
+        if step in work.steps:
             one = timed(command)
             seconds, peak, cpu = seconds + one.seconds, max(peak, one.peak_mb), cpu + one.cpu_seconds
     return Timing(seconds, peak, cpu)

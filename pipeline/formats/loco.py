@@ -57,10 +57,13 @@ class LocoSource(CostlySource):
         if len(values) != len(people):
             raise InputError(f"{self.path}: line {number} has {len(values):,} predictions of {len(people):,} people. Is it cut short?")
         numbers = pl.Series("prediction", values, pl.String).cast(pl.Float64, strict=False)
-        if (wrong := np.flatnonzero(~np.isfinite(numbers.fill_null(float("nan")).to_numpy()))).size:
+        there = pl.Series(values) != "NA"
+        if (wrong := np.flatnonzero(~np.isfinite(numbers.fill_null(float("nan")).to_numpy()) & there.to_numpy())).size:
             raise InputError(f"{self.path}: line {number} has {values[wrong[0]]!r} where a number must be")
+        frame = pl.DataFrame([people, numbers])
+        frame = frame if there.all() else frame.filter(there)  # regenie has NA for who lacks a binary trait
         name = pl.lit("X" if chromosome == _X else chromosome).alias("chromosome")
-        return pl.DataFrame([people, numbers]).select(pl.lit(self.trait).alias("trait"), "sample_id", name, "prediction")
+        return frame.select(pl.lit(self.trait).alias("trait"), "sample_id", name, "prediction")
 
 
 class LocoInput(BoundedInput):

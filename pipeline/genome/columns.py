@@ -64,6 +64,13 @@ VOCABULARY: dict[str, Column] = {
     "statistic": Column(pl.Float64(), "", "The test's statistic: t for a linear model, z for a logistic one."),
     "test": Column(pl.String(), "", "Which test a row carries: linear, score, wald or firth, and the coding where it is not additive."),
     "reason": Column(pl.String(), "", "Why a row has no result; null where it has one."),
+    "set_id": Column(pl.String(), "", "A set of variants that are tested together, such as a gene."),
+    "annotation": Column(pl.String(), "", "What a variant does in its set, such as missense."),
+    "annotations": Column(pl.String(), "", "The annotations of a mask's variants, with commas between them."),
+    "mask": Column(pl.String(), "", "A choice of a set's variants by annotation; null for a test of all of a set's masks."),
+    "masks": Column(pl.String(), "", "The masks that a variant of a set is in, with commas between them."),
+    "variant_ids": Column(pl.String(), "", "The variants of a set, with commas between them."),
+    "frequency_bin": Column(pl.String(), "", "Greatest ALT frequency of a mask's variants, 'all', or 'singleton': one copy of ALT."),
     "prediction": Column(
         pl.Float64(), "standard deviations of the trait", "What all chromosomes but the row's one predict of a person's trait."
     ),

@@ -1,20 +1,24 @@
-"""Regressions of single variants computed again, the slow way: QR or Newton's method on the people's own rows, in float64, by NumPy alone.
+"""Regressions of single variants computed again, the slow way: QR or Newton's method on people's own rows, in float64, by NumPy and SciPy.
 
 Nothing here is shared with the kernels that scan (products, tables of bytes, shared bases), so that a fault of theirs shows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import erfc, ndtri
 
 Numbers = NDArray[np.float64]
 
 _STEPS = 60
 _STILL = 1e-12
 _TIED = 1e-7  # of a column's length: less than that is left of it by the others, and the last digits say little
+_RARE = 50  # copies of an allele below which the one effect is that of its carriers
 _LARGE = 12.0  # log odds ratios beyond this are of separated data, whose maximum is not finite
 
 
@@ -48,24 +52,25 @@ def linear_again(genotype: Numbers, covariates: Numbers, trait: Numbers, *, mean
     return Again(float(triangle[width - 1, width] / last), float(error), people)
 
 
-def projected_again(genotype: Numbers, covariates: Numbers, residual: Numbers) -> Again:
+def projected_again(genotype: Numbers, covariates: Numbers, residual: Numbers, *, fitted: bool = False) -> Again:
     """The effect of a genotype, less what intercept and covariates explain of it, on what a model left of a trait `[n]`.
 
-    The standard error is that of the residual with no effect. A missing genotype is the mean of those with all covariates; NaN where one of
-    these has no residual, whose approximation is not computed again.
+    The standard error is that of the residual with no effect, or with the `fitted` one. A missing genotype is the mean of those with all
+    covariates; NaN where one of these has no residual, whose approximation is not computed again.
     """
     known = ~np.isnan(covariates).any(axis=1)
     values, called = residual[known], ~np.isnan(genotype[known])
     people = len(values)
     if not called.any() or np.isnan(values).any():
-        return Again(np.nan, np.nan, people)
+        return Again(np.nan, np.nan, int(called.sum()))
     filled = np.where(called, genotype[known], genotype[known][called].mean())
     columns = np.column_stack([np.ones(people), covariates[known][:, np.ptp(covariates[known], axis=0) > 0]])
     left = filled - columns @ np.linalg.lstsq(columns, filled, rcond=None)[0]
     size = float(left @ left)
     if size <= _TIED * float(((filled - filled.mean()) ** 2).sum()):
-        return Again(np.nan, np.nan, people)
-    return Again(float(left @ values / size), float(np.sqrt(values @ values / (people - columns.shape[1]) / size)), people)
+        return Again(np.nan, np.nan, int(called.sum()))
+    beta, freedom = float(left @ values / size), people - columns.shape[1] - fitted
+    return Again(beta, float(np.sqrt((values @ values - fitted * beta**2 * size) / freedom / size)), int(called.sum()))
 
 
 def logistic_again(genotype: Numbers, covariates: Numbers, trait: Numbers, test: str) -> Again:
@@ -90,6 +95,86 @@ def logistic_again(genotype: Numbers, covariates: Numbers, trait: Numbers, test:
         return nothing
     inverse = np.linalg.inv(_information(columns, point))
     return Again(float(point[-1]), float(np.sqrt(inverse[-1, -1])), len(values))
+
+
+def offset_again(genotype: Numbers, covariates: Numbers, case: Numbers, log_odds: tuple[Numbers, Numbers], test: str) -> Again:
+    """The effect on a trait of 0 and 1 with fixed log odds, by maximum likelihood and by Firth's fit, by the test that a row carries.
+
+    score: one step; firth_approximate: where the penalized likelihood of the one effect is greatest; spa: the score test's deviate by the
+    saddle point, times its standard error. Roots are Brent's. A missing genotype is the mean of those with all covariates.
+    """
+    used = ~np.isnan(covariates).any(axis=1)
+    own, called = used & ~np.isnan(case), used & ~np.isnan(genotype)
+    n = int((own & called).sum())
+    if not called.any():
+        return Again(np.nan, np.nan, n)
+    copies = genotype[own & called].sum()
+    sign, rarer = (-1, 2 - genotype) if copies > n else (1, genotype)
+    filled = np.where(called, rarer, rarer[called].mean())[own]
+    (null, firth), values = (odds[own] for odds in log_odds), case[own]
+    p = 1 / (1 + np.exp(-null))
+    weights, varied = p * (1 - p), np.ptp(covariates[own], axis=0) > 0
+    columns = np.column_stack([np.ones(len(values)), covariates[own][:, varied]])
+    left = filled - columns @ np.linalg.lstsq(columns * np.sqrt(weights)[:, None], filled * np.sqrt(weights), rcond=None)[0]
+    information, score = float(left**2 @ weights), float(left @ (values - p))
+    if information <= _TIED * float((filled - filled.mean()) ** 2 @ weights):
+        return Again(np.nan, np.nan, n)
+    beta, error = score / information, information**-0.5
+    if test == "spa":
+        beta = _by_tails(left, p, (filled > 0) | ((filled > 0).sum() >= 0.5 * used.sum()), score) * error
+    elif test != "score":
+        beta, error = _by_slope(np.where((filled > 0) | (min(copies, 2 * n - copies) >= _RARE), left, 0), values, firth, (beta, error))
+    return Again(float(sign * beta), error, n)
+
+
+def _by_slope(left: Numbers, values: Numbers, log_odds: Numbers, near: tuple[float, float]) -> tuple[float, float]:
+    """Where Firth's penalized likelihood of one effect is greatest, near an estimate, and its standard error."""
+
+    def weights(beta: float) -> tuple[Numbers, Numbers]:
+        """The probabilities, and their variances."""
+        chance = np.asarray(1 / (1 + np.exp(-(log_odds + beta * left))), np.float64)
+        return chance, chance * (1 - chance)
+
+    def slope(beta: float) -> float:
+        """Of the penalized likelihood."""
+        chance, variance = weights(beta)
+        return float(left @ (values - chance) + left**3 @ (variance * (1 - 2 * chance)) / (2 * left**2 @ variance))
+
+    beta = _root(slope, near[0], 8 * near[1])
+    return beta, float((left**2 @ weights(beta)[1]) ** -0.5)
+
+
+def _by_tails(left: Numbers, p: Numbers, own: NDArray[np.bool_], score: float) -> float:
+    """The normal deviate of both tails of a score together, with its sign."""
+    both = sum(float(erfc(abs(_deviate(left, p, own, size)) / np.sqrt(2))) for size in (abs(score), -abs(score))) / 2
+    return float(np.sign(score) * -ndtri(both / 2))
+
+
+def _deviate(left: Numbers, p: Numbers, own: NDArray[np.bool_], score: float) -> float:
+    """The normal deviate of a score by the saddle point; who is not his `own` counts as normal."""
+    numbers, chances = left[own], p[own]
+    spread = float((left[~own] ** 2) @ (p[~own] * (1 - p[~own])))
+    variance = float((left**2) @ (p * (1 - p)))
+
+    def moved(t: float) -> Numbers:
+        """The probabilities there."""
+        return np.asarray(1 / (1 + (1 - chances) / chances * np.exp(-numbers * t)), np.float64)
+
+    t = _root(lambda t: score - float(numbers @ (moved(t) - chances)) - t * spread, score / variance, 8 * variance**-0.5)
+    cumulant = float(np.log1p(chances * np.expm1(numbers * t)).sum() - t * (numbers @ chances)) + t * t * spread / 2
+    second = float((numbers**2) @ (moved(t) * (1 - moved(t)))) + spread
+    w, v = np.sign(t) * np.sqrt(2 * (t * score - cumulant)), t * np.sqrt(second)
+    return float(w + np.log(v / w) / w)
+
+
+def _root(slope: Callable[[float], float], middle: float, wide: float) -> float:
+    """Where a falling function is 0, within `wide` of a place or farther; NaN where it is nowhere near."""
+    low, high = middle - wide, middle + wide
+    while slope(low) < 0 or slope(high) > 0:
+        low, high = low - wide, high + wide
+        if high - low > 1e3 * wide:
+            return np.nan
+    return float(brentq(slope, low, high, xtol=1e-12 * wide))
 
 
 def _columns(genotype: Numbers, covariates: Numbers, people: NDArray[np.bool_]) -> Numbers:

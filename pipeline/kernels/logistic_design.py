@@ -64,7 +64,7 @@ class LogisticDesign:
         people = xp.nonzero(unpack(design.mask[None, :], design.n_samples)[0] == MISSING)[0]
         basis = xp.concatenate([xp.full((1, design.used), design.used**-0.5), design.basis[people].T])
         signs = xp.ascontiguousarray(2 * outcomes[people].T - 1)
-        coefficients = xp.stack([_null_coefficients(name, basis, row) for name, row in zip(names, signs, strict=True)])
+        coefficients = xp.stack([null_coefficients(name, basis, row) for name, row in zip(names, signs, strict=True)])
         return cls(design.n_samples, design.used, design.mask, people, basis, signs, coefficients, names)
 
     def beside(self, array: Array) -> LogisticDesign:
@@ -97,15 +97,19 @@ def binary_trait(name: str, values: Array) -> Array:
     )
 
 
-def _null_coefficients(name: str, basis: Array, signs: Array) -> Array:
-    """Maximum likelihood of a trait on the basis, `float64[k]`, by Newton's method."""
+def null_coefficients(name: str, basis: Array, signs: Array, offset: Array | float = 0.0) -> Array:
+    """Maximum likelihood of a trait on the basis `float64[k, n]`, whose first row is constant, `float64[k]`, by Newton's method.
+
+    `signs: float64[n]` are 1 for cases and -1 for controls, `offset: float64[n]` is added to everybody's log odds. Raises DataError where
+    the covariates separate cases from controls.
+    """
     xp = array_module(basis)
     cases, controls = int((signs > 0).sum()), int((signs < 0).sum())
-    signed = basis * signs
+    signed, shift = basis * signs, offset * signs
     coefficients = xp.zeros(len(basis))
     coefficients[0] = math.log(cases / controls) * basis.shape[1] ** 0.5
     for _ in range(MOST_STEPS):
-        missed = 1 / (1 + xp.exp(xp.minimum(coefficients @ signed, 700)))
+        missed = 1 / (1 + xp.exp(xp.minimum(coefficients @ signed + shift, 700)))
         gradient = signed @ missed
         gram = (basis * (missed * (1 - missed))) @ basis.T
         with checked_linalg(xp):

@@ -29,8 +29,8 @@ from pipeline.kernels.logistic_wald import wald
 Method = Literal["wald", "firth", "firth_fallback"]
 PValue = Literal["wald", "lrt"]
 
-SCORE, WALD, FIRTH, FIRTH_LRT = range(4)
-TESTS = ("score", "wald", "firth", "firth_lrt")
+SCORE, WALD, FIRTH, FIRTH_LRT, FIRTH_APPROXIMATE, SPA = range(6)
+TESTS = ("score", "wald", "firth", "firth_lrt", "firth_approximate", "spa")
 
 Fit = Callable[[Array, Array, NullModel], Maximum]
 Rows = Callable[[Array], Array]

@@ -20,7 +20,7 @@ from pipeline.kernels.logistic_design import LogisticDesign
 from pipeline.kernels.logistic_null import NullModel
 from pipeline.kernels.logistic_terms import solve
 
-FINE, TOO_FEW, MONOMORPHIC, COLLINEAR, COVARIATES, ONE_GROUP, SEPARATED, UNCONVERGED = range(8)
+FINE, TOO_FEW, MONOMORPHIC, COLLINEAR, COVARIATES, ONE_GROUP, SEPARATED, UNCONVERGED, NO_SADDLE = range(9)
 REASONS = (
     "",
     "too few called samples",
@@ -30,6 +30,7 @@ REASONS = (
     "only cases or only controls among the called samples",
     "no finite estimate: the variant, or the covariates, separate cases from controls; Firth's method gives one",
     "Firth's method did not converge",
+    "the saddle point of the score was not found",
 )
 """Why a variant has no result, by its code."""
 

@@ -62,6 +62,14 @@ def z_test_p_values(z: Array) -> tuple[Array, Array]:
     return p_value, xp.where(xp.isinf(z), xp.inf, neg_log_10)
 
 
+def z_of_neg_log_10_p(neg_log_10: Array) -> Array:
+    """The z >= 0 whose two-sided p-value has this -log10, without limit; NaN for NaN."""
+    from scipy.special import ndtri_exp
+
+    xp = array_module(neg_log_10)
+    return xp.asarray(-ndtri_exp(-to_host(neg_log_10) * math.log(10) - math.log(2)))  # a few numbers: on the host, where the function is
+
+
 def significant(t: Array, df: Array, max_p: float) -> tuple[Array, Array, Array, Array]:
     """Row, column (`int64[r]`), p-value and -log10 of it (`float64[r]`) of the t statistics `float64[v, s]` with p <= `max_p`, row by row.
 
@@ -79,10 +87,10 @@ def significant(t: Array, df: Array, max_p: float) -> tuple[Array, Array, Array,
     return row[keep], column[keep], p_value[keep], neg_log_10[keep]
 
 
-def significant_z(z: Array, max_p: float) -> tuple[Array, Array, Array, Array]:
-    """As `significant`, of standard normal statistics `float64[v, s]`."""
+def significant_z(z: Array, max_p: float, df: Array | None = None) -> tuple[Array, Array, Array, Array]:
+    """As `significant`, of normal statistics `float64[v, s]`; of Student's t where degrees of freedom are given, `df: int64[s]`."""
     xp = array_module(z)
-    p_value, neg_log_10 = z_test_p_values(z)
+    p_value, neg_log_10 = z_test_p_values(z) if df is None else t_test_p_values(z, df)
     row, column = xp.nonzero(xp.ones(z.shape, bool) if max_p >= 1 else p_value <= max_p)
     return row, column, p_value[row, column], neg_log_10[row, column]
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 
@@ -23,10 +22,10 @@ from pipeline.backend.memory import block_bytes
 from pipeline.errors import DataError
 from pipeline.kernels.design import missingness_groups
 from pipeline.kernels.genotype_block import GenotypeBlock
-from pipeline.kernels.genotypes import BLOCK_BYTES, MISSING, Array, call_counts, pack, take_samples, variant_blocks
+from pipeline.kernels.genotypes import BLOCK_BYTES, MISSING, Array, pack, take_samples, variant_blocks
 from pipeline.kernels.linear_regression import COLLINEAR, COLLINEAR_BELOW, FINE, FLAT, MONOMORPHIC, TOO_FEW
+from pipeline.kernels.mean_genotypes import MeanGenotypes
 from pipeline.kernels.ridge_predictors import RidgeDesign
-from pipeline.kernels.standardized import decoded
 
 _FEW, _SHIFT = 0.05, 0.01
 
@@ -46,6 +45,12 @@ class PredictedDesign:
     known: Array
     """`bool[n, t]`: who has the trait."""
     trait_names: tuple[str, ...]
+    groups: tuple[tuple[int, ...], ...]
+    """Traits that the same people lack."""
+    masks: Array
+    """`uint8[g, ceil(n / 4)]`, a row a group: both bits of the calls of those who have these traits are set."""
+    absent: tuple[Array, ...]
+    """`int64`, a group each: the places of those used who lack these traits."""
 
     @property
     def used(self) -> int:
@@ -81,7 +86,10 @@ class PredictedDesign:
         basis, residuals = np.zeros((len(traits), k)), np.zeros(traits.shape)
         basis[used], residuals[used] = ridge.basis, left
         scales = np.linalg.norm(left, axis=0) / np.sqrt(people - k)
-        return cls(pack((used * MISSING).astype(np.uint8)[None, :])[0], basis, residuals, scales, known, trait_names)
+        groups = tuple(missingness_groups(np.where(known, 0.0, np.nan)))
+        masks = pack((np.stack([used, *(known[:, group[0]] for group in groups)]) * MISSING).astype(np.uint8))
+        absent = tuple(np.flatnonzero(used & ~known[:, group[0]]) for group in groups)
+        return cls(masks[0], basis, residuals, scales, known, trait_names, groups, masks[1:], absent)
 
     def less(self, predictions: Array) -> PredictedDesign:
         """This design with predictions `[t, n]`, in units of `scales`, taken off; what is predicted of who lacks the trait is not used."""
@@ -90,8 +98,10 @@ class PredictedDesign:
     def beside(self, array: Array) -> PredictedDesign:
         """This design where `array` lives: in CuPy arrays on its GPU, or as it is."""
         xp = array_module(array)
-        moved = ("mask", "basis", "residuals", "scales", "known")
-        return self if xp is np else replace(self, **{name: xp.asarray(getattr(self, name)) for name in moved})
+        if xp is np:
+            return self
+        moved = {name: xp.asarray(getattr(self, name)) for name in ("mask", "basis", "residuals", "scales", "known", "masks")}
+        return replace(self, **moved, absent=tuple(map(xp.asarray, self.absent)))
 
 
 @dataclass(frozen=True)
@@ -104,7 +114,7 @@ class PredictedAssociation:
     statistic: Array
     """beta / standard_error, the signed root of chi-square with one degree of freedom."""
     n: Array
-    """`int64`: people with the trait."""
+    """`int64`: people with the trait and a genotype; who has none counts with the mean, but not here, as in regenie."""
     effect_allele_frequency: Array
     """`float64`: of ALT among their called alleles."""
     reason: Array
@@ -117,100 +127,64 @@ def associate_predicted(block: GenotypeBlock, design: PredictedDesign) -> Predic
         raise ValueError(f"The design is of {len(design.basis)} people, the genotypes are of {block.n_samples}.")
     xp, design = block.xp, design.beside(block.array)
     columns = xp.concatenate([design.basis, design.residuals], axis=1)
-    groups = missingness_groups(xp.where(design.known, 0.0, xp.nan))
-    size = block_bytes(block.array, BLOCK_BYTES)
-    found = [_some(block.part(rows), design, columns, groups) for rows in variant_blocks(len(block), 16 * block.n_samples, size)]
-    if not found:
-        return _some(block, design, columns, groups)
+    if block.compiled and 4 * sum(map(len, design.absent)) <= block.n_samples:
+        return _some(block, design, columns, decode=False)
+    rows = [*variant_blocks(len(block), 24 * block.n_samples, block_bytes(block.array, BLOCK_BYTES))] or [slice(0)]
+    found = [_some(block.part(some), design, columns, decode=True) for some in rows]
     names = [field.name for field in fields(PredictedAssociation)]
     return PredictedAssociation(**{name: xp.concatenate([getattr(one, name) for one in found]) for name in names})
 
 
-@dataclass(frozen=True)
-class _Coded:
-    """What the genotypes of a block count."""
-
-    dense: Array
-    """`float64[v, n]`: the mean of those used where missing, anything for those who are not used."""
-    squares: Array
-    """`float64[v]`: sum of squares of those used."""
-    spread: Array
-    """`float64[v]`: the same about the mean."""
-    carriers: Array
-    """`int64[v]`: of those used, who has a count above 0."""
+def student_t(found: PredictedAssociation, freedom: Array) -> PredictedAssociation:
+    """The same estimates with the residual of each regression in the place of the trait's: t with `freedom: int64[t]`, n - k - 1."""
+    xp, square = array_module(found.statistic), found.statistic**2
+    statistic = found.statistic * xp.sqrt(freedom / xp.maximum(freedom + 1 - square, 1e-12 * freedom))
+    return replace(found, statistic=statistic, standard_error=found.beta / statistic)
 
 
-def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array, groups: Sequence[tuple[int, ...]]) -> PredictedAssociation:
-    """The results of a few variants."""
+def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array, *, decode: bool) -> PredictedAssociation:
+    """The results of a few variants; their genotypes are decoded, or looked up."""
     xp, k = block.xp, design.basis.shape[1]
-    coded, used = _coded(block, design), design.known.any(axis=1)
-    product = coded.dense @ columns
+    coded = MeanGenotypes.of(block, design.mask, design.known.any(axis=1))
+    dense = coded.dense() if decode else None
+    product = coded.products(columns) if dense is None else dense @ columns
     explained = product[:, :k]
     crossed = product[:, k:] - explained @ (design.basis.T @ design.residuals)  # predictions are not free of covariates
-    copies, called = block.alleles(design.mask)
-    shape = crossed.shape
-    squares, frequency, reason = xp.empty(shape), xp.empty(shape), xp.zeros(shape, xp.uint8)
-    whole = coded.squares - (explained**2).sum(axis=1)
-    for group in groups:
-        absent = xp.flatnonzero(used & ~design.known[:, group[0]])
-        own, alt, alleles = whole, copies, called
-        if len(absent):
-            own = _without(coded, explained, design, absent)
-            left_out = _of_people(block, absent)
-            less = left_out.alleles(xp.full(-(-len(absent) // 4), 255, xp.uint8))
-            alt, alleles = copies - less[0], called - less[1]
-        squares[:, group] = own[:, None]
-        frequency[:, group] = (alt / 2 / xp.where(alleles > 0, alleles, xp.nan))[:, None]
+    squares = _squares(coded, explained, dense, design)
+    frequency, n, reason = xp.empty(crossed.shape), xp.empty(crossed.shape, xp.int64), xp.zeros(crossed.shape, xp.uint8)
+    for group, mask in zip(design.groups, design.masks, strict=True):
+        copies, called = block.alleles(mask)
+        frequency[:, group] = (copies / 2 / xp.where(called > 0, called, xp.nan))[:, None]
+        n[:, group] = called[:, None]
     deviation = xp.sqrt((design.residuals**2).sum(axis=0) / (design.people - k))
     reason[:, deviation <= 0] = FLAT
     reason[squares <= COLLINEAR_BELOW * coded.spread[:, None]] = COLLINEAR
-    reason[coded.spread <= 1e-12 * coded.squares] = MONOMORPHIC
-    reason[called == 0] = TOO_FEW
+    reason[~coded.varies] = MONOMORPHIC
+    reason[coded.called == 0] = TOO_FEW
     fine = reason == FINE
     squares = xp.where(fine, squares, 1.0)
     error = xp.where(fine, deviation / xp.sqrt(squares), xp.nan)
     beta = xp.where(fine, crossed / squares, xp.nan)
-    return PredictedAssociation(beta, error, beta / error, xp.broadcast_to(design.people, shape), frequency, reason)
+    return PredictedAssociation(beta, error, beta / error, n, frequency, reason)
 
 
-def _coded(block: GenotypeBlock, design: PredictedDesign) -> _Coded:
-    """What a few variants count among those used."""
-    xp, n, one, two = block.xp, design.used, *block.codes
-    if block.dosages is None:
-        counts = call_counts(block.calls & design.mask, block.n_samples)
-        called = counts[:, :3].sum(axis=1) - (block.n_samples - n)
-        total = one * counts[:, 1] + two * counts[:, 2]
-        mean, missing = total / xp.maximum(called, 1), counts[:, MISSING]
-        values = xp.stack([xp.zeros(len(block)), xp.full(len(block), one), xp.full(len(block), two), mean], axis=1)
-        dense = decoded(block.calls, block.n_samples, values)
-        squares = one**2 * counts[:, 1] + two**2 * counts[:, 2]
-        carriers = (one > 0) * counts[:, 1] + (two > 0) * counts[:, 2] + (mean > 0) * missing
-        return _Coded(dense, squares + missing * mean**2, squares - total * mean, carriers)
-    known = design.known.any(axis=1)
-    dense = block.coded(slice(None))
-    there = known & ~xp.isnan(dense)
-    total = xp.where(there, dense, 0).sum(axis=1)
-    mean = total / xp.maximum(there.sum(axis=1), 1)
-    dense = xp.where(xp.isnan(dense), mean[:, None], dense)
-    of_used = xp.where(known, dense, 0)
-    spread = (xp.where(known, dense - mean[:, None], 0) ** 2).sum(axis=1)
-    return _Coded(dense, (of_used**2).sum(axis=1), spread, (of_used > 0).sum(axis=1))
-
-
-def _without(coded: _Coded, explained: Array, design: PredictedDesign, absent: Array) -> Array:
-    """g~'g~ `float64[v]` over those used but the `absent`."""
-    xp = array_module(coded.dense)
-    genotypes, basis = coded.dense[:, absent], design.basis[absent]
-    own = explained - genotypes @ basis
-    squares = coded.squares - (genotypes**2).sum(axis=1) - 2 * (explained * own).sum(axis=1) + (explained**2).sum(axis=1)
-    exact = squares - ((explained @ basis.T) ** 2).sum(axis=1)
-    if len(absent) > _FEW * design.used:
-        return exact
-    return xp.where(coded.carriers < 0.5 * design.used, squares, exact)
-
-
-def _of_people(block: GenotypeBlock, people: Any) -> GenotypeBlock:
-    """The genotypes of some people."""
-    if block.dosages is None:
-        return GenotypeBlock(take_samples(block.calls, block.n_samples, people), None, len(people), block.codes)
-    return GenotypeBlock(None, block.dosages[:, people], len(people), block.codes)
+def _squares(coded: MeanGenotypes, explained: Array, dense: Array | None, design: PredictedDesign) -> Array:
+    """g~'g~ over those who have each trait, `float64[v, t]`."""
+    block, xp, absent = coded.block, coded.block.xp, design.absent
+    whole = coded.squares - (explained**2).sum(axis=1)
+    found = xp.repeat(whole[:, None], design.known.shape[1], axis=1)
+    if dense is not None and any(map(len, absent)):
+        left = dense - explained @ design.basis.T
+        left *= left
+        found = left @ design.known.astype(xp.float64)
+    for group, people in zip(design.groups, absent, strict=True):
+        if len(people) == 0:
+            continue
+        basis = design.basis[people]
+        if dense is None:
+            some = GenotypeBlock(take_samples(block.calls, block.n_samples, people), None, len(people), block.codes)
+            found[:, group] = (whole - ((coded.dense(some) - explained @ basis.T) ** 2).sum(axis=1))[:, None]
+        if len(people) <= _FEW * design.used:
+            theirs = ((explained @ (basis.T @ basis)) * explained).sum(axis=1)
+            found[:, group] += xp.where(coded.carriers < 0.5 * design.used, theirs, 0)[:, None]
+    return found

@@ -91,6 +91,11 @@ def test_loco__refuses_what_is_no_such_file(tmp_path: Path, lines: str, listed: 
         read_table(reader)
 
 
+def test_loco__leaves_out_who_lacks_a_binary_trait(tmp_path: Path) -> None:
+    found = read_table(written(tmp_path, "FID_IID 1_1 2_2 3_3\n1 0.5 NA -1\n2 NA NA 2\n")).frame
+    assert found.select("chromosome", "sample_id", "prediction").rows() == [("1", "1", 0.5), ("1", "3", -1.0), ("2", "3", 2.0)]
+
+
 def test_loco__refuses_a_table_that_it_cannot_hold(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="loco needs the column prediction"):
         write_table(LocoOutput(), FRAME.drop("prediction"), tmp_path / "1")

@@ -17,6 +17,7 @@ from pipeline.backend.arrays import array_module, special_module, to_device, to_
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels import (
+    adjusted_tests,
     column_moments,
     distances,
     factorials,
@@ -45,12 +46,15 @@ from pipeline.kernels import (
     neighbors,
     p_values,
     pairwise_ranking,
+    predicted_binary,
+    predicted_binary_design,
     predicted_scan,
     randomized_pca,
     relationship,
     ridge_predictors,
     ridge_systems,
     scores,
+    set_scores,
     stacked_logistic,
     stacked_ridge,
     standardized,
@@ -99,8 +103,27 @@ RIDGE = ridge_predictors.RidgeDesign.build(COVARIATES, np.where(np.isnan(TRAITS)
 RIDGE_CALLS = CALLS[:40]
 GAPS = np.where(np.arange(SAMPLES)[:, None] % 5 == [9, 2], np.nan, np.where(np.isnan(TRAITS), 0.5, TRAITS))
 PREDICTED = predicted_scan.PredictedDesign.build(COVARIATES, GAPS).less(RNG.normal(size=(2, SAMPLES)))
+PREDICTED_BINARY = predicted_binary_design.PredictedBinaryDesign.build(COVARIATES, np.where(np.isnan(GAPS), np.nan, GAPS > 0.5)).less(
+    RNG.normal(0, 0.4, (2, SAMPLES))
+)
+ADJUSTED = RNG.normal(size=(9, SAMPLES)) * (RNG.random((9, SAMPLES)) < RNG.uniform(0.1, 1, (9, 1)))
+ODDS = RNG.normal(-1, 0.5, SAMPLES)
+ILL = (RNG.random(SAMPLES) < 1 / (1 + np.exp(-ODDS))).astype(float)
+SCORES = ADJUSTED @ (ILL - 1 / (1 + np.exp(-ODDS)))
 PREDICTORS = ridge_predictors.ridge_predictors(GenotypeBlock(RIDGE_CALLS, None, SAMPLES), RIDGE, 60)[0]
+SET_COUNTS = np.where(DOSAGES == 3, -1, DOSAGES).astype(np.int8)
 HOST_ONLY = {
+    "cauchy_combination",  # numbers of one set: a few eigenvalues and p-values
+    "combination_weights",
+    "independent",
+    "mixture_tail",
+    "mixture_weights",
+    "non_negative_fit",
+    "quadratic_form_p",
+    "saddle_point_tail",
+    "set_p_values",
+    "sign_constrained_p_values",
+    "variant_weights",
     "add_products",
     "joined_calls",
     "leading_axes",
@@ -112,6 +135,8 @@ HOST_ONLY = {
     "computed_again",
     "linear_again",
     "projected_again",
+    "offset_again",
+    "null_coefficients",
     "logistic_again",
     "masks",
     "with_totals",
@@ -171,7 +196,6 @@ HOST_ONLY = {
     "popularity",
     "ranking_measures",
     "factored",
-    "independent",
     "lasso_minimum",
     "least_squares",
     "matrix",
@@ -324,6 +348,40 @@ def ridge_blocks(genotypes: Any) -> Any:
 def with_predictions(genotypes: Any) -> Any:
     calls, dosages = (genotypes, None) if genotypes.dtype == np.uint8 else (None, genotypes)
     return predicted_scan.associate_predicted(GenotypeBlock(calls, dosages, SAMPLES), PREDICTED)
+
+
+def counted_set(genotypes: Any) -> Any:
+    calls, dosages = (genotypes, None) if genotypes.dtype == np.uint8 else (None, genotypes)
+    return set_scores.alt_counts(GenotypeBlock(calls, dosages, SAMPLES))
+
+
+def totals_of(counts: Any) -> Any:
+    return there(counts, set_scores.alt_totals(counts, array_module(counts).arange(SAMPLES) % 3 > 0))
+
+
+def burdens_of(counts: Any, burden: Any) -> Any:
+    return set_scores.burden_masks(counts, np.arange(len(CALLS)) % 3 > np.arange(2)[:, None], burden)
+
+
+def scores_of(rows: Any) -> Any:
+    return there(rows, set_scores.set_scores(rows, PREDICTED))
+
+
+def binary_scores_of(rows: Any) -> Any:
+    return there(rows, set_scores.binary_set_scores(rows, PREDICTED_BINARY))
+
+
+def products_of(rows: Any) -> Any:
+    return there(rows, set_scores.joint_products(rows, PREDICTED, (1,)))
+
+
+def with_t(calls: Any) -> Any:
+    return predicted_scan.student_t(with_predictions(calls), array_module(calls).asarray(PREDICTED.people - 5))
+
+
+def binary_with_predictions(genotypes: Any, method: Any) -> Any:
+    calls, dosages = (genotypes, None) if genotypes.dtype == np.uint8 else (None, genotypes)
+    return predicted_binary.associate_predicted_binary(GenotypeBlock(calls, dosages, SAMPLES), PREDICTED_BINARY, method, 0.6)
 
 
 def left_out_blocks(genotypes: Any) -> Any:
@@ -575,9 +633,25 @@ CASES = {
     "significant": Case(p_values.significant, (T[:, :2], DF[:, 0].astype(int), 0.5), 1e-9),
     "t_test_p_values": Case(p_values.t_test_p_values, (T, DF), 1e-9),
     "genomic_inflation": Case(p_values.genomic_inflation, (P,), 1e-9),
+    "alt_counts": Case(counted_set, (CALLS,), 0.0),
+    "alt_counts of dosages": Case(counted_set, (ALT_DOSAGES,), 0.0),
+    "alt_totals": Case(totals_of, (SET_COUNTS,), 0.0),
+    "burden_masks": Case(burdens_of, (SET_COUNTS, "comphet"), 0.0),
+    "set_scores": Case(scores_of, (SET_COUNTS,), 1e-9),
+    "binary_set_scores": Case(binary_scores_of, (SET_COUNTS,), 1e-9),
+    "joint_products": Case(products_of, (SET_COUNTS,), 1e-9),
     "associate_predicted": Case(with_predictions, (CALLS,), 1e-9),
     "associate_predicted of dosages": Case(with_predictions, (ALT_DOSAGES,), 1e-9),
+    "associate_predicted_binary": Case(binary_with_predictions, (CALLS, "firth_approximate"), 1e-6),
+    "associate_predicted_binary by spa": Case(binary_with_predictions, (CALLS, "spa"), 1e-6),
+    "associate_predicted_binary of dosages": Case(binary_with_predictions, (ALT_DOSAGES, "firth_approximate"), 1e-6),
+    "adjusted_likelihood_ratio": Case(adjusted_tests.adjusted_likelihood_ratio, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
+    "adjusted_likelihood_ratio_plain": Case(adjusted_tests.adjusted_likelihood_ratio_plain, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
+    "saddle_point": Case(adjusted_tests.saddle_point, (ADJUSTED, ODDS, SCORES, ADJUSTED > 1), 1e-6),
+    "saddle_point_plain": Case(adjusted_tests.saddle_point_plain, (ADJUSTED, ODDS, SCORES, ADJUSTED > 1), 1e-6),
+    "z_of_neg_log_10_p": Case(p_values.z_of_neg_log_10_p, (P[:-1],), 1e-9),
     "significant_z": Case(p_values.significant_z, (T, 0.5), 1e-9),
+    "student_t": Case(with_t, (CALLS,), 1e-9),
     "ridge_predictors": Case(ridge_blocks, (RIDGE_CALLS,), 1e-5),
     "ridge_predictors of dosages": Case(ridge_blocks, (ALT_DOSAGES[:40],), 1e-5),
     "ridge_effects": Case(ridge_systems.ridge_effects, (RELATED, VECTORS, (0.1, 2.0)), 1e-9),

@@ -28,7 +28,8 @@ def read_fits(path: Path, trait: str) -> tuple[NDArray[np.float64], int]:
 
 def read_results(path: Path) -> dict[str, NDArray[np.str_]]:
     """The columns of a .regenie.gz."""
-    header, *rows = (line.split() for line in gzip.decompress(path.read_bytes()).decode().splitlines())
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    header, *rows = (line.split() for line in lines if not line.startswith("##"))
     return dict(zip(header, np.array(rows).T, strict=True))
 
 

@@ -27,8 +27,8 @@ _ONE_IN, _SHARED = 25_000, 5
 of one trait, and each further trait a fifth of that."""
 _FEWEST = 8  # of a scan that has fewer results than it takes for so many
 
-Test = Callable[[Any, Any, Any, str], Again]
-"""genotype, covariates and trait `[n]`, NaN where missing, and the test that the row carries -> what it should say."""
+Test = Callable[[Any, Sheet, int, str], Again]
+"""genotype `[n]`, NaN where missing, the sheet and the place of its trait, and the test that the row carries -> what it should say."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Audit:
         genotypes = _on_host(block, variants) if len(variants) else block
         for place, row in zip(places.tolist(), chosen, strict=True):
             genotype = genotypes.coded(slice(place, place + 1))[0]
-            once = again(genotype, sheet.covariates, sheet.traits[:, rows.trait[row]], tests[rows.test[row]])
+            once = again(genotype, sheet, int(rows.trait[row]), tests[rows.test[row]])
             if not np.isnan(once.beta):
                 tally(found, _apart(once, rows, row))
         return found

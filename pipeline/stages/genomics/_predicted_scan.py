@@ -5,12 +5,13 @@ Not a stage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, autosomes_of, chromosome_key, chromosome_kind
 from pipeline.genome.columns import need_known
 from pipeline.genome.genotypes import people_of
+from pipeline.kernels.genotypes import Array
 from pipeline.stage import Context, Outcome
 from pipeline.stages.genomics._audited import Audit
 from pipeline.stages.genomics._predictions import (
@@ -36,6 +37,13 @@ class PredictedScan(Scan):
     roles = ("genotypes", "samples", "predictions")
     optional: ClassVar[frozenset[str]] = frozenset({"predictions"})
 
+    def build_predicted(self, covariates: Array, traits: Array, names: tuple[Sequence[str], Sequence[str]]) -> Any:
+        """The design of `covariates: float64[n, c]` and `traits: float64[n, t]`, NaN where missing, with `names` of both.
+
+        Its `less` takes predictions `[t, n]` and gives the model of a chromosome's scan. Raises DataError where it cannot be made.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no build_predicted")
+
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """One row per variant and trait."""
         if "predictions" in schemas:
@@ -58,7 +66,7 @@ class PredictedScan(Scan):
         """The traits of all people and what was predicted of them."""
         autosomes = autosomes_of(people.frame) if AUTOSOME_COUNT in people.frame.columns else None
         sheet = read_sheet(people.frame, rows.frame, self.traits, self.covariates)
-        return PredictedTraits.of(sheet, stretches, audit, autosomes)
+        return PredictedTraits.of(sheet, stretches, self.build_predicted, audit, autosomes)
 
     def scan_predicted(self, part: Part, fitted: PredictedTraits) -> Part:
         """The results of one part's variants, each with the traits less what all other chromosomes predict of them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import HUMAN, chromosome_key
+from pipeline.kernels.predicted_binary_design import PredictedBinary, PredictedBinaryDesign
 from pipeline.kernels.predicted_scan import PredictedDesign
 from pipeline.stages.genomics._sheet import Sheet
 from pipeline.tables.part import Part
 
+Build = Callable[[Any, Any, tuple[Sequence[str], Sequence[str]]], PredictedDesign | PredictedBinaryDesign]
+"""Covariates `[n, c]`, traits `[n, t]` and the names of both -> a design."""
+_STEP = 1_024
 NEEDED = ("trait", "sample_id", "chromosome", "prediction")
 
 
@@ -36,24 +40,44 @@ class Stretch(NamedTuple):
 
 def stretches_of(part: Part, people: Part, traits: Sequence[str], autosomes: int = HUMAN) -> list[Stretch]:
     """The stretches of a part for these traits; people who stand in the order of the stretch before are looked up once."""
-    frame = part.frame.filter(pl.col("trait").is_in(traits)).with_columns(chromosome_key(autosomes=autosomes))
+    frame = part.frame
     if frame.is_empty():
         return []
-    changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in ("trait", "chromosome"))
-    starts = [0, *(row for row in frame.select(changed.arg_true()).to_series().to_list() if row), frame.height]
+    starts = _starts(frame["trait"], frame["chromosome"])
+    each = frame.select("trait", "chromosome")[starts].with_columns(chromosome_key(autosomes=autosomes))
     numbered = people.frame.select("sample_id").with_row_index("place")
     found, ids, places = list[Stretch](), pl.Series([], dtype=pl.String), np.empty(0, np.int64)
     values = frame["prediction"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    for low, high in pairwise(starts):
+    for (trait, chromosome), (low, high) in zip(each.iter_rows(), pairwise([*starts, frame.height]), strict=True):
+        if trait not in traits:
+            continue
         own = frame["sample_id"][low:high]
         if not own.equals(ids):
             ids = own
             matched = own.to_frame().join(numbered, on="sample_id", how="left", maintain_order="left")["place"]
             places = matched.cast(pl.Int64).fill_null(-1).to_numpy()
         if not np.isfinite(values[low:high]).all():
-            raise DataError(f"a prediction of {frame['trait'][low]!r} for chromosome {frame['chromosome'][low]} is missing or infinite.")
-        found.append(Stretch(frame["trait"][low], frame["chromosome"][low], places, values[low:high].astype(np.float32)))
+            raise DataError(f"a prediction of {trait!r} for chromosome {chromosome} is missing or infinite.")
+        found.append(Stretch(trait, chromosome, places, values[low:high].astype(np.float32)))
     return found
+
+
+def _starts(*columns: pl.Series) -> list[int]:
+    """Where rows begin that are not as the row before. A stretch is looked at as long as the one before it was, then on in steps."""
+    starts, rows, usual = list[int](), len(columns[0]), _STEP
+    while not starts or starts[-1] < rows:
+        start = starts[-1] if starts else 0
+        values, low, step = [column[start] for column in columns], start, usual
+        while low < rows:
+            same = pl.Series([True])
+            for column, value in zip(columns, values, strict=True):
+                same = same & column[low : low + step].eq_missing(pl.Series([value], dtype=column.dtype))
+            if not same.all():
+                low += int((~same).arg_max() or 0)
+                break
+            low, step = min(low + step, rows), _STEP if low == start else 2 * step
+        starts, usual = [*starts, low] if starts else [0, low], max(_STEP, low - start)
+    return starts[:-1]
 
 
 def joined_stretches(several: list[list[Stretch]]) -> list[Stretch]:
@@ -66,13 +90,13 @@ class PredictedTraits:
     """What a scan with predictions takes from its samples: the design without predictions, and these by chromosome, `float32[t, n]`."""
 
     sheet: Sheet
-    design: PredictedDesign
+    design: PredictedDesign | PredictedBinaryDesign
     predictions: Mapping[str, NDArray[np.float32]]
     audit: Any
     autosomes: int | None
 
     @classmethod
-    def of(cls, sheet: Sheet, stretches: Sequence[Stretch], audit: Any, autosomes: int | None) -> PredictedTraits:
+    def of(cls, sheet: Sheet, stretches: Sequence[Stretch], build: Build, audit: Any, autosomes: int | None) -> PredictedTraits:
         """Whoever has no predictions of a trait is left out of it. Raises DataError where predictions do not fit the traits and people."""
         predictions = _arrays(sheet.trait_names, len(sheet.traits), stretches)
         there = ~np.isnan(np.stack(list(predictions.values())))
@@ -86,19 +110,22 @@ class PredictedTraits:
         for name, column in zip(sheet.trait_names, traits.T, strict=True):
             if np.isnan(column).all():
                 raise DataError(f"no one who has {name!r} has a prediction of it. Are the ids written alike?")
-        design = PredictedDesign.build(sheet.covariates, traits, (sheet.covariate_names, sheet.trait_names))
+        design = build(sheet.covariates, traits, (sheet.covariate_names, sheet.trait_names))
         return cls(sheet, design, predictions, audit, autosomes)
 
-    def less(self, chromosome: str) -> PredictedDesign | None:
-        """The design of a chromosome's scan; None where no predictions leave it out."""
+    def less(self, chromosome: str) -> PredictedDesign | PredictedBinary | None:
+        """The model of a chromosome's scan; None where no predictions leave it out."""
         predictions = self.predictions.get(chromosome)
         return None if predictions is None else self.design.less(np.nan_to_num(predictions))
 
-    def audited(self, design: PredictedDesign) -> Sheet:
-        """What an audit computes with: what is left of the traits, and covariates of those who are used."""
-        used, known = design.known.any(axis=1), design.known
-        covariates = np.where(used[:, None], np.column_stack([self.sheet.covariates, np.zeros(len(used))]), np.nan)
-        return replace(self.sheet, traits=np.where(known, design.residuals, np.nan), covariates=covariates)
+    def audited(self, model: PredictedDesign | PredictedBinary) -> Sheet:
+        """What an audit computes with: covariates of those who are used, and what is left of the traits, or the traits and log odds."""
+        known = model.known
+        covariates = np.where(known.any(axis=1)[:, None], np.column_stack([self.sheet.covariates, np.zeros(len(known))]), np.nan)
+        if isinstance(model, PredictedDesign):
+            return replace(self.sheet, traits=np.where(known, model.residuals, np.nan), covariates=covariates)
+        traits = np.where(known, model.design.cases, np.nan)
+        return replace(self.sheet, traits=traits, covariates=covariates, log_odds=(model.log_odds, model.centres))
 
     def counts(self) -> dict[str, int]:
         """People used for each trait."""
@@ -116,13 +143,15 @@ def _arrays(traits: Sequence[str], people: int, stretches: Sequence[Stretch]) ->
     places = {name: place for place, name in enumerate(traits)}
     if lacking := sorted({*traits} - {stretch.trait for stretch in stretches}):
         raise DataError(f"there are no predictions of the trait {lacking[0]!r}. Name it in the whole_genome_regression.")
-    found = dict[str, NDArray[np.float32]]()
+    found, twice = dict[str, NDArray[np.float32]](), dict[int, bool]()
     for stretch in stretches:
         if stretch.chromosome not in found:
             found[stretch.chromosome] = np.full((len(traits), people), np.nan, np.float32)
         row, known = found[stretch.chromosome][places[stretch.trait]], stretch.places >= 0
         own = stretch.places[known]
-        if (~np.isnan(row[own])).any() or len(np.unique(own)) < len(own):
+        if id(stretch.places) not in twice:  # neighbours share their people
+            twice[id(stretch.places)] = len(np.unique(own)) < len(own)
+        if twice[id(stretch.places)] or (~np.isnan(row[own])).any():
             raise DataError(f"somebody has two predictions of {stretch.trait!r} for chromosome {stretch.chromosome}. Give one of each.")
         row[own] = stretch.values[known]
     return found

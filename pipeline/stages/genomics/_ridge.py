@@ -80,7 +80,7 @@ def _varies(genotypes: Array, people: int, *, packed: bool) -> Array:
     if packed:
         return (call_counts(genotypes, people)[:, :3] > 0).sum(axis=1) > 1
     low, high = xp.where(xp.isnan(genotypes), xp.inf, genotypes), xp.where(xp.isnan(genotypes), -xp.inf, genotypes)
-    return high.max(axis=1, initial=-xp.inf) > low.min(axis=1, initial=xp.inf)
+    return high.max(axis=1) > low.min(axis=1)
 
 
 Run = tuple[str, int]

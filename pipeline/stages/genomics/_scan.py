@@ -105,8 +105,8 @@ class Scan(Whole):
         """The results that `max_p` keeps of a small block: p_value <= max_p, and where that is 1 the rows without one too."""
         raise NotImplementedError(f"{type(self).__name__} has no test")
 
-    def again(self, genotype: Array, covariates: Array, trait: Array, test: str) -> Again:
-        """One variant and one trait `[n]` by another way, NaN where missing, for the audit; `test` is what the result's row carries."""
+    def again(self, genotype: Array, sheet: Sheet, place: int, test: str) -> Again:
+        """One variant `[n]`, NaN where missing, and a sheet's trait by another way, for the audit; `test` is what the row carries."""
         raise NotImplementedError(f"{type(self).__name__} has no again")
 
     def tested(self, block: GenotypeBlock, model: Any) -> ScanRows:

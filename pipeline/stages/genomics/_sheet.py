@@ -33,6 +33,8 @@ class Sheet:
     """`float64[n, c]`, without the intercept."""
     sex: NDArray[np.int8] | None
     """`int8[n]`: 1 male, 2 female, 0 unknown; None where nobody's is known."""
+    log_odds: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    """Of binary traits with predictions, by maximum likelihood and by Firth's fit without a variant, `float64[t, n]`."""
 
     @property
     def males(self) -> NDArray[np.bool_]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 from pydantic import Field
 
 from pipeline.backend.arrays import to_host
+from pipeline.errors import StageError
 from pipeline.genome.chromosomes import HUMAN, chromosome_key, chromosome_kind
 from pipeline.kernels.audit import Again, linear_again, projected_again
 from pipeline.kernels.design import Design
@@ -18,7 +19,7 @@ from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import Array
 from pipeline.kernels.linear_regression import REASONS, Missing, associate
 from pipeline.kernels.p_values import significant, significant_z
-from pipeline.kernels.predicted_scan import PredictedDesign, associate_predicted
+from pipeline.kernels.predicted_scan import PredictedAssociation, PredictedDesign, associate_predicted, student_t
 from pipeline.stage import Context, Outcome
 from pipeline.stages.genomics._calibration import TABLE as CALIBRATION
 from pipeline.stages.genomics._calibration import Tally, predicted_with_nulls, with_nulls
@@ -42,7 +43,7 @@ class LinearGwas(PredictedScan, name="linear_gwas", version=2):
     Unrelated people are assumed, unless `predictions` of a whole_genome_regression are read, too: then each chromosome's variants are
     tested with what all others leave of the traits, as regenie's step 2 does. Everyone with all covariates, a trait and its predictions is
     used for that trait, missing calls are the mean, test is chi_square and statistic the root of it, with beta's sign. X is tested as
-    autosomes are; Y and MT, of which there are no predictions, have no result.
+    autosomes are; Y and MT, of which there are no predictions, have no result. With `p: t` it is Student's t of the regression.
 
     Sex chromosomes as in PLINK 2: on X males count 0 or 2 (in the frequency too), sex is a covariate unless it is one already, and people
     of unknown sex are left out; on Y, males alone; on Y and MT two copies written are one, and a heterozygous call is half; XY (PAR) is
@@ -57,13 +58,18 @@ class LinearGwas(PredictedScan, name="linear_gwas", version=2):
         {use: linear_gwas, from: {genotypes: passed, samples: people}, as: gwas, traits: [ldl], covariates: [age, sex, pc1, pc2]}
     """
 
-    tests = ("linear", "chi_square")
+    tests = ("linear", "chi_square", "t")
     reasons = REASONS
 
     missing: Missing = Field(
         "complete_case", description="What a missing call means: the person is left out for that variant, or gets its mean."
     )
 
+    p: Literal["chi_square", "t"] = Field(
+        "chi_square",
+        description="With predictions: the effect over its standard error under no effect is taken as normal (chi_square, as regenie), "
+        "or that of the regression as Student's t (t).",
+    )
     calibrate: int = Field(
         0,
         ge=0,
@@ -73,6 +79,8 @@ class LinearGwas(PredictedScan, name="linear_gwas", version=2):
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """One row per variant and trait, and the calibration where it is asked for."""
+        if self.p == "t" and "predictions" not in schemas:
+            raise StageError("without predictions the test is Student's t already. Leave p out.", key="p")
         return super().outputs(schemas) | ({"calibration": Schema(pl.Schema(CALIBRATION))} if self.calibrate else {})
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
@@ -110,7 +118,7 @@ class LinearGwas(PredictedScan, name="linear_gwas", version=2):
         """The models of a chromosome with their null traits."""
         if isinstance(fitted, PredictedTraits):
             design = fitted.less(key)
-            return [] if design is None else [predicted_with_nulls(design, self.calibrate, seed)]
+            return [predicted_with_nulls(design, self.calibrate, seed)] if isinstance(design, PredictedDesign) else []
         return fitted.models
 
     def _tally(self, tally: Tally, block: GenotypeBlock, model: Design | PredictedDesign, traits: list[int]) -> None:
@@ -121,11 +129,12 @@ class LinearGwas(PredictedScan, name="linear_gwas", version=2):
             go_on()
             some = block.part(slice(start, start + step))
             if isinstance(here, PredictedDesign):
-                scored = associate_predicted(some, here)
+                scored, freedom = self._scored(some, here)
                 statistic, frequency = to_host(scored.statistic), to_host(scored.effect_allele_frequency)
+                df = np.full(statistic.shape[1], np.inf) if freedom is None else to_host(freedom)
                 for trait, column in enumerate(range(0, statistic.shape[1], 1 + self.calibrate)):
                     own = statistic[:, column : column + 1 + self.calibrate]
-                    tally.add([traits[trait]], own, frequency[:, column], np.full(len(some), np.inf))
+                    tally.add([traits[trait]], own, frequency[:, column], np.full(len(some), df[column], float))
             else:
                 found = associate(some, here, self.missing)
                 tally.add(traits, to_host(found.statistic), to_host(found.effect_allele_frequency), to_host(found.degrees_of_freedom))
@@ -139,6 +148,10 @@ class LinearGwas(PredictedScan, name="linear_gwas", version=2):
         """Covariates made orthonormal, traits made residuals."""
         return Design.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
 
+    def build_predicted(self, covariates: Array, traits: Array, names: tuple[Sequence[str], Sequence[str]]) -> PredictedDesign:
+        """Covariates made orthonormal, traits made residuals."""
+        return PredictedDesign.build(covariates, traits, names)
+
     def test(self, block: GenotypeBlock, model: Design | PredictedDesign) -> ScanRows:
         """Every variant of a small block with every trait of the design."""
         if isinstance(model, PredictedDesign):
@@ -149,15 +162,24 @@ class LinearGwas(PredictedScan, name="linear_gwas", version=2):
         return ScanRows.of(variant, trait, vars(found), **own)
 
     def _predicted(self, block: GenotypeBlock, model: PredictedDesign) -> ScanRows:
-        scored = associate_predicted(block, model)
-        variant, trait, p_value, neg_log_10_p = significant_z(scored.statistic, self.max_p)
-        own = {"p_value": p_value, "neg_log_10_p_value": neg_log_10_p, "test": block.xp.ones(len(trait), block.xp.uint8)}
-        return ScanRows.of(variant, trait, vars(scored), **own)
+        scored, freedom = self._scored(block, model)
+        variant, trait, p_value, neg_log_10_p = significant_z(scored.statistic, self.max_p, freedom)
+        test = block.xp.full(len(trait), self.tests.index(self.p), block.xp.uint8)
+        return ScanRows.of(variant, trait, vars(scored), p_value=p_value, neg_log_10_p_value=neg_log_10_p, test=test)
 
-    def again(self, genotype: Array, covariates: Array, trait: Array, test: str) -> Again:
+    def _scored(self, block: GenotypeBlock, model: PredictedDesign) -> tuple[PredictedAssociation, Array | None]:
+        """The associations, and their degrees of freedom where the test is Student's."""
+        scored = associate_predicted(block, model)
+        if self.p == "chi_square":
+            return scored, None
+        freedom = model.people - model.basis.shape[1] - 1
+        return student_t(scored, freedom), freedom
+
+    def again(self, genotype: Array, sheet: Sheet, place: int, test: str) -> Again:
         """Least squares of one variant, by QR."""
-        if test == "chi_square":
-            return projected_again(genotype, covariates, trait)
+        covariates, trait = sheet.covariates, sheet.traits[:, place]
+        if test != "linear":
+            return projected_again(genotype, covariates, trait, fitted=test == "t")
         return linear_again(genotype, covariates, trait, mean=self.missing == "mean")
 
 

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from typing import Literal, cast, get_args
 
 import numpy as np
 from pydantic import Field
 
 from pipeline.backend.arrays import array_module
 from pipeline.errors import StageError
-from pipeline.kernels.audit import Again, logistic_again
+from pipeline.kernels.audit import Again, logistic_again, offset_again
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import MISSING, Array, pack
 from pipeline.kernels.logistic_design import LogisticDesign
 from pipeline.kernels.logistic_regression import TESTS, Method, PValue
 from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
 from pipeline.kernels.logistic_score import REASONS
+from pipeline.kernels.predicted_binary import PredictedMethod, associate_predicted_binary
+from pipeline.kernels.predicted_binary_design import PredictedBinary, PredictedBinaryDesign
 from pipeline.stage import Share
+from pipeline.stages.genomics._predicted_scan import PredictedScan
 from pipeline.stages.genomics._results import ScanRows
-from pipeline.stages.genomics._scan import Scan
 from pipeline.stages.genomics._sheet import Sheet
 from pipeline.tables.part import Schema
 
+PREDICTED = get_args(PredictedMethod)
 
-class LogisticGwas(Scan, name="logistic_gwas", version=2):
+
+class LogisticGwas(PredictedScan, name="logistic_gwas", version=2):
     """Test every variant for an effect on each binary trait, by logistic regression with covariates and intercept.
 
     A trait is 0 and 1, 1 and 2 (case), or true and false. beta is the log odds ratio for one more ALT allele, statistic is z. Every variant
@@ -32,7 +37,10 @@ class LogisticGwas(Scan, name="logistic_gwas", version=2):
     wald, firth or firth_lrt. In a score row beta is U / V and standard_error 1 / sqrt(V). Complete case: per variant the people with a
     call; the score test takes the covariates' effects to them by one step of Newton's method. Firth's standard errors are PLINK 2.00a3's.
 
-    People, covariates, sex chromosomes and columns are those of linear_gwas. Unrelated people are assumed.
+    People, covariates, sex chromosomes and columns are those of linear_gwas. Unrelated people are assumed, unless `predictions` of a
+    whole_genome_regression of kind binary are read, too: then each chromosome's variants are tested as regenie's step 2 does, about the
+    log odds that all others predict. Missing calls are the mean. The regression is firth_approximate by default, of the genotype less what
+    the covariates explain of it, about Firth's fit of these, by likelihood ratio; or spa, the saddle point of the score.
 
     Example:
         {use: logistic_gwas, from: {genotypes: passed, samples: people}, as: gwas, traits: [diabetes], covariates: [age, sex, pc1, pc2]}
@@ -42,9 +50,10 @@ class LogisticGwas(Scan, name="logistic_gwas", version=2):
     reasons = REASONS
     results_at_once = 1 << 19  # three arrays of float64 are 12 MB
 
-    method: Method = Field(
-        "firth_fallback",
-        description="The regression: maximum likelihood (wald), Firth's penalized one, or Firth's where the first has no finite maximum.",
+    method: Literal[Method, PredictedMethod] | None = Field(
+        None,
+        description="The regression: maximum likelihood (wald), Firth's penalized one (firth), or Firth's where the first has no finite "
+        "maximum (firth_fallback, the default). With predictions: firth_approximate (the default), spa, or the score test alone (score).",
     )
     p: PValue = Field(
         "wald",
@@ -54,7 +63,14 @@ class LogisticGwas(Scan, name="logistic_gwas", version=2):
     screen: Share = Field(0.05, description="Refit the variants whose score test has at most this p-value; 1 refits all, 0 none.")
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
-        """One row per variant and trait."""
+        """One row per variant and trait. Raises StageError where the method does not go with what is read."""
+        predicted = "predictions" in schemas
+        if self.method is not None and (self.method in PREDICTED) != predicted:
+            fit = ", ".join(PREDICTED if predicted else get_args(Method))
+            which = "does not take predictions" if predicted else "needs predictions of a whole_genome_regression"
+            raise StageError(f"{self.method} {which}. Choose one of {fit}.", key="method")
+        if predicted and self.p == "lrt":
+            raise StageError("with predictions Firth's rows are tested by the likelihood ratio already. Leave p out.", key="p")
         if self.p == "lrt" and self.method == "wald":
             raise StageError(
                 "the likelihood ratio tests Firth's rows, and method: wald gives none; choose firth or firth_fallback", key="p"
@@ -65,24 +81,47 @@ class LogisticGwas(Scan, name="logistic_gwas", version=2):
         """Load the compiled kernels."""
         design = LogisticDesign.build(np.empty((6, 0)), np.array([[0.0], [1], [0], [1], [0], [1]]))
         block = GenotypeBlock(pack(np.array([[0, 1, 1, 2, 0, MISSING]], np.uint8)), None, 6)
-        methods: tuple[Method, ...] = ("wald", "firth") if self.method == "firth_fallback" else (self.method,)
+        if self.method in PREDICTED:
+            return
+        methods: tuple[Method, ...] = ("wald", "firth") if self._method == "firth_fallback" else (self._method,)
         for method in methods:
             associate_binary(block, design, 0, method, 1, self.p)
+
+    @property
+    def _method(self) -> Method:
+        """Where no predictions are read."""
+        return "firth_fallback" if self.method is None else cast("Method", self.method)
+
+    @property
+    def _predicted(self) -> PredictedMethod:
+        """Where they are."""
+        return "firth_approximate" if self.method is None else cast("PredictedMethod", self.method)
+
+    def build_predicted(self, covariates: Array, traits: Array, names: tuple[Sequence[str], Sequence[str]]) -> PredictedBinaryDesign:
+        """Covariates made orthonormal."""
+        return PredictedBinaryDesign.build(covariates, traits, names, firth=self._predicted == "firth_approximate")
 
     def build(self, sheet: Sheet) -> LogisticDesign:
         """Covariates made orthonormal, and each trait's null model."""
         return LogisticDesign.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
 
-    def test(self, block: GenotypeBlock, model: LogisticDesign) -> ScanRows:
+    def test(self, block: GenotypeBlock, model: LogisticDesign | PredictedBinary) -> ScanRows:
         """Every variant of a small block with every trait of the design."""
-        found = [associate_binary(block, model, trait, self.method, self.screen, self.p) for trait in range(len(model.trait_names))]
+        if isinstance(model, PredictedBinary):
+            found = associate_predicted_binary(block, model, self._predicted, self.screen)
+        else:
+            found = [associate_binary(block, model, trait, self._method, self.screen, self.p) for trait in range(len(model.trait_names))]
         by_trait = {field.name: _side_by_side([getattr(one, field.name) for one in found]) for field in fields(LogisticAssociation)}
         kept = block.xp.ones(by_trait["p_value"].shape, bool) if self.max_p >= 1 else by_trait["p_value"] <= self.max_p
         variant, trait = block.xp.nonzero(kept)
         return ScanRows.of(variant, trait, by_trait)
 
-    def again(self, genotype: Array, covariates: Array, trait: Array, test: str) -> Again:
+    def again(self, genotype: Array, sheet: Sheet, place: int, test: str) -> Again:
         """The score, or Newton's method, of one variant."""
+        covariates, trait = sheet.covariates, sheet.traits[:, place]
+        if sheet.log_odds is not None:
+            null, firth = sheet.log_odds
+            return offset_again(genotype, covariates, trait, (null[place], firth[place]), test)
         return logistic_again(genotype, covariates, np.where(np.isnan(trait), trait, trait == np.nanmax(trait)), test)
 
 

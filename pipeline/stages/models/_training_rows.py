@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,17 +79,12 @@ class TrainingRows:
         """The rows of a part."""
         return TrainingRows(part, Labels.of(stage, part.frame))
 
-    def batches(self, split: str, features: Callable[[Part], Any]) -> Iterator[tuple[Any, Any]]:
-        """Features and labels of one split's rows that have a label, a fixed number of source rows at a time."""
-        for places, piece in self.chosen(split):
-            yield features(piece), self.labels.values[places]
-
     def chosen(self, split: str) -> Iterator[tuple[np.ndarray[Any, Any], Part]]:
         """One split's rows that have a label, a fixed number of source rows at a time: their places among all rows, and the rows."""
         for at in self._slices():
             wanted = np.flatnonzero(self.labels.of_split(split, at))
             if len(wanted):
-                yield wanted + at.start, self._piece(at, wanted)
+                yield wanted + at.start, self._piece(at, wanted if len(wanted) < at.stop - at.start else slice(None))
 
     def pieces(self) -> Iterator[Part]:
         """All rows in order, a fixed number of them at a time."""

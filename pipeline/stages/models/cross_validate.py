@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import ClassVar
@@ -14,15 +14,15 @@ from pipeline.errors import StageError, under
 from pipeline.stage import ColumnName, Context, Outcome, need_columns, need_keys
 from pipeline.stages._keys import need_hashable
 from pipeline.stages.models._search.folds import FOLD, by_group, by_key, by_time, with_fold
-from pipeline.stages.models._search.folds_task import FOLDS, SPLIT, FoldTask, together
+from pipeline.stages.models._search.folds_task import FOLDS, SPLIT, UNUSED, FoldTask, together
 from pipeline.stages.models._search.model import Alone, AroundModel, shared
 from pipeline.stages.models._supervised import Supervised
 from pipeline.tables.counts import Count
-from pipeline.tables.part import Schema
+from pipeline.tables.part import Schema, hidden
 from pipeline.tables.table import Table
 
 
-class CrossValidate(AroundModel, name="cross_validate", version=1):
+class CrossValidate(AroundModel, name="cross_validate", version=2):
     """Train a model once a fold on the other folds' rows, and predict the fold: every row is predicted by a model that has not seen it.
 
     Folds are by a hash of the model's key; by `by`, whose equal rows stay together (a person, a site), in folds of rows as equal as
@@ -79,9 +79,11 @@ class CrossValidate(AroundModel, name="cross_validate", version=1):
         """The folds of all rows, one task a fold, and one that puts their predictions together."""
         rows, session = tables["rows"].named(context.name), context.session
         assert rows.schema is not None
-        schema, first = self._fold_schema(rows.schema), self._stretches - self.folds
-        given = shared(replace(self._divided(rows, context).hold(), schema=with_fold(rows.schema)))
-        alone = Alone.of(replace(rows, schema=schema), context, self.folds)
+        columns, first = self._needed(rows.schema), self._stretches - self.folds
+        schema = replace(rows.schema, columns=columns)
+        divided = self._divided(rows, context).map(_select, [*columns, FOLD])
+        given = shared(replace(divided.hold(), schema=with_fold(schema)), self._model)
+        alone = Alone.of(replace(rows, schema=self._fold_schema(schema)), context, self.folds)
         tasks = [FoldTask(alone, self._model, number, self._splits(first + number - 1)) for number in range(1, self.folds + 1)]
         found = [session.submit(task, given.parts, given.axes, given.steps, given.states, stage=context.name) for task in tasks]
         whole = session.submit(together, found, self.model.key, stage=context.name)
@@ -109,6 +111,11 @@ class CrossValidate(AroundModel, name="cross_validate", version=1):
         """The model, with the split of a fold."""
         return self.model.model_copy(update={"split": SPLIT})
 
+    def _needed(self, schema: Schema) -> pl.Schema:
+        """The columns that the model reads, in their order; the split that it is told is made here."""
+        needed = {self.model.key, self.model.target, *self.model.aside_columns, *self._model.feature_columns(self._fold_schema(schema))}
+        return pl.Schema({name: dtype for name, dtype in schema.columns.items() if name in needed})
+
     def _fold_schema(self, schema: Schema) -> Schema:
         """The rows as the model gets them."""
         kept = {name: dtype for name, dtype in schema.columns.items() if name != self.model.split}
@@ -120,4 +127,8 @@ class CrossValidate(AroundModel, name="cross_validate", version=1):
         validation = fold - 1 if self.time else (fold + 1) % self.folds
         later = (at > fold) & bool(self.time)
         told = pl.when(at == fold).then(pl.lit("test")).when((at == validation) & stops).then(pl.lit("validation"))
-        return told.when(later).then(pl.lit("later")).otherwise(pl.lit("train")).alias(SPLIT)
+        return told.when(later).then(pl.lit(UNUSED)).otherwise(pl.lit("train")).alias(SPLIT)
+
+
+def _select(rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
+    return rows.select(*names, *hidden(rows))

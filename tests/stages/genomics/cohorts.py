@@ -124,7 +124,7 @@ def hapmap3_sheet() -> pl.DataFrame:
     covariates, traits = read_columns(HAPMAP3 / "hm3.covar12"), read_columns(HAPMAP3 / "hm3.pheno")
     assert np.array_equal(covariates["IID"], traits["IID"])
     values = {name: floats(covariates[name]) for name in COVARIATES}
-    values |= {name: floats(traits[name]) for name in ("y_lin", "y_null", "y_strong")}
+    values |= {name: floats(traits[name]) for name in ("y_lin", "y_null", "y_strong", "y_bin", "y_rare")}
     return pl.DataFrame({"sample_id": covariates["IID"].tolist(), **values}).with_columns(pl.selectors.float().fill_nan(None))
 
 

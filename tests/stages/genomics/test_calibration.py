@@ -65,6 +65,13 @@ def test_linear_gwas__null_traits_pass_as_often_as_they_should_but_not_with_outl
     assert even.filter(to_frequency=0.5)["lambda"][0] == pytest.approx(control, abs=0.02)
 
 
+def test_linear_gwas__calibration_takes_students_t_where_it_is_asked_for() -> None:
+    normal = run(ASKED, small_data())["calibration"].frame
+    student = run(ASKED.model_copy(update={"p": "t"}), small_data())["calibration"].frame
+    assert normal["tests"].to_list() == student["tests"].to_list()
+    assert normal["passed"].to_list() != student["passed"].to_list()
+
+
 @pytest.mark.parametrize("predicted", [False, True])
 def test_linear_gwas__calibration_is_the_same_for_any_parts_and_leaves_the_scan_alone(predicted: bool, workers: ClusterSession) -> None:
     data: dict[str, Data] = {"genotypes": small_cohort(), "samples": small_sheet()}

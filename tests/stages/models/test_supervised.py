@@ -52,7 +52,7 @@ def learned(
     learning: Learning[Mean], parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]
 ) -> Trained:
     rows = TrainingRows.of(learning.stage, in_key_order(learning.stage, concat_parts(parts)))
-    values = np.concatenate([labels for _, labels in rows.batches("train", learning.matrix)])
+    values = np.concatenate([rows.labels.values[places] for places, _ in rows.chosen("train")])
     weights = class_weights(learning.stage, rows.labels)(values)
     predicted = np.full(rows.part.frame.height, np.average(values, weights=weights), np.float32)
     return Trained(

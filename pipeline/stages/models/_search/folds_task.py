@@ -12,11 +12,12 @@ from pipeline.errors import DataError
 from pipeline.stages.models._learning import with_states
 from pipeline.stages.models._search.model import Alone
 from pipeline.stages.models._supervised import Supervised
-from pipeline.tables.part import Part, concat_parts
+from pipeline.tables.part import Part, concat_parts, take
 from pipeline.tables.table import Fitted
 
 SPLIT = "__split__"  # the column that says what a row is in one fold
 FOLDS = pl.Schema({"fold": pl.Int64(), "rows": pl.Int64(), "metric": pl.String(), "value": pl.Float64()})
+UNUSED = "unused"  # what it says of rows that are left out
 Metrics = Mapping[str, float | None]
 
 
@@ -41,13 +42,21 @@ class FoldTask:
     def __call__(self, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> Fold:
         """The fold. Raises DataError where it has no row with a target."""
         columns = [name for name in self.alone.schema.columns if name != SPLIT]
-        given = [part.replaced(part.frame.select(*columns, self.splits)) for part in parts]
+        given = [_of_use(part.replaced(part.frame.select(*columns, self.splits))) for part in parts]
         outcome = self.alone.run(self.model, given, axes, with_states(steps, states))
         if "test" not in outcome.metrics:
             raise DataError(f"fold {self.number} has no row with a target. Ask for fewer folds.", key="folds")
         rows = concat_parts(outcome.tables[""].futures()).frame.filter(pl.col(SPLIT) == "test").drop(SPLIT)
         named = pl.lit(self.number, pl.Int64).alias("fold")
         return Fold(self.number, rows.select(self.model.key, named, pl.exclude(self.model.key)), outcome.metrics["test"])
+
+
+def _of_use(part: Part) -> Part:
+    """A part without the rows that are of no use."""
+    rows = part.frame.select((pl.col(SPLIT) != UNUSED).arg_true()).to_series().to_numpy()
+    if len(rows) == part.rows:
+        return part
+    return Part(part.frame[rows], {name: take(array, rows) for name, array in part.arrays.items()})
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from pipeline.errors import StageError
 from pipeline.stage import Context, Outcome, Stage, Whole
 from pipeline.stages.models._learning import Given
 from pipeline.stages.models._supervised import Supervised
-from pipeline.tables.part import Part, Schema
+from pipeline.stages.models._training_rows import in_key_order
+from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.session import Session
 from pipeline.tables.table import Fitted, Table
 
@@ -109,7 +110,12 @@ class Alone:
         return model.run({"rows": rows}, Context(self.name, self.seed, session))
 
 
-def shared(rows: Table) -> Given:
-    """The rows as every such task takes them: its parts, computed once and held."""
+def shared(rows: Table, model: Supervised) -> Given:
+    """The rows as every such task takes them: computed, and put in the order of the model's key, once."""
     assert rows.schema is not None
-    return Given.of(rows, tuple(rows.schema.arrays), rows.futures())
+    whole = rows.session.submit(_ordered, rows.futures(), model, stage=rows.stage)
+    return Given.of(rows, tuple(rows.schema.arrays), [whole])
+
+
+def _ordered(parts: Sequence[Part], model: Supervised) -> Part:
+    return in_key_order(model, concat_parts(parts))

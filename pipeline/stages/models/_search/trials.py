@@ -84,7 +84,7 @@ class Trials:
 
     def __init__(self, model: Supervised, goal: Goal, rows: Table, context: Context) -> None:
         self.model, self.goal, self.rows, self.context = model, goal, rows, context
-        self.given = shared(rows)
+        self.given = shared(rows, model)
         self.known: dict[str, Metrics] = {}  # what a model measured, by its parameters
         self.found = 0  # models that an earlier run had measured
         self._running: dict[str, Any] = {}  # futures of what models will measure, by their parameters

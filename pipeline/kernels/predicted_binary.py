@@ -1,0 +1,129 @@
+"""Tests of every variant of a block with binary traits, given what other chromosomes predict of them, as regenie's step 2 does them.
+
+Mbatchou et al. 2021 (Nature Genetics 53:1097-1103). A trait's log odds without a variant are o = prediction + Q c, by maximum likelihood,
+p its probabilities and w = p (1 - p). With Z the intercept and covariates made orthonormal under w, g the genotypes (missing ones the mean
+of those used) and b = Z w g, U = g'(y - p) and V = g'wg - b'b: beta = U / V, and z = U / sqrt(V).
+
+Whoever `screen` finds notable is tested again by the genotype less what the covariates explain of it, a = g - Z'b: by Firth's likelihood
+ratio about the log odds of Firth's own fit of the covariates, where of a rare allele (fewer than 50 copies) who carries none is left out;
+or by the saddle point of U, where people without the rarer allele count as normal if they are more than half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pipeline.backend.arrays import array_module
+from pipeline.backend.memory import block_bytes
+from pipeline.kernels.adjusted_tests import adjusted_likelihood_ratio, saddle_point
+from pipeline.kernels.genotype_block import GenotypeBlock
+from pipeline.kernels.genotypes import BLOCK_BYTES, Array, variant_blocks
+from pipeline.kernels.logistic_regression import FIRTH_APPROXIMATE, SCORE, SPA
+from pipeline.kernels.logistic_scan import LogisticAssociation
+from pipeline.kernels.logistic_score import COLLINEAR, COLLINEAR_BELOW, FINE, MONOMORPHIC, NO_SADDLE, TOO_FEW, UNCONVERGED
+from pipeline.kernels.mean_genotypes import MeanGenotypes
+from pipeline.kernels.p_values import z_of_neg_log_10_p, z_test_p_values
+from pipeline.kernels.predicted_binary_design import PredictedBinary
+
+PredictedMethod = Literal["firth_approximate", "spa", "score"]
+RARE = 50
+"""Copies of an allele below which Firth's method looks at who carries it alone, as regenie does."""
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Of all variants and one trait: U, V, what the covariates explain `[v, k]`, and what is said of each."""
+
+    score: Array
+    information: Array
+    explained: Array
+    reason: Array
+
+
+def associate_predicted_binary(
+    block: GenotypeBlock, models: PredictedBinary, method: PredictedMethod, screen: float
+) -> list[LogisticAssociation]:
+    """Associations of every variant of a block with each trait: a variant whose score test has p <= `screen` gets `method`.
+
+    `test` is a place in `TESTS` of logistic_regression. Raises ValueError where the numbers of people differ.
+    """
+    models, xp = models.beside(block.array), block.xp
+    design = models.design
+    if len(design.basis) != block.n_samples:
+        raise ValueError(f"The design is of {len(design.basis)} people, the genotypes are of {block.n_samples}.")
+    genotypes = MeanGenotypes.of(block, design.mask, design.known.any(axis=1))
+    chances = models.probabilities()
+    weights = chances * (1 - chances)
+    k, copies, called = design.basis.shape[1], {}, {}
+    columns = xp.concatenate([models.whitened * weights[:, None], (design.cases.T - chances)[:, None]], axis=1)
+    products = genotypes.products(columns.reshape(-1, block.n_samples).T).reshape(len(block), -1, k + 1)
+    squares = genotypes.products(weights.T, power=2)
+    for group, mask in zip(design.groups, design.masks, strict=True):
+        alleles = block.alleles(mask)
+        for trait in group:
+            copies[trait], called[trait] = alleles
+    found = []
+    for trait in range(len(design.trait_names)):
+        explained = products[:, trait, :k]
+        information = squares[:, trait] - (explained**2).sum(axis=1)
+        reason = xp.full(len(block), FINE, xp.uint8)
+        reason[information <= COLLINEAR_BELOW * squares[:, trait]] = COLLINEAR
+        reason[~genotypes.varies] = MONOMORPHIC
+        reason[called[trait] == 0] = TOO_FEW
+        scored = _Scored(products[:, trait, k], xp.where(reason == FINE, information, xp.nan), explained, reason)
+        found.append(_tested(genotypes, models, (trait, scored), (copies[trait], called[trait]), (method, screen)))
+    return found
+
+
+def _tested(
+    genotypes: MeanGenotypes,
+    models: PredictedBinary,
+    of: tuple[int, _Scored],
+    alleles: tuple[Array, Array],
+    how: tuple[PredictedMethod, float],
+) -> LogisticAssociation:
+    """The results of one trait."""
+    (trait, scored), (copies, called), (method, screen) = of, alleles, how
+    block, xp, known = genotypes.block, genotypes.block.xp, models.known[:, trait]
+    beta, error = scored.score / scored.information, scored.information**-0.5
+    statistic, reason = beta / error, scored.reason
+    p_value, neg_log_10 = z_test_p_values(statistic)
+    test = xp.full(len(block), SCORE, xp.uint8)
+    notable = xp.nonzero((reason == FINE) & (p_value <= screen))[0] if method != "score" and screen > 0 else xp.empty(0, xp.int64)
+    used, top = models.design.known.any(axis=1), block.codes[1]
+    for some in variant_blocks(len(notable), 24 * block.n_samples, block_bytes(block.array, BLOCK_BYTES)):
+        rows = notable[some]
+        values = genotypes.dense(rows=rows)
+        carriers = xp.where((copies[rows] > called[rows])[:, None], values < top, values > 0)
+        adjusted = xp.where(known, values - scored.explained[rows] @ models.whitened[trait], 0)
+        if method == "spa":
+            normal = ~carriers & ((carriers & used).sum(axis=1) < 0.5 * used.sum())[:, None]
+            found = _by_saddle_point(adjusted, models.log_odds[trait], (scored.score[rows], normal), error[rows])
+        else:
+            rare = xp.minimum(copies[rows], 2 * called[rows] - copies[rows]) < RARE
+            found = _by_ratio(xp.where(rare[:, None] & ~carriers, 0, adjusted), models, trait, beta[rows])
+        beta[rows], error[rows], statistic[rows], p_value[rows], neg_log_10[rows] = found
+        test[rows] = SPA if method == "spa" else FIRTH_APPROXIMATE
+        reason[rows] = xp.where(xp.isnan(found[0]), xp.uint8(NO_SADDLE if method == "spa" else UNCONVERGED), xp.uint8(FINE))
+    frequency = copies / 2 / xp.where(called > 0, called, xp.nan)
+    return LogisticAssociation(beta, error, statistic, p_value, neg_log_10, called.astype(xp.int64), frequency, test, reason)
+
+
+def _by_ratio(adjusted: Array, models: PredictedBinary, trait: int, start: Array) -> tuple[Array, ...]:
+    """beta, standard error, statistic, p-value and -log10 of it, by Firth's likelihood ratio."""
+    found = adjusted_likelihood_ratio(adjusted, models.design.cases[:, trait].copy(), models.centres[trait], start)
+    xp = array_module(adjusted)
+    statistic = xp.sign(found.beta) * xp.sqrt(found.chi_square)
+    return found.beta, found.standard_error, statistic, *z_test_p_values(statistic)
+
+
+def _by_saddle_point(adjusted: Array, log_odds: Array, score: tuple[Array, Array], error: Array) -> tuple[Array, ...]:
+    """The same by the saddle point; beta is the statistic times the score test's standard error."""
+    (own, normal), xp = score, array_module(adjusted)
+    tails = saddle_point(adjusted, log_odds, own, normal)
+    (above, log_above), (below, log_below) = z_test_p_values(tails.above), z_test_p_values(tails.below)
+    least, most = xp.minimum(log_above, log_below), xp.maximum(log_above, log_below)
+    neg_log_10 = least - xp.log10((1 + 10 ** (least - most)) / 2)
+    statistic = xp.sign(own) * z_of_neg_log_10_p(neg_log_10)
+    return statistic * error, xp.where(xp.isnan(statistic), xp.nan, error), statistic, (above + below) / 2, neg_log_10

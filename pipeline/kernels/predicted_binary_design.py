@@ -1,0 +1,142 @@
+"""People, covariates and binary traits of a scan with predictions of a whole-genome regression, and the traits' models of a chromosome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pipeline.backend.arrays import array_module
+from pipeline.errors import DataError
+from pipeline.kernels.design import missingness_groups
+from pipeline.kernels.genotypes import MISSING, Array, pack
+from pipeline.kernels.logistic_design import binary_trait, null_coefficients
+from pipeline.kernels.ridge_predictors import RidgeDesign
+
+_STEPS, _STILL = 200, 1e-10
+
+
+@dataclass(frozen=True)
+class PredictedBinaryDesign:
+    """People, covariates and binary traits of a scan with predictions. Arrays keep the order of all `n` people of the genotypes."""
+
+    mask: Array
+    """`uint8[ceil(n / 4)]`: both bits of the calls of those used, who have all covariates and a trait, are set."""
+    basis: Array
+    """`float64[n, k]`: intercept and covariates, orthonormal among those used, 0 for others."""
+    cases: Array
+    """`float64[n, t]`: 1 for cases, 0 for controls and for who lacks the trait."""
+    known: Array
+    """`bool[n, t]`: who has the trait."""
+    trait_names: tuple[str, ...]
+    groups: tuple[tuple[int, ...], ...]
+    """Traits that the same people lack."""
+    masks: Array
+    """`uint8[g, ceil(n / 4)]`, a row a group: both bits of the calls of those who have these traits are set."""
+    firth: bool
+    """Whether models have Firth's fits, too."""
+
+    @property
+    def people(self) -> Array:
+        """People with each trait, `int64[t]`."""
+        return self.known.sum(axis=0)
+
+    @classmethod
+    def build(
+        cls, covariates: Array, traits: Array, names: tuple[Sequence[str], Sequence[str]] = ((), ()), *, firth: bool = True
+    ) -> PredictedBinaryDesign:
+        """From covariates `float64[n, k - 1]` and traits `float64[n, t]` of 0 and 1 or of 1 and 2, NaN where missing.
+
+        `names` of both are for errors. Raises DataError as `RidgeDesign.build` and `binary_trait` do.
+        """
+        known = ~np.isnan(traits) & ~np.isnan(covariates).any(axis=1)[:, None]
+        used = known.any(axis=1)
+        trait_names = tuple(names[1]) or tuple(f"trait {number}" for number in range(1, traits.shape[1] + 1))
+        cases = np.stack(
+            [binary_trait(name, np.where(own, column, np.nan)) for name, own, column in zip(trait_names, known.T, traits.T, strict=True)],
+            axis=1,
+        )
+        ridge = RidgeDesign.build(covariates[used], cases[used], names, folds=1)
+        basis = np.zeros((len(traits), ridge.basis.shape[1]))
+        basis[used] = ridge.basis
+        groups = tuple(missingness_groups(np.where(known, 0.0, np.nan)))
+        masks = pack((np.stack([used, *(known[:, group[0]] for group in groups)]) * MISSING).astype(np.uint8))
+        return cls(masks[0], basis, np.where(known, cases, 0), known, trait_names, groups, masks[1:], firth)
+
+    def less(self, predictions: Array) -> PredictedBinary:
+        """The traits' models without a variant, about the log odds that are predicted, `[t, n]`.
+
+        Raises DataError where the covariates separate cases from controls.
+        """
+        k, (n, t) = self.basis.shape[1], self.known.shape
+        whitened, log_odds, centres = np.zeros((t, k, n)), np.zeros((t, n)), np.zeros((t, n))
+        for place, name in enumerate(self.trait_names):
+            own = self.known[:, place]
+            basis, offset, cases = self.basis[own].T, np.asarray(predictions[place][own], np.float64), self.cases[own, place]
+            fitted = null_coefficients(name, basis, 2 * cases - 1, offset)
+            log_odds[place, own] = offset + fitted @ basis
+            p = 1 / (1 + np.exp(-log_odds[place, own]))
+            gram = (basis * (p * (1 - p))) @ basis.T
+            whitened[place][:, own] = np.linalg.solve(np.linalg.cholesky(gram), basis)
+            if self.firth:
+                centres[place, own] = offset + _penalized(name, basis, cases, offset, fitted) @ basis
+        return PredictedBinary(self, whitened, log_odds, centres)
+
+
+def _penalized(name: str, basis: Array, cases: Array, offset: Array, start: Array) -> Array:
+    """Firth's coefficients of a basis `float64[k, n]`, by scoring from the maximum of the likelihood. Raises DataError where it fails."""
+    found = start
+    for _ in range(_STEPS):
+        p = 1 / (1 + np.exp(-(offset + found @ basis)))
+        weighted = basis * (p * (1 - p))
+        information = weighted @ basis.T
+        leverage = (weighted * np.linalg.solve(information, basis)).sum(axis=0)
+        step = np.linalg.solve(information, basis @ (cases - p + leverage * (0.5 - p)))
+        found = found + step
+        if float(step @ information @ step) < _STILL**2:
+            return found
+    raise DataError(f"Trait {name!r}: Firth's fit of the covariates does not converge. Use fewer covariates, or method: spa.")
+
+
+@dataclass(frozen=True)
+class PredictedBinary:
+    """The models of a chromosome's scan, without a variant."""
+
+    design: PredictedBinaryDesign
+    whitened: Array
+    """`float64[t, k, n]`: Z by trait, 0 for who lacks it."""
+    log_odds: Array
+    """`float64[t, n]`: o, by maximum likelihood; 0 for who lacks the trait."""
+    centres: Array
+    """`float64[t, n]`: the log odds of Firth's fit; 0 where there is none."""
+
+    @property
+    def known(self) -> Array:
+        """Who has each trait, `bool[n, t]`."""
+        return self.design.known
+
+    @property
+    def trait_names(self) -> tuple[str, ...]:
+        """The traits, in the order of the results."""
+        return self.design.trait_names
+
+    @property
+    def used(self) -> int:
+        """People with all covariates and a trait."""
+        return int(self.design.known.any(axis=1).sum())
+
+    def beside(self, array: Array) -> PredictedBinary:
+        """These models where `array` lives: in CuPy arrays on its GPU, or as they are."""
+        xp = array_module(array)
+        if xp is np:
+            return self
+        design = replace(
+            self.design, **{name: xp.asarray(getattr(self.design, name)) for name in ("mask", "basis", "cases", "known", "masks")}
+        )
+        return PredictedBinary(design, *(xp.asarray(getattr(self, name)) for name in ("whitened", "log_odds", "centres")))
+
+    def probabilities(self) -> Array:
+        """p, `float64[t, n]`; 0 for who lacks the trait."""
+        xp = array_module(self.log_odds)
+        return xp.where(self.known.T, 1 / (1 + xp.exp(-self.log_odds)), 0)

@@ -1,0 +1,122 @@
+"""Tail probabilities of weighted sums of chi-squares, the null distribution of variance-component tests such as SKAT.
+
+For Q = sum of w_j X_j, X_j independent chi-squares of one degree of freedom and w_j > 0, with K(z) = -1/2 sum of log(1 - 2 w_j z):
+
+    P(Q > q) = 1 / (2 pi i) integral of exp(K(z) - z q) / z dz
+
+over a path from below to above the real axis that crosses it between 0 and the first singularity, 1 / (2 max w); to the left of 0 the
+integral is less by 1. Davies (1980, Applied Statistics 29:323) integrates the characteristic function along the imaginary axis, where it
+oscillates and falls slowly for few weights. Here the path goes through the saddle point and bends to the right, along the steepest descent
+near it (Rice 1980, SIAM J Sci Stat Comput 1:438): the integrand falls like a Gaussian, some thirty terms of the trapezoidal rule are right
+to five digits of the probability itself, however small it is. Davies' published examples agree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+SADDLE_BELOW = 1e-5
+"""Probabilities under this are Kuonen's, as in the programs that biobanks use."""
+
+_STEP, _TERMS, _LEAST_BEND = 0.24, 28, 0.05
+_AT_ONCE = 64  # factors whose product is taken before its logarithm: it neither overflows nor loses a turn that matters
+
+
+def mixture_tail(weights: Floats, value: Floats) -> Floats:
+    """P(sum of weights x chi-square > value): `weights: float64[b, m]` (or `[m]`), at least one above 0, `value: float64[b]`.
+
+    Right to a relative 1e-4 in either tail. 1 where the value is not above 0. Raises ValueError for a weight below 0 or a row without one.
+    """
+    rows, value = _checked(weights, value)
+    found = np.ones(len(value))
+    some = np.flatnonzero(value > 0)
+    found[some] = _inverted(rows[some], value[some])
+    return found
+
+
+def saddle_point_tail(weights: Floats, value: Floats) -> Floats:
+    """The same by the saddle-point approximation of Kuonen (1999, Biometrika 86:929), its error some percent for a single weight."""
+    rows, value = _checked(weights, value)
+    found = np.ones(len(value))
+    some = np.flatnonzero(value > 0)
+    rows, value = rows[some], value[some]
+    at = _saddle(rows, value, pole=False)
+    shrunk = 1 - 2 * rows * at[:, None]
+    height = -0.5 * np.log(shrunk).sum(axis=1)
+    w = np.sign(at) * np.sqrt(np.maximum(2 * (at * value - height), 0))
+    v = at * np.sqrt(2 * ((rows / shrunk) ** 2).sum(axis=1))
+    near = abs(w) < 1e-4  # the mean, where the formula is 0 / 0
+    w, v = np.where(near, 1, w), np.where(near, 1, v)
+    from scipy.special import ndtr
+
+    found[some] = np.where(near, _inverted(rows, value), ndtr(-(w + np.log(v / w) / w)))
+    return found
+
+
+def quadratic_form_p(weights: Floats, value: Floats) -> Floats:
+    """P-values of quadratic forms: by inversion, or Kuonen's approximation where that is under `SADDLE_BELOW`. Shapes as `mixture_tail`."""
+    p = mixture_tail(weights, value)
+    small = np.flatnonzero(p < SADDLE_BELOW)
+    if small.size:
+        rows, value = _checked(weights, value)
+        p[small] = saddle_point_tail(rows[small], value[small])
+    return p
+
+
+def _checked(weights: Any, value: Any) -> tuple[Floats, Floats]:
+    """Weights `[b, m]` and values `[b]` in units of each row's greatest weight."""
+    value = np.atleast_1d(np.asarray(value, np.float64))
+    rows = np.broadcast_to(np.asarray(weights, np.float64), (len(value), np.shape(weights)[-1]))
+    top = rows.max(axis=1, initial=0)
+    if (top <= 0).any() or (rows < 0).any():
+        raise ValueError("The weights of a sum of chi-squares are 0 or more, and at least one is more.")
+    return rows / top[:, None], value / top
+
+
+def _saddle(rows: Floats, value: Floats, *, pole: bool) -> Floats:
+    """Where K(z) - z q (less log |z| with `pole`) is least on the real axis: above 0 for values above the mean, else below."""
+    mean = rows.sum(axis=1)
+    upper = value >= mean
+    low = np.where(upper, 0.0, -(rows.shape[1] + 2) / value - 2)
+    high = np.where(upper, 0.5, 0.0)
+    if not pole:  # nothing keeps it from 0
+        low, high = np.minimum(low, -1e-3), np.where(upper, high, 1e-3)
+    at = np.clip(np.where(upper, 0.25, -0.5 * (mean + 2) / value), low + 1e-3 * (high - low), high - 1e-3 * (high - low))
+    for _ in range(100):
+        shares = rows / (1 - 2 * rows * at[:, None])
+        slope = shares.sum(axis=1) - value - (1 / at if pole else 0)
+        bend = 2 * (shares**2).sum(axis=1) + (1 / at**2 if pole else 0)
+        low, high = np.where(slope > 0, low, at), np.where(slope > 0, at, high)
+        newer = at - slope / bend
+        newer = np.where((newer <= low) | (newer >= high), (low + high) / 2, newer)
+        settled = abs(newer - at) <= 1e-5 * abs(newer)  # the next step would be some 1e-10
+        at = newer
+        if settled.all():
+            break
+    return np.asarray(at)
+
+
+def _inverted(rows: Floats, value: Floats) -> Floats:
+    """The tail by the integral along z = s + i v + c v^2, v = sinh(t) / sqrt(curvature)."""
+    if not len(value):
+        return np.empty(0)
+    at = _saddle(rows, value, pole=True)
+    shares = rows / (1 - 2 * rows * at[:, None])
+    curvature = 2 * (shares**2).sum(axis=1) + 1 / at**2
+    bend = np.maximum((8 * (shares**3).sum(axis=1) - 2 / at**3) / (6 * curvature), _LEAST_BEND * np.sqrt(curvature))
+    steps = (np.arange(_TERMS) + 0.5) * _STEP
+    v, dv = (f(steps) / np.sqrt(curvature)[:, None] for f in (np.sinh, np.cosh))
+    z = at[:, None] + 1j * v + bend[:, None] * v**2
+    logarithm = np.zeros(z.shape, complex)
+    for low in range(0, rows.shape[1], _AT_ONCE):
+        some = rows[:, low : low + _AT_ONCE, None]
+        logarithm += np.log(np.prod(np.sqrt(1 - 2 * some * z[:, None, :]), axis=1))
+    top = -0.5 * np.log1p(-2 * rows * at[:, None]).sum(axis=1) - at * value
+    terms = np.exp(-logarithm - z * value[:, None] - top[:, None]) / z * dv * (1j + 2 * bend[:, None] * v)
+    found = terms.imag.sum(axis=1) * _STEP / np.pi * np.exp(top)
+    return np.asarray(np.clip(np.where(at > 0, found, 1 + found), 0, 1))

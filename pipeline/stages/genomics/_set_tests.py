@@ -1,0 +1,248 @@
+"""The tests of one set of variants: its burden masks, variance components, and what combines them. Not a stage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.backend.arrays import array_module, to_host
+from pipeline.kernels.cauchy import LEAST, cauchy_combination
+from pipeline.kernels.design import missingness_groups
+from pipeline.kernels.genotype_block import GenotypeBlock
+from pipeline.kernels.p_values import z_of_neg_log_10_p, z_test_p_values
+from pipeline.kernels.predicted_binary import PredictedMethod, associate_predicted_binary
+from pipeline.kernels.predicted_binary_design import PredictedBinary
+from pipeline.kernels.predicted_scan import PredictedDesign, associate_predicted
+from pipeline.kernels.set_scores import Burden, alt_counts, alt_totals, binary_set_scores, burden_masks, joint_products, set_scores
+from pipeline.kernels.sign_constrained import independent, mixture_weights, sign_constrained_p_values
+from pipeline.kernels.variance_components import SetCovariance, combination_weights, set_p_values, variant_weights
+
+Test = Literal["burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", "burden_acat_equal", "sbat", "gene_p"]
+Model = PredictedDesign | PredictedBinary
+COMPONENTS = ("skat", "skat_o", "skat_o_acat", "acat_v", "acat_o")
+SINGLETON, ALL = "singleton", "all"
+_VARIES = 1e-10
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A row of results: a trait's place, the mask and bin ('' for tests of all masks), the test and its numbers (NaN: none)."""
+
+    trait: int
+    mask: str
+    bin: str
+    test: str
+    variants: int
+    beta: float = float("nan")
+    standard_error: float = float("nan")
+    statistic: float = float("nan")
+    frequency: float = float("nan")
+    p_value: float = float("nan")
+    neg_log_10_p_value: float = float("nan")
+
+
+@dataclass(frozen=True)
+class SetTests:
+    """Which tests of a set are made, and of which variants."""
+
+    tests: tuple[Test, ...]
+    burden: Burden
+    bins: tuple[float, ...]
+    """Greatest ALT frequencies of the burden masks, ascending."""
+    component_frequency: float
+    """That of the variants of variance-component tests."""
+    singletons: bool
+    collapsed_mac: int
+    """Variants of at most as many minor alleles are one, in variance-component tests."""
+    min_mac: float
+    weights: tuple[float, float]
+    method: PredictedMethod
+    screen: float
+
+    def of(self, block: GenotypeBlock, masks: Mapping[str, NDArray[np.bool_]], model: Model) -> tuple[list[Tested], int]:
+        """The rows of a set whose variants are the block's, and how many masks were too rare; `masks` says which variants each has."""
+        xp = block.xp
+        counts, used = alt_counts(block), model.known.any(axis=1)
+        totals, called = alt_totals(counts, xp.asarray(used))
+        frequency = totals / np.maximum(2 * called, 1)
+        minor = np.minimum(totals, 2 * called - totals)
+        chosen = self._chosen(masks, totals, frequency, minor)
+        if not chosen:
+            return [], 0
+        members = np.array([own for _, _, own in chosen])
+        rows = burden_masks(counts, members, self.burden)
+        carried = alt_totals(rows, xp.asarray(used))
+        most = np.maximum(1, members.sum(axis=1)) if self.burden == "sum" else 1
+        enough = np.minimum(carried[0], 2 * carried[1] * most - carried[0]) >= self.min_mac
+        kept = [one for one, there in zip(chosen, enough, strict=True) if there]
+        if not kept:
+            return [], len(chosen)
+        rows, members = rows[xp.asarray(np.flatnonzero(enough))], members[enough]
+        found = self._burdens(rows, kept, model)
+        if {*self.tests} & {*COMPONENTS}:
+            found += self._components(counts, frequency, minor, kept, model)
+        found += self._joint(rows, found, model)
+        order = {name: place for place, name in enumerate(("burden", *COMPONENTS))}
+        wanted = {*self.tests} | {f"sbat_{sign}" for sign in ("positive", "negative") if "sbat" in self.tests}
+        found = [row for row in found if row.test in wanted]
+        joint = [row for row in found if not row.mask]
+        own = sorted((row for row in found if row.mask), key=lambda row: (row.trait, order[row.test]))
+        return own + joint, len(chosen) - len(kept)
+
+    def _chosen(
+        self, masks: Mapping[str, NDArray[np.bool_]], totals: Any, frequency: Any, minor: Any
+    ) -> list[tuple[str, str, NDArray[np.bool_]]]:
+        """Mask, bin and variants of every burden mask that has some."""
+        seen = minor > 0
+        found = list[tuple[str, str, NDArray[np.bool_]]]()
+        for name, own in masks.items():
+            single = [(SINGLETON, totals == 1)] if self.singletons else []
+            bins = [*single, *((label_of(bound), frequency <= bound) for bound in self.all_bins)]
+            found += [(name, label, own & seen & low) for label, low in bins if (own & seen & low).any()]
+        return found
+
+    @property
+    def all_bins(self) -> tuple[float, ...]:
+        """The burden masks' bins, with that of the variance components where they are asked for."""
+        more = {self.component_frequency} if {*self.tests} & {*COMPONENTS} else set[float]()
+        return tuple(sorted({*self.bins} | more))
+
+    def _burdens(self, rows: Any, kept: Sequence[Any], model: Model) -> list[Tested]:
+        """One test a mask and trait."""
+        numbers = self._associated(rows, model)
+        frequency = numbers.pop("effect_allele_frequency")
+        found = list[Tested]()
+        for place, (mask, label, own) in enumerate(kept):
+            variants = int(own.sum())
+            for trait in np.flatnonzero(~np.isnan(numbers["beta"][place])).tolist():
+                values = {name: float(array[place, trait]) for name, array in numbers.items()}
+                values["frequency"] = float(frequency[place, trait]) / (variants if self.burden == "sum" else 1)
+                found.append(Tested(trait, mask, label, "burden", variants, **values))
+        return found
+
+    def _associated(self, rows: Any, model: Model) -> dict[str, Any]:
+        """Numbers `float64[k, t]` of single tests of masks or variants, on the host."""
+        xp = array_module(rows)
+        block = GenotypeBlock(None, xp.where(rows < 0, xp.nan, rows).astype(xp.float32), rows.shape[1])
+        names = ["beta", "standard_error", "statistic", "effect_allele_frequency"]
+        if isinstance(model, PredictedBinary):
+            found = associate_predicted_binary(block, model, self.method, self.screen)
+            names += ["p_value", "neg_log_10_p_value"]
+            return {name: np.stack([to_host(getattr(one, name)) for one in found], axis=1) for name in names}
+        result = associate_predicted(block, model)
+        p_value, logarithm = z_test_p_values(result.statistic)
+        numbers = {name: to_host(getattr(result, name)) for name in names}
+        return numbers | {"p_value": to_host(p_value), "neg_log_10_p_value": to_host(logarithm)}
+
+    def _components(self, counts: Any, frequency: Any, minor: Any, kept: Sequence[Any], model: Model) -> list[Tested]:
+        """SKAT and its kin of the masks of their bin: ultra-rare variants are one row a mask."""
+        xp = array_module(counts)
+        bin_of = label_of(self.component_frequency)
+        tested = [(mask, own) for mask, label, own in kept if label == bin_of]
+        if not tested:
+            return []
+        rare = minor <= self.collapsed_mac
+        common = np.flatnonzero(~rare & np.any([own for _, own in tested], axis=0))
+        together = [(mask, own & rare) for mask, own in tested if (own & rare).any()]
+        collapsed = burden_masks(counts, np.array([own for _, own in together]).reshape(len(together), len(rare)))
+        rows = xp.concatenate([counts[xp.asarray(common)], collapsed])
+        carried = alt_totals(rows, xp.asarray(model.known.any(axis=1)))
+        own_frequency = carried[0] / np.maximum(2 * carried[1], 1)
+        scores, covariances = self._scores(rows, model)
+        varies = np.diagonal(covariances, axis1=1, axis2=2).min(axis=0) > _VARIES * np.maximum(carried[0], 1)
+        weights = variant_weights(own_frequency, self.weights)
+        found, last = list[Tested](), {mask: len(common) + place for place, (mask, _) in enumerate(together)}
+        for mask, own in tested:
+            places = [place for place, variant in enumerate(common) if own[variant]] + ([last[mask]] if mask in last else [])
+            at = np.array([place for place in places if varies[place]], np.int64)
+            if not len(at) or not weights[at].any():
+                continue
+            scaled, of_variants = weights[at], combination_weights(own_frequency[at], self.weights)
+            shared = [SetCovariance.of(one[np.ix_(at, at)] * np.outer(scaled, scaled)) for one in covariances]
+            for trait in range(scores.shape[1]):
+                own_variance = np.diag(covariances[trait % len(shared)])[at]
+                alone = z_test_p_values(scores[at, trait] / np.sqrt(own_variance))[0]
+                p_values = set_p_values(shared[trait % len(shared)], scaled * scores[at, trait], alone, of_variants)
+                found += [_row(trait, mask, bin_of, test, int(own.sum()), p) for test, p in p_values.items()]
+        return found
+
+    def _scores(self, rows: Any, model: Model) -> tuple[Any, Any]:
+        """Scores `[v, t]` and their covariances `[1, v, v]`, or `[t, v, v]` of binary traits.
+
+        Of a binary trait's variants that are tested again, the variance becomes what gives the score that test's chi-square.
+        """
+        if not isinstance(model, PredictedBinary):
+            scores, covariance = set_scores(rows, model)
+            return scores, covariance[None]
+        scores, covariances = binary_set_scores(rows, model)
+        if self.method != "score" and self.screen > 0 and len(rows):
+            again = self._associated(rows, model)["statistic"]
+            plain = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2)).T
+            ratio = np.where(abs(again) > 0, abs(scores) / np.where(abs(again) > 0, abs(again) * plain, 1), 1)
+            ratio = np.nan_to_num(ratio, nan=1.0).T
+            covariances = covariances * ratio[:, :, None] * ratio[:, None, :]
+        return scores, covariances
+
+    def _joint(self, rows: Any, found: Sequence[Tested], model: Model) -> list[Tested]:
+        """The tests of all masks together."""
+        more = list[Tested]()
+        of_signs = isinstance(model, PredictedDesign) and {"sbat", "gene_p"} & {*self.tests}
+        signs = self._signs(rows, model) if of_signs and isinstance(model, PredictedDesign) else {}
+        for trait in range(len(model.trait_names)):
+            burdens = [row for row in found if row.trait == trait and row.test == "burden"]
+            if not burdens:
+                continue
+            minor = np.array([min(row.frequency, 1 - row.frequency) for row in burdens])
+            weights = combination_weights(minor, self.weights)
+            of_burdens = np.array([row.p_value for row in burdens])
+            joint = {"burden_acat": cauchy_combination(of_burdens, weights), "burden_acat_equal": cauchy_combination(of_burdens)}
+            joint |= dict(zip(("sbat", "sbat_positive", "sbat_negative"), signs.get(trait, ()), strict=False))
+            parts = [joint["burden_acat_equal"], *([joint["sbat"]] if "sbat" in joint else [])]
+            for test in ("acat_v", "skat_o_acat"):
+                own = [row.p_value for row in found if row.trait == trait and row.test == test]
+                parts += [cauchy_combination(np.array(own))] if own else []
+            joint["gene_p"] = cauchy_combination(np.array(parts))
+            more += [_row(trait, "", "", test, 0, p) for test, p in joint.items() if not np.isnan(p)]
+        return more
+
+    def _signs(self, rows: Any, design: PredictedDesign) -> dict[int, tuple[float, float, float]]:
+        """By trait SBAT's p-values."""
+        found, people = dict[int, tuple[float, float, float]](), to_host(design.people)
+        for group in missingness_groups(np.where(to_host(design.known), 0.0, np.nan)):
+            products, scores = joint_products(rows, design, group)
+            kept = independent(products)
+            if not len(kept):
+                continue
+            own = products[np.ix_(kept, kept)]
+            weights = mixture_weights(own)
+            found |= {
+                trait: sign_constrained_p_values(own, scores[kept, place], weights, float(people[trait]) - design.basis.shape[1])
+                for place, trait in enumerate(group)
+            }
+        return found
+
+
+def label_of(bound: float) -> str:
+    """What a bin is called."""
+    return ALL if bound >= 1 else f"{bound:g}"
+
+
+def _row(trait: int, mask: str, label: str, test: str, variants: int, p: float) -> Tested:
+    """A row of a p-value, with the root of chi-square of one degree of freedom that has it."""
+    logarithm = -math.log10(max(p, LEAST))
+    root = float(z_of_neg_log_10_p(np.array([logarithm]))[0])
+    return Tested(
+        trait,
+        mask,
+        label,
+        test,
+        variants,
+        statistic=root,
+        p_value=p,
+        neg_log_10_p_value=logarithm,
+    )

@@ -1,0 +1,212 @@
+"""set_association: every row that regenie printed for two cohorts, and what a set may not be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pipeline.errors import DataError, StageError
+from pipeline.stages.genomics.set_association import SetAssociation
+from pipeline.stages.genomics.variant_sets import VariantSets
+from pipeline.tables.part import Part
+from pipeline.tables.session import ClusterSession
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import plan_stage, run_stage
+from tests import example_tables as examples
+from tests.kernels.plink_files import DATA, floats, needs_data, read_columns
+from tests.kernels.regenie_files import REGENIE, read_loco, read_results
+from tests.stages.genomics.cohorts import COVARIATES, HAPMAP3, Cohort, hapmap3, hapmap3_sheet, plink_cohort, run, same_for_any_parts
+from tests.stages.genomics.test_predicted_scan import printed_predictions
+
+SETS = pl.DataFrame(
+    {
+        "set_id": ["A"] * 12 + ["B"] * 8 + ["C"],
+        "variant_id": [f"rs{i}" for i in (*range(22, 34, 2), *range(1, 12, 2), *range(30, 38), 55)],
+        "masks": ["M1,M2", "M2"] * 10 + ["M1"],
+    }
+).filter(pl.col("variant_id") != "rs32")  # on chromosome 2, as B is
+TESTED = SetAssociation(traits=("ldl", "height"), covariates=("age",), max_frequencies=(0.3, 1), collapse_mac=12)
+TABLES: dict[str, Any] = {"genotypes": examples.GENOTYPES, "samples": examples.SHEET, "sets": SETS.filter(pl.col("variant_id") != "rs30")}
+P_VALUES = {**examples.SCAN, "effect_allele_frequency": 1e-12} | dict.fromkeys(("p_value", "neg_log_10_p_value", "statistic"), 1e-6)
+EXAMPLES = [
+    StageExample(TESTED, TABLES, examples.AXES, P_VALUES),
+    StageExample(
+        SetAssociation(traits=("ldl",), burden="sum", tests=("burden", "burden_acat")),
+        {**TABLES, "predictions": examples.PREDICTIONS},
+        examples.AXES,
+        P_VALUES,
+    ),
+]
+ILL = examples.SHEET.with_columns(ill=(pl.col("ldl") > 0.8).cast(pl.Int8))
+EXAMPLES += [
+    StageExample(
+        SetAssociation(traits=("ill",), covariates=("age",), kind="binary", method=method, screen=0.5, max_frequencies=(0.5,)),
+        {**TABLES, "samples": ILL},
+        examples.AXES,
+        dict.fromkeys(P_VALUES, 1e-6),
+    )
+    for method in ("firth_approximate", "spa")
+]
+NAMES = {
+    "burden": "ADD", "skat": "ADD-SKAT", "skat_o": "ADD-SKATO", "skat_o_acat": "ADD-SKATO-ACAT", "acat_v": "ADD-ACATV",
+    "acat_o": "ADD-ACATO", "burden_acat": "ADD-BURDEN-ACAT", "burden_acat_equal": "ADD-BURDEN-ACAT", "sbat": "ADD-BURDEN-SBAT",
+    "sbat_positive": "ADD-BURDEN-SBAT_POS", "sbat_negative": "ADD-BURDEN-SBAT_NEG", "gene_p": "GENE_P",
+}  # fmt: skip
+NOISE = {"sbat": 0.03, "sbat_positive": 0.01, "sbat_negative": 0.01, "gene_p": 0.01}
+"""-log10 p: regenie counts SBAT's weights over random numbers. With 300 draws of them instead of 10 it comes within 0.005."""
+NEAR_ONE = {"skat_o": 0.005, "skat_o_acat": 0.027, "acat_o": 0.031}
+"""Where the burden's p is above 0.2, regenie takes the saddle point's of one weight, which is up to 0.7 % off."""
+
+
+def read_sets(prefix: Path) -> pl.DataFrame:
+    """What variant_sets makes of regenie's three files."""
+
+    def table(ending: str, names: list[str]) -> pl.DataFrame:
+        lines = prefix.with_suffix(ending).read_text().splitlines()
+        return pl.DataFrame([re.split(r"\s+", line) for line in lines], schema=names, orient="row")
+
+    tables = {
+        "annotations": table(".annotations", ["variant_id", "set_id", "annotation"]),
+        "masks": table(".masks", ["mask", "annotations"]),
+        "sets": table(".setlist", ["set_id", "chromosome", "base_pair_location", "variant_ids"]),
+    }
+    tables["sets"] = tables["sets"].with_columns(pl.col("base_pair_location").cast(pl.Int64))
+    return run_stage(VariantSets(), tables)[""]
+
+
+def compare(found: pl.DataFrame, printed: Path, trait: str, more: Mapping[str, float] | None = None) -> set[tuple[str, str]]:
+    """Assert that rows are those that regenie printed, but for what is known (`more` by test); what it printed and is not there."""
+    columns = read_results(printed)
+    rows = {key: place for place, key in enumerate(zip(columns["ID"], columns["TEST"], strict=True))}
+    seen = set()
+    for row in found.filter(pl.col("trait") == trait).iter_rows(named=True):
+        name = ".".join(word for word in (row["set_id"], row["mask"], row["frequency_bin"]) if word)
+        key = (name, NAMES[row["test"]])
+        if key not in rows and row["test"].startswith("sbat_"):
+            continue  # printed with --rgc-gene-p alone
+        seen.add(key)
+        theirs = {column: columns[column][rows[key]] for column in columns}
+        away = abs(row["neg_log_10_p_value"] - float(theirs["LOG10P"]))
+        assert away < {**NOISE, **NEAR_ONE, **(more or {})}.get(row["test"], 1e-3), (key, row["neg_log_10_p_value"], theirs["LOG10P"])
+        assert (row["n"], row["chromosome"], str(row["base_pair_location"])) == (int(theirs["N"]), theirs["CHROM"], theirs["GENPOS"])
+        if row["test"] == "burden":
+            ours = [row["beta"], row["standard_error"], row["effect_allele_frequency"], row["statistic"] ** 2]
+            np.testing.assert_allclose(ours, [float(theirs[it]) for it in ("BETA", "SE", "A1FREQ", "CHISQ")], rtol=5e-5)
+            assert np.sign(row["statistic"]) == np.sign(row["beta"])
+    return {*rows} - seen
+
+
+@needs_data
+def test_set_association__gives_what_regenie_printed_for_hapmap3() -> None:
+    traits = ("y_lin", "y_null")
+    stage = SetAssociation(
+        traits=traits, covariates=COVARIATES, max_frequencies=(0.01, 0.05), component_max_frequency=0.1,
+        tests=("burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", "sbat"),
+    )  # fmt: skip
+    predictions = printed_predictions("s1_qt", traits, hapmap3().people)
+    tables = {"samples": hapmap3_sheet(), "predictions": predictions, "sets": read_sets(REGENIE / "hapmap3" / "sets")}
+    found = run(stage, {"genotypes": hapmap3(), **tables}, 3)[""]
+    assert found.counts["sets_tested"] == 17
+    for trait in traits:
+        assert not compare(found.frame, REGENIE / "hapmap3" / f"sets_qt_{trait}.regenie.gz", trait)
+
+
+@needs_data
+def test_set_association__gives_what_regenie_printed_for_binary_traits() -> None:
+    traits = ("y_bin", "y_rare")
+    columns = read_columns(HAPMAP3 / "hm3.pheno")
+    sheet = hapmap3_sheet().with_columns(pl.Series(trait, floats(columns[trait])) for trait in traits)
+    stage = SetAssociation(
+        traits=traits, covariates=COVARIATES, kind="binary", max_frequencies=(0.01, 0.05), component_max_frequency=0.1,
+        tests=("burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", "sbat"),
+    )  # fmt: skip
+    tables = {"samples": sheet, "predictions": printed_predictions("s1_bt", traits, hapmap3().people)}
+    found = run(stage, {"genotypes": hapmap3(), **tables, "sets": read_sets(REGENIE / "hapmap3" / "sets")}, 2)[""].frame
+    refitted = dict.fromkeys(("skat", "skat_o", "skat_o_acat", "acat_v", "acat_o"), 0.17)  # where Firth's method tests a rare variant
+    for trait in traits:
+        assert not compare(found, REGENIE / "hapmap3" / f"sets_bt_{trait}.regenie.gz", trait, refitted)
+
+
+@needs_data
+def test_set_association__gives_what_regenie_printed_for_its_own_example() -> None:
+    folder, traits = DATA / "regenie_example", ("Y1", "Y2")
+    cohort = plink_cohort(folder / "example_3chr.bed")
+    frames = [
+        pl.DataFrame(
+            [line.split() for line in (folder / name).read_text().splitlines()[1:]], schema=["family_id", "sample_id", *names], orient="row"
+        )
+        for name, names in (("phenotype.txt", traits), ("covariates.txt", ("V1", "V2", "V3")))
+    ]
+    sheet = frames[0].join(frames[1], on="sample_id").with_columns(pl.col(*traits, "V1", "V2", "V3").cast(pl.Float64))
+    ids = {f"{family}_{person}": person for family, person in cohort.people.select("family_id", "sample_id").iter_rows()}
+    predicted = []
+    for place, trait in enumerate(traits, 1):
+        header, rows = read_loco(REGENIE / "example_3chr" / f"s1_qt_{place}.loco.gz")
+        own = pl.DataFrame({"sample_id": [ids[person] for person in header], **rows})
+        predicted.append(
+            own.unpivot(index="sample_id", variable_name="chromosome", value_name="prediction").with_columns(trait=pl.lit(trait))
+        )
+    stage = SetAssociation(
+        traits=traits,
+        covariates=("V1", "V2", "V3"),
+        max_frequencies=(0.1, 0.05, 0.01),
+        tests=("burden", "burden_acat_equal", "sbat", "gene_p"),
+    )
+    sets = read_sets(folder / "example_3chr")
+    found = run(stage, {"genotypes": cohort, "samples": sheet, "sets": sets, "predictions": pl.concat(predicted)}, 2)[""]
+    for trait in traits:
+        left = compare(found.frame, REGENIE / "example_3chr" / f"sets_qt_{trait}.regenie.gz", trait)
+        assert all(test.endswith("_M1") for _, test in left)  # --rgc-gene-p tests masks of loss of function alone, too
+
+
+def small_tables(**given: Any) -> dict[str, Any]:
+    return {"genotypes": Cohort(examples.GENOTYPES, examples.PEOPLE), "samples": examples.SHEET, "sets": TABLES["sets"], **given}
+
+
+def test_set_association__is_the_same_for_any_parts(workers: ClusterSession) -> None:
+    found = same_for_any_parts(TESTED, small_tables(), workers)[""]
+    assert found.counts["sets_tested"] == 3
+    assert set(found.frame["test"]) == set(NAMES) - {"burden_acat_equal"}
+    one = found.frame.filter((pl.col("set_id") == "C") & (pl.col("trait") == "ldl") & pl.col("test").is_in(["burden", "skat", "skat_o"]))
+    assert one["variants_used"].unique().to_list() == [1]
+    assert one["p_value"].max() == pytest.approx(one["p_value"].min(), rel=1e-4)
+
+
+def test_set_association__leaves_out_what_is_too_rare_and_what_no_prediction_leaves_out() -> None:
+    stage = SetAssociation(traits=("ldl",), tests=("burden",), max_frequencies=(0.3,), min_mac=1000)
+    found = run(stage, small_tables())[""]
+    assert found.frame.is_empty()
+    assert found.counts["masks_too_rare"] > 0
+    predictions = examples.PREDICTIONS.filter(pl.col("chromosome") != "2")
+    found = run(TESTED, small_tables(predictions=predictions))[""]
+    assert (found.counts["sets_tested"], found.counts["sets_not_tested"]) == (2, 1)
+    assert "B" not in found.frame["set_id"]
+
+
+def test_set_association__of_dosages_is_that_of_calls() -> None:
+    counts = np.where(Cohort(examples.GENOTYPES, examples.PEOPLE).codes == 3, np.nan, Cohort(examples.GENOTYPES, examples.PEOPLE).codes)
+    dosages = Part(examples.GENOTYPES.frame, {"alt_dosages": counts.astype(np.float32)})
+    tables = {**TABLES, "genotypes": dosages}
+    example = StageExample(TESTED, tables, {"alt_dosages": examples.PEOPLE}, dict.fromkeys(P_VALUES, 1e-6))
+    from pipeline.tables.session import Session
+
+    example.check(example.run(Session()), EXAMPLES[0].run(Session()))
+
+
+def test_set_association__refuses_sets_that_are_none() -> None:
+    with pytest.raises(DataError, match=r"the set 'A' has variants on chromosomes 1 and 2\. Give a set"):
+        run(TESTED, small_tables(sets=pl.concat([SETS, pl.DataFrame({"set_id": ["A"], "variant_id": ["rs35"], "masks": ["M1"]})])))
+    with pytest.raises(DataError, match="the variant 'rs1' of the set 'A' comes twice"):
+        run(TESTED, small_tables(sets=pl.concat([TABLES["sets"], SETS.filter(pl.col("variant_id") == "rs1")])))
+    with pytest.raises(StageError, match="masks"):
+        plan_stage(TESTED, {**TABLES, "sets": SETS.drop("masks")}, examples.AXES)
+    with pytest.raises(ValueError, match="names one twice"):
+        SetAssociation(traits=("ldl",), max_frequencies=(0.1, 0.1))
+    with pytest.raises(ValueError, match="above 0"):
+        SetAssociation(traits=("ldl",), weights=(0, 25))
