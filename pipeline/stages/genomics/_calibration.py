@@ -110,8 +110,9 @@ def predicted_with_nulls(design: PredictedDesign, nulls: int, seed: int) -> Pred
     residuals = _before_nulls(design.residuals, design.known, design.trait_names, (nulls, seed))
     freed = np.where(known, _freed(residuals, design.basis), 0.0)
     freed[:, :: 1 + nulls] = design.residuals
-    scales = np.repeat(design.scales, 1 + nulls)
-    return replace(design, residuals=freed, scales=scales, known=known, trait_names=_names(design.trait_names, nulls))
+    groups = tuple(tuple(trait * (1 + nulls) + i for trait in group for i in range(1 + nulls)) for group in design.groups)
+    names, scales = _names(design.trait_names, nulls), np.repeat(design.scales, 1 + nulls)
+    return replace(design, residuals=freed, known=known, scales=scales, trait_names=names, groups=groups)
 
 
 def _names(traits: Sequence[str], nulls: int) -> tuple[str, ...]:
