@@ -49,7 +49,7 @@ def test_describe_stage__has_every_parameter_with_its_meaning(name: str) -> None
 def test_describe_stage__says_types_ranges_and_defaults_in_words() -> None:
     text = describe_stage("variant_qc")
     assert "min_maf: number from 0 to 0.5, default 0.0" in text
-    assert "from: {genotypes: TABLE, samples: TABLE}" in describe_stage("logistic_gwas")
+    assert "from: {genotypes: TABLE, weights: TABLE}" in describe_stage("polygenic_score")
     assert "samples: TABLE, predictions: TABLE} (predictions may be left out)" in describe_stage("linear_gwas")
     assert "missing: complete_case | mean, default complete_case" in describe_stage("linear_gwas")
     assert "from: [TABLE, TABLE, ...]" in describe_stage("union")
