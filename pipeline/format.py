@@ -185,6 +185,10 @@ class OutputFormat(BaseModel):
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
         """Raise JobError, at plan time, for a table of which these columns, and its arrays, cannot be written so."""
 
+    def made_by(self, digests: Mapping[str, str]) -> OutputFormat:
+        """This writer for a run of which these digests of its certificate are known: a format may have room for them."""
+        return self
+
     def write(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> None:
         """Write one part to a local path that does not exist yet."""
         raise NotImplementedError(f"{type(self).__name__} has no write")

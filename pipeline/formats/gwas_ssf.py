@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import polars as pl
+from pydantic import PrivateAttr
 
 from pipeline.errors import JobError
 from pipeline.formats._by_trait import EFFECT, NUMBERS, P_VALUE, PLACE, OfTrait, TraitOutput, first_of, without_nan
@@ -42,6 +43,13 @@ class GwasSsfOutput(TraitOutput):
     needed: ClassVar[tuple[tuple[str, ...], ...]] = MANDATORY
 
     build: Build = build_field()
+    _digests: Mapping[str, str] = PrivateAttr(default_factory=dict)
+
+    def made_by(self, digests: Mapping[str, str]) -> GwasSsfOutput:
+        """This writer, whose metadata name the run by what its certificate.json says, too."""
+        writer = self.model_copy()
+        writer._digests = digests
+        return writer
 
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
         """Raise JobError for a table without a mandatory column, and for results of a species whose autosomes are not 22."""
@@ -84,6 +92,12 @@ class GwasSsfOutput(TraitOutput):
         with file.open("rb") as data:
             digest = hashlib.file_digest(data, "md5").hexdigest()
         n = whole.noted.get("n")
+        notes = [f"{whole.left_out} variants without a result that the format can hold are left out"] if whole.left_out else []
+        notes += (
+            [f"made by the run whose certificate.json has {', '.join(f'{k} {v}' for k, v in self._digests.items())}"]
+            if self._digests
+            else []
+        )
         known: dict[str, Any] = {
             "file_type": "GWAS-SSF v1.0",
             "data_file_name": file.name,
@@ -94,7 +108,7 @@ class GwasSsfOutput(TraitOutput):
             "samples": [{"sample_size": n}] if n is not None else None,
             "is_harmonised": False,
             "is_sorted": whole.noted.get("is_sorted", True),
-            "author_notes": f"{whole.left_out} variants without a result that the format can hold are left out" if whole.left_out else None,
+            "author_notes": "; ".join(notes) or None,
         }
         text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in known.items() if value is not None)  # JSON is YAML
         return {"-meta.yaml": text}

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from threading import Event
@@ -18,6 +19,7 @@ from typing import Any
 
 from pipeline.clusters.alike import code_fingerprint
 from pipeline.files import Stamp, is_url
+from pipeline.job.spec import Output
 from pipeline.plan.fingerprints import digest
 from pipeline.plan.plan import Plan
 from pipeline.plan.versions import versions
@@ -106,6 +108,11 @@ def certificate(record: RunRecord, inputs: Mapping[str, Any], files: Sequence[En
         "inputs": inputs,
         "outputs": {stable_name(entry.path, record.run): {"rows": entry.rows, "sha256": entry.sha256} for entry in files},
     }
+
+
+def certified(output: Output, plan: Plan) -> Output:
+    """The output, whose writer knows what of the certificate is known before the run, and is the same for each: files stay the same."""
+    return replace(output, writer=output.writer.made_by({"plan": plan_digest(plan)}))
 
 
 def plan_digest(plan: Plan) -> str:

@@ -26,6 +26,7 @@ from pipeline.results.store import open_store
 from pipeline.running.accounting import Accounting
 from pipeline.running.bad_rows import bad_rows
 from pipeline.running.beside import Beside
+from pipeline.running.certificate import certified
 from pipeline.running.checkpointing import Checkpointing
 from pipeline.running.executed import Executed
 from pipeline.running.idleness import Idleness
@@ -201,10 +202,9 @@ class Execution:
                 self._keep(f"{name}.{AXES[array]}", axis, Schema(schema.arrays[array]), fresh=False)
 
     def _output(self, output: Output) -> None:
-        expected = self.plan.tables[output.table] if not output.columns else None
-        self.session.depth = 1 + self.depths[output.table]
+        expected, self.session.depth = self.plan.tables[output.table] if not output.columns else None, 1 + self.depths[output.table]
         stem = f"part-{self.folder.id}" if output.append else "part"  # after the files of earlier runs
-        futures = submit_output(self.tables[output.table], output, expected, self.folder.file, stem)
+        futures = submit_output(self.tables[output.table], certified(output, self.plan), expected, self.folder.file, stem)
         self.waiting.add(f"write {output.name}", futures, partial(self.written.__setitem__, output.name))
 
     def _files(self, output: Output) -> list[Entry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import math
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,13 @@ def test_gwas_ssf__metadata_say_what_is_known(tmp_path: Path, parts: int) -> Non
     }
     write(rows.reverse(), tmp_path / "reversed", parts)
     assert YAML(typ="safe").load((tmp_path / "reversed" / "out" / "out.LDL.tsv.gz-meta.yaml").read_text())["is_sorted"] is False
+
+
+def test_gwas_ssf__metadata_name_the_run_by_its_certificate(tmp_path: Path) -> None:
+    writer = pickle.loads(pickle.dumps(GwasSsfOutput().made_by({"plan": "12ab"})))
+    write(results(traits=("a",)), tmp_path, 2, writer)
+    said = YAML(typ="safe").load((tmp_path / "out" / "out.a.tsv.gz-meta.yaml").read_text())
+    assert said["author_notes"] == "made by the run whose certificate.json has plan 12ab"
 
 
 def test_gwas_ssf__parts_that_are_sorted_one_by_one_are_not_sorted_together(tmp_path: Path) -> None:

@@ -11,6 +11,9 @@ import polars as pl
 from pipeline.errors import DataError
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.kernels.fixed_digits import carried, numbers_of
+from pipeline.kernels.linear_regression import REASONS, Association
+from pipeline.kernels.p_values import significant
+from pipeline.stages.genomics._results import COLUMNS, NUMBERS
 from pipeline.stages.models._pooled.masks import Agreed, Pads, digits_in, text_of
 
 Array = np.ndarray[Any, Any]
@@ -76,6 +79,22 @@ def check_once(variants: pl.DataFrame, what: str, by: Sequence[str] = KEY) -> No
     if twice.height:
         named = ":".join(str(value) for value in twice.select(KEY).row(0))
         raise DataError(f"{what} has the variant {named} twice: use drop_duplicates by {', '.join(KEY)} before.")
+
+
+def result_rows(variants: pl.DataFrame, found: Association, max_p: float) -> pl.DataFrame:
+    """The results that `max_p` keeps, as `linear_gwas` gives them, of variants with their column `trait`, one result each."""
+    variant, _, p_value, logarithm = significant(found.statistic, found.degrees_of_freedom, max_p)
+    numbers: dict[str, Any] = {"p_value": p_value, "neg_log_10_p_value": logarithm}
+    numbers |= {name: getattr(found, name).reshape(-1)[variant] for name in NUMBERS if name not in numbers}
+    reasons = pl.Series([None, *REASONS[1:]], dtype=pl.String)
+    rows: pl.DataFrame = variants[variant].select(
+        "chromosome", "base_pair_location", "variant_id", "trait",
+        *(pl.Series(name, values, pl.Float64, nan_to_null=True) for name, values in numbers.items()),
+        pl.Series("n", found.n[variant], pl.Int64),
+        reasons.gather(found.reason[variant, 0].astype(np.uint32)).alias("reason"),
+        effect_allele="alt", other_allele="ref", test=pl.lit("linear"),
+    )  # fmt: skip
+    return rows.select(COLUMNS)
 
 
 def _added(sums: Array, masks: Array) -> Array:

@@ -59,7 +59,8 @@ class PredictedScan(Scan):
         predictions = tables["predictions"].named(name).map(needed_predictions)
         stretches = predictions.reduce(stretches_of, joined_stretches, people, self.traits)
         fitted = submit(self.predicted, people, rows, Audit(context.seed, len(genotypes.blocks)), stretches, stage=name)
-        return Outcome({"": genotypes.map_parts(self.scan_predicted, fitted)}, counts=submit(people_counts, fitted, stage=name))
+        more = self.more(genotypes, fitted, context)
+        return Outcome({"": genotypes.map_parts(self.scan_predicted, fitted), **more}, counts=submit(people_counts, fitted, stage=name))
 
     def predicted(self, people: Part, rows: Part, audit: Audit, stretches: list[Stretch]) -> PredictedTraits:
         """The traits of all people and what was predicted of them."""

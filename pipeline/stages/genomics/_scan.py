@@ -58,10 +58,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class FittedTraits:
-    """The sheets of the traits that are missing for the same people, and their models of all people.
-
-    `autosomes` are those of the species, None where the people do not tell them.
-    """
+    """Sheets of the traits that the same people lack, and their models of all people; `autosomes` are None where people do not tell."""
 
     sheets: list[Sheet]
     models: list[Any]
@@ -137,9 +134,13 @@ class Scan(Whole):
         genotypes = tables["genotypes"].named(context.name)
         rows, submit = tables["samples"].named(context.name).map(self.needed).value(), context.session.submit
         people = people_of(genotypes)
-        audit = Audit(context.seed, len(genotypes.blocks))
-        fitted = submit(self.fitted, people, rows, audit, stage=context.name)
-        return Outcome({"": genotypes.map_parts(self.scan, fitted)}, counts=submit(_tally, fitted, stage=context.name))
+        fitted = submit(self.fitted, people, rows, Audit(context.seed, len(genotypes.blocks)), stage=context.name)
+        more = self.more(genotypes, fitted, context)
+        return Outcome({"": genotypes.map_parts(self.scan, fitted), **more}, counts=submit(_tally, fitted, stage=context.name))
+
+    def more(self, genotypes: Table, fitted: Any, context: Context) -> dict[str, Table]:
+        """Other tables that a scan makes of the same genotypes and models (a future of them)."""
+        return {}
 
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
         """The columns of the samples table that are used."""

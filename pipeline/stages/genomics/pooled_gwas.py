@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError
-from pipeline.kernels.linear_regression import REASONS
-from pipeline.kernels.p_values import significant
 from pipeline.kernels.pooled_regression import regressed
 from pipeline.stage import Context, Outcome, Share, Whole, need_columns
-from pipeline.stages.genomics._pooled_scan import KEY, MOST_BITS, TABLE, check_once, entries_of, pooled_sums
-from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA
+from pipeline.stages.genomics._pooled_scan import KEY, MOST_BITS, TABLE, check_once, entries_of, pooled_sums, result_rows
+from pipeline.stages.genomics._results import SCHEMA
 from pipeline.stages.models._pooled.masks import Agreed
 from pipeline.stages.models._pooled.pooling import AGREED, agreed_in
 from pipeline.tables.counts import Count
@@ -84,22 +81,8 @@ class PooledGwas(Whole, name="pooled_gwas", version=1):
     def tested(self, rows: pl.DataFrame, agreed: Agreed) -> Part:
         """The results of some variants, whose rows stand together."""
         go_on()
-        found = regressed(pooled_sums(rows, agreed), agreed.digits)
-        variant, _, p_value, logarithm = significant(found.statistic, found.degrees_of_freedom, self.max_p)
-        numbers: dict[str, Any] = {"p_value": p_value, "neg_log_10_p_value": logarithm}
-        for name in NUMBERS:
-            if name not in numbers:
-                numbers[name] = getattr(found, name).reshape(-1)[variant]
-        reasons = pl.Series([None, *REASONS[1:]], dtype=pl.String)
-        frame = rows.gather_every(len(agreed.sites))[variant]
-        frame = frame.select(
-            "chromosome", "base_pair_location", "variant_id",
-            *(pl.Series(name, values, pl.Float64, nan_to_null=True) for name, values in numbers.items()),
-            pl.Series("n", found.n[variant], pl.Int64),
-            reasons.gather(found.reason[variant, 0].astype(np.uint32)).alias("reason"),
-            effect_allele="alt", other_allele="ref", trait=pl.lit(agreed.columns[-2]), test=pl.lit("linear"),
-        )  # fmt: skip
-        return Part(frame.select(COLUMNS))
+        variants = rows.gather_every(len(agreed.sites)).with_columns(trait=pl.lit(agreed.columns[-2]))
+        return Part(result_rows(variants, regressed(pooled_sums(rows, agreed), agreed.digits), self.max_p))
 
 
 def _said(part: Part) -> Part:

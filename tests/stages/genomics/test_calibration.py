@@ -1,0 +1,100 @@
+"""linear_gwas with `calibrate`: null traits that ride along."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from scipy import stats
+
+from pipeline.kernels.design import Design
+from pipeline.kernels.genotypes import pack
+from pipeline.stages.genomics._calibration import with_nulls
+from pipeline.stages.genomics.linear_gwas import LinearGwas
+from pipeline.tables.part import Part
+from pipeline.tables.session import ClusterSession
+from tests.stages.genomics.cohorts import Cohort, Data, run, same_for_any_parts, small_cohort, small_sheet
+from tests.stages.genomics.test_predicted_scan import small_data
+
+ASKED = LinearGwas(traits=("height", "score"), covariates=("sex",), calibrate=20)
+
+
+def simulated(people: int = 400, variants: int = 600) -> Cohort:
+    """Half rare variants, half common ones, 2 % not called."""
+    rng = np.random.default_rng(3)
+    frequency = np.where(np.arange(variants) % 2, rng.uniform(0.004, 0.009, variants), rng.uniform(0.1, 0.5, variants))
+    calls = rng.binomial(2, frequency[:, None], (variants, people)).astype(np.uint8)
+    calls[rng.random(calls.shape) < 0.02] = 3
+    frame = pl.DataFrame(
+        {
+            "chromosome": "1",
+            "base_pair_location": np.arange(variants),
+            "variant_id": [f"v{i}" for i in range(variants)],
+            "ref": "A",
+            "alt": "C",
+        }
+    )
+    return Cohort(Part(frame, {"calls": pack(calls)}), pl.DataFrame({"sample_id": [f"p{i}" for i in range(people)]}))
+
+
+def traits_of(cohort: Cohort) -> pl.DataFrame:
+    """A normal trait that a covariate explains in part, and one with a few huge values."""
+    rng = np.random.default_rng(4)
+    age, n = rng.normal(50, 9, cohort.people.height), cohort.people.height
+    return cohort.people.with_columns(age=age, even=age / 3 + rng.normal(0, 1, n), heavy=rng.standard_t(2, n) ** 3)
+
+
+def test_linear_gwas__null_traits_pass_as_often_as_they_should_but_not_with_outliers() -> None:
+    cohort = simulated()
+    stage = LinearGwas(traits=("even", "heavy"), covariates=("age",), calibrate=100)
+    found = run(stage, {"genotypes": cohort, "samples": traits_of(cohort)}, 2)
+    rows = found["calibration"].frame
+    even = rows.filter(pl.col("trait") == "even", pl.col("tests") > 20_000)
+    assert even.height == 10
+    assert even.filter(pl.col("threshold") >= 0.01).select((pl.col("type_1_error") / pl.col("threshold") - 1).abs().max()).item() < 0.2
+    assert even.filter(threshold=1e-3).select(pl.col("type_1_error").max()).item() < 2e-3
+    assert even.select((pl.col("lambda_null") - 1).abs().max()).item() < 0.05
+    width = pl.col("upper") - pl.col("lower")  # some four standard errors: one interval of 95 % in twenty lies beside the truth
+    assert even.filter(pl.col("threshold") >= 0.01).select(((pl.col("type_1_error") - pl.col("threshold")).abs() < width).all()).item()
+    assert even.filter(threshold=0.05).select(width.max()).item() < 0.01
+    heavy = rows.filter(pl.col("trait") == "heavy", pl.col("tests") > 20_000, pl.col("to_frequency") <= 0.01, pl.col("threshold") == 1e-3)
+    assert heavy["lower"].item() > 2e-3
+    scan = found[""].frame.filter(pl.col("trait") == "even", pl.col("effect_allele_frequency") > 0.05)
+    control = np.median(scan["statistic"].to_numpy() ** 2) / stats.chi2.median(1)
+    assert even.filter(to_frequency=0.5)["lambda"][0] == pytest.approx(control, abs=0.02)
+
+
+def test_linear_gwas__calibration_takes_students_t_where_it_is_asked_for() -> None:
+    normal = run(ASKED, small_data())["calibration"].frame
+    student = run(ASKED.model_copy(update={"p": "t"}), small_data())["calibration"].frame
+    assert normal["tests"].to_list() == student["tests"].to_list()
+    assert normal["passed"].to_list() != student["passed"].to_list()
+
+
+@pytest.mark.parametrize("predicted", [False, True])
+def test_linear_gwas__calibration_is_the_same_for_any_parts_and_leaves_the_scan_alone(predicted: bool, workers: ClusterSession) -> None:
+    data: dict[str, Data] = {"genotypes": small_cohort(), "samples": small_sheet()}
+    data = small_data() if predicted else data
+    found = same_for_any_parts(ASKED, data, workers)
+    assert_frame_equal(found[""].frame, run(ASKED.model_copy(update={"calibrate": 0}), data)[""].frame)
+    rows = found["calibration"].frame
+    scanned = found[""].frame.filter(pl.col("reason").is_null(), ~pl.col("chromosome").is_in(["X", "XY", "MT"]))
+    tests = rows.filter(threshold=0.05).group_by("trait").agg(pl.col("tests").sum()).sort("trait")["tests"].to_list()
+    assert tests == [20 * count for count in scanned.group_by("trait").len().sort("trait")["len"].to_list()]
+
+
+def test_with_nulls__permutes_what_covariates_leave() -> None:
+    rng = np.random.default_rng(1)
+    covariates, trait = rng.normal(size=(50, 2)), rng.normal(size=(50, 1))
+    trait[7] = np.nan
+    design = Design.build(covariates, trait)
+    found = with_nulls(design, 5, 9)
+    assert found.residuals.shape == (50, 6)
+    np.testing.assert_allclose(found.residuals[:, 0], design.residuals[:, 0], atol=1e-12)
+    np.testing.assert_allclose(design.basis.T @ found.residuals, 0, atol=1e-12)
+    np.testing.assert_allclose(found.residuals.sum(axis=0), 0, atol=1e-10)
+    assert (found.residuals[7] == 0).all()
+    assert np.abs(np.corrcoef(found.residuals.T) - np.eye(6)).max() < 0.5
+    np.testing.assert_array_equal(with_nulls(design, 5, 9).residuals, found.residuals)
+    assert not np.allclose(with_nulls(design, 5, 10).residuals[:, 1:], found.residuals[:, 1:])
