@@ -53,9 +53,10 @@ def test_logistic_gwas__with_predictions_gives_what_regenie_printed(method: str)
         np.testing.assert_allclose(rows["effect_allele_frequency"], floats(table["A1FREQ"]), atol=6e-7)
         assert rows["n"].to_list() == floats(table["N"]).tolist()
         printed, logarithm = floats(table["CHISQ"]), floats(table["LOG10P"])
-        at_the_edge = abs(rows["neg_log_10_p_value"].to_numpy() - logarithm) > 0.01  # p of 0.05 in their digits, where one is refitted
-        assert (rows.filter(at_the_edge)["neg_log_10_p_value"] - 1.30103).abs().max() or 0 < 0.02
-        assert at_the_edge.sum() <= 1
+        off = abs(rows["neg_log_10_p_value"].to_numpy() - logarithm)
+        at_the_edge = abs(logarithm - 1.30103) < 1e-3  # p of 0.05 in their digits: one may be refitted here and not there
+        assert off[~at_the_edge].max() < 1e-3
+        assert off.max() < 0.02
         assert np.quantile(abs(rows["statistic"].to_numpy() ** 2 / printed - 1), 0.999) < 1e-3
         for name, column in (("beta", "BETA"), ("standard_error", "SE")):
             off = abs(rows[name].to_numpy() / floats(table[column]) - 1)
