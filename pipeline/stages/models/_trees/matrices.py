@@ -120,7 +120,8 @@ def _passes(learning: Learning[BoostedTrees], rows: TrainingRows, split: str, ex
         """A part's features, where XGBoost bins them."""
         return to_device(learning.matrix(part), "gpu")
 
-    rows = TrainingRows(rows.part.replaced(rows.part.frame.select(learning.columns)), rows.labels)
+    if learning.columns:  # a frame without columns has no rows
+        rows = TrainingRows(rows.part.replaced(rows.part.frame.select(learning.columns)), rows.labels)
     features = on_gpu if learning.backend == "gpu" else learning.matrix if learning.arrays else learning.frame
 
     def batches() -> Iterator[tuple[Any, Any]]:
