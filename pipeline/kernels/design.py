@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from pipeline.backend.arrays import array_module, checked_linalg
 from pipeline.errors import DataError
 from pipeline.kernels.genotypes import MISSING, Array, pack, unpack
@@ -90,6 +92,12 @@ def missingness_groups(traits: Array) -> list[tuple[int, ...]]:
     for column in range(traits.shape[1]):
         groups.setdefault(xp.packbits(xp.isnan(traits[:, column])).tobytes(), []).append(column)
     return [tuple(group) for group in groups.values()]
+
+
+def people_of_groups(known: Array, used: Array) -> tuple[tuple[tuple[int, ...], ...], Array]:
+    """Columns of `known: bool[n, t]` that the same samples have, and masks `uint8[g + 1, ceil(n / 4)]`: of `used`, then of each group."""
+    groups = tuple(missingness_groups(np.where(known, 0.0, np.nan)))
+    return groups, pack((np.stack([used, *(known[:, group[0]] for group in groups)]) * MISSING).astype(np.uint8))
 
 
 def _names(kind: str, names: Sequence[str], values: Array) -> tuple[str, ...]:

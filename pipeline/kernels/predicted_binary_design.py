@@ -9,8 +9,8 @@ import numpy as np
 
 from pipeline.backend.arrays import array_module
 from pipeline.errors import DataError
-from pipeline.kernels.design import missingness_groups
-from pipeline.kernels.genotypes import MISSING, Array, pack
+from pipeline.kernels.design import people_of_groups
+from pipeline.kernels.genotypes import Array
 from pipeline.kernels.logistic_design import binary_trait, null_coefficients
 from pipeline.kernels.ridge_predictors import RidgeDesign
 
@@ -60,8 +60,7 @@ class PredictedBinaryDesign:
         ridge = RidgeDesign.build(covariates[used], cases[used], names, folds=1)
         basis = np.zeros((len(traits), ridge.basis.shape[1]))
         basis[used] = ridge.basis
-        groups = tuple(missingness_groups(np.where(known, 0.0, np.nan)))
-        masks = pack((np.stack([used, *(known[:, group[0]] for group in groups)]) * MISSING).astype(np.uint8))
+        groups, masks = people_of_groups(known, used)
         return cls(masks[0], basis, np.where(known, cases, 0), known, trait_names, groups, masks[1:], firth)
 
     def less(self, predictions: Array) -> PredictedBinary:

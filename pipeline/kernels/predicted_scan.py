@@ -20,9 +20,9 @@ import numpy as np
 from pipeline.backend.arrays import array_module
 from pipeline.backend.memory import block_bytes
 from pipeline.errors import DataError
-from pipeline.kernels.design import missingness_groups
+from pipeline.kernels.design import people_of_groups
 from pipeline.kernels.genotype_block import GenotypeBlock
-from pipeline.kernels.genotypes import BLOCK_BYTES, MISSING, Array, pack, take_samples, variant_blocks
+from pipeline.kernels.genotypes import BLOCK_BYTES, Array, take_samples, variant_blocks
 from pipeline.kernels.linear_regression import COLLINEAR, COLLINEAR_BELOW, FINE, FLAT, MONOMORPHIC, TOO_FEW
 from pipeline.kernels.mean_genotypes import MeanGenotypes
 from pipeline.kernels.ridge_predictors import RidgeDesign
@@ -86,8 +86,7 @@ class PredictedDesign:
         basis, residuals = np.zeros((len(traits), k)), np.zeros(traits.shape)
         basis[used], residuals[used] = ridge.basis, left
         scales = np.linalg.norm(left, axis=0) / np.sqrt(people - k)
-        groups = tuple(missingness_groups(np.where(known, 0.0, np.nan)))
-        masks = pack((np.stack([used, *(known[:, group[0]] for group in groups)]) * MISSING).astype(np.uint8))
+        groups, masks = people_of_groups(known, used)
         absent = tuple(np.flatnonzero(used & ~known[:, group[0]]) for group in groups)
         return cls(masks[0], basis, residuals, scales, known, trait_names, groups, masks[1:], absent)
 

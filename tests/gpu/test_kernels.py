@@ -136,6 +136,7 @@ HOST_ONLY = {
     "linear_again",
     "projected_again",
     "offset_again",
+    "people_of_groups",
     "null_coefficients",
     "logistic_again",
     "masks",

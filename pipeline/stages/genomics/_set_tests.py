@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.kernels.cauchy import LEAST, cauchy_combination
-from pipeline.kernels.design import missingness_groups
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.p_values import z_of_neg_log_10_p, z_test_p_values
 from pipeline.kernels.predicted_binary import PredictedMethod, associate_predicted_binary
@@ -213,7 +212,7 @@ class SetTests:
     def _signs(self, rows: Any, design: PredictedDesign) -> dict[int, tuple[float, float, float]]:
         """By trait SBAT's p-values."""
         found, people = dict[int, tuple[float, float, float]](), to_host(design.people)
-        for group in missingness_groups(np.where(to_host(design.known), 0.0, np.nan)):
+        for group in design.groups:
             products, scores = joint_products(rows, design, group)
             kept = independent(products)
             if not len(kept):
@@ -236,13 +235,4 @@ def _row(trait: int, mask: str, label: str, test: str, variants: int, p: float) 
     """A row of a p-value, with the root of chi-square of one degree of freedom that has it."""
     logarithm = -math.log10(max(p, LEAST))
     root = float(z_of_neg_log_10_p(np.array([logarithm]))[0])
-    return Tested(
-        trait,
-        mask,
-        label,
-        test,
-        variants,
-        statistic=root,
-        p_value=p,
-        neg_log_10_p_value=logarithm,
-    )
+    return Tested(trait, mask, label, test, variants, statistic=root, p_value=p, neg_log_10_p_value=logarithm)
