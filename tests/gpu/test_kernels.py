@@ -645,6 +645,8 @@ CASES = {
     "associate_predicted of dosages": Case(with_predictions, (ALT_DOSAGES,), 1e-9),
     "associate_predicted_binary": Case(binary_with_predictions, (CALLS, "firth_approximate"), 1e-6),
     "associate_predicted_binary by spa": Case(binary_with_predictions, (CALLS, "spa"), 1e-6),
+    "associate_predicted_binary by firth": Case(binary_with_predictions, (CALLS, "firth"), 1e-6),
+    "associate_predicted_binary by wald": Case(binary_with_predictions, (CALLS, "wald"), 1e-6),
     "associate_predicted_binary of dosages": Case(binary_with_predictions, (ALT_DOSAGES, "firth_approximate"), 1e-6),
     "adjusted_likelihood_ratio": Case(adjusted_tests.adjusted_likelihood_ratio, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio_plain": Case(adjusted_tests.adjusted_likelihood_ratio_plain, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),

@@ -26,8 +26,6 @@ from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._sheet import Sheet
 from pipeline.tables.part import Schema
 
-PREDICTED = get_args(PredictedMethod)
-
 
 class LogisticGwas(PredictedScan, name="logistic_gwas", version=2):
     """Test every variant for an effect on each binary trait, by logistic regression with covariates and intercept.
@@ -40,7 +38,8 @@ class LogisticGwas(PredictedScan, name="logistic_gwas", version=2):
     People, covariates, sex chromosomes and columns are those of linear_gwas. Unrelated people are assumed, unless `predictions` of a
     whole_genome_regression of kind binary are read, too: then each chromosome's variants are tested as regenie's step 2 does, about the
     log odds that all others predict. Missing calls are the mean. The regression is firth_approximate by default, of the genotype less what
-    the covariates explain of it, about Firth's fit of these, by likelihood ratio; or spa, the saddle point of the score.
+    the covariates explain of it, about Firth's fit of these, by likelihood ratio; firth and wald fit the covariates anew for each variant,
+    with the predictions as offset (firth by likelihood ratio); spa is the saddle point of the score.
 
     Example:
         {use: logistic_gwas, from: {genotypes: passed, samples: people}, as: gwas, traits: [diabetes], covariates: [age, sex, pc1, pc2]}
@@ -53,7 +52,8 @@ class LogisticGwas(PredictedScan, name="logistic_gwas", version=2):
     method: Literal[Method, PredictedMethod] | None = Field(
         None,
         description="The regression: maximum likelihood (wald), Firth's penalized one (firth), or Firth's where the first has no finite "
-        "maximum (firth_fallback, the default). With predictions: firth_approximate (the default), spa, or the score test alone (score).",
+        "maximum (firth_fallback, the default). With predictions: firth_approximate (the default), firth, wald, spa, or the score "
+        "test alone (score).",
     )
     p: PValue = Field(
         "wald",
@@ -65,10 +65,10 @@ class LogisticGwas(PredictedScan, name="logistic_gwas", version=2):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """One row per variant and trait. Raises StageError where the method does not go with what is read."""
         predicted = "predictions" in schemas
-        if self.method is not None and (self.method in PREDICTED) != predicted:
-            fit = ", ".join(PREDICTED if predicted else get_args(Method))
+        fit = get_args(PredictedMethod if predicted else Method)
+        if self.method is not None and self.method not in fit:
             which = "does not take predictions" if predicted else "needs predictions of a whole_genome_regression"
-            raise StageError(f"{self.method} {which}. Choose one of {fit}.", key="method")
+            raise StageError(f"{self.method} {which}. Choose one of {', '.join(fit)}.", key="method")
         if predicted and self.p == "lrt":
             raise StageError("with predictions Firth's rows are tested by the likelihood ratio already. Leave p out.", key="p")
         if self.p == "lrt" and self.method == "wald":
@@ -81,11 +81,9 @@ class LogisticGwas(PredictedScan, name="logistic_gwas", version=2):
         """Load the compiled kernels."""
         design = LogisticDesign.build(np.empty((6, 0)), np.array([[0.0], [1], [0], [1], [0], [1]]))
         block = GenotypeBlock(pack(np.array([[0, 1, 1, 2, 0, MISSING]], np.uint8)), None, 6)
-        if self.method in PREDICTED:
-            return
-        methods: tuple[Method, ...] = ("wald", "firth") if self._method == "firth_fallback" else (self._method,)
-        for method in methods:
-            associate_binary(block, design, 0, method, 1, self.p)
+        for method in get_args(Method)[:2]:
+            if self.method in {None, method, "firth_fallback"}:
+                associate_binary(block, design, 0, method, 1, self.p)
 
     @property
     def _method(self) -> Method:
