@@ -52,11 +52,12 @@ class _Scored:
 
 
 def associate_predicted_binary(
-    block: GenotypeBlock, models: PredictedBinary, method: PredictedMethod, screen: float
+    block: GenotypeBlock, models: PredictedBinary, method: PredictedMethod, screen: float, rare: float = RARE
 ) -> list[LogisticAssociation]:
     """Associations of every variant of a block with each trait: a variant whose score test has p <= `screen` gets `method`.
 
-    `test` is a place in `TESTS` of logistic_regression. Raises ValueError where the numbers of people differ.
+    firth_approximate looks at carriers alone where an allele has fewer copies than `rare`. `test` is a place in `TESTS` of
+    logistic_regression. Raises ValueError where the numbers of people differ.
     """
     models, xp = models.beside(block.array), block.xp
     design = models.design
@@ -82,7 +83,7 @@ def associate_predicted_binary(
         reason[~genotypes.varies] = MONOMORPHIC
         reason[called[trait] == 0] = TOO_FEW
         scored = _Scored(products[:, trait, k], xp.where(reason == FINE, information, xp.nan), explained, reason)
-        found.append(_tested(genotypes, models, (trait, scored), (copies[trait], called[trait]), (method, screen)))
+        found.append(_tested(genotypes, models, (trait, scored), (copies[trait], called[trait]), (method, screen, rare)))
     return found
 
 
@@ -91,10 +92,10 @@ def _tested(
     models: PredictedBinary,
     of: tuple[int, _Scored],
     alleles: tuple[Array, Array],
-    how: tuple[PredictedMethod, float],
+    how: tuple[PredictedMethod, float, float],
 ) -> LogisticAssociation:
     """The results of one trait."""
-    (trait, scored), (copies, called), (method, screen) = of, alleles, how
+    (trait, scored), (copies, called), (method, screen, fewest) = of, alleles, how
     block, xp, known = genotypes.block, genotypes.block.xp, models.known[:, trait]
     beta, error = scored.score / scored.information, scored.information**-0.5
     statistic, reason = beta / error, scored.reason
@@ -113,7 +114,7 @@ def _tested(
             normal = ~carriers & ((carriers & used).sum(axis=1) < 0.5 * used.sum())[:, None]
             found = _by_saddle_point(adjusted, models.log_odds[trait], (scored.score[rows], normal), error[rows])
         else:
-            rare = xp.minimum(copies[rows], 2 * called[rows] - copies[rows]) < RARE
+            rare = xp.minimum(copies[rows], 2 * called[rows] - copies[rows]) < fewest
             found = _by_ratio(xp.where(rare[:, None] & ~carriers, 0, adjusted), models, trait, beta[rows])
         beta[rows], error[rows], statistic[rows], p_value[rows], neg_log_10[rows] = found
         test[rows], failure = AGAIN[method]

@@ -372,6 +372,10 @@ def binary_scores_of(rows: Any) -> Any:
     return there(rows, set_scores.binary_set_scores(rows, PREDICTED_BINARY))
 
 
+def weighted_of(rows: Any) -> Any:
+    return set_scores.weighted_burdens(rows, np.arange(1.0, 1 + 2 * len(rows)).reshape(2, -1), PREDICTED_BINARY)
+
+
 def products_of(rows: Any) -> Any:
     return there(rows, set_scores.joint_products(rows, PREDICTED, (1,)))
 
@@ -639,6 +643,7 @@ CASES = {
     "alt_totals": Case(totals_of, (SET_COUNTS,), 0.0),
     "burden_masks": Case(burdens_of, (SET_COUNTS, "comphet"), 0.0),
     "set_scores": Case(scores_of, (SET_COUNTS,), 1e-9),
+    "weighted_burdens": Case(weighted_of, (SET_COUNTS,), 1e-6),
     "binary_set_scores": Case(binary_scores_of, (SET_COUNTS,), 1e-9),
     "joint_products": Case(products_of, (SET_COUNTS,), 1e-9),
     "associate_predicted": Case(with_predictions, (CALLS,), 1e-9),

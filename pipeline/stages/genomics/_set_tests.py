@@ -14,12 +14,13 @@ from pipeline.backend.arrays import array_module, to_host
 from pipeline.kernels.cauchy import LEAST, cauchy_combination
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.p_values import z_of_neg_log_10_p, z_test_p_values
-from pipeline.kernels.predicted_binary import PredictedMethod, associate_predicted_binary
+from pipeline.kernels.predicted_binary import PredictedMethod
 from pipeline.kernels.predicted_binary_design import PredictedBinary
 from pipeline.kernels.predicted_scan import PredictedDesign, associate_predicted
-from pipeline.kernels.set_scores import Burden, alt_counts, alt_totals, binary_set_scores, burden_masks, joint_products, set_scores
+from pipeline.kernels.set_scores import Burden, alt_counts, alt_totals, burden_masks, joint_products, set_scores
 from pipeline.kernels.sign_constrained import independent, mixture_weights, sign_constrained_p_values
 from pipeline.kernels.variance_components import SetCovariance, combination_weights, set_p_values, variant_weights
+from pipeline.stages.genomics._binary_sets import binary_scores, binary_tests, burden_growth
 
 Test = Literal["burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", "burden_acat_equal", "sbat", "gene_p"]
 Model = PredictedDesign | PredictedBinary
@@ -126,16 +127,14 @@ class SetTests:
 
     def _associated(self, rows: Any, model: Model) -> dict[str, Any]:
         """Numbers `float64[k, t]` of single tests of masks or variants, on the host."""
-        xp = array_module(rows)
-        block = GenotypeBlock(None, xp.where(rows < 0, xp.nan, rows).astype(xp.float32), rows.shape[1])
-        names = ["beta", "standard_error", "statistic", "effect_allele_frequency"]
         if isinstance(model, PredictedBinary):
-            found = associate_predicted_binary(block, model, self.method, self.screen)
-            names += ["p_value", "neg_log_10_p_value"]
-            return {name: np.stack([to_host(getattr(one, name)) for one in found], axis=1) for name in names}
-        result = associate_predicted(block, model)
+            found = binary_tests(rows, model, (self.method, self.screen))
+            del found["test"]
+            return found
+        xp = array_module(rows)
+        result = associate_predicted(GenotypeBlock(None, xp.where(rows < 0, xp.nan, rows).astype(xp.float32), rows.shape[1]), model)
         p_value, logarithm = z_test_p_values(result.statistic)
-        numbers = {name: to_host(getattr(result, name)) for name in names}
+        numbers = {name: to_host(getattr(result, name)) for name in ("beta", "standard_error", "statistic", "effect_allele_frequency")}
         return numbers | {"p_value": to_host(p_value), "neg_log_10_p_value": to_host(logarithm)}
 
     def _components(self, counts: Any, frequency: Any, minor: Any, kept: Sequence[Any], model: Model) -> list[Tested]:
@@ -156,13 +155,19 @@ class SetTests:
         varies = np.diagonal(covariances, axis1=1, axis2=2).min(axis=0) > _VARIES * np.maximum(carried[0], 1)
         weights = variant_weights(own_frequency, self.weights)
         found, last = list[Tested](), {mask: len(common) + place for place, (mask, _) in enumerate(together)}
+        sets = list[tuple[str, Any, NDArray[np.int64]]]()
         for mask, own in tested:
             places = [place for place, variant in enumerate(common) if own[variant]] + ([last[mask]] if mask in last else [])
             at = np.array([place for place in places if varies[place]], np.int64)
-            if not len(at) or not weights[at].any():
-                continue
+            if len(at) and weights[at].any():
+                sets.append((mask, own, at))
+        growth = self._growth(rows, [at for _, _, at in sets], weights, (scores, covariances), model)
+        for (mask, own, at), larger in zip(sets, growth, strict=True):
             scaled, of_variants = weights[at], combination_weights(own_frequency[at], self.weights)
-            shared = [SetCovariance.of(one[np.ix_(at, at)] * np.outer(scaled, scaled)) for one in covariances]
+            shared = [
+                SetCovariance.of(one[np.ix_(at, at)] * np.outer(scaled, scaled) * factor)
+                for one, factor in zip(covariances, larger, strict=True)
+            ]
             for trait in range(scores.shape[1]):
                 own_variance = np.diag(covariances[trait % len(shared)])[at]
                 alone = z_test_p_values(scores[at, trait] / np.sqrt(own_variance))[0]
@@ -171,21 +176,20 @@ class SetTests:
         return found
 
     def _scores(self, rows: Any, model: Model) -> tuple[Any, Any]:
-        """Scores `[v, t]` and their covariances `[1, v, v]`, or `[t, v, v]` of binary traits.
+        """Scores `[v, t]` and their covariances `[1, v, v]`, or `[t, v, v]` of binary traits."""
+        if isinstance(model, PredictedBinary):
+            return binary_scores(rows, model, (self.method, self.screen))
+        scores, covariance = set_scores(rows, model)
+        return scores, covariance[None]
 
-        Of a binary trait's variants that are tested again, the variance becomes what gives the score that test's chi-square.
-        """
-        if not isinstance(model, PredictedBinary):
-            scores, covariance = set_scores(rows, model)
-            return scores, covariance[None]
-        scores, covariances = binary_set_scores(rows, model)
-        if self.method != "score" and self.screen > 0 and len(rows):
-            again = self._associated(rows, model)["statistic"]
-            plain = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2)).T
-            ratio = np.where(abs(again) > 0, abs(scores) / np.where(abs(again) > 0, abs(again) * plain, 1), 1)
-            ratio = np.nan_to_num(ratio, nan=1.0).T
-            covariances = covariances * ratio[:, :, None] * ratio[:, None, :]
-        return scores, covariances
+    def _growth(self, rows: Any, sets: Sequence[NDArray[np.int64]], weights: Any, moments: tuple[Any, Any], model: Model) -> Any:
+        """By how much the covariances of sets of rows grow, `[k, t]` of binary traits; others' stay."""
+        if not isinstance(model, PredictedBinary) or not sets:
+            return np.ones((len(sets), len(moments[1])))
+        of_sets = np.zeros((len(sets), len(weights)))
+        for own, at in zip(of_sets, sets, strict=True):
+            own[at] = weights[at]
+        return burden_growth(rows, of_sets, moments, model, (self.method, self.screen))
 
     def _joint(self, rows: Any, found: Sequence[Tested], model: Model) -> list[Tested]:
         """The tests of all masks together."""
