@@ -103,8 +103,8 @@ def binary_set_scores(counts: Array, models: PredictedBinary) -> tuple[Array, Ar
 def weighted_burdens(counts: Array, weights: Any, design: PredictedDesign | PredictedBinary) -> Array:
     """Weighted means of variants' counts, `float32[k, n]`, by `weights: float64[k, v]` (on the host); a missing count is the mean."""
     xp = array_module(counts)
+    design, rare = design.beside(counts), _rare(counts)
     shares = xp.asarray(np.asarray(weights) / np.asarray(weights).sum(axis=1, keepdims=True))
-    rare = _rare(counts)
     rows = _imputed(counts, design) if rare is None else _sparse_rows(*rare, counts.shape, design)
     return xp.asarray(shares @ rows).astype(xp.float32)
 
