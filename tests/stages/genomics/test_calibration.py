@@ -153,5 +153,5 @@ def test_logistic_gwas__calibration_is_the_same_for_any_parts_and_leaves_the_sca
 
 def test_logistic_gwas__says_where_null_traits_cannot_be_fitted() -> None:
     design = LogisticDesign.build(np.repeat([0.0, 1.0], 12)[:, None], np.array([1.0, *[0.0] * 11, *[1.0] * 11, 0.0])[:, None])
-    with pytest.raises(DataError, match="a null trait of 'trait 1' cannot be fitted, so calibrate counts nothing. Trait 'trait 1'"):
+    with pytest.raises(DataError, match=r"a null trait of 'trait 1' cannot be fitted, so calibrate counts nothing\. Trait 'trait 1'"):
         binary_with_nulls(design, 60, 3)
