@@ -107,10 +107,20 @@ def test_regenie__has_every_row_and_says_which_failed(tmp_path: Path, parts: int
     assert {line.split(" ")[0] for line in lines[1:]} == {"1", "2", "23", "26"}
 
 
+@pytest.mark.parametrize("test", ["firth_approximate", "firth_lrt", "spa", "firth_approximate recessive"])
+def test_regenie__of_firth_and_of_the_saddle_point_has_the_chi_square_of_its_p_value(tmp_path: Path, test: str) -> None:
+    rows = results(("ill",)).with_columns(statistic=pl.col("beta") / pl.col("standard_error") / 2, test=pl.lit(test))
+    write(rows, tmp_path, RegenieOutput(), 2)
+    lines = pl.read_csv(tmp_path / "out" / "out.ill.regenie.gz", separator=" ", null_values="NA", schema_overrides={"CHROM": pl.String})
+    np.testing.assert_allclose(lines["CHISQ"].drop_nulls(), rows["statistic"].drop_nulls() ** 2)
+    assert set(lines["TEST"]) == {"REC" if "recessive" in test else "ADD"}
+    assert lines["EXTRA"].drop_nulls().to_list() == ["TEST_FAIL"] * 2
+
+
 @needs_data
-@pytest.mark.parametrize("trait", ["y_lin", "y_null"])
-def test_regenie__what_regenie_wrote_is_written_again(tmp_path: Path, trait: str) -> None:
-    file = REGENIE / f"s2_qt_{trait}.regenie.gz"
+@pytest.mark.parametrize("name", ["s2_qt_y_lin", "s2_qt_y_null", "s2_bt_firth_y_rare", "s2_bt_spa_y_bin"])
+def test_regenie__what_regenie_wrote_is_written_again(tmp_path: Path, name: str) -> None:
+    file, trait = REGENIE / f"{name}.regenie.gz", "_".join(name.split("_")[-2:])
     theirs = pl.read_csv(file, separator=" ", null_values="NA", schema_overrides={"CHROM": pl.String, "EXTRA": pl.String})
     read = RegenieOutput().scan(file, f".{trait}.regenie.gz", {})
     assert read is not None

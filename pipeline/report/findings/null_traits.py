@@ -36,8 +36,8 @@ class NullTraits(Finding, name="null_traits"):
             cells.append([share, f"{above:g} to {to:g}", number_text(first["tests"]), *found, *spread, _word(own)])
         head = ("trait", "minor allele", "tests", *(f"p ≤ {threshold:g}" for threshold in thresholds), "lambda, null", "lambda", "")
         caption = (
-            "How often null traits passed a threshold, in multiples of it, with an interval of 95 %: 1 is right. Where as many tests expect fewer "
-            f"than {LEAST_EXPECTED:g}, nothing is said."
+            "How often null traits passed a threshold, in multiples of it, with an interval of 95 %; 1 is right. Where tests expect "
+            f"fewer than {LEAST_EXPECTED:g}, nothing is said."
         )
         if len(cells) > MOST_ROWS:
             caption += f" The first {MOST_ROWS} of {len(cells):,} rows."
