@@ -158,3 +158,30 @@ def test_trait_files__refuse_a_table_without_a_column(name: str, writer: type[Gw
     with pytest.raises(JobError, match=f"needs the column {lacks}"):
         writer().check(Schema(rows.schema), [column for column in rows.columns if column != lacks])
     assert format_class(name, OutputFormat) is writer
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["sets_qt_y_lin", "sets_bt_y_rare"])
+def test_regenie__sets_are_written_as_regenie_wrote_them(tmp_path: Path, name: str) -> None:
+    file, trait = REGENIE / f"{name}.regenie.gz", "_".join(name.split("_")[-2:])
+    read = RegenieOutput().scan(file, f".{trait}.regenie.gz", {name: pl.String() for name in ("set_id", "mask", "frequency_bin")})
+    assert read is not None
+    rows = read.collect()
+    assert {*rows["test"]} >= {"burden", "skat", "skat_o_acat", "burden_acat"}
+    assert rows.filter(pl.col("test") == "skat")["statistic"].null_count() == 0
+    RegenieOutput().check(Schema(rows.schema), rows.columns)
+    files = write(rows, tmp_path, RegenieOutput())
+    assert files == {f"out.{trait}.regenie.gz": rows.height}
+    strings = dict.fromkeys(("CHROM", "EXTRA"), pl.String)
+    theirs, ours = (
+        pl.read_csv(path, separator=" ", null_values="NA", comment_prefix="##", schema_overrides=strings)
+        for path in (file, tmp_path / "out" / f"out.{trait}.regenie.gz")
+    )
+    assert ours.drop("CHISQ").equals(theirs.drop("CHISQ"))
+    np.testing.assert_allclose(ours["CHISQ"], theirs["CHISQ"], rtol=1e-12)
+
+
+def test_regenie__of_sets_needs_what_says_which_set_and_test_a_row_is_of() -> None:
+    columns = {name: pl.String() for name in ("set_id", "mask", "frequency_bin", "chromosome", "base_pair_location")}
+    with pytest.raises(JobError, match="regenie's format needs the column test, which is not written here"):
+        RegenieOutput().check(Schema(pl.Schema(columns)), [*columns])
