@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,39 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module, to_host
-from pipeline.kernels.cauchy import LEAST, cauchy_combination
 from pipeline.kernels.genotype_block import GenotypeBlock
-from pipeline.kernels.p_values import z_of_neg_log_10_p, z_test_p_values
+from pipeline.kernels.p_values import z_test_p_values
 from pipeline.kernels.predicted_binary import PredictedMethod
 from pipeline.kernels.predicted_binary_design import PredictedBinary
-from pipeline.kernels.predicted_scan import PredictedDesign, associate_predicted
-from pipeline.kernels.set_scores import Burden, alt_counts, alt_totals, burden_masks, joint_products, set_scores
-from pipeline.kernels.sign_constrained import independent, mixture_weights, sign_constrained_p_values
+from pipeline.kernels.predicted_scan import associate_predicted
+from pipeline.kernels.set_scores import Burden, alt_counts, alt_totals, burden_masks, set_scores
 from pipeline.kernels.variance_components import SetCovariance, combination_weights, set_p_values, variant_weights
 from pipeline.stages.genomics._binary_sets import binary_scores, binary_tests, burden_growth
+from pipeline.stages.genomics._joint_tests import Model, Tested, joint_rows, p_value_row
 
 Test = Literal["burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", "burden_acat_equal", "sbat", "gene_p"]
-Model = PredictedDesign | PredictedBinary
 COMPONENTS = ("skat", "skat_o", "skat_o_acat", "acat_v", "acat_o")
 SINGLETON, ALL = "singleton", "all"
 _VARIES = 1e-10
-
-
-@dataclass(frozen=True)
-class Tested:
-    """A row of results: a trait's place, the mask and bin ('' for tests of all masks), the test and its numbers (NaN: none)."""
-
-    trait: int
-    mask: str
-    bin: str
-    test: str
-    variants: int
-    beta: float = float("nan")
-    standard_error: float = float("nan")
-    statistic: float = float("nan")
-    frequency: float = float("nan")
-    p_value: float = float("nan")
-    neg_log_10_p_value: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -63,6 +43,8 @@ class SetTests:
     weights: tuple[float, float]
     method: PredictedMethod
     screen: float
+    groups: Mapping[str, Sequence[str]]
+    """Masks, by the name of a group, of which the tests of all masks are made once more."""
 
     def of(self, block: GenotypeBlock, masks: Mapping[str, NDArray[np.bool_]], model: Model) -> tuple[list[Tested], int]:
         """The rows of a set whose variants are the block's, and how many masks were too rare; `masks` says which variants each has."""
@@ -86,12 +68,13 @@ class SetTests:
         found = self._burdens(rows, kept, model)
         if {*self.tests} & {*COMPONENTS}:
             found += self._components(counts, frequency, minor, kept, model)
-        found += self._joint(rows, found, model)
+        names = [mask for mask, _, _ in kept]
+        found += joint_rows(rows, names, found, model, (self.weights, bool({"sbat", "gene_p"} & {*self.tests}), self.groups))
         order = {name: place for place, name in enumerate(("burden", *COMPONENTS))}
         wanted = {*self.tests} | {f"sbat_{sign}" for sign in ("positive", "negative") if "sbat" in self.tests}
         found = [row for row in found if row.test in wanted]
-        joint = [row for row in found if not row.mask]
-        own = sorted((row for row in found if row.mask), key=lambda row: (row.trait, order[row.test]))
+        joint = [row for row in found if not row.bin]
+        own = sorted((row for row in found if row.bin), key=lambda row: (row.trait, order[row.test]))
         return own + joint, len(chosen) - len(kept)
 
     def _chosen(
@@ -172,7 +155,7 @@ class SetTests:
                 own_variance = np.diag(covariances[trait % len(shared)])[at]
                 alone = z_test_p_values(scores[at, trait] / np.sqrt(own_variance))[0]
                 p_values = set_p_values(shared[trait % len(shared)], scaled * scores[at, trait], alone, of_variants)
-                found += [_row(trait, mask, bin_of, test, int(own.sum()), p) for test, p in p_values.items()]
+                found += [p_value_row(trait, mask, bin_of, test, int(own.sum()), p) for test, p in p_values.items()]
         return found
 
     def _scores(self, rows: Any, model: Model) -> tuple[Any, Any]:
@@ -191,52 +174,7 @@ class SetTests:
             own[at] = weights[at]
         return burden_growth(rows, of_sets, moments, model, (self.method, self.screen))
 
-    def _joint(self, rows: Any, found: Sequence[Tested], model: Model) -> list[Tested]:
-        """The tests of all masks together."""
-        more = list[Tested]()
-        of_signs = isinstance(model, PredictedDesign) and {"sbat", "gene_p"} & {*self.tests}
-        signs = self._signs(rows, model) if of_signs and isinstance(model, PredictedDesign) else {}
-        for trait in range(len(model.trait_names)):
-            burdens = [row for row in found if row.trait == trait and row.test == "burden"]
-            if not burdens:
-                continue
-            minor = np.array([min(row.frequency, 1 - row.frequency) for row in burdens])
-            weights = combination_weights(minor, self.weights)
-            of_burdens = np.array([row.p_value for row in burdens])
-            joint = {"burden_acat": cauchy_combination(of_burdens, weights), "burden_acat_equal": cauchy_combination(of_burdens)}
-            joint |= dict(zip(("sbat", "sbat_positive", "sbat_negative"), signs.get(trait, ()), strict=False))
-            parts = [joint["burden_acat_equal"], *([joint["sbat"]] if "sbat" in joint else [])]
-            for test in ("acat_v", "skat_o_acat"):
-                own = [row.p_value for row in found if row.trait == trait and row.test == test]
-                parts += [cauchy_combination(np.array(own))] if own else []
-            joint["gene_p"] = cauchy_combination(np.array(parts))
-            more += [_row(trait, "", "", test, 0, p) for test, p in joint.items() if not np.isnan(p)]
-        return more
-
-    def _signs(self, rows: Any, design: PredictedDesign) -> dict[int, tuple[float, float, float]]:
-        """By trait SBAT's p-values."""
-        found, people = dict[int, tuple[float, float, float]](), to_host(design.people)
-        for group in design.groups:
-            products, scores = joint_products(rows, design, group)
-            kept = independent(products)
-            if not len(kept):
-                continue
-            own = products[np.ix_(kept, kept)]
-            weights = mixture_weights(own)
-            found |= {
-                trait: sign_constrained_p_values(own, scores[kept, place], weights, float(people[trait]) - design.basis.shape[1])
-                for place, trait in enumerate(group)
-            }
-        return found
-
 
 def label_of(bound: float) -> str:
     """What a bin is called."""
     return ALL if bound >= 1 else f"{bound:g}"
-
-
-def _row(trait: int, mask: str, label: str, test: str, variants: int, p: float) -> Tested:
-    """A row of a p-value, with the root of chi-square of one degree of freedom that has it."""
-    logarithm = -math.log10(max(p, LEAST))
-    root = float(z_of_neg_log_10_p(np.array([logarithm]))[0])
-    return Tested(trait, mask, label, test, variants, statistic=root, p_value=p, neg_log_10_p_value=logarithm)
