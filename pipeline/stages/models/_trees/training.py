@@ -76,9 +76,10 @@ def _in_32_bits(learning: Trees, rows: pl.LazyFrame) -> pl.LazyFrame:
 
 def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
     """Train on all parts."""
-    stage, given = learning.stage, concat_parts(parts)
-    narrow = given.replaced(_in_32_bits(learning, given.frame.lazy()).collect())
-    whole = by_group(stage, in_key_order(stage, narrow))
+    stage, whole = learning.stage, concat_parts(parts)
+    if not whole.frame[stage.key].is_sorted():  # they are copied
+        whole = whole.replaced(_in_32_bits(learning, whole.frame.lazy()).collect())
+    whole = by_group(stage, in_key_order(stage, whole))
     check_finite(learning.columns, whole.frame, pl.Float32())
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
@@ -86,13 +87,14 @@ def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: 
     check_weights(stage, whole.frame, rows.labels)
     check_some_weight(stage, row_weights(stage, whole.frame), rows.labels)
     model = grown(learning, rows, names)
-    trained = finished(learning, model, rows, answers(learning, model.booster, rows, names), (names, with_states(steps, states)))
+    asked = rows.of_split(learning.asked) if learning.asked else rows
+    trained = finished(learning, model, asked, answers(learning, model.booster, asked, names), (names, with_states(steps, states)))
     more = {"external_rows": whole.frame.height if model.external else 0, "rounds_found": model.found}
     return replace(trained, counts={**trained.counts, **{name: count for name, count in more.items() if count}})
 
 
 def answers(learning: Trees, booster: Any, rows: TrainingRows, names: list[str]) -> Answers:
-    """What a model says of all rows."""
+    """What a model says of rows."""
     shap = contributions(learning, booster, rows, names) if learning.stage.explain else None
     return Answers(predict(learning, booster, rows), shap)
 
