@@ -271,6 +271,10 @@ def squares(dosages: Any) -> Any:
     return logistic_terms.weighted_squares(mask, signed, signed[:, 0], null)
 
 
+def value_of(dosages: Any) -> Any:
+    return logistic_penalty.penalized_value(*centred(dosages))
+
+
 def penalized(dosages: Any) -> Any:
     return logistic_penalty.penalized_terms(*centred(dosages))
 
@@ -609,6 +613,7 @@ CASES = {
     "refit": Case(refitted, (DOSAGES, "firth_fallback"), 1e-7),
     "likelihood_terms": Case(newton_terms, (DOSAGES,), 1e-9),
     "weighted_squares": Case(squares, (DOSAGES,), 1e-9),
+    "penalized_value": Case(value_of, (DOSAGES[:20],), 1e-7),
     "penalized_terms": Case(penalized, (DOSAGES[:20],), 1e-7),
     "curvature": Case(curved, (DOSAGES[:20],), 1e-7),
     "log_likelihood": Case(logistic_penalty.log_likelihood, (SQUARES[0] ** 2, SQUARES[1] ** 2)),
