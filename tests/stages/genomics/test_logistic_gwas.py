@@ -41,6 +41,13 @@ REFITTED = dict.fromkeys(examples.SCAN, 1e-7)
 EXAMPLES = [
     StageExample(LogisticGwas(**TWO_DISEASES, screen=0.5), DIAGNOSED, examples.AXES, REFITTED),
     StageExample(LogisticGwas(**TWO_DISEASES, method="wald", screen=1, max_p=0.9), DIAGNOSED, examples.AXES, REFITTED),
+    StageExample(LogisticGwas(**TWO_DISEASES, method="wald", screen=0.5, calibrate=2), DIAGNOSED, examples.AXES, REFITTED),
+    StageExample(
+        LogisticGwas(**TWO_DISEASES, screen=0.5, calibrate=2),
+        {**DIAGNOSED, "predictions": examples.PREDICTIONS.with_columns(pl.col("trait").replace({"ldl": "ill", "height": "tall"}))},
+        examples.AXES,
+        dict.fromkeys(examples.SCAN, 1e-6),
+    ),
 ]
 
 # variant, allele counted, its frequency, whether by Firth, n, beta, standard error, z, p: what PLINK 2.00a3.5 printed on X and MT with
