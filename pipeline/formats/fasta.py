@@ -75,7 +75,9 @@ def pieces(path: str, kind: Kind, limits: Bounds) -> Iterator[Piece]:
                 yield Piece(name, start, bytes(held))
             name, start, held = _named(path, title, seen), 1, bytearray()
         elif not name and text.strip():
-            raise InputError(f"{path}: begins with {text[:40].decode(errors='replace')!r}, and FASTA with a line >NAME. Is format fasta right?")
+            raise InputError(
+                f"{path}: begins with {text[:40].decode(errors='replace')!r}, and FASTA with a line >NAME. Is format fasta right?"
+            )
         bases = text.translate(None, _BLANK)
         if other := bases.translate(None, _LETTERS):
             raise InputError(f"{path}: the sequence {name!r} has {chr(other[0])!r}, which stands for no base. Is it a FASTA of DNA?")

@@ -1,4 +1,4 @@
-"""Variants as what they change: a stretch of the reference and the bases that stand instead; and the transcripts that they meet. Not a stage."""
+"""Variants as what they change, a stretch of the reference and the bases instead, and the transcripts that they meet. Not a stage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BASES = "^[ACGTNacgtn]+$"
 class Changes:
     """Variants `v` without the bases that REF and ALT share at either end.
 
-    `rows` are their columns, and `row`, the place of each in its part. The reference changes from `first` to `last`, `int64[v]`; an
+    `rows` are their columns. The reference changes from `first` to `last`, `int64[v]`; an
     insertion lies between `last` and `first`, which is the position after. `removed` and `added` are base codes of the + strand.
     """
 
@@ -39,7 +39,7 @@ def changes_of(frame: pl.DataFrame, autosomes: int) -> Changes:
         pl.col("ref").str.to_uppercase() != pl.col("alt").str.to_uppercase()
     )
     placed = pl.col("chromosome", "base_pair_location").is_not_null()
-    rows = frame.with_row_index("row").with_columns(key=chromosome_key(autosomes=autosomes)).filter(known, pl.all_horizontal(placed))
+    rows = frame.with_columns(key=chromosome_key(autosomes=autosomes)).filter(known, pl.all_horizontal(placed))
     ref, alt = _alleles(rows["ref"]), _alleles(rows["alt"])
     begin, end = shared_ends(ref, alt)
     removed, added = (Ragged(side.values, side.first + begin, side.length - begin - end) for side in (ref, alt))
@@ -53,7 +53,7 @@ def _alleles(texts: pl.Series) -> Ragged:
 
 
 def met(changes: Changes, models: GeneModels) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Pairs of a variant and a transcript that it lies in, or reaches into, in order."""
+    """Pairs of a variant and a transcript that it lies in, or reaches into, in the order of the variants."""
     ranks = {name: rank for rank, name in enumerate(models.transcripts["key"].unique(maintain_order=True).to_list())}
     key = changes.rows["key"].replace_strict(ranks, default=-1, return_dtype=pl.Int64).to_numpy()
     low, high = np.minimum(changes.first, changes.last), np.maximum(changes.first, changes.last)
@@ -64,11 +64,10 @@ def met(changes: Changes, models: GeneModels) -> tuple[NDArray[np.intp], NDArray
     asked, variant = _binned(key, low, high)
     begin, stop = np.searchsorted(bins, asked, side="left"), np.searchsorted(bins, asked, side="right")
     row, step = entries(stop - begin)
-    variant, transcript = variant[row], of[begin[row] + step]
+    variant, transcript, bin_number = variant[row], of[begin[row] + step], asked[row] & ((1 << _RANK_BITS) - 1)
     touched = (changes.last[variant] >= start[transcript]) & (changes.first[variant] <= end[transcript])
-    pairs = variant[touched] * (len(start) + 1) + transcript[touched]
-    pairs = np.unique(pairs) if len(asked) > len(key) else pairs  # those of several bins may be found several times
-    return pairs // (len(start) + 1), pairs % (len(start) + 1)
+    touched &= bin_number == np.maximum(low[variant], start[transcript]) >> _BIN_BITS  # where both lie in several bins, the first of these
+    return variant[touched], transcript[touched]
 
 
 def _binned(rank: NDArray[np.int64], low: Counts, high: Counts) -> tuple[NDArray[np.int64], NDArray[np.intp]]:

@@ -95,13 +95,13 @@ def _terms(change: CodingChanges, before: Ragged, after: Ragged, starts: Flags) 
     longer, equal = change.added.length > change.removed, are_equal(before, after)
     stopped, stops = has(before, STOP), has(after, STOP)
     loses_start = starts & (change.at < START_CODON) & (change.at + change.removed > 0) & ~change.keeps_start()
-    silent = equal & same_length
+    silent, is_last = equal & same_length, change.end == change.coding.length
     bits = np.zeros(len(in_frame), np.int64)
     for term, where in (
-        ("synonymous_variant", silent & ~stopped),
-        ("stop_retained_variant", in_frame & stopped & stops),
+        ("synonymous_variant", silent & ~(stopped & is_last)),
+        ("stop_retained_variant", in_frame & stopped & stops & is_last),
         ("stop_gained", in_frame & stops & ~stopped),
-        ("stop_lost", stopped & ~stops),
+        ("stop_lost", stopped & ~stops & (same_length | is_last)),
         ("missense_variant", same_length & ~equal & ~stops & ~stopped & ~loses_start),
         ("inframe_insertion", in_frame & longer),
         ("inframe_deletion", in_frame & ~longer & ~same_length),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,10 @@ class Met:
         begin, stop = models.exons_between(transcript, first, last)
         lowest, highest = models.first_exon[transcript], models.first_exon[transcript + 1] - 1
         return Met(variant, transcript, first, last, np.minimum(begin, highest), np.maximum(stop, lowest), begin <= stop)
+
+    def taken(self, rows: NDArray[np.intp]) -> Met:
+        """Some of the pairs."""
+        return Met(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def only_exonic(self, models: GeneModels) -> Flags:
         """Whether of the transcript only bases of one exon change."""

@@ -28,6 +28,7 @@ from pipeline.tables.table import Table
 
 _NAMES = ("gene_id", "gene_name", "transcript_id", "transcript_type", "strand")
 COLUMNS = (*VARIANT, *_NAMES, "consequence", "consequences", "protein_position", "amino_acids")
+_AT_ONCE = 50_000  # variants, of which each may be in a hundred transcripts
 OF_GENES = ("variant_id", "set_id", "gene_name", "transcript_id", "annotation")
 
 
@@ -80,9 +81,9 @@ class VariantConsequences(Whole, name="variant_consequences", version=1):
         names = reference.map(_chromosomes).value()
         found = reference.map_parts(_cut, models, people).value()
         models = submit(_with_coding, models, found, names, stage=context.name)
-        rows = tables["variants"].named(context.name).map_parts(_rows, models, people, self.mismatches)
+        rows = tables["variants"].named(context.name).map_parts(_rows, models, people, self.mismatches, self.set_by)
         rows = Table(rows.session, rows.stage, rows.blocks, written=None).hold()
-        return Outcome({"": rows, "genes": rows.map_parts(_worst, self.set_by)})
+        return Outcome({"": rows.map(_chosen), "genes": rows.map_parts(_worst)})
 
 
 def _picked(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -110,28 +111,36 @@ def _with_coding(models: GeneModels, found: Part, names: Part) -> GeneModels:
     return with_coding(models, found, names.frame["chromosome"].drop_nulls().to_list())
 
 
-def _rows(part: Part, models: GeneModels, people: Part | None, mismatches: str) -> Part:
-    """The rows of a part's variants. Raises DataError for a REF that is not the reference's, where these are refused."""
-    changes = changes_of(part.frame.select(VARIANT), _autosomes(people))
-    pairs = met(changes, models)
-    found = Met.of(changes, models, pairs)
-    bits = places(found, models)
-    ends = Ends.of(models)
-    done = effects(found, changes, models, bits, ends)
-    if mismatches == "refuse":
-        _check_reference(changes, found, done)
-    across = (bits & BIT["coding_sequence_variant"]) > 0
-    across[done.row] = False
-    bits |= np.where(across, across_ends(found, models, ends), 0)
-    fits = done.row[done.fits]
-    bits[fits] = (bits[fits] & ~BIT["coding_sequence_variant"]) | done.bits[done.fits]
-    unknown = (bits & BIT["coding_sequence_variant"]) > 0
-    counts = {
-        "not_bases": part.frame.height - changes.rows.height,
-        "mismatches": len(np.unique(found.variant[done.row[~done.fits]])),
-        "unknown_sequence": int((unknown & (models.coding.length[found.transcript] == 0)).sum()),
-    }
-    return Part(_table(changes, found, models, bits, done), counts=counts)
+def _rows(part: Part, models: GeneModels, people: Part | None, mismatches: str, set_by: str) -> Part:
+    """The rows of a part's variants, some at a time. Raises DataError for a REF that is not the reference's, where these are refused."""
+    ends, autosomes = Ends.of(models), _autosomes(people)
+    names, frames, counts = _names(models, set_by), [], []
+    for first in range(0, max(part.frame.height, 1), _AT_ONCE):
+        changes = changes_of(part.frame.select(VARIANT)[first : first + _AT_ONCE], autosomes)
+        found = Met.of(changes, models, met(changes, models))
+        bits = places(found, models)
+        done = effects(found, changes, models, bits, ends)
+        if mismatches == "refuse":
+            _check_reference(changes, found, done)
+        across = (bits & BIT["coding_sequence_variant"]) > 0
+        across[done.row] = False
+        some = np.flatnonzero(across)
+        bits[some] |= across_ends(found.taken(some), models, ends)
+        fits = done.row[done.fits]
+        bits[fits] = (bits[fits] & ~BIT["coding_sequence_variant"]) | done.bits[done.fits]
+        frames.append(_table(changes, found, names, bits, done).with_columns(pl.col("of_variant") + first))
+        unknown = (bits & BIT["coding_sequence_variant"] > 0) & (models.coding.length[found.transcript] == 0)
+        wrong = np.unique(found.variant[done.row[~done.fits]])
+        counts.append({"known": changes.rows.height, "mismatches": len(wrong), "unknown_sequence": int(unknown.sum())})
+    total = {name: sum(count[name] for count in counts) for name in counts[0]}
+    return Part(pl.concat(frames), counts={"not_bases": part.frame.height - total.pop("known"), **total})
+
+
+def _names(models: GeneModels, set_by: str) -> pl.DataFrame:
+    """What transcripts are called, and the set of each, by name and by number."""
+    name = pl.col("gene_id") if set_by == "gene_id" else pl.coalesce("gene_name", "gene_id")
+    names = models.transcripts.select(*(pl.col(name).cast(dtype) for name, dtype in dtypes_of(_NAMES).items()), set_id=name)
+    return names.with_columns(of_set=pl.col("set_id").rank("dense").cast(pl.Int64))
 
 
 def _check_reference(changes: Changes, found: Met, done: Effects) -> None:
@@ -145,28 +154,34 @@ def _check_reference(changes: Changes, found: Met, done: Effects) -> None:
     )
 
 
-def _table(changes: Changes, found: Met, models: GeneModels, bits: Any, done: Effects) -> pl.DataFrame:
-    """The rows, in the order of the variants, and of the transcripts by position."""
-    names = models.transcripts.select(pl.col(name).cast(dtype) for name, dtype in dtypes_of(_NAMES).items())
-    rows = pl.concat([changes.rows.select(VARIANT)[found.variant], names[found.transcript]], how="horizontal")
-    rows = rows.with_columns(_words(bits).get_columns()).with_columns(_amino_acids(len(bits), done).get_columns())
-    rows = rows.with_columns(pl.Series("row", found.variant, pl.Int64))
+def _table(changes: Changes, found: Met, names: pl.DataFrame, bits: Any, done: Effects) -> pl.DataFrame:
+    """The rows in the order of the variants, with numbers of variant and set; those in no transcript stand among them."""
     alone = np.flatnonzero(np.bincount(found.variant, minlength=changes.rows.height) == 0)
-    word = pl.lit("intergenic_variant")
-    others = changes.rows.select(VARIANT)[alone].with_columns(consequence=word, consequences=word, row=pl.Series(alone, dtype=pl.Int64))
-    whole = pl.concat([rows, others], how="diagonal").sort("row", maintain_order=True)
-    return whole.select(pl.col(name).cast(dtype) for name, dtype in dtypes_of(COLUMNS).items())
+    variant = np.concatenate([found.variant, alone])
+    order = np.argsort(variant, kind="stable")
+    none = np.full(len(alone), -1)
+    pair = pl.Series(np.concatenate([np.arange(len(bits)), none])[order])
+    transcript = pl.Series(np.concatenate([found.transcript, none])[order])
+    words = _words(np.concatenate([bits, np.full(len(alone), BIT["intergenic_variant"])])[order])
+    variants = changes.rows.select(pl.col(name).cast(dtype) for name, dtype in dtypes_of(VARIANT).items())
+    columns = [
+        *variants[variant[order]],
+        *names.select(pl.all().gather(transcript.set(transcript < 0, None))),
+        *words,
+        *_amino_acids(len(bits), done).select(pl.all().gather(pair.set(pair < 0, None))),
+    ]
+    return pl.DataFrame([*columns, pl.Series("of_variant", variant[order], pl.Int64)])
 
 
 def _words(bits: Any) -> pl.DataFrame:
     """The most severe term, and all of them, of each row of bits."""
-    different, place = np.unique(bits, return_inverse=True)
+    different = np.flatnonzero(np.bincount(bits, minlength=1))
     named = [[term for term in TERMS if value & BIT[term]] for value in different.tolist()]
     words = pl.DataFrame(
         {"consequence": [terms[0] for terms in named], "consequences": ["&".join(terms) for terms in named]},
         schema=dtypes_of(("consequence", "consequences")),
     )
-    return words[place]
+    return words[np.searchsorted(different, bits)]
 
 
 def _amino_acids(rows: int, done: Effects) -> pl.DataFrame:
@@ -189,11 +204,17 @@ def _texts(amino_acids: Ragged) -> pl.Series:
     return whole.select(letters.bin.slice("first", "length").cast(pl.String)).to_series()
 
 
-def _worst(part: Part, set_by: str) -> Part:
-    """Of each variant and gene the most severe consequence, and the first transcript that has it."""
-    gene = pl.col("gene_id") if set_by == "gene_id" else pl.coalesce("gene_name", "gene_id")
-    rank = pl.col("consequence").replace_strict({term: place for place, term in enumerate(TERMS)}, return_dtype=pl.Int64)
-    rows = part.frame.filter(pl.col("gene_id").is_not_null()).with_columns(set_id=gene, rank=rank)
-    rows = rows.with_row_index("row").sort("rank", "transcript_id", "row", maintain_order=True)
-    rows = rows.unique([*VARIANT, "set_id"], keep="first").sort("row").rename({"consequence": "annotation"})
-    return Part(rows.select(pl.col(name).cast(dtype) for name, dtype in dtypes_of(OF_GENES).items()))
+def _chosen(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.select(COLUMNS)
+
+
+def _worst(part: Part) -> Part:
+    """Of each variant and set the most severe consequence, and the first transcript that has it."""
+    rows = part.frame.filter(pl.col("of_set").is_not_null())
+    rank = rows["consequence"].replace_strict({term: place for place, term in enumerate(TERMS)}, return_dtype=pl.Int64).to_numpy()
+    variant, gene = rows["of_variant"].to_numpy(), rows["of_set"].to_numpy()
+    order = np.lexsort((rank, gene, variant))
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = (np.diff(variant[order]) != 0) | (np.diff(gene[order]) != 0)
+    best = rows[order[is_first]].rename({"consequence": "annotation"})
+    return Part(best.select(pl.col(name).cast(dtype) for name, dtype in dtypes_of(OF_GENES).items()))
