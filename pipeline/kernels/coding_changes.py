@@ -70,7 +70,7 @@ class CodingChanges:
         is_new = (since >= 0) & (since < width)
         old = self.coding.first[row] + place + np.where(since >= width, self.removed[row] - width, 0)
         new = self.added.first[row] + since
-        found = self.coding.values[np.where(is_new, self.coding.first[row], old)]
+        found: NDArray[np.uint8] = self.coding.values[np.where(is_new, self.coding.first[row], old)]
         found[is_new] = self.added.values[new[is_new]]
         return found
 

@@ -32,7 +32,7 @@ def complement(codes: Array) -> Array:
 def translated(codons: Array, mitochondrial: Array) -> Array:
     """Amino acids `uint8[c]`, letters, of codons `uint8[c, 3]` of base codes; `bool[c]` says which are read by table 2 and not by table 1.
 
-    X stands for a codon with an unknown base, * for a stop. Source: NCBI's genetic codes 1 and 2 (vertebrate mitochondria), Elzanowski & Ostell.
+    X stands for a codon with an unknown base, * for a stop. Source: NCBI's genetic codes 1 and 2 (vertebrate mitochondria).
     """
     xp = array_module(codons)
     places = xp.asarray([*_NCBI_ORDER, 0])[codons]

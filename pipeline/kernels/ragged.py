@@ -1,4 +1,4 @@
-"""Rows of different lengths in one array, one after the other: which row and which place each entry is, and alleles without what they share."""
+"""Rows of different lengths in one array, one after the other: the row and place of each entry, and what two alleles share."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def effects(met: Met, changes: Changes, models: GeneModels, bits: NDArray[np.int
     differs = own.values != coding.values[coding.first[place] + at[row][place] + step]
     fits = np.bincount(place[differs], minlength=len(row)) == 0
     before, after = change.before(), change.after()
-    found = _terms(change, before, after, ends.start[transcript])
+    found = _terms(change, before, after, (ends.start[transcript], ends.stop[transcript]))
     return Effects(row, found, change.begin // 3 + 1, before, after, change.is_in_frame, fits)
 
 
@@ -89,20 +89,21 @@ def _directed(alleles: Ragged, forward: Flags) -> Ragged:
     return Ragged.of(np.where(forward[row], bases, complement(bases)), alleles.length)
 
 
-def _terms(change: CodingChanges, before: Ragged, after: Ragged, starts: Flags) -> NDArray[np.int64]:
-    """Bits of what becomes of the amino acids."""
+def _terms(change: CodingChanges, before: Ragged, after: Ragged, ends: tuple[Flags, Flags]) -> NDArray[np.int64]:
+    """Bits of what becomes of the amino acids; `ends` says which sequences begin with a start codon, and end with a stop codon."""
     in_frame, same_length = change.is_in_frame, change.removed == change.added.length
     longer, equal = change.added.length > change.removed, are_equal(before, after)
     stopped, stops = has(before, STOP), has(after, STOP)
-    loses_start = starts & (change.at < START_CODON) & (change.at + change.removed > 0) & ~change.keeps_start()
-    silent, is_last = equal & same_length, change.end == change.coding.length
+    loses_start = ends[0] & (change.at < START_CODON) & (change.at + change.removed > 0) & ~change.keeps_start()
+    silent, is_last = equal & same_length, ends[1] & (change.end == change.coding.length)
+    gained, lost = in_frame & stops & ~stopped, stopped & ~stops & (same_length | is_last)
     bits = np.zeros(len(in_frame), np.int64)
     for term, where in (
         ("synonymous_variant", silent & ~(stopped & is_last)),
-        ("stop_retained_variant", in_frame & stopped & stops & is_last),
-        ("stop_gained", in_frame & stops & ~stopped),
-        ("stop_lost", stopped & ~stops & (same_length | is_last)),
-        ("missense_variant", same_length & ~equal & ~stops & ~stopped & ~loses_start),
+        ("stop_retained_variant", in_frame & stopped & stops & is_last & (silent | ~same_length)),
+        ("stop_gained", gained),
+        ("stop_lost", lost),
+        ("missense_variant", same_length & ~equal & ~gained & ~lost & ~loses_start),
         ("inframe_insertion", in_frame & longer),
         ("inframe_deletion", in_frame & ~longer & ~same_length),
         ("frameshift_variant", ~in_frame),
@@ -115,7 +116,7 @@ def _terms(change: CodingChanges, before: Ragged, after: Ragged, starts: Flags) 
 
 
 def across_ends(met: Met, models: GeneModels, ends: Ends) -> NDArray[np.int64]:
-    """Of changes that go across an end of an exon's coding part, whether start and stop codon are among what changes, `int64[p]` of bits."""
+    """Of changes across an end of an exon's coding part, whether start and stop codon are among what changes, `int64[p]` of bits."""
     forward = models.is_forward[met.transcript]
     near, far = np.where(forward, met.begin, met.stop), np.where(forward, met.stop, met.begin)
     bases = [np.where(forward, met.first, met.last), np.where(forward, met.last, met.first)]
@@ -124,7 +125,8 @@ def across_ends(met: Met, models: GeneModels, ends: Ends) -> NDArray[np.int64]:
     none = models.high < models.low  # exons without a coding part lie beyond the start, or the stop
     touches_start = ends.start[met.transcript] & (none[near] | (first < START_CODON))
     touches_stop = ends.stop[met.transcript] & (none[far] | (last >= length - STOP_CODON))
-    return np.where(touches_start, BIT["start_lost"], 0) | np.where(touches_stop, BIT["stop_lost"], 0)
+    bits: NDArray[np.int64] = np.where(touches_start, BIT["start_lost"], 0) | np.where(touches_stop, BIT["stop_lost"], 0)
+    return bits
 
 
 def _coding_place(models: GeneModels, exon: NDArray[np.intp], base: Counts, forward: Flags) -> Counts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import chromosome_key
-from pipeline.kernels.ragged import Counts, Ragged, entries
+from pipeline.kernels.ragged import Counts, Ragged
 from pipeline.tables.part import Part
 
 NEEDED = ("chromosome", "start", "end", "strand", "feature", "gene_id", "gene_name", "transcript_id", "transcript_type", "phase")
@@ -26,9 +27,10 @@ class GeneModels:
     """Transcripts `t` in order of chromosome and start, and their exons `e`, one transcript's after the other's, by position.
 
     `transcripts` has key (the chromosome), start, end, low and high (the first and last position that codes; null where none does), phase
-    and what they are called. `first_exon: int64[t + 1]`; `start, end: int64[e]`. Of the coding part of an exon, `low` to `high` (empty
-    where high < low), `before: int64[e]` bases come in the direction of the transcript, the incomplete codon that it may begin with left out.
-    `coding`: of each transcript its base codes in that direction, whole codons; length 0 where nothing codes or bases are not known.
+    and what they are called. `first_exon: int64[t + 1]`; `start, end: int64[e]`. The coding part of an exon is `low` to `high` (empty where
+    high < low), and `before: int64[e]` bases come before it in the direction of the transcript, not counting those of an incomplete
+    codon that it begins with. `coding`: of each transcript its base codes in that direction, whole codons; length 0 where nothing codes or
+    bases are not known.
     """
 
     transcripts: pl.DataFrame
@@ -141,4 +143,4 @@ def spread(length: Counts, most: int) -> list[slice]:
     """Rows of such lengths cut into stretches of at most so many entries each, or of one row."""
     cuts = np.unique(np.searchsorted(np.cumsum(length), np.arange(0, int(length.sum()) + most, most), side="right"))
     edges = [0, *cuts.tolist(), len(length)]
-    return [slice(low, high) for low, high in zip(edges, edges[1:], strict=False) if low < high]
+    return [slice(low, high) for low, high in pairwise(edges) if low < high]

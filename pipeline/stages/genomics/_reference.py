@@ -23,7 +23,7 @@ _AT_ONCE = 1 << 22  # bases whose places are held at once
 
 @dataclass(frozen=True)
 class Wanted:
-    """The different stretches that code, in order: `place` is their number for each coding exon, `rows` has key, first and last position."""
+    """The different stretches that code: `rows` has key, first and last position, `place` their number for each coding exon."""
 
     rows: pl.DataFrame
     place: NDArray[np.int64]

@@ -10,7 +10,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import DataError
-from pipeline.genome.chromosomes import autosomes_of
+from pipeline.genome.chromosomes import HUMAN, autosomes_of
 from pipeline.genome.columns import VARIANT, dtypes_of, need_known
 from pipeline.kernels.ragged import Ragged
 from pipeline.stage import Context, Outcome, Whole
@@ -41,9 +41,9 @@ class VariantConsequences(Whole, name="variant_consequences", version=1):
     acids (R/W; X where the frame shifts). A variant in no transcript has one row, intergenic_variant. NAME.genes has the worst of each
     variant and gene, as variant_sets reads annotations: variant_id, set_id (the gene), annotation.
 
-    Variants whose alleles are no bases (<DEL>, *) are left out and counted. One whose REF is not what the reference has stops the run, unless
-    `mismatches: keep`. Codons are read by the standard code, on MT by that of vertebrate mitochondria. docs/genomics.md says how splice sites
-    and introns are counted, and what was compared with bcftools csq.
+    Variants whose alleles are no bases (<DEL>, *) are left out and counted. One whose REF is not what the reference has stops the run,
+    unless `mismatches: keep`. Codons are read by the standard code, on MT by that of vertebrate mitochondria. docs/genomics.md says how
+    splice sites and introns are counted, and what was compared with bcftools csq.
 
     Example:
         {use: variant_consequences, from: {variants: passed, genes: genes, reference: genome}, as: csq}
@@ -94,9 +94,9 @@ def _chromosomes(rows: pl.LazyFrame) -> pl.LazyFrame:
     return rows.select("chromosome").unique()
 
 
-def _autosomes(people: Part | None, frame: pl.DataFrame | None = None) -> int:
-    """Of the people's species, else of the variants'."""
-    return autosomes_of(people.frame if people is not None else frame if frame is not None else pl.DataFrame())
+def _autosomes(people: Part | None) -> int:
+    """Of the people's species; people's where there are none."""
+    return HUMAN if people is None else autosomes_of(people.frame)
 
 
 def _models(genes: Part, people: Part | None) -> GeneModels:
@@ -114,6 +114,8 @@ def _with_coding(models: GeneModels, found: Part, names: Part) -> GeneModels:
 def _rows(part: Part, models: GeneModels, people: Part | None, mismatches: str, set_by: str) -> Part:
     """The rows of a part's variants, some at a time. Raises DataError for a REF that is not the reference's, where these are refused."""
     ends, autosomes = Ends.of(models), _autosomes(people)
+    if (stated := autosomes_of(part.frame)) not in {HUMAN, autosomes}:
+        raise DataError(f"the variants are of {stated} autosomes, and their numbers are known from genotype tables alone. Give that table.")
     names, frames, counts = _names(models, set_by), [], []
     for first in range(0, max(part.frame.height, 1), _AT_ONCE):
         changes = changes_of(part.frame.select(VARIANT)[first : first + _AT_ONCE], autosomes)
@@ -181,7 +183,7 @@ def _words(bits: Any) -> pl.DataFrame:
         {"consequence": [terms[0] for terms in named], "consequences": ["&".join(terms) for terms in named]},
         schema=dtypes_of(("consequence", "consequences")),
     )
-    return words[np.searchsorted(different, bits)]
+    return words.select(pl.all().gather(pl.Series(np.searchsorted(different, bits))))
 
 
 def _amino_acids(rows: int, done: Effects) -> pl.DataFrame:

@@ -208,7 +208,10 @@ def variants_of(genome: Genome, seed: int, count: int) -> list[Variant]:
 
 
 def _alleles(chance: random.Random, sequence: str) -> tuple[str, str] | None:
-    kind, bases = chance.random(), lambda count: "".join(chance.choice("ACGT") for _ in range(count))
+    def bases(count: int) -> str:
+        return "".join(chance.choice("ACGT") for _ in range(count))
+
+    kind = chance.random()
     if kind < 0.5:
         width = 1 if kind < 0.4 else chance.choice([2, 2, 3, 4, 6])
         ref, alt = sequence[:width], bases(width)
