@@ -14,14 +14,14 @@ from pipeline.genome.chromosomes import HUMAN, autosomes_of
 from pipeline.genome.columns import VARIANT, dtypes_of, need_known
 from pipeline.kernels.ragged import Ragged
 from pipeline.stage import Context, Outcome, Whole
-from pipeline.stages.genomics._changes import Changes, changes_of, met
-from pipeline.stages.genomics._effects import Effects, Ends, across_ends, effects
-from pipeline.stages.genomics._gene_models import NEEDED as GENES
-from pipeline.stages.genomics._gene_models import GeneModels, gene_models
-from pipeline.stages.genomics._places import Met, places
-from pipeline.stages.genomics._reference import NEEDED as REFERENCE
-from pipeline.stages.genomics._reference import cut, with_coding
-from pipeline.stages.genomics._terms import BIT, TERMS
+from pipeline.stages.genomics._consequences.changes import Changes, changes_of, met
+from pipeline.stages.genomics._consequences.effects import Effects, Ends, across_ends, effects
+from pipeline.stages.genomics._consequences.gene_models import NEEDED as GENES
+from pipeline.stages.genomics._consequences.gene_models import GeneModels, gene_models
+from pipeline.stages.genomics._consequences.places import Met, places
+from pipeline.stages.genomics._consequences.reference import NEEDED as REFERENCE
+from pipeline.stages.genomics._consequences.reference import cut, with_coding
+from pipeline.stages.genomics._consequences.terms import BIT, TERMS
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table

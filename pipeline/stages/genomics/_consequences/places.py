@@ -1,4 +1,4 @@
-"""Where variants lie in the transcripts that they meet: splice sites, introns, untranslated and coding parts. Not a stage."""
+"""Where variants lie in the transcripts that they meet: splice sites, introns, untranslated and coding parts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.kernels.ragged import Counts
-from pipeline.stages.genomics._changes import Changes
-from pipeline.stages.genomics._gene_models import GeneModels
-from pipeline.stages.genomics._terms import BIT
+from pipeline.stages.genomics._consequences.changes import Changes
+from pipeline.stages.genomics._consequences.gene_models import GeneModels
+from pipeline.stages.genomics._consequences.terms import BIT
 
 _SITE, _REGION_EXON, _REGION_INTRON = 2, 3, 8  # bases of a splice site, and those around it that count as its region (Sequence Ontology)
 

@@ -1,4 +1,4 @@
-"""What variants do to the proteins of the transcripts that they meet. Not a stage."""
+"""What variants do to the proteins of the transcripts that they meet."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from pipeline.kernels.coding_changes import START_CODON, CodingChanges, are_equal, has
 from pipeline.kernels.genetic_code import ANY, START, STOP, complement, translated
 from pipeline.kernels.ragged import Counts, Ragged, entries
-from pipeline.stages.genomics._changes import Changes
-from pipeline.stages.genomics._gene_models import STOP_CODON, GeneModels
-from pipeline.stages.genomics._places import Flags, Met
-from pipeline.stages.genomics._terms import BIT
+from pipeline.stages.genomics._consequences.changes import Changes
+from pipeline.stages.genomics._consequences.gene_models import STOP_CODON, GeneModels
+from pipeline.stages.genomics._consequences.places import Flags, Met
+from pipeline.stages.genomics._consequences.terms import BIT
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The Sequence Ontology terms of consequences, and the bits that stand for them. Not a stage."""
+"""The Sequence Ontology terms of consequences, and the bits that stand for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coding sequences of transcripts, cut out of a reference that comes in pieces. Not a stage."""
+"""The coding sequences of transcripts, cut out of a reference that comes in pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.errors import DataError
 from pipeline.genome.chromosomes import chromosome_key
 from pipeline.kernels.genetic_code import base_codes, complement
 from pipeline.kernels.ragged import Ragged, entries
-from pipeline.stages.genomics._gene_models import GeneModels, coding_parts, spread
+from pipeline.stages.genomics._consequences.gene_models import GeneModels, coding_parts, spread
 from pipeline.tables.part import Part
 
 NEEDED = ("chromosome", "start", "sequence")

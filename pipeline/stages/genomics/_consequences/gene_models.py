@@ -1,4 +1,4 @@
-"""Transcripts as arrays: their exons, and where among these what codes lies. Not a stage."""
+"""Transcripts as arrays: their exons, and where among these what codes lies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variants as what they change, a stretch of the reference and the bases instead, and the transcripts that they meet. Not a stage."""
+"""Variants as what they change, a stretch of the reference and the bases instead, and the transcripts that they meet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.genome.chromosomes import chromosome_key
 from pipeline.kernels.genetic_code import base_codes
 from pipeline.kernels.ragged import Counts, Ragged, entries, shared_ends
-from pipeline.stages.genomics._gene_models import GeneModels
+from pipeline.stages.genomics._consequences.gene_models import GeneModels
 
 _BIN_BITS = 14  # transcripts are looked up by bins of 16 kb
 _RANK_BITS = 40
