@@ -13,8 +13,8 @@ from pipeline.bounds import DEFAULTS, Bounds
 from pipeline.errors import InputError, near
 from pipeline.files import stamp
 from pipeline.format import CostlySource
-from pipeline.formats._bgzip.blocks import Kind, file_kind, reading
-from pipeline.formats._bgzip.lines import open_text
+from pipeline.formats._bgzip.blocks import Kind, file_kind
+from pipeline.formats._bgzip.lines import read_text
 from pipeline.formats._bounded import BoundedInput
 from pipeline.genome.builds import build_in_text
 from pipeline.genome.columns import dtypes_of
@@ -24,7 +24,7 @@ from pipeline.tables.part import Part, Schema
 SEQUENCES = pl.Schema(dtypes_of(("chromosome", "start", "sequence")))
 PIECE_BASES = 100_000
 _PART_PIECES = 2_000  # a part holds 200 million bases at most
-_CHUNK_BYTES = 4 << 20
+_CHUNK_BYTES = 1 << 20
 _SHRUNK = 4  # how many times its size a packed file of bases comes to, about
 _LETTERS = b"ACGTUNRYKMSWBDHVXacgtunrykmswbdhvx*-"
 _BLANK = b"\r\n\t "
@@ -94,9 +94,9 @@ def pieces(path: str, kind: Kind, limits: Bounds) -> Iterator[Piece]:
 
 def _stretches(path: str, kind: Kind, limits: Bounds) -> Iterator[tuple[bytes | None, bytes]]:
     """The text of a file, cut where sequences begin: the title of what begins there (None: what was before goes on) and bases."""
-    with reading(path), open_text(path, kind, limits) as file:
-        text, at_line = b"", True
-        while chunk := file.read(_CHUNK_BYTES):
+    text, at_line = b"", True
+    for whole in read_text(path, kind, limits):
+        for chunk in (whole[at : at + _CHUNK_BYTES] for at in range(0, len(whole), _CHUNK_BYTES)):
             text += chunk
             while text:
                 begin = 0 if at_line and text.startswith(b">") else text.find(b"\n>") + 1
@@ -110,8 +110,8 @@ def _stretches(path: str, kind: Kind, limits: Bounds) -> Iterator[tuple[bytes | 
                 else:
                     yield text[1:end], b""
                     text = text[end + 1 :]
-        if text:
-            yield text[1:], b""
+    if text:
+        yield text[1:], b""
 
 
 def _named(path: str, title: bytes, seen: set[str]) -> str:
@@ -138,7 +138,7 @@ class FastaInput(PlacedInput, BoundedInput):
     def table_schema(self) -> Schema:
         """Chromosome, start and sequence; the files are looked at, and the first piece of each."""
         for file in self.files():
-            next(pieces(file, file_kind(file), self.limits))
+            next(pieces(file, file_kind(file), self.limits), None)
         return Schema(SEQUENCES)
 
     def genome_build(self) -> str | None:

@@ -40,6 +40,13 @@ def read_lines(part: TextRange, limits: Bounds = DEFAULTS) -> Iterator[bytes]:
         yield from _chunks(part, limits)
 
 
+def read_text(path: str, kind: Kind, limits: Bounds = DEFAULTS) -> Iterator[bytes]:
+    """The text of a file from its beginning, a few megabytes at most at a time, wherever its lines end. InputError as for lines."""
+    with reading(path):
+        for text, _ in _pieces(TextRange(path, kind, 0, stamp(path).size), limits):
+            yield text
+
+
 def _chunks(part: TextRange, limits: Bounds) -> Iterator[bytes]:
     """The lines that begin in a range: text up to the first line end belongs to the range before, and the last line is read to its end."""
     pending: list[bytes] = []
