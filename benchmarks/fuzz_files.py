@@ -68,7 +68,8 @@ def vcf() -> bytes:
 
 def fasta() -> bytes:
     """Three sequences."""
-    return b"".join(b">chr%d of three\n" % number + b"ACGTTGCAAGGTNNNacgtacgta\n" * 40 for number in range(1, 4))
+    bases = ["".join("ACGTacgtNN"[(row * row + 7 * i * row + i * i * i) % 10] for i in range(60)) for row in range(ROWS)]
+    return "".join(f">chr{number} of three\n" + "\n".join(bases[number::3]) + "\n" for number in range(3)).encode()
 
 
 def gtf() -> bytes:

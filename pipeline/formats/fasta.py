@@ -24,7 +24,6 @@ from pipeline.tables.part import Part, Schema
 SEQUENCES = pl.Schema(dtypes_of(("chromosome", "start", "sequence")))
 PIECE_BASES = 100_000
 _PART_PIECES = 2_000  # a part holds 200 million bases at most
-_CHUNK_BYTES = 1 << 20
 _SHRUNK = 4  # how many times its size a packed file of bases comes to, about
 _LETTERS = b"ACGTUNRYKMSWBDHVXacgtunrykmswbdhvx*-"
 _BLANK = b"\r\n\t "
@@ -95,21 +94,20 @@ def pieces(path: str, kind: Kind, limits: Bounds) -> Iterator[Piece]:
 def _stretches(path: str, kind: Kind, limits: Bounds) -> Iterator[tuple[bytes | None, bytes]]:
     """The text of a file, cut where sequences begin: the title of what begins there (None: what was before goes on) and bases."""
     text, at_line = b"", True
-    for whole in read_text(path, kind, limits):
-        for chunk in (whole[at : at + _CHUNK_BYTES] for at in range(0, len(whole), _CHUNK_BYTES)):
-            text += chunk
-            while text:
-                begin = 0 if at_line and text.startswith(b">") else text.find(b"\n>") + 1
-                if begin or not text.startswith(b">") or not at_line:
-                    bases, text = (text[:begin], text[begin:]) if begin else (text, b"")
-                    at_line = bases.endswith(b"\n")
-                    yield None, bases
-                elif (end := text.find(b"\n")) < 0:
-                    limits.need_line(path, len(text), "a title")
-                    break
-                else:
-                    yield text[1:end], b""
-                    text = text[end + 1 :]
+    for chunk in read_text(path, kind, limits):
+        text += chunk
+        while text:
+            begin = 0 if at_line and text.startswith(b">") else text.find(b"\n>") + 1
+            if begin or not text.startswith(b">") or not at_line:
+                bases, text = (text[:begin], text[begin:]) if begin else (text, b"")
+                at_line = bases.endswith(b"\n")
+                yield None, bases
+            elif (end := text.find(b"\n")) < 0:
+                limits.need_line(path, len(text), "a title")
+                break
+            else:
+                yield text[1:end], b""
+                text = text[end + 1 :]
     if text:
         yield text[1:], b""
 

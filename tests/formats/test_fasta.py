@@ -12,6 +12,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.formats import fasta
+from pipeline.formats._bgzip import lines
 from pipeline.formats.fasta import FastaInput
 from pipeline.tables.part import concat_parts
 from pipeline.tables.steps import Step, evaluate
@@ -45,7 +46,7 @@ def joined(frame: pl.DataFrame) -> dict[str, str]:
 def test_fasta_input__is_the_same_for_any_chunks_and_pieces(
     text_file: Callable[[str, bytes], Path], monkeypatch: pytest.MonkeyPatch, chunk: int, piece: int
 ) -> None:
-    monkeypatch.setattr(fasta, "_CHUNK_BYTES", chunk)
+    monkeypatch.setattr(lines, "TEXT_BYTES", chunk)
     monkeypatch.setattr(fasta, "PIECE_BASES", piece)
     frame = read(reader(text_file("a.fa", TEXT.encode())))
     assert joined(frame) == SEQUENCES
