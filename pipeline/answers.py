@@ -41,6 +41,25 @@ def verified(options: argparse.Namespace) -> int:
     return PipelineError.exit_code if problems else 0
 
 
+def held(options: argparse.Namespace) -> int:
+    """Say which artefacts of a results folder hold some people; the exit code is 1 where one does."""
+    from dataclasses import asdict
+
+    from pipeline.provenance.held import held as held_in
+
+    people, place = options.holds
+    found = held_in(place, people)
+    holding = [one for one in found if one.holds]
+    if options.json:
+        print(json.dumps({"event": "held", "place": place, "looked_at": len(found), "artefacts": [asdict(one) for one in holding]}))
+    else:
+        for one in holding:
+            print(one)
+        if not options.quiet:
+            print(f"{place}: {len(holding)} of {len(found)} artefacts hold some of them")
+    return PipelineError.exit_code if holding else 0
+
+
 def published(options: argparse.Namespace) -> int:
     """Make a whole run the current one."""
     from pipeline.results.overtaken import publish_again

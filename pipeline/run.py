@@ -16,7 +16,7 @@ import traceback
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from pipeline.answers import cleaned, published, tell, verified
+from pipeline.answers import cleaned, held, published, tell, verified
 from pipeline.errors import PipelineError, RefusedError
 from pipeline.running.signals import SIGNAL_EXITS, Asked, Ending, Interrupted
 
@@ -56,6 +56,12 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--replay", metavar="RESULTS", help="do a published run, or a run by its folder, again from its record, and compare"
     )
+    options.add_argument(
+        "--holds",
+        nargs=2,
+        metavar=("PEOPLE", "RESULTS"),
+        help="say which artefacts of a results folder hold these people, by name or computed with them",
+    )
     options.add_argument("--publish", metavar="RUN", help="make a whole run, RESULTS/runs/ID, the current one: one that was overtaken, say")
     options.add_argument("--schema", action="store_true", help="print the JSON schema of job files")
     return options
@@ -89,6 +95,8 @@ def _do(options: argparse.Namespace, ending: Ending) -> int:
         return verified(options)
     if options.publish:
         return published(options)
+    if options.holds:
+        return held(options)
     if options.replay:
         return _replayed(options, ending)
     if not options.job:

@@ -30,12 +30,13 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True)
 class Context:
-    """What a whole stage may know beside its tables: its name, the job's seed, where its tasks run, and what it kept of earlier runs."""
+    """What a whole stage may know beside its tables; as a model inside of another one, also the split that alone it is `asked` of."""
 
     name: str
     seed: int
     session: Session
     remembered: Remembered | None = None
+    asked: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ class Stage(BaseModel):
         super().__init_subclass__(**options)
 
     def plan(self, schemas: Mapping[str, Schema], context: Context) -> dict[str, Schema]:
-        """Schemas of the tables that the stage gives, from those it reads, before anything is read.
+        """Schemas of the tables that the stage gives, before anything is read: here by running it on empty frames.
 
-        Raises StageError (or Polars' own errors) for what does not fit. This one runs the stage on empty frames.
+        Raises StageError (or Polars' own errors) for what does not fit.
         """
         for role, schema in schemas.items():
             self.check_input(role, schema)
@@ -93,10 +94,7 @@ class Stage(BaseModel):
         """Raise StageError for what an empty frame cannot show (ranges, types that Polars lets pass); once a role, by the plan."""
 
     def prepare(self, *, lean: bool = False) -> None:
-        """Load what the stage's tasks will want; called where tasks run in this process, while the first of them do.
-
-        `lean`: the process is the command line's own, and parts of libraries that only a notebook's user would miss may be left out.
-        """
+        """Load what tasks in this process want, while the first of them run; `lean`: without what only a notebook's user would miss."""
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """The stage's work, lazily: verbs on the tables of its roles."""

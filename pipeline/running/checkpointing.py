@@ -39,7 +39,7 @@ class Checkpointing:
         self.settings, store = self.plan.job.checkpoints, open_store(self.plan.job.results)
         self.store = store if store.keeps and self.settings.keep and self.settings.gigabytes else None
         self.began = time.time()
-        self.kept: dict[str, tuple[Table, StageFolder, str]] = {}  # by the table's name, until it is sealed
+        self.kept: dict[str, tuple[Table, int, StageFolder, str]] = {}  # by the table's name, until it is sealed: without its parts
         self.used = {kept.folder.key for kept in (*resumed.tables.values(), *resumed.beside.values()) if isinstance(kept, KeptTable)}
         self.stages = {stage.spec.name: stage for stage in self.plan.stages}
         self.asked = self._asked()
@@ -57,7 +57,7 @@ class Checkpointing:
             folder.remove()
         shape = digest([len(table.blocks), self.session.workers, self.session.threads, self.session.readers])[:8]
         keep = Keep(folder, shape, self.began, always, frozenset(folder.notes()))
-        self.kept[name] = (table, folder, shape)
+        self.kept[name] = (replace(table, blocks=()), len(table.blocks), folder, shape)
         return keep.table(table)
 
     def may_keep(self, stage: PlannedStage, name: str) -> bool:
@@ -77,9 +77,9 @@ class Checkpointing:
         """Told of a table that was made: where all its parts were kept, what belongs to it is, and then the manifest."""
         if name not in self.kept:
             return
-        table, folder, shape = self.kept.pop(name)
+        table, count, folder, shape = self.kept.pop(name)
         parts = _by_number(folder, shape)
-        if len(parts) < len(table.blocks):
+        if len(parts) < count:
             return
         axes = {array: table.axes[array].value() for array in _arrays(table)}
         small = [*axes.values(), *(fitted.state for fitted in table.fitted)]

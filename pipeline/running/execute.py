@@ -38,6 +38,7 @@ from pipeline.running.pending import Waiting
 from pipeline.running.progress import Progress, progress_of
 from pipeline.running.record import Account
 from pipeline.running.resuming import Resumption
+from pipeline.running.until_read import UntilRead
 from pipeline.running.writing import Written, submit_output
 from pipeline.stage import Context
 from pipeline.tables.audits import disagreements
@@ -60,7 +61,6 @@ class Execution:
         self.session = cluster.session()
         self.session.follow = self._progress
         self.waiting = Waiting(cluster.client)
-        self.tables: dict[str, Table] = {}
         self.resumed, self.accounting = resumed, Accounting(accounts, self.plan.rows)
         self.checkpoints = Checkpointing(resumed, self.session, accounts, self.waiting.add)
         self.narrowing = Narrowing(resumed, self.checkpoints.may_keep)
@@ -69,7 +69,7 @@ class Execution:
         self.written, self.stage = dict[str, list[Written]](), ""  # the stage that submits its tasks just now
         self.idleness, self.memory = Idleness(), Memory(cluster, self.plan)
         self.depths = dict[str, int]()  # of every table: stages on the longest way to it
-        self.uses, self.reads = resumed.uses(), dict[str, Table]()
+        self.uses, self.reads, self.tables = resumed.uses(), dict[str, Table](), UntilRead(resumed.uses())
 
     def run(self) -> Executed:
         """Submit, wait, and give what came out. Raises a task's first error, as RunError or DataError, and cancels the others.
@@ -156,7 +156,7 @@ class Execution:
         return table
 
     def _stage(self, stage: PlannedStage) -> None:
-        self.reads = reads = self.narrowing.reads(stage, self.tables)
+        self.reads = reads = self.narrowing.reads(stage, self.tables.read(stage.spec.inputs))
         context = Context(stage.spec.name, self.plan.job.seed, self.session, self._remembered(stage))
         self.session.depth = 1 + max(self.depths[table] for table in stage.spec.inputs.values())
         self.accounts[stage.spec.name], self.stage = Account(stage.spec.name, stage.spec.use), stage.spec.name

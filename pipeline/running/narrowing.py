@@ -27,9 +27,8 @@ class Narrowing:
         outputs = [name for name in plan.job.outputs if name not in resumed.outputs]
         self.needed: Needed = needed(plan, resumed.runs, outputs, [*whole, *(plan.inputs if every else ())])
 
-    def reads(self, stage: PlannedStage, tables: Mapping[str, Table]) -> dict[str, Table]:
-        """The tables as a stage is given them: with what it needs, where it is no query that picks its columns itself."""
-        given = {role: tables[table] for role, table in stage.spec.inputs.items()}
+    def reads(self, stage: PlannedStage, given: dict[str, Table]) -> dict[str, Table]:
+        """The tables of its roles as a stage is given them: with what it needs, where it is no query that picks its columns itself."""
         if isinstance(stage.spec.stage, Rows | Keyed) or not isinstance(stage.spec.stage, TellsNeeds):
             return given
         return {role: _with(self.needed.reads[stage.spec.name, role], table) for role, table in given.items()}

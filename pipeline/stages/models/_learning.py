@@ -32,7 +32,8 @@ class Learning(Generic[Model]):
     """What learning needs to know beside the rows: the stage with its parameters, its name in the job, its features, and where it runs.
 
     `columns` are the features among the frame's columns, of these `types`, `arrays` those that ride along, whose columns are named by their
-    axes. Those that are `unfolded` are several columns of the matrix each.
+    axes. Those that are `unfolded` are several columns of the matrix each. Where one split is `asked`, what others would be predicted is
+    of no use.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Learning(Generic[Model]):
     lean: bool = False
     unfolded: Mapping[str, Unfolded] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
+    asked: str | None = None
 
     def kept_in(self, context: Context) -> Self:
         """The same, with the place where a run that was killed kept how far its training had come; none where nothing is remembered."""

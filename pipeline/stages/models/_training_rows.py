@@ -86,6 +86,12 @@ class TrainingRows:
             if len(wanted):
                 yield wanted + at.start, self._piece(at, wanted if len(wanted) < at.stop - at.start else slice(None))
 
+    def of_split(self, split: str) -> TrainingRows:
+        """One split's rows, those without a label too."""
+        at = np.flatnonzero(self.labels.splits == SPLITS.index(split))
+        part = Part(self.part.frame[at], {name: take(array, at) for name, array in self.part.arrays.items()})
+        return TrainingRows(part, Labels(self.labels.values[at], self.labels.splits[at]))
+
     def pieces(self) -> Iterator[Part]:
         """All rows in order, a fixed number of them at a time."""
         return (self._piece(at) for at in self._slices())

@@ -143,6 +143,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=4):
             backend=session.backend,
             threads=session.threads,
             lean=session.lean,
+            asked=context.asked,
         )
         spread = self.workers == "all" and session.workers > 1 and len(rows.blocks) > 1
         return (train_over_workers if spread else train_here)(learning, rows, context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -84,6 +84,11 @@ class AsOf(Stage, name="as_of", version=1):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise StageError(f"the result would have two columns {twice[0]!r}. Give another suffix, or rename one before.", key="suffix")
         return super().plan(schemas, context)
+
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """Of the left what is wanted, keys, time, and names that the right has too; all of the right, which orders rows of one time."""
+        left, right = schemas["left"].columns, schemas["right"].columns
+        return {"left": {*wanted.union(right).intersection(left), *self._by, *self._on}, "right": right.names()}
 
     def _added(self, left: pl.Schema, right: pl.Schema) -> dict[str, str]:
         """The right's columns that come to the left's, and their names there."""

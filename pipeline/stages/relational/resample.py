@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
@@ -82,6 +82,12 @@ class Resample(Stage, name="resample", version=2):
         for name, rule in self._rules.items():
             if rule in {"zero", "interpolate"} and not computed[name].is_numeric():
                 raise StageError(f"{rule} needs numbers, and {name!r} is {computed[name]}. Take null or forward for it.", key="gaps")
+
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """The keys, the time, and the columns that values are computed from, whatever is wanted."""
+        ((role, schema),) = schemas.items()
+        columns = pl.Schema({**schema.columns, STEP: self._steps(schema.columns).dtype})
+        return {role: {*self._aggregate.needs({role: Schema(columns)}, wanted)[role], self.time} - {STEP}}
 
     @property
     def _aggregate(self) -> Aggregate:

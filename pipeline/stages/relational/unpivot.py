@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Self
 
 import polars as pl
@@ -49,6 +50,12 @@ class Unpivot(Rows, name="unpivot", version=1):
         for name, key in ((self.variable_name, "variable_name"), (self.value_name, "value_name")):
             if name in self._index(schema.columns.names()):
                 raise StageError(f"the result would have two columns {name!r}. Give another name.", key=key)
+
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """The columns that become rows, and those that stay: what is wanted, where parameters do not name them."""
+        ((role, schema),) = schemas.items()
+        beside = self.index if self.index is not None else wanted.intersection(schema.columns)
+        return {role: {*self.on, *beside}}
 
     def writes(self) -> frozenset[str]:
         """The two new columns, and those that go."""

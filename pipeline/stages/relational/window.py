@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 import polars as pl
@@ -67,6 +67,14 @@ class Window(Stage, name="window", version=1):
             if column.windowed.function == "rolling_sum" and isinstance(column.dtype, pl.Decimal) and column.dtype.precision > SAFE_DIGITS:
                 problem = f"a rolling sum of {column.dtype} may have more than 38 digits on its way. Cast it to fewer digits, or to double."
                 raise StageError(problem, key=f"compute.{column.name}")
+
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """What is wanted and computed from, keys and order; all columns where these order rows that tie."""
+        ((role, schema),) = schemas.items()
+        if self.order is not None and self.ties == "columns":
+            return {role: schema.columns.names()}
+        read = {name for value in columns_of(schema.columns, self.compute)[0].values() for name in value.roots}
+        return {role: {*wanted.union(self.compute).intersection(schema.columns), *read, *self.by, *self._order.names}}
 
     @property
     def _order(self) -> Order:

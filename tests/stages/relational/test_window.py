@@ -52,6 +52,11 @@ EXAMPLES = [
     StageExample(STAGE, {"rows": FRAME.clear()}),
     StageExample(ONE_GROUP, {"rows": FRAME}, ordered=True),
     StageExample(Window.model_validate({"by": ["sensor", "count"], "compute": {"speed": "mean(speed)"}}), {"rows": FRAME}),
+    StageExample(
+        Window.model_validate({"order": "row", "ties": "refuse", "compute": {"speed": "lag(speed)", "total": "cum_sum(count * 2)"}}),
+        {"rows": FRAME},
+        ordered=True,
+    ),
 ]
 
 

@@ -43,7 +43,7 @@ class FoldTask:
         """The fold. Raises DataError where it has no row with a target."""
         columns = [name for name in self.alone.schema.columns if name != SPLIT]
         given = [_of_use(part.replaced(part.frame.select(*columns, self.splits))) for part in parts]
-        outcome = self.alone.run(self.model, given, axes, with_states(steps, states))
+        outcome = self.alone.run(self.model, given, axes, with_states(steps, states), asked="test")
         if "test" not in outcome.metrics:
             raise DataError(f"fold {self.number} has no row with a target. Ask for fewer folds.", key="folds")
         rows = concat_parts(outcome.tables[""].futures()).frame.filter(pl.col(SPLIT) == "test").drop(SPLIT)

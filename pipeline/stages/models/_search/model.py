@@ -100,14 +100,16 @@ class Alone:
         threads = max(1, session.threads * session.workers // max(1, at_once))
         return Alone(context.name, rows.schema, context.seed, session.backend, min(threads, session.threads), session.lean)
 
-    def run(self, model: Supervised, parts: Sequence[Part], axes: Sequence[Part], fitted: Sequence[Fitted]) -> Outcome:
-        """What the model gives, all of it as values, from rows that are there."""
+    def run(
+        self, model: Supervised, parts: Sequence[Part], axes: Sequence[Part], fitted: Sequence[Fitted], asked: str | None = None
+    ) -> Outcome:
+        """What the model gives, all of it as values, from rows that are there; where one split is `asked`, of that one at least."""
         session = Session()
         session.backend, session.threads, session.lean = self.backend, self.threads, self.lean
         pairs = zip(self.schema.arrays, axes, strict=True)
         labels = {array: Table.of(session, self.name, [axis], schema=Schema(axis.frame.schema)) for array, axis in pairs}
         rows = Table.of(session, self.name, parts, schema=self.schema, axes=labels, fitted=tuple(fitted))
-        return model.run({"rows": rows}, Context(self.name, self.seed, session))
+        return model.run({"rows": rows}, Context(self.name, self.seed, session, asked=asked))
 
 
 def shared(rows: Table, model: Supervised) -> Given:

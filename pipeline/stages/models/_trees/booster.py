@@ -107,7 +107,7 @@ class BoosterPredictor:
 
 
 def predict(learning: Trees, booster: Any, rows: TrainingRows) -> np.ndarray[Any, Any]:
-    """Predictions of all rows, float32 [rows] or [rows, classes]."""
+    """Predictions of rows, float32 [rows] or [rows, classes]."""
     predictor = BoosterPredictor(booster, learning.backend)
     return np.concatenate([predictor.predict(learning.matrix(piece)) for piece in rows.pieces()])
 

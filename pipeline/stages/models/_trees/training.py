@@ -25,6 +25,8 @@ from pipeline.tables.ordering import in_order
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted, Table
 
+WIDE = (pl.Float64, pl.Int64, pl.UInt64, pl.Int128, pl.Decimal)  # numbers of more than the 32 bits that trees compare
+
 
 @dataclass(frozen=True)
 class Answers:
@@ -56,33 +58,28 @@ def _table(name: str, trained: TrainedTrees) -> Part:
 def train_here(learning: Trees, rows: Table, context: Context) -> Outcome:
     """Train in one task and give its results as tables, files, metrics and counts."""
     held = rows.hold()
-    used = _narrow(learning, held) if held.is_beyond else held
+    used = in_order(held.map(partial(_in_32_bits, learning)), Order([learning.stage.key])) if held.is_beyond else held
     learning, given = learning.kept_in(context), Given.of(used, learning.arrays, used.futures())
     trained = context.session.submit(_train, learning, given.parts, given.axes, given.steps, given.states, stage=learning.name)
     warnings = warn_of_rounding(learning.columns, held, context)
     return replace(trees_outcome(learning, trained, context), warnings=warnings)
 
 
-def _narrow(learning: Trees, rows: Table) -> Table:
-    """Rows beyond memory as training needs them: in the order of the key, without other columns, and features in its 32 bits."""
+def _in_32_bits(learning: Trees, rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Rows as training needs them: without other columns, and wide features in its 32 bits; codes and what is unfolded stay as they are."""
     stage = learning.stage
-    own = [*stage.row_columns, *(name for name in stage.aside_columns if name not in stage.row_columns)]
-    whole = {*stage.categorical, *stage.unfolded}
-    return in_order(rows.map(_in_32_bits, own, [(name, name in whole) for name in learning.columns]), Order([stage.key]))
-
-
-def _in_32_bits(rows: pl.LazyFrame, own: Sequence[str], features: Sequence[tuple[str, bool]]) -> pl.LazyFrame:
-    """`own` columns and features, of which those that are marked stay as they are."""
-    schema = rows.collect_schema()
-    return rows.select(
-        *own, *(pl.col(name) if as_is or not schema[name].is_numeric() else pl.col(name).cast(pl.Float32) for name, as_is in features)
-    )
+    own = dict.fromkeys([*stage.row_columns, *stage.aside_columns, *learning.columns])
+    numbers = {*learning.columns} - {*stage.categorical, *stage.unfolded}
+    wide = [name for name, dtype in rows.collect_schema().items() if name in numbers and isinstance(dtype, WIDE)]
+    return rows.select(*own).with_columns(pl.col(wide).cast(pl.Float32))
 
 
 def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
     """Train on all parts."""
-    stage = learning.stage
-    whole = by_group(stage, in_key_order(stage, concat_parts(parts)))
+    stage, whole = learning.stage, concat_parts(parts)
+    if not whole.frame[stage.key].is_sorted():  # they are copied
+        whole = whole.replaced(_in_32_bits(learning, whole.frame.lazy()).collect())
+    whole = by_group(stage, in_key_order(stage, whole))
     check_finite(learning.columns, whole.frame, pl.Float32())
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
@@ -90,13 +87,14 @@ def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: 
     check_weights(stage, whole.frame, rows.labels)
     check_some_weight(stage, row_weights(stage, whole.frame), rows.labels)
     model = grown(learning, rows, names)
-    trained = finished(learning, model, rows, answers(learning, model.booster, rows, names), (names, with_states(steps, states)))
+    asked = rows.of_split(learning.asked) if learning.asked else rows
+    trained = finished(learning, model, asked, answers(learning, model.booster, asked, names), (names, with_states(steps, states)))
     more = {"external_rows": whole.frame.height if model.external else 0, "rounds_found": model.found}
     return replace(trained, counts={**trained.counts, **{name: count for name, count in more.items() if count}})
 
 
 def answers(learning: Trees, booster: Any, rows: TrainingRows, names: list[str]) -> Answers:
-    """What a model says of all rows."""
+    """What a model says of rows."""
     shap = contributions(learning, booster, rows, names) if learning.stage.explain else None
     return Answers(predict(learning, booster, rows), shap)
 
