@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 from pydantic import Field
 
@@ -54,10 +55,9 @@ class FastaSource(CostlySource):
     def load(self) -> Part:
         """Their rows. InputError for what is no FASTA, a letter that stands for no base, or a name that comes twice, or never."""
         rows, names, seen = [], dict(self.rename), set[str]()
-        for number, piece in enumerate(pieces(self.path, file_kind(self.path), self.limits)):
+        for number, piece in pieces(self.path, self.limits, seen, self.first):
             if self.stop is not None and number >= self.stop:
                 break
-            seen.add(piece.name)
             if number >= self.first:
                 rows.append((names.get(piece.name, piece.name), piece.start, piece.bases.decode("ascii")))
         if self.stop is None and self.alone and (lost := [name for name in names if name not in seen]):
@@ -65,30 +65,45 @@ class FastaSource(CostlySource):
         return Part(pl.DataFrame(rows, schema=SEQUENCES, orient="row"))
 
 
-def pieces(path: str, kind: Kind, limits: Bounds) -> Iterator[Piece]:
-    """The sequences of a file in order, in pieces of PIECE_BASES, the last of each shorter; a few megabytes are held at a time."""
-    name, start, held, seen = "", 1, bytearray(), set[str]()
-    for title, text in _stretches(path, kind, limits):
+def pieces(path: str, limits: Bounds, seen: set[str], first: int = 0) -> Iterator[tuple[int, Piece]]:
+    """The sequences of a file in order, in pieces of PIECE_BASES, the last of each shorter, by number; a few megabytes are held at a time.
+
+    Pieces before the `first` are counted and not looked at. The names met are put into `seen`.
+    """
+    name, start, number, held = "", 1, 0, bytearray()
+    for title, text in _stretches(path, file_kind(path), limits):
         if title is not None:
             if held:
-                yield Piece(name, start, bytes(held))
+                yield number, Piece(name, start, bytes(held))
+                number += 1
             name, start, held = _named(path, title, seen), 1, bytearray()
-        elif not name and text.strip():
+            continue
+        if not name and text.strip():
             raise InputError(
                 f"{path}: begins with {text[:40].decode(errors='replace')!r}, and FASTA with a line >NAME. Is format fasta right?"
             )
-        bases = text.translate(None, _BLANK)
-        if other := bases.translate(None, _LETTERS):
-            raise InputError(f"{path}: the sequence {name!r} has {chr(other[0])!r}, which stands for no base. Is it a FASTA of DNA?")
-        held += bases
+        bases = int(np.count_nonzero(np.frombuffer(text, np.uint8) > ord(" ")))
+        if number + (len(held) + bases) // PIECE_BASES < first:
+            done, rest = divmod(len(held) + bases, PIECE_BASES)
+            number, start, held = number + done, start + done * PIECE_BASES, bytearray(rest)
+            continue
+        held += _bases(path, name, text)
         for _ in range(len(held) // PIECE_BASES):
-            yield Piece(name, start, bytes(held[:PIECE_BASES]))
+            yield number, Piece(name, start, bytes(held[:PIECE_BASES]))
             del held[:PIECE_BASES]
-            start += PIECE_BASES
+            number, start = number + 1, start + PIECE_BASES
     if held:
-        yield Piece(name, start, bytes(held))
+        yield number, Piece(name, start, bytes(held))
     if not seen:
         raise InputError(f"{path}: has no line >NAME, with which a sequence of FASTA begins")
+
+
+def _bases(path: str, name: str, text: bytes) -> bytes:
+    """Text without line ends and blanks. InputError for a letter that stands for no base."""
+    bases = text.translate(None, _BLANK)
+    if other := bases.translate(None, _LETTERS):
+        raise InputError(f"{path}: the sequence {name!r} has {chr(other[0])!r}, which stands for no base. Is it a FASTA of DNA?")
+    return bases
 
 
 def _stretches(path: str, kind: Kind, limits: Bounds) -> Iterator[tuple[bytes | None, bytes]]:
@@ -136,7 +151,7 @@ class FastaInput(PlacedInput, BoundedInput):
     def table_schema(self) -> Schema:
         """Chromosome, start and sequence; the files are looked at, and the first piece of each."""
         for file in self.files():
-            next(pieces(file, file_kind(file), self.limits), None)
+            next(pieces(file, self.limits, set()), None)
         return Schema(SEQUENCES)
 
     def genome_build(self) -> str | None:

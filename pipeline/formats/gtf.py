@@ -137,10 +137,20 @@ def _genes(path: str, lines: pl.DataFrame) -> pl.DataFrame:
     if wrong.height:
         shown = "\t".join(str(wrong[name][0]) for name in _FIELDS[:5])
         raise InputError(f"{path}: the line that begins with {shown!r}: start and end must be numbers from 1, the end not before the start")
-    names = [pl.coalesce(_attribute(key) for key in keys).alias(name) for name, keys in _KEYS.items()]
+    names = [_named(lines, name, keys) for name, keys in _KEYS.items()]
     strand = pl.when(pl.col("strand").is_in(["+", "-"])).then("strand").alias("strand")
     phase = pl.col("frame").cast(pl.Int8, strict=False).alias("phase")
     return rows.select("chromosome", first.alias("start"), last.alias("end"), strand, "feature", *names, phase)
+
+
+def _named(lines: pl.DataFrame, name: str, keys: Sequence[str]) -> pl.Series:
+    """The first of some attributes that each line has; the later ones are looked for only where lines lack the first."""
+    found = lines.select(_attribute(keys[0]).alias(name)).to_series()
+    for key in keys[1:]:
+        if not found.has_nulls():
+            break
+        found = lines.select(pl.coalesce(found, _attribute(key)).alias(name)).to_series()
+    return found
 
 
 def _attribute(key: str) -> pl.Expr:

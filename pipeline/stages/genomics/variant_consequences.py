@@ -76,11 +76,8 @@ class VariantConsequences(Whole, name="variant_consequences", version=1):
         people = next((axis.value() for axis in axes), None)
         genes = tables["genes"].named(context.name).map(_picked).value()
         models = submit(_models, genes, people, stage=context.name)
-        reference = tables["reference"].named(context.name)
-        reference = reference if reference.cheap else reference.hold()
-        names = reference.map(_chromosomes).value()
-        found = reference.map_parts(_cut, models, people).value()
-        models = submit(_with_coding, models, found, names, stage=context.name)
+        found = tables["reference"].named(context.name).map_parts(_cut, models, people).value()
+        models = submit(with_coding, models, found, stage=context.name)
         rows = tables["variants"].named(context.name).map_parts(_rows, models, people, self.mismatches, self.set_by)
         rows = Table(rows.session, rows.stage, rows.blocks, written=None).hold()
         return Outcome({"": rows.map(_chosen), "genes": rows.map_parts(_worst)})
@@ -88,10 +85,6 @@ class VariantConsequences(Whole, name="variant_consequences", version=1):
 
 def _picked(rows: pl.LazyFrame) -> pl.LazyFrame:
     return rows.select(GENES)
-
-
-def _chromosomes(rows: pl.LazyFrame) -> pl.LazyFrame:
-    return rows.select("chromosome").unique()
 
 
 def _autosomes(people: Part | None) -> int:
@@ -105,10 +98,6 @@ def _models(genes: Part, people: Part | None) -> GeneModels:
 
 def _cut(part: Part, models: GeneModels, people: Part | None) -> Part:
     return cut(part, models, _autosomes(people))
-
-
-def _with_coding(models: GeneModels, found: Part, names: Part) -> GeneModels:
-    return with_coding(models, found, names.frame["chromosome"].drop_nulls().to_list())
 
 
 def _rows(part: Part, models: GeneModels, people: Part | None, mismatches: str, set_by: str) -> Part:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,7 +38,10 @@ def wanted(models: GeneModels) -> Wanted:
 
 
 def cut(part: Part, models: GeneModels, autosomes: int) -> Part:
-    """What pieces of the reference have of the stretches that code: rows of number, place in the stretch, and bases."""
+    """What pieces of the reference have of the stretches that code: rows of number, place in the stretch, and bases.
+
+    And a row for each sequence, with its name alone.
+    """
     needed = wanted(models).rows
     bases = pl.col("sequence").cast(pl.Binary)
     pieces = part.frame.drop_nulls(NEEDED).select(
@@ -56,7 +58,8 @@ def cut(part: Part, models: GeneModels, autosomes: int) -> Part:
     begin = pl.max_horizontal("first", "start")
     length = pl.min_horizontal("last", "stop") - begin + 1
     found = met.select("number", begin - pl.col("first"), bases=pl.col("bases").bin.slice(begin - pl.col("start"), length))
-    return Part(found.rename({"first": "at"}))
+    names = part.frame.select(sequence=pl.col("chromosome").cast(pl.String)).unique()
+    return Part(pl.concat([found.rename({"first": "at"}), names], how="diagonal"))
 
 
 def _places(rows: pl.DataFrame, ranks: dict[str, int], column: str) -> NDArray[np.int64]:
@@ -64,13 +67,13 @@ def _places(rows: pl.DataFrame, ranks: dict[str, int], column: str) -> NDArray[n
     return np.asarray((rank << _POSITION_BITS) + rows[column].to_numpy())
 
 
-def with_coding(models: GeneModels, found: Part, chromosomes: Sequence[str]) -> GeneModels:
+def with_coding(models: GeneModels, found: Part) -> GeneModels:
     """The transcripts with their coding sequences; those of which a base is not in the reference are left without.
 
     Raises DataError where that is so of all that code, or where a stretch comes more than once.
     """
     needed = wanted(models)
-    pieces = found.frame.unique().sort("number", "at")
+    pieces = found.frame.filter(pl.col("number").is_not_null()).unique().sort("number", "at")
     size = pieces["bases"].bin.size().cast(pl.Int64).to_numpy()
     held = np.bincount(pieces["number"].to_numpy(), weights=size, minlength=needed.rows.height).astype(np.int64)
     length = (needed.rows["last"] - needed.rows["first"] + 1).to_numpy()
@@ -78,7 +81,8 @@ def with_coding(models: GeneModels, found: Part, chromosomes: Sequence[str]) -> 
         key, first = needed.rows.select("key", "first").row(int(twice[0]))
         raise DataError(f"the reference has chromosome {key} at {first} more than once, with different bases. Give each sequence once.")
     if len(length) and not (held == length).any():
-        theirs, ours = (", ".join(sorted(names)[:6]) or "none" for names in (set(chromosomes), set(needed.rows["key"])))
+        names = found.frame["sequence"].drop_nulls().unique(), needed.rows["key"].unique()
+        theirs, ours = (", ".join(some.sort().to_list()[:6]) or "none" for some in names)
         raise DataError(
             f"the reference (sequences {theirs}) has none of the coding parts of the genes (on {ours}, without chr). "
             "Are both of one build? Other names are given with `rename` of the fasta input: {name in the file: chromosome}."
