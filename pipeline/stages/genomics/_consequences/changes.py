@@ -22,7 +22,7 @@ _BASES = "^[ACGTNacgtn]+$"
 class Changes:
     """Variants `v` without the bases that REF and ALT share at either end.
 
-    `rows` are their columns. The reference changes from `first` to `last`, `int64[v]`; an
+    `rows` are their columns, and `row`, the place of each among all. The reference changes from `first` to `last`, `int64[v]`; an
     insertion lies between `last` and `first`, which is the position after. `removed` and `added` are base codes of the + strand.
     """
 
@@ -39,7 +39,7 @@ def changes_of(frame: pl.DataFrame, autosomes: int) -> Changes:
         pl.col("ref").str.to_uppercase() != pl.col("alt").str.to_uppercase()
     )
     placed = pl.col("chromosome", "base_pair_location").is_not_null()
-    rows = frame.with_columns(key=chromosome_key(autosomes=autosomes)).filter(known, pl.all_horizontal(placed))
+    rows = frame.with_row_index("row").with_columns(key=chromosome_key(autosomes=autosomes)).filter(known, pl.all_horizontal(placed))
     ref, alt = _alleles(rows["ref"]), _alleles(rows["alt"])
     begin, end = shared_ends(ref, alt)
     removed, added = (Ragged(side.values, side.first + begin, side.length - begin - end) for side in (ref, alt))
