@@ -24,6 +24,7 @@ from pipeline.kernels import (
     factorization,
     gaussian_mixture,
     generalized_linear,
+    genetic_code,
     genotypes,
     hardy_weinberg,
     hardy_weinberg_x,
@@ -113,6 +114,10 @@ SCORES = ADJUSTED @ (ILL - 1 / (1 + np.exp(-ODDS)))
 PREDICTORS = ridge_predictors.ridge_predictors(GenotypeBlock(RIDGE_CALLS, None, SAMPLES), RIDGE, 60)[0]
 SET_COUNTS = np.where(DOSAGES == 3, -1, DOSAGES).astype(np.int8)
 HOST_ONLY = {
+    "are_equal",  # alleles are texts, and so lie on the host
+    "entries",
+    "has",
+    "shared_ends",
     "cauchy_combination",  # numbers of one set: a few eigenvalues and p-values
     "combination_weights",
     "independent",
@@ -508,7 +513,11 @@ def scaling_of(rows: Any) -> moments.Scaling:
 LOW, HIGH = np.sort(np.arange(80).reshape(2, 40) * 7 % 41, axis=0)  # windows over SIDE's rows
 RANKS = np.arange(40) * 3 % 40
 GROUPS = np.repeat([0, 7, 30], [7, 23, 10]), np.repeat([7, 30, 40], [7, 23, 10])
+BASES = np.random.default_rng(5).integers(0, 5, (40, 3)).astype(np.uint8)
 CASES = {
+    "base_codes": Case(genetic_code.base_codes, (np.frombuffer(b"ACGTacgtN-", np.uint8),), 0),
+    "complement": Case(genetic_code.complement, (BASES[:, 0],), 0),
+    "translated": Case(genetic_code.translated, (BASES, BASES[:, 0] > 2), 0),
     "first_from": Case(lambda times, starts, ends: windows.first_from(times, starts, ends, times - 5), (np.arange(40) // 3, *GROUPS)),
     "window_sums": Case(lambda side, *ends: windows.window_sums(side[:, 0], *ends), (SIDE, LOW, HIGH)),
     "window_least": Case(windows.window_least, (RANKS, LOW, HIGH)),
