@@ -276,6 +276,10 @@ def squares(dosages: Any) -> Any:
     return logistic_terms.weighted_squares(mask, signed, signed[:, 0], null)
 
 
+def value_of(dosages: Any) -> Any:
+    return logistic_penalty.penalized_value(*centred(dosages))
+
+
 def penalized(dosages: Any) -> Any:
     return logistic_penalty.penalized_terms(*centred(dosages))
 
@@ -375,6 +379,10 @@ def scores_of(rows: Any) -> Any:
 
 def binary_scores_of(rows: Any) -> Any:
     return there(rows, set_scores.binary_set_scores(rows, PREDICTED_BINARY))
+
+
+def weighted_of(rows: Any) -> Any:
+    return set_scores.weighted_burdens(rows, np.arange(1.0, 1 + 2 * len(rows)).reshape(2, -1), PREDICTED_BINARY)
 
 
 def products_of(rows: Any) -> Any:
@@ -614,6 +622,7 @@ CASES = {
     "refit": Case(refitted, (DOSAGES, "firth_fallback"), 1e-7),
     "likelihood_terms": Case(newton_terms, (DOSAGES,), 1e-9),
     "weighted_squares": Case(squares, (DOSAGES,), 1e-9),
+    "penalized_value": Case(value_of, (DOSAGES[:20],), 1e-7),
     "penalized_terms": Case(penalized, (DOSAGES[:20],), 1e-7),
     "curvature": Case(curved, (DOSAGES[:20],), 1e-7),
     "log_likelihood": Case(logistic_penalty.log_likelihood, (SQUARES[0] ** 2, SQUARES[1] ** 2)),
@@ -648,12 +657,15 @@ CASES = {
     "alt_totals": Case(totals_of, (SET_COUNTS,), 0.0),
     "burden_masks": Case(burdens_of, (SET_COUNTS, "comphet"), 0.0),
     "set_scores": Case(scores_of, (SET_COUNTS,), 1e-9),
+    "weighted_burdens": Case(weighted_of, (SET_COUNTS,), 1e-6),
     "binary_set_scores": Case(binary_scores_of, (SET_COUNTS,), 1e-9),
     "joint_products": Case(products_of, (SET_COUNTS,), 1e-9),
     "associate_predicted": Case(with_predictions, (CALLS,), 1e-9),
     "associate_predicted of dosages": Case(with_predictions, (ALT_DOSAGES,), 1e-9),
     "associate_predicted_binary": Case(binary_with_predictions, (CALLS, "firth_approximate"), 1e-6),
     "associate_predicted_binary by spa": Case(binary_with_predictions, (CALLS, "spa"), 1e-6),
+    "associate_predicted_binary by firth": Case(binary_with_predictions, (CALLS, "firth"), 1e-6),
+    "associate_predicted_binary by wald": Case(binary_with_predictions, (CALLS, "wald"), 1e-6),
     "associate_predicted_binary of dosages": Case(binary_with_predictions, (ALT_DOSAGES, "firth_approximate"), 1e-6),
     "adjusted_likelihood_ratio": Case(adjusted_tests.adjusted_likelihood_ratio, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio_plain": Case(adjusted_tests.adjusted_likelihood_ratio_plain, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),

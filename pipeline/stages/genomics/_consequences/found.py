@@ -44,10 +44,7 @@ def consequences(part: Part, models: GeneModels, autosomes: int, mismatches: str
         wrong = np.unique(found.variant[done.row[~done.fits]])
         counts.append({"known": changes.rows.height, "mismatches": len(wrong), "unknown_sequence": int(unknown.sum())})
     total = {name: sum(count[name] for count in counts) for name in counts[0]}
-    return Part(
-        pl.concat(frames).select(pl.col(name).cast(dtype) for name, dtype in FOUND.items()),
-        counts={"not_bases": part.frame.height - total.pop("known"), **total},
-    )
+    return Part(pl.concat(frames).cast(pl.Schema(FOUND)), counts={"not_bases": part.frame.height - total.pop("known"), **total})
 
 
 def _check_reference(changes: Changes, found: Met, done: Effects) -> None:
