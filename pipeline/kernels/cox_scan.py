@@ -38,7 +38,7 @@ def associate_times(block: GenotypeBlock, models: CoxModels, method: CoxMethod, 
     genotypes = MeanGenotypes.of(block, design.mask, design.known.any(axis=1))
     k, copies, called = design.basis.shape[1], {}, {}
     columns = xp.concatenate([models.whitened * models.hazards[:, None], models.whitened, models.residuals[:, None]], axis=1)
-    products = genotypes.products(columns.reshape(-1, block.n_samples).T).reshape(len(block), -1, 2 * k + 1)
+    products = genotypes.products(columns.reshape(-1, block.n_samples).T).reshape(len(block), len(design.trait_names), 2 * k + 1)
     squares = genotypes.products(design.known.astype(columns.dtype), power=2)
     for group, mask in zip(design.groups, design.masks, strict=True):
         alleles = block.alleles(mask)
