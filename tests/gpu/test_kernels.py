@@ -19,6 +19,10 @@ from pipeline.errors import DataError
 from pipeline.kernels import (
     adjusted_tests,
     column_moments,
+    cox_design,
+    cox_firth,
+    cox_null,
+    cox_scan,
     distances,
     factorials,
     factorization,
@@ -107,6 +111,8 @@ PREDICTED = predicted_scan.PredictedDesign.build(COVARIATES, GAPS).less(RNG.norm
 PREDICTED_BINARY = predicted_binary_design.PredictedBinaryDesign.build(COVARIATES, np.where(np.isnan(GAPS), np.nan, GAPS > 0.5)).less(
     RNG.normal(0, 0.4, (2, SAMPLES))
 )
+ENDS = RNG.integers(1, 30, (SAMPLES, 2)) * np.where(RNG.random((SAMPLES, 2)) < 0.5, 1.0, -1.0)
+TIMES = cox_design.CoxDesign.build(COVARIATES, np.where(np.isnan(GAPS), np.nan, ENDS)).less(np.zeros((2, SAMPLES)))
 ADJUSTED = RNG.normal(size=(9, SAMPLES)) * (RNG.random((9, SAMPLES)) < RNG.uniform(0.1, 1, (9, 1)))
 ODDS = RNG.normal(-1, 0.5, SAMPLES)
 ILL = (RNG.random(SAMPLES) < 1 / (1 + np.exp(-ODDS))).astype(float)
@@ -125,6 +131,8 @@ HOST_ONLY = {
     "mixture_weights",
     "non_negative_fit",
     "quadratic_form_p",
+    "cox_again",  # an audit of single variants
+    "cox_coefficients",  # of covariates alone, once a chromosome
     "saddle_point_tail",
     "set_p_values",
     "sign_constrained_p_values",
@@ -398,6 +406,18 @@ def binary_with_predictions(genotypes: Any, method: Any) -> Any:
     return predicted_binary.associate_predicted_binary(GenotypeBlock(calls, dosages, SAMPLES), PREDICTED_BINARY, method, 0.6)
 
 
+def times_to_event(genotypes: Any, method: Any) -> Any:
+    calls, dosages = (genotypes, None) if genotypes.dtype == np.uint8 else (None, genotypes)
+    return cox_scan.associate_times(GenotypeBlock(calls, dosages, SAMPLES), TIMES, method, 0.6)
+
+
+def likelihood_ratio_of_times(adjusted: Any, log_hazard: Any, start: Any) -> Any:
+    xp, risk = array_module(adjusted), cox_null.RiskOrder.of(ENDS[:, 0])
+    return cox_firth.cox_likelihood_ratio(
+        adjusted, log_hazard, cox_null.RiskOrder(*(xp.asarray(places) for places in (risk.order, risk.last, risk.event))), start
+    )
+
+
 def left_out_blocks(genotypes: Any) -> Any:
     return left_out.left_out_predictors(GenotypeBlock(genotypes, None, SAMPLES), RIDGE, 60)
 
@@ -667,6 +687,9 @@ CASES = {
     "associate_predicted_binary by firth": Case(binary_with_predictions, (CALLS, "firth"), 1e-6),
     "associate_predicted_binary by wald": Case(binary_with_predictions, (CALLS, "wald"), 1e-6),
     "associate_predicted_binary of dosages": Case(binary_with_predictions, (ALT_DOSAGES, "firth_approximate"), 1e-6),
+    "associate_times": Case(times_to_event, (CALLS, "firth_approximate"), 1e-6),
+    "associate_times of dosages": Case(times_to_event, (ALT_DOSAGES, "score"), 1e-6),
+    "cox_likelihood_ratio": Case(likelihood_ratio_of_times, (ADJUSTED, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio": Case(adjusted_tests.adjusted_likelihood_ratio, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio_plain": Case(adjusted_tests.adjusted_likelihood_ratio_plain, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
     "saddle_point": Case(adjusted_tests.saddle_point, (ADJUSTED, ODDS, SCORES, ADJUSTED > 1), 1e-6),

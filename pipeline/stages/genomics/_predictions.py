@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import HUMAN, chromosome_key
+from pipeline.kernels.cox_design import CoxDesign, CoxModels
 from pipeline.kernels.predicted_binary_design import PredictedBinary, PredictedBinaryDesign
 from pipeline.kernels.predicted_scan import PredictedDesign
 from pipeline.stages.genomics._sheet import Sheet
 from pipeline.tables.part import Part
 
-Build = Callable[[Any, Any, tuple[Sequence[str], Sequence[str]]], PredictedDesign | PredictedBinaryDesign]
+Build = Callable[[Any, Any, tuple[Sequence[str], Sequence[str]]], PredictedDesign | PredictedBinaryDesign | CoxDesign]
 """Covariates `[n, c]`, traits `[n, t]` and the names of both -> a design."""
 _STEP = 1_024
 NEEDED = ("trait", "sample_id", "chromosome", "prediction")
@@ -90,7 +91,7 @@ class PredictedTraits:
     """What a scan with predictions takes from its samples: the design without predictions, and these by chromosome, `float32[t, n]`."""
 
     sheet: Sheet
-    design: PredictedDesign | PredictedBinaryDesign
+    design: PredictedDesign | PredictedBinaryDesign | CoxDesign
     predictions: Mapping[str, NDArray[np.float32]]
     audit: Any
     autosomes: int | None
@@ -113,17 +114,19 @@ class PredictedTraits:
         design = build(sheet.covariates, traits, (sheet.covariate_names, sheet.trait_names))
         return cls(sheet, design, predictions, audit, autosomes)
 
-    def less(self, chromosome: str) -> PredictedDesign | PredictedBinary | None:
-        """The model of a chromosome's scan; None where no predictions leave it out."""
+    def less(self, chromosome: str) -> Any:
+        """The model of a chromosome's scan, which the design makes; None where no predictions leave it out."""
         predictions = self.predictions.get(chromosome)
         return None if predictions is None else self.design.less(np.nan_to_num(predictions))
 
-    def audited(self, model: PredictedDesign | PredictedBinary) -> Sheet:
+    def audited(self, model: PredictedDesign | PredictedBinary | CoxModels) -> Sheet:
         """What an audit computes with: covariates of those who are used, and what is left of the traits, or the traits and log odds."""
         known = model.known
         covariates = np.where(known.any(axis=1)[:, None], np.column_stack([self.sheet.covariates, np.zeros(len(known))]), np.nan)
         if isinstance(model, PredictedDesign):
             return replace(self.sheet, traits=np.where(known, model.residuals, np.nan), covariates=covariates)
+        if isinstance(model, CoxModels):
+            return replace(self.sheet, covariates=covariates)
         traits = np.where(known, model.design.cases, np.nan)
         return replace(self.sheet, traits=traits, covariates=covariates, log_odds=(model.log_odds, model.centres))
 
