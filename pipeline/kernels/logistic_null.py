@@ -68,7 +68,10 @@ class NullModel:
     def missed(self) -> Array:
         """Probability of what a person is not, `float64[n]`."""
         xp = self.xp
-        return 1 / (1 + xp.exp(xp.minimum(self.coefficients @ self.signed + self.shift, 700)))
+        margins = self.coefficients @ self.signed
+        if self.offset is not None:
+            margins += self.shift
+        return 1 / (1 + xp.exp(xp.minimum(margins, 700)))
 
     @property
     def residuals(self) -> Array:
