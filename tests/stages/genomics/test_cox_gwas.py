@@ -14,13 +14,32 @@ from pipeline.kernels.genotypes import pack
 from pipeline.stages.genomics.cox_gwas import CoxGwas
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
-from pipeline.testing.stages import plan_stage
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import Tables, plan_stage
+from tests import example_tables as examples
 from tests.kernels.test_cox_scan import PRINTED
 from tests.kernels.times import PEOPLE, VARIANTS, times_cohort
 from tests.stages.genomics.cohorts import Cohort, run, same_for_any_parts, small_cohort, small_sheet
 from tests.stages.genomics.test_predicted_scan import small_predictions
 
 TRAITS = {"death": {"time": "years", "event": "died"}, "illness": {"time": "age", "event": "ill"}}
+FOLLOWED: Tables = {
+    "genotypes": examples.GENOTYPES,
+    "samples": examples.SHEET.with_columns(years=pl.col("age") / 2, died=pl.col("ldl") > 1, ill=(pl.col("height") > 0).cast(pl.Int8)),
+}
+TWO_TIMES: dict[str, Any] = {"traits": TRAITS, "covariates": ["height"]}
+EXAMPLES = [
+    StageExample(CoxGwas(**TWO_TIMES), FOLLOWED, examples.AXES, dict.fromkeys(examples.SCAN, 1e-7)),
+    StageExample(
+        CoxGwas(**TWO_TIMES, method="firth_approximate", screen=0.5, max_p=0.9), FOLLOWED, examples.AXES, dict.fromkeys(examples.SCAN, 1e-7)
+    ),
+    StageExample(
+        CoxGwas(**TWO_TIMES, method="firth_approximate", screen=0.5),
+        {**FOLLOWED, "predictions": examples.PREDICTIONS.with_columns(pl.col("trait").replace({"ldl": "death", "height": "illness"}))},
+        examples.AXES,
+        dict.fromkeys(examples.SCAN, 1e-6),
+    ),
+]
 
 
 def gwas(**given: Any) -> CoxGwas:
