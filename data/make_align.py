@@ -56,6 +56,7 @@ def plant(reference: dict[str, Bytes], rng: np.random.Generator) -> list[Planted
     found = []
     for name, bases in reference.items():
         places = np.arange(100, len(bases) - 100, 40)
+        places = places[(name != "1") | ~(_within(places, REPEAT) | _within(places, len(bases) - 2 * REPEAT))]
         wanted = int(len(bases) * (SNVS + INDELS))
         for at in sorted(rng.choice(places, wanted, replace=False).tolist()):
             copies = rng.random((len(SAMPLES), 2)) < 0.45
@@ -67,8 +68,22 @@ def plant(reference: dict[str, Bytes], rng: np.random.Generator) -> list[Planted
                 alt = ref + rng.choice(BASES, rng.integers(1, 7)).tobytes()
             else:
                 ref, alt = bases[at : at + 1 + int(rng.integers(1, 7))].tobytes(), ref
-            found.append(Planted(name, at, ref, alt, copies))
+            found.append(Planted(name, *leftmost(bases, at, ref, alt), copies))
     return found
+
+
+def _within(places: npt.NDArray[np.int64], first: int) -> npt.NDArray[np.bool_]:
+    """Which places lie in a repeat that begins there, or so near that their reads do."""
+    inside: npt.NDArray[np.bool_] = (places > first - FRAGMENT) & (places < first + REPEAT + FRAGMENT)
+    return inside
+
+
+def leftmost(bases: Bytes, at: int, ref: bytes, alt: bytes) -> tuple[int, bytes, bytes]:
+    """An insertion or deletion as VCF has it: as far left as it can lie."""
+    while len(ref) != len(alt) and ref[-1] == alt[-1]:
+        before = bases[at - 1 : at].tobytes()
+        at, ref, alt = at - 1, before + ref[:-1], before + alt[:-1]
+    return at, ref, alt
 
 
 def copy_of(bases: Bytes, planted: list[Planted], sample: int, which: int) -> Bytes:
