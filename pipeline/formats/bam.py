@@ -42,10 +42,10 @@ class BamOutput(JoinedOutput):
     def write_piece(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> Mapping[str, int]:
         """The part's rows as lines of SAM, and the samples that they have."""
         rows = part.frame
-        Path(f"{path}.sam").write_bytes(_lines(rows).write_csv(None, include_header=False, separator="\t", quote_style="never").encode())
+        Path(f"{path}.bam").write_bytes(_lines(rows).write_csv(None, include_header=False, separator="\t", quote_style="never").encode())
         samples = rows["sample_id"].unique().drop_nulls().sort()
         Path(f"{path}.samples").write_text("".join(f"{name}\n" for name in samples), encoding="utf-8")
-        return {"sam": rows.height, "samples": 0}
+        return {"bam": rows.height, "samples": 0}
 
     def join(self, pieces: Sequence[Piece], axes: Mapping[str, pl.DataFrame], stem: str) -> Mapping[str, int | None]:
         """One file by samtools sort, which breaks ties by the order of the rows, and its index."""
@@ -57,12 +57,12 @@ class BamOutput(JoinedOutput):
             with Path(whole).open("wb") as target:
                 target.write(self._header(sorted(named)).encode())
                 for piece in pieces:
-                    target.write(Path(piece.file("sam")).read_bytes())
+                    target.write(Path(piece.file("bam")).read_bytes())
             pysam.samtools.sort("--no-PG", "-O", "bam", "-T", f"{folder}/sorting", "-o", made, whole, catch_stdout=False)
             pysam.samtools.index("-b", made, catch_stdout=False)
             for ending in (".bam", ".bam.bai"):
                 Path(f"{folder}/whole{ending}").replace(f"{stem}{ending}")
-        return {".bam": sum(piece.rows["sam"] for piece in pieces), ".bam.bai": None}
+        return {".bam": sum(piece.rows["bam"] for piece in pieces), ".bam.bai": None}
 
     def _header(self, samples: Sequence[str]) -> str:
         """The sequences of the reference, and a read group for each sample."""

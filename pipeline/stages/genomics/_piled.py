@@ -61,10 +61,26 @@ def call_stretch(rows: pl.DataFrame, stretch: Stretch, asked: Asked) -> pl.DataF
     based, passed = pile(found.aligned, reads, stretch.low, stretch.high, asked.min_base_quality)
     width, samples = stretch.high - stretch.low, len(names)
     support = support_of((based.at * samples + of_fragment[based.fragment]) * 4 + based.allele, based.quality, width * samples * 4)
-    shaped = Support(*(column.reshape(width, samples, 4) for column in support))
+    gone = _deleted(found, reads, of_fragment, stretch, samples) > support.reads.reshape(width, samples, 4).sum(axis=2)
+    shaped = Support(*(np.where(gone[:, :, None], 0, column.reshape(width, samples, 4)) for column in support))
     substituted = _substitutions(shaped, stretch, names, asked)
     indels = _indels(rows, found, reads, of_fragment, passed, stretch, names, asked)
     return pl.concat([substituted, indels])
+
+
+def _deleted(found: Operations, reads: Reads, of_fragment: Integers, stretch: Stretch, samples: int) -> Integers:
+    """How many reads of each sample have a deletion over each position of a stretch, `[positions, samples]`.
+
+    Where these are more than have a base, bases are of reads that end within the deletion, and tell nothing.
+    """
+    ops = found.chosen(found.code == _DELETED)
+    begin = reads.start[ops.read] + ops.on_reference - stretch.low
+    width = stretch.high - stretch.low
+    steps = np.zeros((width + 1, samples), np.int64)
+    sample = of_fragment[reads.fragment[ops.read]]
+    np.add.at(steps, (np.clip(begin, 0, width), sample), 1)
+    np.add.at(steps, (np.clip(begin + ops.length, 0, width), sample), -1)
+    return steps.cumsum(axis=0)[:width]
 
 
 def _substitutions(support: Support, stretch: Stretch, names: pl.Series, asked: Asked) -> pl.DataFrame:
