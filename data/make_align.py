@@ -2,8 +2,8 @@
 
     python data/make_align.py --bases 80000 --depth 30 --out DIR [--seed 20261123]
 
-Pairs of 150 bases from fragments of about 350, with errors as their qualities say; SNVs and short indels in one or both copies of a chromosome.
-data/README.md says more.
+Pairs of 150 bases from fragments of about 350, with errors as their qualities say; SNVs and short indels in one or both copies of a
+chromosome. data/README.md says more.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def plant(reference: dict[str, Bytes], rng: np.random.Generator) -> list[Planted
     found = []
     for name, bases in reference.items():
         places = np.arange(100, len(bases) - 100, 40)
-        places = places[(name != "1") | ~(_within(places, REPEAT) | _within(places, len(bases) - 2 * REPEAT))]
+        places = places[np.full(len(places), name != "1") | ~(_within(places, REPEAT) | _within(places, len(bases) - 2 * REPEAT))]
         wanted = int(len(bases) * (SNVS + INDELS))
         for at in sorted(rng.choice(places, wanted, replace=False).tolist()):
             copies = rng.random((len(SAMPLES), 2)) < 0.45
             copies[rng.integers(len(SAMPLES)), rng.integers(2)] = True
             ref = bases[at : at + 1].tobytes()
             if rng.random() < SNVS / (SNVS + INDELS):
-                alt = bytes([rng.choice(BASES[BASES != bases[at]])])
+                alt = bytes([rng.choice(BASES[bases[at] != BASES])])
             elif rng.random() < 0.5:
                 alt = ref + rng.choice(BASES, rng.integers(1, 7)).tobytes()
             else:
@@ -136,11 +136,16 @@ def write_align(out: Path, bases: int, depth: float, seed: int) -> None:
     reference = make_reference(bases, rng)
     planted = plant(reference, rng)
     out.mkdir(parents=True, exist_ok=True)
-    lines = [f">{name}\n" + "".join(text.tobytes()[at : at + 80].decode() + "\n" for at in range(0, len(text), 80)) for name, text in reference.items()]
+    lines = [
+        f">{name}\n" + "".join(text.tobytes()[at : at + 80].decode() + "\n" for at in range(0, len(text), 80))
+        for name, text in reference.items()
+    ]
     (out / "reference.fa.gz").write_bytes(bgzip("".join(lines).encode()) + EOF_BLOCK)
     for number, sample in enumerate(SAMPLES):
         copies = [
-            copy_of(text, [one for one in planted if one.chromosome == name], number, which) for name, text in reference.items() for which in (0, 1)
+            copy_of(text, [one for one in planted if one.chromosome == name], number, which)
+            for name, text in reference.items()
+            for which in (0, 1)
         ]
         first, first_qualities, second, second_qualities = make_pairs(copies, depth, rng)
         (out / f"{sample}_1.fastq.gz").write_bytes(fastq(sample, first, first_qualities))

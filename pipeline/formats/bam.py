@@ -28,12 +28,16 @@ class BamOutput(JoinedOutput):
 
     name = "bam"
 
-    reference: str = Field(min_length=1, description="The FASTA file that was aligned to: its sequences and their lengths stand in the header.")
+    reference: str = Field(
+        min_length=1, description="The FASTA file that was aligned to: its sequences and their lengths stand in the header."
+    )
 
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
         """Raise JobError for a table without the columns of alignments; PlaceError where pysam is not installed."""
         if missing := [name for name in _NEEDED if name not in columns]:
-            raise JobError(f"a BAM file needs the column {missing[0]!r}, which is not written here. Needed: {', '.join(_NEEDED)} (see align_reads)")
+            raise JobError(
+                f"a BAM file needs the column {missing[0]!r}, which is not written here. Needed: {', '.join(_NEEDED)} (see align_reads)"
+            )
         if find_spec("pysam") is None:
             raise PlaceError("pysam, which writes BAM files, is not installed. Install it with: pip install '.[align]'")
         if not Path(self.reference).is_file():

@@ -71,7 +71,9 @@ def _reads(stretch: Stretch, limits: Bounds) -> pl.DataFrame:
     text = b"".join(chunk for part in stretch.ranges for chunk in read_lines(part, limits))
     lines = _lines(stretch, text)
     columns = ("head", "bases", "plus", "base_qualities")
-    reads = pl.DataFrame({name: lines.gather_every(_RECORD, at) for at, name in enumerate(columns)}, schema=dict.fromkeys(columns, pl.String))
+    reads = pl.DataFrame(
+        {name: lines.gather_every(_RECORD, at) for at, name in enumerate(columns)}, schema=dict.fromkeys(columns, pl.String)
+    )
     bad = reads.with_row_index("at").filter(
         ~(pl.col("head").str.starts_with("@") & pl.col("plus").str.starts_with("+"))
         | (pl.col("bases").str.len_bytes() != pl.col("base_qualities").str.len_bytes())
@@ -80,8 +82,8 @@ def _reads(stretch: Stretch, limits: Bounds) -> pl.DataFrame:
     if bad.height:
         row = bad.row(0, named=True)
         raise InputError(
-            f"{stretch.path}: the read that begins with {row['head'][:80]!r} is none of FASTQ, whose reads have four lines: @name, the bases, "
-            "a line that begins with +, and as many qualities as bases. Write sequences that go over several lines in one"
+            f"{stretch.path}: the read that begins with {row['head'][:80]!r} is none of FASTQ, whose reads have four lines: @name, the "
+            "bases, a line that begins with +, and as many qualities as bases. Write sequences that go over several lines in one"
         )
     name = pl.col("head").str.extract(r"^@(\S*)", 1).alias("read_id")
     return reads.select(name, "bases", "base_qualities")
@@ -154,7 +156,9 @@ class FastqInput(BoundedInput):
         """The files that are read together: two where they hold mates."""
         files, each = self.files(), 2 if self.layout == "paired" else 1
         if len(files) % each:
-            raise InputError(f"{files[-1]}: is the last of {len(files)} files, and layout: paired takes two and two. Is its mates' file there?")
+            raise InputError(
+                f"{files[-1]}: is the last of {len(files)} files, and layout: paired takes two and two. Is its mates' file there?"
+            )
         return [files[at : at + each] for at in range(0, len(files), each)]
 
     def sources(self, parallel: int) -> Sequence[FastqSource]:
@@ -170,7 +174,9 @@ class FastqInput(BoundedInput):
                 raise InputError(f"{files[1]}: and {files[0]} have {reads} reads, and mates come in pairs. Is one of them cut?")
             each = _RECORD * (2 if self.layout == "interleaved" else 1)
             if lines[0] % each:
-                raise InputError(f"{files[0]}: has an odd number of reads ({lines[0] // _RECORD:,}), and layout: interleaved takes two and two")
+                raise InputError(
+                    f"{files[0]}: has an odd number of reads ({lines[0] // _RECORD:,}), and layout: interleaved takes two and two"
+                )
             parts = self._parts(stamp(files[0]).size, total, parallel) if file_kind(files[0]) != "gzip" else 1
             for first, count in even_ranges(lines[0] // each, min(parts, max(lines[0] // each, 1))):
                 stretches = tuple(_stretch(file, ranges, first * each, count * each) for file, ranges in zip(files, counted, strict=True))

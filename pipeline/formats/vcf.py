@@ -224,7 +224,9 @@ class VcfOutput(JoinedOutput):
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
         """Raise JobError for a table without the columns of calls."""
         if missing := [name for name in CALL if name not in columns]:
-            raise JobError(f"a VCF needs the column {missing[0]!r}, which is not written here. Needed: {', '.join(CALL)} (see pileup_calls)")
+            raise JobError(
+                f"a VCF needs the column {missing[0]!r}, which is not written here. Needed: {', '.join(CALL)} (see pileup_calls)"
+            )
 
     def write_piece(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> Mapping[str, int]:
         """The part's rows, not yet lines: a variant's may lie in two parts."""

@@ -32,7 +32,7 @@ class Operations(NamedTuple):
 
     def chosen(self, rows: NDArray[np.bool_]) -> Operations:
         """Some of the operations."""
-        return Operations(*(column[rows] for column in self))
+        return Operations(self.read[rows], self.code[rows], self.length[rows], self.on_reference[rows], self.on_read[rows])
 
     @property
     def aligned(self) -> Operations:
@@ -41,7 +41,7 @@ class Operations(NamedTuple):
 
 
 def operations(text: NDArray[np.uint8], offsets: Integers) -> Operations:
-    """The operations of CIGAR strings whose bytes lie side by side: read number i has `text[offsets[i]:offsets[i + 1]]`, none for an empty one."""
+    """The operations of CIGAR strings whose bytes lie side by side: read number i has `text[offsets[i]:offsets[i + 1]]`, or none."""
     at = np.flatnonzero((text < ord("0")) | (text > ord("9")))
     read = np.searchsorted(offsets, at, side="right") - 1
     first = np.append(-1, at[:-1]) + 1 if len(at) else at
@@ -70,6 +70,7 @@ def expanded(starts: Integers, lengths: Integers) -> tuple[Integers, Integers]:
 
 def _before(read: Integers, amount: Integers) -> Integers:
     """Sum of what the operations of the same read before each have."""
-    running = np.cumsum(amount) - amount
+    running: Integers = np.cumsum(amount) - amount
     new = np.append(True, read[1:] != read[:-1])[: len(read)]
-    return running - np.repeat(running[new], np.diff(np.append(np.flatnonzero(new), len(read))))
+    found: Integers = running - np.repeat(running[new], np.diff(np.append(np.flatnonzero(new), len(read))))
+    return found

@@ -1,7 +1,8 @@
 """Genotypes of diploid samples from the bases and qualities of reads. Of a processor's arrays.
 
-Likelihoods: Li (2011), Bioinformatics 27:2987-2993, equation 2, with two copies and reads independent of one another: a read of genotype g (copies
-of ALT) has REF with probability ((2 - g)(1 - e) + g e) / 2, e what its quality says. Sums are of whole numbers, so that no order changes them.
+Likelihoods: Li (2011), Bioinformatics 27:2987-2993, equation 2, with two copies and reads independent of one another: a read of genotype g
+(copies of ALT) has REF with probability ((2 - g)(1 - e) + g e) / 2, e what its quality says. Sums are of whole numbers, so that no order
+changes them.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def call_genotypes(ref: Support, alt: Support, heterozygosity: float) -> Calls:
     none = np.where(reads > 0, joint[0] - total, 0.0)
     site_quality = -_PHRED * none.sum(axis=1)
     called = reads > 0
-    return Calls(np.where(called, genotype, -1).astype(np.int8), np.where(called, quality, 0).astype(np.int32), np.maximum(site_quality, 0.0))
+    return Calls(
+        np.where(called, genotype, -1).astype(np.int8), np.where(called, quality, 0).astype(np.int32), np.maximum(site_quality, 0.0)
+    )
 
 
 def _log_sum(values: Floats) -> Floats:

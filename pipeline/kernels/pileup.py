@@ -22,7 +22,7 @@ for _number, _pair in enumerate((b"Aa", b"Cc", b"Gg", b"TtUu")):
 
 
 class Reads(NamedTuple):
-    """Alignments: where each begins (from 0), its mapping quality and fragment `[reads]`; all bases and qualities side by side, from `offsets`.
+    """Alignments: where each begins (from 0), mapping quality and fragment `[reads]`; bases and qualities side by side, from `offsets`.
 
     Mates are of one fragment, and so are parts of a read that lie apart; fragments are numbered from 0.
     """

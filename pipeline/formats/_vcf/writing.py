@@ -61,11 +61,13 @@ def header_of(chromosomes: Sequence[str], samples: Sequence[str], fields: Sequen
 
 
 def lines_of(rows: pl.DataFrame, samples: Sequence[str], fields: Sequence[str]) -> bytes:
-    """A line a variant, by chromosome as these first stand, and position; a sample without a row is missing. DataError for one that has two."""
+    """A line a variant, by chromosome as these first stand, and position; a sample without a row is missing. DataError for two rows."""
     twice = rows.filter(rows.select(*SITE, "sample_id").is_duplicated())
     if twice.height:
         site = ":".join(str(twice[name][0]) for name in SITE)
-        raise DataError(f"sample {twice['sample_id'][0]!r} has several rows of variant {site}, and a VCF has one of each. Keep one (drop_duplicates).")
+        raise DataError(
+            f"sample {twice['sample_id'][0]!r} has several rows of variant {site}, and a VCF has one of each. Keep one (drop_duplicates)."
+        )
     order = rows.select(pl.col("chromosome").unique(maintain_order=True)).with_row_index("order")
     given = {name: pl.col(name).first() for name in ("variant_id", "call_quality") if name in rows.columns}
     copies = pl.col("genotype").str.extract_all(r"[0-9]+")
@@ -77,7 +79,11 @@ def lines_of(rows: pl.DataFrame, samples: Sequence[str], fields: Sequence[str]) 
     sites = sites.join(order, on="chromosome").sort("order", *SITE[1:]).with_row_index("site")
     grid = sites.select("site", *SITE).join(pl.DataFrame({"sample_id": pl.Series(samples, dtype=pl.String)}), how="cross")
     texts = [_text(field) for field in fields]
-    values = grid.join(rows, on=[*SITE, "sample_id"], how="left").sort("site", "sample_id").select("site", pl.concat_str(texts, separator=":").alias("values"))
+    values = (
+        grid.join(rows, on=[*SITE, "sample_id"], how="left")
+        .sort("site", "sample_id")
+        .select("site", pl.concat_str(texts, separator=":").alias("values"))
+    )
     joined = values.group_by("site", maintain_order=True).agg(pl.col("values").str.join("\t"))
     name = pl.col("variant_id").str.replace_all(r"[\s;]", "_").fill_null(".") if "variant_id" in given else pl.lit(".")
     quality = pl.col("call_quality").round(2).cast(pl.String).fill_null(".") if "call_quality" in given else pl.lit(".")
@@ -93,5 +99,9 @@ def _text(field: str) -> pl.Expr:
         return pl.col("genotype").fill_null("./.")
     value = pl.col(_FIELDS[field][0]).cast(pl.Int64).cast(pl.String).fill_null(".")
     if field == "AD":
-        return pl.when(pl.col("ref_depth").is_null()).then(pl.lit(".")).otherwise(pl.concat_str(value, pl.col("alt_depth").cast(pl.Int64), separator=","))
+        return (
+            pl.when(pl.col("ref_depth").is_null())
+            .then(pl.lit("."))
+            .otherwise(pl.concat_str(value, pl.col("alt_depth").cast(pl.Int64), separator=","))
+        )
     return value

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -44,7 +42,7 @@ def operations_of(rows: pl.DataFrame) -> Operations:
 
 
 def by_stretch(rows: Table, bases: int, min_mapping_quality: int) -> Table:
-    """The alignments that count, each with every stretch of so many bases that it reaches into (STRETCH); those of a stretch are in one part."""
+    """The alignments that count, with every stretch of so many bases that they reach into (STRETCH); those of one are in one part."""
     cut = rows.map_parts(_in_stretches, bases, min_mapping_quality)
     keys = ["chromosome", STRETCH]
     if len(cut.blocks) == 1 or cut.is_beyond:
@@ -59,4 +57,4 @@ def _in_stretches(part: Part, bases: int, min_mapping_quality: int) -> Part:
     last = start + pl.Series("reach", lengths, pl.Int64) - 1
     numbers = pl.int_ranges(start // bases, pl.max_horizontal(start, last) // bases + 1)
     found = rows.with_columns(numbers.alias(STRETCH)).explode(STRETCH, empty_as_null=False)
-    return Part(cast("pl.DataFrame", found))
+    return Part(found)

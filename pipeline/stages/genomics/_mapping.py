@@ -1,7 +1,7 @@
 """Reads and pairs mapped by mappy, each to its rows as SAM has them. Not a stage.
 
-minimap2: Li (2018), Bioinformatics 34:3094. SAM: https://samtools.github.io/hts-specs/SAMv1.pdf. The library maps one read or one pair a call,
-with the interpreter's lock released: threads map at once.
+minimap2: Li (2018), Bioinformatics 34:3094. SAM: https://samtools.github.io/hts-specs/SAMv1.pdf. The library maps one read or one
+pair a call, with the interpreter's lock released: threads map at once.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ def _proper(ends: tuple[list[Hit], list[Hit]], most: int) -> tuple[int, int] | N
 def _rows(read: Read, name: str, flag: int, hits: Sequence[Hit], mate: _Mate | None) -> Iterator[Row]:
     other = mate.hit if mate else None
     if not hits:
-        place = (other.chromosome, other.start + 1) if other else (None, None)
-        yield Row(name, flag | UNMAPPED, *place, 0, None, None, None, *place, 0, read.bases, read.qualities)
+        there, at = (other.chromosome, other.start + 1) if other else (None, None)
+        yield Row(name, flag | UNMAPPED, there, at, 0, None, None, None, there, at, 0, read.bases, read.qualities)
         return
     main = (mate.main if mate else None) or hits[0]
     turned: tuple[str, str] | None = None
@@ -167,9 +167,10 @@ def _rows(read: Read, name: str, flag: int, hits: Sequence[Hit], mate: _Mate | N
             bits, letter = bits | SUPPLEMENTARY, "H"
             bases, qualities = (text[before : len(text) - behind] for text in (bases, qualities))
         cigar = f"{f'{before}{letter}' if before else ''}{hit.cigar}{f'{behind}{letter}' if behind else ''}"
-        place = (None, None) if mate is None else (other.chromosome, other.start + 1) if other else (hit.chromosome, hit.start + 1)
+        next_to = other or hit
+        there, at = (next_to.chromosome, next_to.start + 1) if mate else (None, None)
         yield Row(
-            name, bits, hit.chromosome, hit.start + 1, hit.quality, cigar, "-" if hit.reverse else "+", hit.edits, *place,
+            name, bits, hit.chromosome, hit.start + 1, hit.quality, cigar, "-" if hit.reverse else "+", hit.edits, there, at,
             _template(hit, other), bases, qualities,
         )  # fmt: skip
 

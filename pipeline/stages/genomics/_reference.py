@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
+from typing import cast
 
 from isal import igzip, igzip_lib
 from pydantic import Field
 
-from pipeline.errors import InputError
+from pipeline.errors import DataError, InputError, near
 from pipeline.files import Stamp, is_url, local_path, stamp
 from pipeline.pieces import open_pieces, why_unreadable
 
+_IsalError = cast("type[Exception]", igzip_lib.IsalError)
 _LOCK = Lock()
 
 
@@ -47,6 +49,14 @@ class Reference:
         with _LOCK:
             return _sequences(self.path, self.known)
 
+    def need(self, names: Iterable[str]) -> None:
+        """Raise DataError for the first name that is of no sequence."""
+        known = self.sequences()
+        for name in names:
+            if name not in known:
+                what = f"alignments lie on {name!r}, and {self.path} has no such sequence.{near(name, known)}"
+                raise DataError(f"{what} Give the reference that was aligned to.")
+
     def lengths(self) -> dict[str, int]:
         """Bases of each sequence, in the file's order."""
         return {name: len(bases) for name, bases in self.sequences().items()}
@@ -58,7 +68,7 @@ def _sequences(path: str, _known: Stamp) -> Mapping[str, bytes]:
         with open_pieces(path) as file:
             packed = file.peek(2)[:2] == b"\x1f\x8b"
             text: bytes = igzip.open(file, "rb").read() if packed else file.read()
-    except (OSError, EOFError, igzip_lib.IsalError) as error:
+    except (OSError, EOFError, _IsalError) as error:
         raise InputError(f"{path}: cannot be read ({error}); copy or download it again") from error
     before, *records = text.replace(b"\r", b"").split(b">")
     if before.strip() or not records:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 import polars as pl
-
 from pydantic import Field
 
 from pipeline.errors import StageError
@@ -29,13 +28,13 @@ Preset = Literal["sr", "map-ont", "map-hifi", "map-pb", "lr:hq", "asm5", "asm10"
 class AlignReads(Whole, name="align_reads", version=1):
     """Align sequencing reads to a reference genome with mappy, minimap2's library: a row an alignment, as SAM has it.
 
-    The rows are those of a fastq input: reads, or pairs (mate_bases), which `preset: sr` aligns together. Every part makes its own; where they
-    lie does not depend on the others, so any parts and workers give the same rows. Alignment runs on the workers' processors, on a job
-    with backend: gpu too, and a process holds the index of the reference once.
+    The rows are those of a fastq input: reads, or pairs (mate_bases), which `preset: sr` aligns together. Where a read lies does not depend
+    on the others, so any parts and workers give the same rows. Alignment runs on the workers' processors, in a job with backend: gpu too,
+    and a process holds the index of the reference once.
 
     The alignments are those of `minimap2 -a --secondary=no` of the same version: position (base_pair_location, from 1), mapping_quality,
-    cigar with clips, flag, edit_distance, mate and template_length. A read that lies nowhere is a row, too (flag 4); where its mate lies it has
-    its mate's place, so that they sort together. Supplementary alignments (flag 2048) are rows of their own with the bases that they align.
+    cigar with clips, flag, edit_distance, mate and template_length. A read that lies nowhere is a row, too (flag 4), at its mate's place
+    where that has one. Supplementary alignments (flag 2048) are rows of their own, with the bases that they align.
 
     Example:
         {use: align_reads, from: reads, as: alignments, reference: reference.fa.gz, preset: sr}
@@ -48,7 +47,9 @@ class AlignReads(Whole, name="align_reads", version=1):
     }
 
     reference: str = reference_field()
-    preset: Preset = Field("sr", description="minimap2's parameters for a kind of reads: sr short ones and pairs, map-ont Nanopore, map-hifi PacBio.")
+    preset: Preset = Field(
+        "sr", description="minimap2's parameters for a kind of reads: sr short ones and pairs, map-ont Nanopore, map-hifi PacBio."
+    )
 
     def files(self) -> Sequence[str]:
         """The reference."""
@@ -62,7 +63,9 @@ class AlignReads(Whole, name="align_reads", version=1):
         if MATE[0] in schema.columns:
             need_known(schema, MATE, "rows")
             if self.preset != "sr":
-                raise StageError(f"{self.preset!r} aligns single reads, and these are pairs. Use sr, or read them with layout: single.", key="preset")
+                raise StageError(
+                    f"{self.preset!r} aligns single reads, and these are pairs. Use sr, or read them with layout: single.", key="preset"
+                )
         Reference.at(self.reference)
         return {"": Schema(pl.Schema(dtypes_of(COLUMNS)))}
 
@@ -89,7 +92,9 @@ def _aligned(part: Part, reference: Reference, preset: str) -> Part:
         else:
             found += single_rows(index, reads)
         samples += [str(sample)] * (len(found) - len(samples))
-    table = pl.DataFrame(found, schema=Row._fields, orient="row", infer_schema_length=None).with_columns(sample_id=pl.Series(samples, dtype=pl.String))
+    table = pl.DataFrame(found, schema=Row._fields, orient="row", infer_schema_length=None).with_columns(
+        sample_id=pl.Series(samples, dtype=pl.String)
+    )
     table = table.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
     extra, unmapped = (int((table["flag"] & bit > 0).sum()) for bit in (SUPPLEMENTARY, UNMAPPED))
     reads_there = table.height - extra

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.errors import DataError, near
 from pipeline.files import local_path
 from pipeline.genome.columns import dtypes_of
 from pipeline.kernels.cigars import expanded
@@ -28,9 +27,9 @@ class Coverage(Whole, name="coverage", version=1):
     """Count how many reads cover the reference, for each sample and window: sample_id, chromosome, start, end, mean_depth.
 
     The rows are alignments, as align_reads gives them. A base counts where it lies on one of the reference (M, =, X of the CIGAR), as
-    `samtools depth` has it: bases that are deleted, clipped or inserted do not, both mates of a pair that overlap do, and alignments that are
-    secondary, duplicates or failed do not. Every window of the reference is there, for every sample that has a row; the last one of a chromosome
-    may be shorter. `window: 1` is the depth of each base.
+    `samtools depth` has it: bases that are deleted, clipped or inserted do not, both mates of a pair that overlap do, and alignments that
+    are secondary, duplicates or failed do not. Every window of the reference is there, for every sample that has a row; the last one of a
+    chromosome may be shorter. `window: 1` is the depth of each base.
 
     Example:
         {use: coverage, from: alignments, as: depths, reference: reference.fa.gz, window: 1000}
@@ -56,7 +55,9 @@ class Coverage(Whole, name="coverage", version=1):
         rows = rows if rows.cheap else rows.hold()
         sums = rows.map_parts(_sums, reference, self.window, self.min_mapping_quality)
         samples = rows.reduce(_samples, _together)
-        empty = Table.of(context.session, context.name, [context.session.submit(_empty, samples, reference, self.window, stage=context.name)])
+        empty = Table.of(
+            context.session, context.name, [context.session.submit(_empty, samples, reference, self.window, stage=context.name)]
+        )
         both = sums.concat(empty.named(context.name))
         return Outcome({"": both.exchange(KEYS).map(_added).map_parts(partial(_means, reference, self.window))})
 
@@ -83,10 +84,7 @@ def _empty(samples: list[str], reference: Reference, window: int) -> Part:
 def _sums(part: Part, reference: Reference, window: int, min_mapping_quality: int) -> Part:
     """Bases that a part's alignments lay on each window. DataError for a place that the reference has not."""
     rows = counted_rows(part.frame, min_mapping_quality)
-    lengths = reference.lengths()
-    for (name,), some in rows.group_by("chromosome"):
-        if name not in lengths:
-            raise DataError(f"alignments lie on {name!r}, and {reference.path} has no such sequence.{near(str(name), lengths)} Give the reference of align_reads.")
+    reference.need(rows["chromosome"].unique())
     found = operations_of(rows).aligned
     begin = rows["base_pair_location"].to_numpy()[found.read] - 1 + found.on_reference
     first, last = begin // window, (begin + found.length - 1) // window
@@ -104,7 +102,10 @@ def _added(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 def _means(reference: Reference, window: int, part: Part) -> Part:
     """Depths, in the reference's order within the part."""
-    lengths = pl.DataFrame({"chromosome": list(reference.lengths()), "length": list(reference.lengths().values())}, schema={"chromosome": pl.String, "length": pl.Int64})
+    lengths = pl.DataFrame(
+        {"chromosome": list(reference.lengths()), "length": list(reference.lengths().values())},
+        schema={"chromosome": pl.String, "length": pl.Int64},
+    )
     rows = part.frame.join(lengths.with_row_index("order"), on="chromosome", how="left")
     end = pl.min_horizontal(pl.col("start") + window - 1, "length").alias("end")
     found = rows.with_columns(end).sort("sample_id", "order", "start")

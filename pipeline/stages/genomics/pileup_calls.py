@@ -9,7 +9,6 @@ from typing import ClassVar
 import polars as pl
 from pydantic import Field
 
-from pipeline.errors import DataError, near
 from pipeline.files import local_path
 from pipeline.genome.columns import dtypes_of
 from pipeline.stage import Context, Outcome, Whole
@@ -27,15 +26,15 @@ STRETCH_BASES = 100_000
 class PileupCalls(Whole, name="pileup_calls", version=1):
     """Call SNVs and short insertions and deletions of diploid samples from their aligned reads: a row a variant and sample.
 
-    The rows are alignments, as align_reads gives them, of one sample or several, which are called together. Of the reads over a position the
-    likelihoods of 0/0, 0/1 and 1/1 are those of Li (2011, Bioinformatics 27:2987, equation 2): reads are independent, a base is wrong as often
-    as its quality says, or its read's mapping quality where that is lower. Before reads are seen a sample is 0/1 with the probability
-    `heterozygosity` and 1/1 with half of it. ALT is the other base that its reads are surest of, one a position. An insertion or deletion is one
-    that the alignments have at the base before it; a read has one of its own once in 10,000 times. No reads are aligned anew, so calls of
-    long repeats need a caller that does.
+    The rows are alignments, as align_reads gives them, of one sample or several, which are called together. Of the reads over a position
+    the likelihoods of 0/0, 0/1 and 1/1 are those of Li (2011, Bioinformatics 27:2987, equation 2): reads are independent, a base is wrong as
+    often as its quality says, or its read's mapping quality where that is lower. Before reads are seen a sample is 0/1 with the probability
+    `heterozygosity` and 1/1 with half of it. ALT is the other base that its reads are surest of, one a position. An insertion or deletion
+    is one that the alignments have at the base before it; a read has one of its own once in 10,000 times. No reads are aligned anew, so
+    calls of long repeats need a caller that does.
 
-    Mates that overlap count once. Left out are alignments that are secondary, duplicates, failed, or of pairs that do not lie as a pair should,
-    and those below `min_mapping_quality`.
+    Mates that overlap count once. Left out are alignments that are secondary, duplicates, failed, or of pairs that do not lie as a pair
+    should, and those below `min_mapping_quality`; and positions of a sample where more of its reads have a deletion than a base.
 
     Gives chromosome, base_pair_location, variant_id, ref, alt, call_quality (QUAL), sample_id, genotype, genotype_quality (GQ), depth (DP),
     ref_depth and alt_depth (AD), in the order of the reference: what the output format vcf writes.
@@ -82,9 +81,8 @@ def _together(rows: pl.LazyFrame) -> pl.LazyFrame:
 def _called(reference: Reference, asked: Asked, part: Part) -> Part:
     """The variants of every stretch of a part. DataError for a chromosome that the reference has not."""
     found, sequences = [pl.DataFrame(schema=dtypes_of(COLUMNS))], reference.sequences()
+    reference.need(part.frame["chromosome"].unique())
     for (name, number), rows in part.frame.group_by("chromosome", STRETCH):
-        if name not in sequences:
-            raise DataError(f"alignments lie on {name!r}, and {reference.path} has no such sequence.{near(str(name), sequences)} Give the reference of align_reads.")
         low = int(str(number)) * STRETCH_BASES
         high = min(low + STRETCH_BASES, len(sequences[str(name)]))
         found.append(call_stretch(rows, Stretch(str(name), sequences[str(name)], low, high), asked))
