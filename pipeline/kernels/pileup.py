@@ -48,23 +48,19 @@ class Bases(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """Positions that reads reach over, the next one with them, without an insertion or a deletion between, all `[passed]`.
+    """Reads over positions that are asked for, and over the next one with them, without a gap between, all `[passed]`.
 
-    `room` is the least number of bases that the read goes on, on either side, before it ends or has one.
+    `site` is the number of the position; `room` the least number of bases that the read goes on, on either side, before it ends or has
+    a gap.
     """
 
-    at: Integers
+    site: Integers
     fragment: Integers
     quality: Integers
     room: Integers
 
-    def of(self, wanted: NDArray[np.bool_]) -> Passed:
-        """Those at some positions `[positions]`."""
-        chosen = wanted[self.at]
-        return Passed(*(column[chosen] for column in self))
 
-
-def pile(found: Operations, reads: Reads, low: int, high: int, min_base_quality: int) -> tuple[Bases, Passed]:
+def pile(found: Operations, reads: Reads, low: int, high: int, min_base_quality: int) -> Bases:
     """What aligned operations lay on the positions from `low` to before `high`.
 
     A base's quality is no better than its read's mapping quality. Where the reads of a fragment overlap it has one base: of like ones the
@@ -73,33 +69,42 @@ def pile(found: Operations, reads: Reads, low: int, high: int, min_base_quality:
     begin = reads.start[found.read] + found.on_reference
     skipped = np.clip(low - begin, 0, found.length)
     left = np.clip(high - begin, skipped, found.length) - skipped
-    inside, which = expanded(skipped, left)
-    read, at = found.read[which], begin[which] + inside - low
-    place = reads.offsets[read] + found.on_read[which] + inside
-    raw = reads.qualities[place].astype(np.int64) - PHRED
-    quality = np.minimum(np.minimum(raw, reads.mapping_quality[read]), MOST_QUALITY)
-    allele, fragment = CODES[reads.bases[place]].astype(np.int64), reads.fragment[read]
-    behind = found.length[which] - 1 - inside
-    goes_on = behind > 0
-    room = np.minimum(inside + 1, behind)
-    passed = Passed(*(column[goes_on] for column in (at, fragment, reads.mapping_quality[read], room)))
-    good = (allele < len(ALLELES)) & (raw >= min_base_quality)
-    bases = Bases(at[good], fragment[good], allele[good], quality[good])
+    place, which = expanded(reads.offsets[found.read] + found.on_read + skipped, left)
+    letter, raw = CODES[reads.bases[place]], reads.qualities[place]
+    good = (letter < len(ALLELES)) & (raw >= min_base_quality + PHRED)
+    place, which, allele = place[good], which[good], letter[good].astype(np.int64)
+    at = place + (begin - reads.offsets[found.read] - found.on_read - low)[which]
+    read = found.read[which]
+    quality = np.minimum(raw[good] - np.uint8(PHRED), np.minimum(reads.mapping_quality, MOST_QUALITY)[read])
+    bases = Bases(at, reads.fragment[read], allele, quality)
     twice = _overlapping(found, reads)[bases.fragment]
-    alone, shared = (Bases(*(column[which] for column in bases)) for which in (~twice, twice))
-    return Bases(*map(np.concatenate, zip(alone, _once(shared, high - low), strict=True))), passed
+    if not twice.any():
+        return bases
+    alone, shared = (Bases(*(column[chosen] for column in bases)) for chosen in (~twice, twice))
+    return Bases(*map(np.concatenate, zip(alone, _once(shared, high - low), strict=True)))
+
+
+def passing(found: Operations, reads: Reads, sites: Integers) -> Passed:
+    """Which reads go over positions `int64[sites]` (from 0, in order) by aligned operations."""
+    begin = reads.start[found.read] + found.on_reference
+    first = np.searchsorted(sites, begin)
+    site, which = expanded(first, np.searchsorted(sites, begin + found.length - 1) - first)
+    inside, read = sites[site] - begin[which], found.read[which]
+    room = np.minimum(inside + 1, found.length[which] - 1 - inside)
+    return Passed(site, reads.fragment[read], reads.mapping_quality[read], room)
 
 
 def _overlapping(found: Operations, reads: Reads) -> NDArray[np.bool_]:
-    """Whether reads of each fragment overlap on the reference."""
+    """Whether reads of each fragment may overlap on the reference."""
     end, fragments = reads.start.copy(), int(reads.fragment.max(initial=-1)) + 1
     np.maximum.at(end, found.read, reads.start[found.read] + found.on_reference + found.length)
     first, last = np.full(fragments, np.iinfo(np.int64).max), np.zeros(fragments, np.int64)
     np.minimum.at(first, reads.fragment, reads.start)
     np.maximum.at(last, reads.fragment, end)
     covered = np.bincount(reads.fragment, end - reads.start, minlength=fragments)
-    several: NDArray[np.bool_] = (np.bincount(reads.fragment, minlength=fragments) > 1) & (covered > last - first)
-    return several
+    several = np.bincount(reads.fragment, minlength=fragments)
+    found_so: NDArray[np.bool_] = (several > 2) | ((several > 1) & (covered > last - first))
+    return found_so
 
 
 def _once(bases: Bases, width: int) -> Bases:

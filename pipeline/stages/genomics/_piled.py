@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.genome.columns import dtypes_of
 from pipeline.kernels.cigars import Operations
 from pipeline.kernels.diploid_calls import Support, call_genotypes, support_of
-from pipeline.kernels.pileup import ALLELES, CODES, Passed, Reads, pile
+from pipeline.kernels.pileup import ALLELES, CODES, Reads, passing, pile
 from pipeline.stages.genomics._alignments import operations_of, side_by_side
 
 COLUMNS = (
@@ -72,13 +72,13 @@ def call_stretch(rows: pl.DataFrame, stretch: Stretch, asked: Asked) -> pl.DataF
     """A row a variant and sample: SNVs, insertions and deletions that begin in the stretch."""
     here = _aligned(rows, stretch)
     samples = len(here.names)
-    based, passed = pile(here.found.aligned, here.reads, stretch.low, stretch.high, asked.min_base_quality)
+    based = pile(here.found.aligned, here.reads, stretch.low, stretch.high, asked.min_base_quality)
     key = (based.at * samples + here.of_fragment[based.fragment]) * len(ALLELES) + based.allele
     support = support_of(key, based.quality, here.width * samples * len(ALLELES))
     shape = (here.width, samples, len(ALLELES))
     gone = _deleted(here) > support.reads.reshape(shape).sum(axis=2)
     told = Support(*(np.where(gone[:, :, None], 0, column.reshape(shape)) for column in support))
-    return pl.concat([_substitutions(here, told, asked), _indels(here, passed, asked)])
+    return pl.concat([_substitutions(here, told, asked), _indels(here, asked)])
 
 
 def _aligned(rows: pl.DataFrame, stretch: Stretch) -> _Aligned:
@@ -139,18 +139,19 @@ def _seen(here: _Aligned) -> pl.DataFrame:
     return each.group_by([*_INDEL, "fragment", "sample"]).agg(pl.col("mapping").max())
 
 
-def _indels(here: _Aligned, passed: Passed, asked: Asked) -> pl.DataFrame:
+def _indels(here: _Aligned, asked: Asked) -> pl.DataFrame:
     """Insertions and deletions: of those behind a base the one that most fragments have."""
     each = _seen(here)
     ranked = each.group_by(_INDEL).len().filter(pl.col("len") >= asked.min_reads)
     ranked = ranked.sort("at", "len", "length", "text", descending=[False, True, False, False])
     best = ranked.unique("at", keep="first", maintain_order=True).with_row_index("site")
-    wanted = np.zeros(here.width, np.bool_)
-    wanted[best["at"].to_numpy()] = True
-    crossing = passed.of(wanted)
-    over = pl.DataFrame({"at": crossing.at, "fragment": crossing.fragment, "mapping": crossing.quality, "room": crossing.room})
+    crossing = passing(here.found.aligned, here.reads, best["at"].to_numpy() + here.stretch.low)
+    over = pl.DataFrame(
+        {"site": crossing.site, "fragment": crossing.fragment, "mapping": crossing.quality, "room": crossing.room},
+        schema_overrides={"site": best.schema["site"]},
+    )
     size = pl.max_horizontal("length", pl.col("text").str.len_bytes().cast(pl.Int64)).alias("size")
-    over = over.join(best.select("site", "at", size), on="at").filter(pl.col("room") >= pl.col("size") + GAP_ROOM)
+    over = over.join(best.select("site", "at", size), on="site").filter(pl.col("room") >= pl.col("size") + GAP_ROOM)
     over = (
         over.join(each.select("at", "fragment"), on=["at", "fragment"], how="anti")
         .group_by("site", "fragment")

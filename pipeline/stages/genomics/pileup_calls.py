@@ -27,8 +27,8 @@ class PileupCalls(Whole, name="pileup_calls", version=1):
     """Call SNVs and short insertions and deletions of diploid samples from their aligned reads: a row a variant and sample.
 
     The rows are alignments, as align_reads gives them, of one sample or several, which are called together. Of the reads over a position
-    the likelihoods of 0/0, 0/1 and 1/1 are those of Li (2011, Bioinformatics 27:2987, equation 2): reads are independent, a base is wrong as
-    often as its quality says, or its read's mapping quality where that is lower. Before reads are seen a sample is 0/1 with the probability
+    the likelihoods of 0/0, 0/1 and 1/1 are those of Li (2011, Bioinformatics 27:2987, equation 2): reads are independent, a base is wrong
+    as often as its quality says, or its read's mapping quality where that is lower. Before reads are seen a sample is 0/1 with probability
     `heterozygosity` and 1/1 with half of it. ALT is the other base that its reads are surest of, one a position. An insertion or deletion
     is one that the alignments have at the base before it; a read has one of its own once in 10,000 times. No reads are aligned anew, so
     calls of long repeats need a caller that does.

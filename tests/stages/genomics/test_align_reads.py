@@ -14,7 +14,7 @@ from pipeline.files import stamp
 from pipeline.formats.fastq import FastqInput
 from pipeline.stages.genomics import _mapping
 from pipeline.stages.genomics._reference import Reference
-from pipeline.stages.genomics.align_reads import COLUMNS, AlignReads
+from pipeline.stages.genomics.align_reads import AlignReads
 from pipeline.testing.examples import StageExample
 from pipeline.testing.formats import read_table
 from pipeline.testing.stages import assert_same_for_any_parts, counts_of, plan_stage, run_stage
@@ -27,7 +27,7 @@ SEQUENCES = dict(Reference(str(REFERENCE), stamp(REFERENCE)).sequences())
 def _frame(reads: list[tuple[str, bytes, bytes]], mates: list[tuple[str, bytes, bytes]] | None = None) -> pl.DataFrame:
     table = pl.DataFrame(
         [("s", name, a.decode(), b.decode()) for name, a, b in reads],
-        schema=COLUMNS[:1] + ("read_id", "bases", "base_qualities"),
+        schema=["sample_id", "read_id", "bases", "base_qualities"],
         orient="row",
     )
     if mates is None:
