@@ -113,7 +113,7 @@ class Cohort:
         blas = ["env", f"OMP_NUM_THREADS={THREADS}", f"OPENBLAS_NUM_THREADS={THREADS if step == 1 else 1}"]
         return [*blas, str(path), *given, *files, "--out", str(out), *more]
 
-    def ours(self, work: Work, scratch: Path, *, for_regenie: bool = False) -> list[str]:
+    def ours(self, work: Work, scratch: Path, *, for_regenie: bool = False, workers: int | None = None) -> list[str]:
         """Our command: step 1 writes its predictions, `for_regenie` too; step 2 alone reads those of the step 1 before."""
         roles = {"genotypes": "calls", "samples": "sheet"}
         fields = {"traits": self.traits(work), "covariates": list(COVARIATES)}
@@ -134,7 +134,7 @@ class Cohort:
             "job": f"biobank{''.join(map(str, steps))}",
             "results": str(results),
             "report": False,
-            "cluster": {"kind": "local"},
+            "cluster": {"kind": "local"} | ({} if workers is None else {"workers": workers}),
             "inputs": inputs,
             "stages": [stage for step, stage in ((1, first), (2, second)) if step in steps],
             "outputs": ({"gwas": {"from": "gwas"}} if 2 in steps else {"wgr": {"from": "wgr"}})

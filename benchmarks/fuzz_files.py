@@ -20,6 +20,7 @@ from pipeline.formats.arrow import ArrowInput
 from pipeline.formats.avro import AvroInput
 from pipeline.formats.bgen import BgenInput
 from pipeline.formats.csv import CsvInput
+from pipeline.formats.fasta import FastaInput
 from pipeline.formats.gtf import GtfInput
 from pipeline.formats.jsonl import JsonlInput
 from pipeline.formats.orc import OrcInput, OrcOutput
@@ -48,7 +49,7 @@ NESTED = pl.DataFrame(
         "some": [None if number % 4 else "many" * number for number in range(ROWS)],
     }
 )
-CHECKED = frozenset({"csv.gz", "jsonl.gz", "vcf.gz", "vcf.bgz", "gtf.gz"})
+CHECKED = frozenset({"csv.gz", "jsonl.gz", "vcf.gz", "vcf.bgz", "fa.gz", "gtf.gz"})
 """Kinds whose packing has checksums: spoiled, they are refused, or hold what they held."""
 
 EOF_BLOCK = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
@@ -63,6 +64,12 @@ def vcf() -> bytes:
         for row in range(ROWS)
     ]
     return (head + "\t".join(f"p{i}" for i in range(PEOPLE)) + "\n" + "\n".join(lines) + "\n").encode()
+
+
+def fasta() -> bytes:
+    """Three sequences."""
+    bases = ["".join("ACGTacgtNN"[(row * row + 7 * i * row + i * i * i) % 10] for i in range(60)) for row in range(ROWS)]
+    return "".join(f">chr{number} of three\n" + "\n".join(bases[number::3]) + "\n" for number in range(3)).encode()
 
 
 def gtf() -> bytes:
@@ -153,6 +160,8 @@ KINDS: dict[str, tuple[type[InputFormat], Callable[[Path], list[str]]]] = {
     "vcf": (VcfInput, _written("x.vcf", lambda path: path.write_bytes(vcf()))),
     "vcf.gz": (VcfInput, _written("x.vcf.gz", lambda path: path.write_bytes(gzip.compress(vcf())))),
     "vcf.bgz": (VcfInput, _written("x.vcf.bgz", lambda path: path.write_bytes(bgzipped(vcf())))),
+    "fa": (FastaInput, _written("x.fa", lambda path: path.write_bytes(fasta()))),
+    "fa.gz": (FastaInput, _written("x.fa.gz", lambda path: path.write_bytes(bgzipped(fasta())))),
     "gtf": (GtfInput, _written("x.gtf", lambda path: path.write_bytes(gtf()))),
     "gtf.gz": (GtfInput, _written("x.gtf.gz", lambda path: path.write_bytes(bgzipped(gtf())))),
     "plink": (PlinkInput, plink),

@@ -47,12 +47,7 @@ class TraitOutput(JoinedOutput):
 
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
         """Raise JobError for a table without a column that is needed."""
-        for names in self.needed:
-            if not {*names} & {*columns}:
-                raise JobError(
-                    f"{self.label} needs the column {' or '.join(names)}, which is not written here.{near(names[0], columns)} "
-                    "Name it so with rename, or compute it with select."
-                )
+        need_columns_of(self.label, self.needed, columns)
 
     def lines(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows of a trait that the format can hold, in its columns, not yet text."""
@@ -122,6 +117,16 @@ class TraitOutput(JoinedOutput):
             return after if before is None else replace(before, left_out=before.left_out + after.left_out)
         noted = self.noted_together(before.noted, after.noted) if before.rows else after.noted
         return OfTrait(before.trait, before.rows + after.rows, before.left_out + after.left_out, noted)
+
+
+def need_columns_of(label: str, needed: Sequence[Sequence[str]], columns: Sequence[str]) -> None:
+    """Raise JobError where a table has none of some names."""
+    for names in needed:
+        if not {*names} & {*columns}:
+            raise JobError(
+                f"{label} needs the column {' or '.join(names)}, which is not written here.{near(names[0], columns)} "
+                "Name it so with rename, or compute it with select."
+            )
 
 
 def first_of(names: Sequence[str], columns: Sequence[str]) -> str:

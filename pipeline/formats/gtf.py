@@ -1,4 +1,4 @@
-"""Gene annotation: GTF and GFF3, plain, gzip or bgzip, as rows of genes (or of other features) with their names and types."""
+"""Gene annotation: GTF and GFF3, plain, gzip or bgzip, as rows of genes (or of other features) with names and types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from pipeline.tables.bad_rows import QUARANTINED
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 
-COLUMNS = ("chromosome", "start", "end", "strand", "feature", "gene_id", "gene_name", "gene_type")
+_NAMED = ("gene_id", "gene_name", "gene_type", "transcript_id", "transcript_type")
+COLUMNS = ("chromosome", "start", "end", "strand", "feature", *_NAMED, "phase")
 GENES = pl.Schema(dtypes_of(COLUMNS))
 _FIELDS = ("chromosome", "source", "feature", "start", "end", "score", "strand", "frame", "attributes")
 LINES = pl.Schema(dict.fromkeys(_FIELDS, pl.String()))
@@ -35,6 +36,8 @@ _KEYS = {
     "gene_id": ("gene_id", "ID"),
     "gene_name": ("gene_name", "Name", "gene"),
     "gene_type": ("gene_type", "gene_biotype", "biotype"),
+    "transcript_id": ("transcript_id", "Parent"),
+    "transcript_type": ("transcript_type", "transcript_biotype"),
 }
 """The attributes that hold each column, the first that a line has: GENCODE's, Ensembl's and NCBI's, in GTF and in GFF3."""
 
@@ -134,14 +137,25 @@ def _genes(path: str, lines: pl.DataFrame) -> pl.DataFrame:
     if wrong.height:
         shown = "\t".join(str(wrong[name][0]) for name in _FIELDS[:5])
         raise InputError(f"{path}: the line that begins with {shown!r}: start and end must be numbers from 1, the end not before the start")
-    names = [pl.coalesce(_attribute(key) for key in keys).alias(name) for name, keys in _KEYS.items()]
+    names = [_named(lines, name, keys) for name, keys in _KEYS.items()]
     strand = pl.when(pl.col("strand").is_in(["+", "-"])).then("strand").alias("strand")
-    return rows.select("chromosome", first.alias("start"), last.alias("end"), strand, "feature", *names)
+    phase = pl.col("frame").cast(pl.Int8, strict=False).alias("phase")
+    return rows.select("chromosome", first.alias("start"), last.alias("end"), strand, "feature", *names, phase)
+
+
+def _named(lines: pl.DataFrame, name: str, keys: Sequence[str]) -> pl.Series:
+    """The first of some attributes that each line has; the later ones are looked for only where lines lack the first."""
+    found = lines.select(_attribute(keys[0]).alias(name)).to_series()
+    for key in keys[1:]:
+        if not found.has_nulls():
+            break
+        found = lines.select(pl.coalesce(found, _attribute(key)).alias(name)).to_series()
+    return found
 
 
 def _attribute(key: str) -> pl.Expr:
     """The value of an attribute, as GTF (key "value"; or key value;) or as GFF3 (key=value;) writes it; Ensembl's ID=gene:X is X."""
-    value = pl.col("attributes").str.extract(rf'(?:^|;)\s*{key}(?:=|\s+"?)(?:gene:)?([^;"]*)', 1).str.strip_chars()
+    value = pl.col("attributes").str.extract(rf'(?:^|;)\s*{key}(?:=|\s+"?)(?:gene:|transcript:)?([^;"]*)', 1).str.strip_chars()
     return pl.when(value != "").then(value)
 
 

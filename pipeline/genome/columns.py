@@ -84,6 +84,18 @@ VOCABULARY: dict[str, Column] = {
     "gene_id": Column(pl.String(), "", "The annotation's identifier of a gene, such as ENSG00000178591.6."),
     "gene_name": Column(pl.String(), "", "A gene's symbol; of a variant the genes that it lies in, joined by commas, null for none."),
     "gene_type": Column(pl.String(), "", "The annotation's biotype, such as protein_coding."),
+    "transcript_id": Column(pl.String(), "", "The annotation's identifier of a transcript, such as ENST00000382410.2."),
+    "transcript_type": Column(pl.String(), "", "The annotation's biotype of a transcript, such as protein_coding."),
+    "phase": Column(pl.Int8(), "bases", "Bases of a coding part (CDS) before its first whole codon: 0, 1 or 2; null for other features."),
+    "sequence": Column(pl.String(), "", "Bases of a reference, from `start` on."),
+    "consequence": Column(pl.String(), "", "What a variant does to a transcript: the most severe of its Sequence Ontology terms."),
+    "consequences": Column(pl.String(), "", "All of these terms, the most severe first, with & between them."),
+    "protein_position": Column(
+        pl.Int64(), "amino acids", "The first amino acid that a variant changes, from 1; null outside coding parts."
+    ),
+    "amino_acids": Column(
+        pl.String(), "", "Amino acids before and after, such as R/W; - is none, X unknown or out of frame; one where they are the same."
+    ),
     "nearest_gene": Column(pl.String(), "", "The gene nearest to a variant; the genes that it lies in, where it lies in any."),
     "gene_distance": Column(pl.Int64(), "base pairs", "From a variant to the nearest gene's nearer end; 0 inside it."),
     "members": Column(pl.Int64(), "variants", "Other variants of a clump."),

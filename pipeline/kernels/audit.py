@@ -85,23 +85,34 @@ def logistic_again(genotype: Numbers, covariates: Numbers, trait: Numbers, test:
     nothing = Again(np.nan, np.nan, len(values))
     if len(values) <= covariates.shape[1] + 2:
         return nothing
+    if test != "score":
+        return _at_maximum(genotype, covariates, (called, values, len(values)), 0.0, firth=test.startswith("firth"))
     columns = _columns(genotype, covariates, called)
-    if _tied(_triangle(columns), columns.shape[1]):
+    if _tied(_triangle(columns), columns.shape[1]) or (known & ~called).any():
         return nothing
-    if test == "score":
-        return nothing if (known & ~called).any() else _score(columns, values)
-    point = _climbed(columns, values, firth=test.startswith("firth"))
+    return _score(columns, values)
+
+
+def _at_maximum(
+    genotype: Numbers, covariates: Numbers, of: tuple[NDArray[np.bool_], Numbers, int], offset: Numbers | float, *, firth: bool
+) -> Again:
+    """The effect where the (penalized) likelihood is greatest; `of` are the people, their trait, and how many are called."""
+    people, values, n = of
+    columns = _columns(genotype, covariates, people)
+    tied = _tied(_triangle(columns), columns.shape[1])
+    point = None if tied else _climbed(columns, values, offset, firth=firth)
     if point is None:
-        return nothing
-    inverse = np.linalg.inv(_information(columns, point))
-    return Again(float(point[-1]), float(np.sqrt(inverse[-1, -1])), len(values))
+        return Again(np.nan, np.nan, n)
+    inverse = np.linalg.inv(_information(columns, _chances(columns, point, offset)))
+    return Again(float(point[-1]), float(np.sqrt(inverse[-1, -1])), n)
 
 
 def offset_again(genotype: Numbers, covariates: Numbers, case: Numbers, log_odds: tuple[Numbers, Numbers], test: str) -> Again:
     """The effect on a trait of 0 and 1 with fixed log odds, by maximum likelihood and by Firth's fit, by the test that a row carries.
 
     score: one step; firth_approximate: where the penalized likelihood of the one effect is greatest; spa: the score test's deviate by the
-    saddle point, times its standard error. Roots are Brent's. A missing genotype is the mean of those with all covariates.
+    saddle point, times its standard error; wald and firth_lrt: as `logistic_again`, about the first log odds. Roots are Brent's. A missing
+    genotype is the mean of those with all covariates.
     """
     used = ~np.isnan(covariates).any(axis=1)
     own, called = used & ~np.isnan(case), used & ~np.isnan(genotype)
@@ -112,6 +123,8 @@ def offset_again(genotype: Numbers, covariates: Numbers, case: Numbers, log_odds
     sign, rarer = (-1, 2 - genotype) if copies > n else (1, genotype)
     filled = np.where(called, rarer, rarer[called].mean())[own]
     (null, firth), values = (odds[own] for odds in log_odds), case[own]
+    if test in ("wald", "firth_lrt"):
+        return _at_maximum(np.where(called, genotype, genotype[called].mean()), covariates, (own, values, n), null, firth=test != "wald")
     p = 1 / (1 + np.exp(-null))
     weights, varied = p * (1 - p), np.ptp(covariates[own], axis=0) > 0
     columns = np.column_stack([np.ones(len(values)), covariates[own][:, varied]])
@@ -197,22 +210,22 @@ def _tied(triangle: Numbers, width: int) -> bool:
 
 
 def _score(columns: Numbers, values: Numbers) -> Again:
-    point = _climbed(columns[:, :-1], values, firth=False)
+    point = _climbed(columns[:, :-1], values, 0.0, firth=False)
     if point is None:
         return Again(np.nan, np.nan, len(values))
-    p = _chances(columns[:, :-1], point)
+    p = _chances(columns[:, :-1], point, 0.0)
     weighted = columns * np.sqrt(p * (1 - p))[:, None]
     left = weighted[:, -1] - weighted[:, :-1] @ np.linalg.lstsq(weighted[:, :-1], weighted[:, -1], rcond=None)[0]
     information = left @ left
     return Again(float(columns[:, -1] @ (values - p) / information), float(information**-0.5), len(values))
 
 
-def _climbed(columns: Numbers, values: Numbers, *, firth: bool) -> Numbers | None:
+def _climbed(columns: Numbers, values: Numbers, offset: Numbers | float, *, firth: bool) -> Numbers | None:
     """Where the (penalized) likelihood is greatest, by Newton's method with halved steps; None where that is not found."""
     point = np.zeros(columns.shape[1])
     for _ in range(_STEPS):
-        p = _chances(columns, point)
-        information = _information(columns, point)
+        p = _chances(columns, point, offset)
+        information = _information(columns, p)
         residual = values - p
         if firth:
             weighted = columns * np.sqrt(p * (1 - p))[:, None]
@@ -227,10 +240,9 @@ def _climbed(columns: Numbers, values: Numbers, *, firth: bool) -> Numbers | Non
     return None
 
 
-def _chances(columns: Numbers, point: Numbers) -> Numbers:
-    return np.asarray(1 / (1 + np.exp(-(columns @ point))), np.float64)
+def _chances(columns: Numbers, point: Numbers, offset: Numbers | float) -> Numbers:
+    return np.asarray(1 / (1 + np.exp(-(offset + columns @ point))), np.float64)
 
 
-def _information(columns: Numbers, point: Numbers) -> Numbers:
-    p = _chances(columns, point)
+def _information(columns: Numbers, p: Numbers) -> Numbers:
     return np.asarray(columns.T @ (columns * (p * (1 - p))[:, None]), np.float64)

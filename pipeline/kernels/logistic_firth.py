@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from pipeline.backend.arrays import array_module
 from pipeline.kernels.genotypes import Array
 from pipeline.kernels.logistic_null import CONVERGED, NullModel
-from pipeline.kernels.logistic_penalty import PenalizedTerms, curvature, penalized_terms
+from pipeline.kernels.logistic_penalty import PenalizedTerms, curvature, penalized_terms, penalized_value
 from pipeline.kernels.logistic_terms import Maximum, solve
 
 MOST_FIRTH_STEPS = 100
@@ -47,7 +47,7 @@ def likelihood_ratio(centred: Array, mask: Array, null: NullModel, found: Maximu
     """
     xp = null.xp
     signed = centred * null.signs
-    ratio = penalized_terms(signed, mask, null, found.point).value - penalized_terms(signed, mask, null, none.point).value
+    ratio = penalized_value(signed, mask, null, found.point) - penalized_value(signed, mask, null, none.point)
     return xp.sign(found.beta) * xp.sqrt(xp.maximum(2 * ratio, 0.0))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import combinations_with_replacement, permutations
 from typing import Any
@@ -46,6 +46,8 @@ class NullModel:
     """`float64[n]`: 1 for cases, -1 for controls."""
     coefficients: Array
     """`float64[k]`."""
+    offset: Array | None = None
+    """`float64[n]`: what is added to everybody's log odds; None is nothing."""
 
     @property
     def xp(self) -> Any:
@@ -54,14 +56,19 @@ class NullModel:
 
     @cached_property
     def signed(self) -> Array:
-        """The basis times the signs, `float64[k, n]`: a person's log odds of what he is are `coefficients @ signed`."""
+        """The basis times the signs, `float64[k, n]`: a person's log odds of what he is are `coefficients @ signed + shift`."""
         return self.basis * self.signs
+
+    @cached_property
+    def shift(self) -> Array:
+        """The offset times the signs, `float64[n]`."""
+        return self.xp.zeros(len(self.signs)) if self.offset is None else self.offset * self.signs
 
     @cached_property
     def missed(self) -> Array:
         """Probability of what a person is not, `float64[n]`."""
         xp = self.xp
-        return 1 / (1 + xp.exp(xp.minimum(self.coefficients @ self.signed, 700)))
+        return 1 / (1 + xp.exp(xp.minimum(self.coefficients @ self.signed + self.shift, 700)))
 
     @property
     def residuals(self) -> Array:
@@ -101,7 +108,7 @@ class NullModel:
                 return Start(here.coefficients, here.whitening, directions, here.weights)
             if not gain < _FAR:
                 break
-            here = NullModel(self.basis, self.signs, here.coefficients + step @ here.whitening)
+            here = replace(self, coefficients=here.coefficients + step @ here.whitening)
         return self.start
 
     @cached_property

@@ -72,9 +72,9 @@ def quick_firth(centred: Array, mask: Array, null: NullModel, *, free: bool = Tr
     return quick_firth_plain(centred, mask, null, free=free)
 
 
-def _model(null: NullModel) -> tuple[Array, Array, Array]:
-    """Signed basis, signs, and the products of the basis' pairs, as compiled kernels take them."""
-    return null.signed, null.signs, next(products for _, products in null.pair_blocks())
+def _model(null: NullModel) -> tuple[Array, Array, Array, Array]:
+    """Signed basis, signs, the products of the basis' pairs, and the signed offset, as compiled kernels take them."""
+    return null.signed, null.signs, next(products for _, products in null.pair_blocks()), null.shift
 
 
 def _fields(start: Start) -> tuple[Array, ...]:

@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 
 from pipeline.backend.arrays import array_module
+from pipeline.backend.memory import block_bytes
 from pipeline.kernels.genotypes import Array
 from pipeline.kernels.logistic_firth import firth, likelihood_ratio
 from pipeline.kernels.logistic_null import NullModel
@@ -68,7 +69,7 @@ def refit(genotypes: Array, null: NullModel, method: Method, p: PValue = "wald")
     `firth_fallback` is maximum likelihood, and Firth's where that has no finite maximum (separation). `p: lrt` tests Firth's by the
     penalized likelihood ratio.
     """
-    if null.xp is not np:
+    if null.xp is not np and null.offset is None:
         from pipeline.kernels.device.refits import refit_on_device
 
         return Refit(*refit_on_device(genotypes, null, method, ratio=p == "lrt"))
@@ -76,14 +77,14 @@ def refit(genotypes: Array, null: NullModel, method: Method, p: PValue = "wald")
 
 
 def refit_each(unpacked: Rows, count: int, null: NullModel, how: tuple[Method, PValue]) -> Refit:
-    """What `refit` gives of as many variants on a CPU, whose genotypes are `unpacked` a few at a time."""
-    method, p = how
-    beta, error = np.full(count, np.nan), np.full(count, np.nan)
-    test, rows = np.full(count, WALD, np.uint8), np.arange(count)
+    """What `refit` gives of as many variants, whose genotypes are `unpacked` a few at a time: on a CPU, and where there is an offset."""
+    (method, p), xp = how, null.xp
+    beta, error = xp.full(count, xp.nan), xp.full(count, xp.nan)
+    test, rows = xp.full(count, WALD, xp.uint8), xp.arange(count)
     if method != "firth":
         found = _maxima(unpacked, rows, null, quick_wald, wald)
         beta, error = found.beta, found.standard_error
-        rows = np.flatnonzero(np.isnan(beta))
+        rows = xp.flatnonzero(xp.isnan(beta))
     statistic = beta / error
     if method != "wald" and len(rows):
         found = _maxima(unpacked, rows, null, quick_firth, firth)
@@ -98,7 +99,7 @@ def _maxima(unpacked: Rows, rows: Array, null: NullModel, quick: Fit, careful: F
     """Those of the variants at `rows`, by `careful` where `quick` gives none."""
     found = Maximum.unknown(null, len(rows))
     for fit, together in ((quick, _TOGETHER), (careful, len(rows))):
-        left = np.flatnonzero(np.isnan(found.beta))
+        left = null.xp.flatnonzero(null.xp.isnan(found.beta))
         for places in _blocks(left, null, together):
             one = fit(*centre(unpacked(rows[places])), null)
             found.point[places], found.standard_error[places] = one.point, one.standard_error
@@ -108,8 +109,8 @@ def _maxima(unpacked: Rows, rows: Array, null: NullModel, quick: Fit, careful: F
 def _roots(unpacked: Rows, rows: Array, null: NullModel, found: Maximum) -> Array:
     """Signed roots of the penalized likelihood ratios of the variants at `rows`, `float64[r]`."""
     none = _maxima(unpacked, rows, null, partial(quick_firth, free=False), partial(firth, free=False))
-    roots = np.empty(len(rows))
-    for places in _blocks(np.arange(len(rows)), null, len(rows)):
+    roots = null.xp.empty(len(rows))
+    for places in _blocks(null.xp.arange(len(rows)), null, len(rows)):
         ends = (Maximum(one.point[places], one.standard_error[places]) for one in (found, none))
         roots[places] = likelihood_ratio(*centre(unpacked(rows[places])), null, *ends)
     return roots
@@ -118,7 +119,7 @@ def _roots(unpacked: Rows, rows: Array, null: NullModel, found: Maximum) -> Arra
 def _blocks(places: Array, null: NullModel, together: int) -> Iterator[Array]:
     """Some of `places` at a time: at most `together`, and few enough for their temporaries."""
     # Second derivatives take cubes of the columns, of those variants alone whose climb is slow.
-    step = max(1, _TEMPORARY_BYTES // (8 * max(len(null.signs), (len(null.basis) + 1) ** 3 // 4)))
+    step = max(1, block_bytes(places, _TEMPORARY_BYTES) // (8 * max(len(null.signs), (len(null.basis) + 1) ** 3 // 4)))
     step = min(step, max(1, together))
     for start in range(0, len(places), step):
         yield places[start : start + step]

@@ -90,6 +90,8 @@ def likelihood_terms(signed: Array, mask: Array, null: NullModel, points: Array)
     xp = array_module(signed)
     columns = len(null.basis)
     margins = points[:, :columns] @ null.signed
+    if null.offset is not None:
+        margins += null.shift
     slopes = xp.ascontiguousarray(points[:, columns])
     missed, weights, weighted, own_gradient, own_information = _terms(margins, signed, mask, slopes)
     gradient = xp.concatenate([missed @ null.signed.T, own_gradient[:, None]], axis=1)

@@ -6,7 +6,9 @@ of those used) and b = Z w g, U = g'(y - p) and V = g'wg - b'b: beta = U / V, an
 
 Whoever `screen` finds notable is tested again by the genotype less what the covariates explain of it, a = g - Z'b: by Firth's likelihood
 ratio about the log odds of Firth's own fit of the covariates, where of a rare allele (fewer than 50 copies) who carries none is left out;
-or by the saddle point of U, where people without the rarer allele count as normal if they are more than half.
+or by the saddle point of U, where people without the rarer allele count as normal if they are more than half. Or the trait is regressed
+on covariates and genotype with the prediction as offset: by Firth's likelihood ratio, the genotype in the penalty of both likelihoods
+(firth), or by maximum likelihood (wald).
 """
 
 from __future__ import annotations
@@ -19,14 +21,22 @@ from pipeline.backend.memory import block_bytes
 from pipeline.kernels.adjusted_tests import adjusted_likelihood_ratio, saddle_point
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, variant_blocks
-from pipeline.kernels.logistic_regression import FIRTH_APPROXIMATE, SCORE, SPA
+from pipeline.kernels.logistic_null import NullModel
+from pipeline.kernels.logistic_regression import FIRTH_APPROXIMATE, FIRTH_LRT, SCORE, SPA, WALD, refit_each
 from pipeline.kernels.logistic_scan import LogisticAssociation
-from pipeline.kernels.logistic_score import COLLINEAR, COLLINEAR_BELOW, FINE, MONOMORPHIC, NO_SADDLE, TOO_FEW, UNCONVERGED
+from pipeline.kernels.logistic_score import COLLINEAR, COLLINEAR_BELOW, FINE, MONOMORPHIC, NO_SADDLE, SEPARATED, TOO_FEW, UNCONVERGED
 from pipeline.kernels.mean_genotypes import MeanGenotypes
 from pipeline.kernels.p_values import z_of_neg_log_10_p, z_test_p_values
 from pipeline.kernels.predicted_binary_design import PredictedBinary
 
-PredictedMethod = Literal["firth_approximate", "spa", "score"]
+PredictedMethod = Literal["firth_approximate", "firth", "spa", "wald", "score"]
+AGAIN = {
+    "firth_approximate": (FIRTH_APPROXIMATE, UNCONVERGED),
+    "firth": (FIRTH_LRT, UNCONVERGED),
+    "spa": (SPA, NO_SADDLE),
+    "wald": (WALD, SEPARATED),
+}
+"""By method the test that a row carries, and the reason where it gives nothing."""
 RARE = 50
 """Copies of an allele below which Firth's method looks at who carries it alone, as regenie does."""
 
@@ -42,11 +52,12 @@ class _Scored:
 
 
 def associate_predicted_binary(
-    block: GenotypeBlock, models: PredictedBinary, method: PredictedMethod, screen: float
+    block: GenotypeBlock, models: PredictedBinary, method: PredictedMethod, screen: float, rare: float = RARE
 ) -> list[LogisticAssociation]:
     """Associations of every variant of a block with each trait: a variant whose score test has p <= `screen` gets `method`.
 
-    `test` is a place in `TESTS` of logistic_regression. Raises ValueError where the numbers of people differ.
+    firth_approximate looks at carriers alone where an allele has fewer copies than `rare`. `test` is a place in `TESTS` of
+    logistic_regression. Raises ValueError where the numbers of people differ.
     """
     models, xp = models.beside(block.array), block.xp
     design = models.design
@@ -72,7 +83,7 @@ def associate_predicted_binary(
         reason[~genotypes.varies] = MONOMORPHIC
         reason[called[trait] == 0] = TOO_FEW
         scored = _Scored(products[:, trait, k], xp.where(reason == FINE, information, xp.nan), explained, reason)
-        found.append(_tested(genotypes, models, (trait, scored), (copies[trait], called[trait]), (method, screen)))
+        found.append(_tested(genotypes, models, (trait, scored), (copies[trait], called[trait]), (method, screen, rare)))
     return found
 
 
@@ -81,10 +92,10 @@ def _tested(
     models: PredictedBinary,
     of: tuple[int, _Scored],
     alleles: tuple[Array, Array],
-    how: tuple[PredictedMethod, float],
+    how: tuple[PredictedMethod, float, float],
 ) -> LogisticAssociation:
     """The results of one trait."""
-    (trait, scored), (copies, called), (method, screen) = of, alleles, how
+    (trait, scored), (copies, called), (method, screen, fewest) = of, alleles, how
     block, xp, known = genotypes.block, genotypes.block.xp, models.known[:, trait]
     beta, error = scored.score / scored.information, scored.information**-0.5
     statistic, reason = beta / error, scored.reason
@@ -97,15 +108,17 @@ def _tested(
         values = genotypes.dense(rows=rows)
         carriers = xp.where((copies[rows] > called[rows])[:, None], values < top, values > 0)
         adjusted = xp.where(known, values - scored.explained[rows] @ models.whitened[trait], 0)
-        if method == "spa":
+        if method in ("firth", "wald"):
+            found = _by_regression(values[:, known], models.nulls[trait], method)
+        elif method == "spa":
             normal = ~carriers & ((carriers & used).sum(axis=1) < 0.5 * used.sum())[:, None]
             found = _by_saddle_point(adjusted, models.log_odds[trait], (scored.score[rows], normal), error[rows])
         else:
-            rare = xp.minimum(copies[rows], 2 * called[rows] - copies[rows]) < RARE
+            rare = xp.minimum(copies[rows], 2 * called[rows] - copies[rows]) < fewest
             found = _by_ratio(xp.where(rare[:, None] & ~carriers, 0, adjusted), models, trait, beta[rows])
         beta[rows], error[rows], statistic[rows], p_value[rows], neg_log_10[rows] = found
-        test[rows] = SPA if method == "spa" else FIRTH_APPROXIMATE
-        reason[rows] = xp.where(xp.isnan(found[0]), xp.uint8(NO_SADDLE if method == "spa" else UNCONVERGED), xp.uint8(FINE))
+        test[rows], failure = AGAIN[method]
+        reason[rows] = xp.where(xp.isnan(found[0]), xp.uint8(failure), xp.uint8(FINE))
     frequency = copies / 2 / xp.where(called > 0, called, xp.nan)
     return LogisticAssociation(beta, error, statistic, p_value, neg_log_10, called.astype(xp.int64), frequency, test, reason)
 
@@ -116,6 +129,12 @@ def _by_ratio(adjusted: Array, models: PredictedBinary, trait: int, start: Array
     xp = array_module(adjusted)
     statistic = xp.sign(found.beta) * xp.sqrt(found.chi_square)
     return found.beta, found.standard_error, statistic, *z_test_p_values(statistic)
+
+
+def _by_regression(values: Array, null: NullModel, method: Literal["firth", "wald"]) -> tuple[Array, ...]:
+    """The same by a regression with all coefficients free, of genotypes `float64[v, n]` of the null model's people."""
+    fit = refit_each(lambda rows: values[rows], len(values), null, (method, "lrt" if method == "firth" else "wald"))
+    return fit.beta, fit.standard_error, fit.statistic, *z_test_p_values(fit.statistic)
 
 
 def _by_saddle_point(adjusted: Array, log_odds: Array, score: tuple[Array, Array], error: Array) -> tuple[Array, ...]:

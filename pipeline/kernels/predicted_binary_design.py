@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from pipeline.errors import DataError
 from pipeline.kernels.design import people_of_groups
 from pipeline.kernels.genotypes import Array
 from pipeline.kernels.logistic_design import binary_trait, null_coefficients
+from pipeline.kernels.logistic_null import NullModel
 from pipeline.kernels.ridge_predictors import RidgeDesign
 
 _STEPS, _STILL = 200, 1e-10
@@ -69,18 +71,18 @@ class PredictedBinaryDesign:
         Raises DataError where the covariates separate cases from controls.
         """
         k, (n, t) = self.basis.shape[1], self.known.shape
-        whitened, log_odds, centres = np.zeros((t, k, n)), np.zeros((t, n)), np.zeros((t, n))
+        whitened, log_odds, centres, coefficients = np.zeros((t, k, n)), np.zeros((t, n)), np.zeros((t, n)), np.zeros((t, k))
         for place, name in enumerate(self.trait_names):
             own = self.known[:, place]
             basis, offset, cases = self.basis[own].T, np.asarray(predictions[place][own], np.float64), self.cases[own, place]
-            fitted = null_coefficients(name, basis, 2 * cases - 1, offset)
+            coefficients[place] = fitted = null_coefficients(name, basis, 2 * cases - 1, offset)
             log_odds[place, own] = offset + fitted @ basis
             p = 1 / (1 + np.exp(-log_odds[place, own]))
             gram = (basis * (p * (1 - p))) @ basis.T
             whitened[place][:, own] = np.linalg.solve(np.linalg.cholesky(gram), basis)
             if self.firth:
                 centres[place, own] = offset + _penalized(name, basis, cases, offset, fitted) @ basis
-        return PredictedBinary(self, whitened, log_odds, centres)
+        return PredictedBinary(self, whitened, log_odds, centres, coefficients)
 
 
 def _penalized(name: str, basis: Array, cases: Array, offset: Array, start: Array) -> Array:
@@ -109,6 +111,8 @@ class PredictedBinary:
     """`float64[t, n]`: o, by maximum likelihood; 0 for who lacks the trait."""
     centres: Array
     """`float64[t, n]`: the log odds of Firth's fit; 0 where there is none."""
+    coefficients: Array
+    """`float64[t, k]`: of the basis in o."""
 
     @property
     def known(self) -> Array:
@@ -133,7 +137,16 @@ class PredictedBinary:
         design = replace(
             self.design, **{name: xp.asarray(getattr(self.design, name)) for name in ("mask", "basis", "cases", "known", "masks")}
         )
-        return PredictedBinary(design, *(xp.asarray(getattr(self, name)) for name in ("whitened", "log_odds", "centres")))
+        return PredictedBinary(design, *(xp.asarray(getattr(self, name)) for name in ("whitened", "log_odds", "centres", "coefficients")))
+
+    @cached_property
+    def nulls(self) -> tuple[NullModel, ...]:
+        """By trait the model of who has it, from which regressions with all coefficients free start; predictions are the offset."""
+        found, xp = [], array_module(self.log_odds)
+        for own, cases, odds, fitted in zip(self.known.T, self.design.cases.T, self.log_odds, self.coefficients, strict=True):
+            basis = xp.ascontiguousarray(self.design.basis[own].T)
+            found.append(NullModel(basis, 2 * cases[own] - 1, fitted, odds[own] - fitted @ basis))
+        return tuple(found)
 
     def probabilities(self) -> Array:
         """p, `float64[t, n]`; 0 for who lacks the trait."""

@@ -100,6 +100,15 @@ def binary_set_scores(counts: Array, models: PredictedBinary) -> tuple[Array, Ar
     return to_host(scores), to_host(xp.stack(covariances))
 
 
+def weighted_burdens(counts: Array, weights: Any, design: PredictedDesign | PredictedBinary) -> Array:
+    """Weighted means of variants' counts, `float32[k, n]`, by `weights: float64[k, v]` (on the host); a missing count is the mean."""
+    xp = array_module(counts)
+    design, rare = design.beside(counts), _rare(counts)
+    shares = xp.asarray(np.asarray(weights) / np.asarray(weights).sum(axis=1, keepdims=True))
+    rows = _imputed(counts, design) if rare is None else _sparse_rows(*rare, counts.shape, design)
+    return xp.asarray(shares @ rows).astype(xp.float32)
+
+
 def joint_products(masks: Array, design: PredictedDesign, traits: Any) -> tuple[Array, Array]:
     """What a joint fit of masks `[k, n]` needs for `traits` (places) that the same people have: A `[k, k]` and scores `[k, s]`.
 

@@ -18,6 +18,7 @@ from pipeline.formats._bgzip.blocks import EOF_BLOCK
 from pipeline.formats._bgzip.writer import bgzip
 from pipeline.formats._plink.bed_files import write_plink
 from pipeline.formats.bgen import BgenInput
+from pipeline.formats.fasta import FastaInput
 from pipeline.formats.gtf import GtfInput
 from pipeline.formats.pgen import PgenInput
 from pipeline.formats.plink import PlinkInput
@@ -148,6 +149,13 @@ def gtf(folder: Path, genes: int, _: int, ending: str) -> Made:
     return GtfInput(path=(str(path),)), path
 
 
+def fasta(folder: Path, pieces: int, _: int, ending: str) -> Made:
+    """Sequences of a few pieces."""
+    text, path = b"".join(b">%d GRCh38\n" % i + b"ACGTTGCANN\n" * 10_500 for i in range(1 + pieces // 100)), folder / f"x.{ending}"
+    path.write_bytes(_packed(text, ending))
+    return FastaInput(path=(str(path),)), path
+
+
 MAKERS: dict[str, Callable[[Path, int, int], Made]] = {
     **{ending: partial(vcf, ending=ending) for ending in ("vcf", "vcf.gz", "vcf.bgz")},
     "plink": plink,
@@ -157,5 +165,6 @@ MAKERS: dict[str, Callable[[Path, int, int], Made]] = {
     "pgen of one width": pgen_of_one_width,
     "bgen": bgen,
     "bgen of layout 1": partial(bgen, layout=1),
+    **{ending: partial(fasta, ending=ending) for ending in ("fa", "fa.gz")},
     **{ending: partial(gtf, ending=ending) for ending in ("gtf", "gtf.gz", "gff.gz")},
 }

@@ -27,6 +27,7 @@ from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats.avro import AvroInput
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.excel import ExcelInput
+from pipeline.formats.fasta import FastaInput
 from pipeline.formats.gtf import GtfInput
 from pipeline.formats.jsonl import JsonlInput
 from pipeline.formats.orc import OrcInput
@@ -96,6 +97,7 @@ BOMBS: dict[str, tuple[type[InputFormat], str, Callable[[], bytes]]] = {
     "jsonl.zst": (JsonlInput, "x.jsonl.zst", lambda: zstd(b'{"a":1}\n' * (BOMB_MIB << 17))),
     "vcf.gz": (VcfInput, "x.vcf.gz", lambda: packed(VCF_HEAD, VCF_LINE)),
     "gtf.gz": (GtfInput, "x.gtf.gz", lambda: packed(b"", b'1\tx\tgene\t1\t2\t.\t+\t.\tgene_id "a";\n')),
+    "fa.gz": (FastaInput, "x.fa.gz", lambda: packed(b">1\n", b"ACGT\n")),
     "xlsx": (ExcelInput, "x.xlsx", workbook),
     "a lying xlsx": (ExcelInput, "x.xlsx", lambda: workbook(lying=True)),
     "avro": (AvroInput, "x.avro", lambda: avro_bomb(deflated=True)),

@@ -52,7 +52,11 @@ def test_gtf_input__gencodes_genes_are_those_of_its_lines() -> None:
             int(f[4]),
             f[6],
             "gene",
-            *(re.findall(rf'{key} "([^"]*)"', f[8])[0] for key in ("gene_id", "gene_name", "gene_type")),
+            *(
+                re.findall(rf'{key} "([^"]*)"', f[8])[0]
+                for key in ("gene_id", "gene_name", "gene_type", "transcript_id", "transcript_type")
+            ),
+            None,
         )
         for f in lines
         if f[2] == "gene"
@@ -68,8 +72,8 @@ def test_gtf_input__gencodes_genes_are_those_of_its_lines() -> None:
 def test_gtf_input__reads_ensembls_gff3(text_file: Callable[[str, bytes], Path], name: str) -> None:
     table = reader(text_file(name, ENSEMBL.encode()), features=["gene", "ncRNA_gene"])
     assert read(table).rows() == [
-        ("20", 87250, 97094, "+", "gene", "ENSG00000178591", "DEFB125", "protein_coding"),
-        ("20", 100, 200, "-", "ncRNA_gene", "ENSG00000000001", None, "lncRNA"),
+        ("20", 87250, 97094, "+", "gene", "ENSG00000178591", "DEFB125", "protein_coding", None, None, None),
+        ("20", 100, 200, "-", "ncRNA_gene", "ENSG00000000001", None, "lncRNA", None, None, None),
     ]
     assert table.genome_build() == "GRCh38"
     assert table.model_copy(update={"build": "GRCh37"}).genome_build() == "GRCh37"
@@ -81,11 +85,19 @@ def test_gtf_input__reads_ncbis_gff3_and_several_files(text_file: Callable[[str,
         text_file("b.gtf", (HEAD + 'chr1\tx\tgene\t5\t6\t.\t.\t.\tgene_id "g1"; level 2;\n').encode()),
     )
     assert read(reader([first, second])).rows() == [
-        ("NC_000020.11", 87710, 97094, "+", "gene", "gene-DEFB125", "DEFB125", "protein_coding"),
-        ("chr1", 5, 6, None, "gene", "g1", None, None),
+        ("NC_000020.11", 87710, 97094, "+", "gene", "gene-DEFB125", "DEFB125", "protein_coding", None, None, None),
+        ("chr1", 5, 6, None, "gene", "g1", None, None, None, None, None),
     ]
     assert reader(first).genome_build() is None
     assert reader(second).genome_build() == "GRCh37"
+
+
+def test_gtf_input__names_the_transcripts_of_exons_and_coding_parts(text_file: Callable[[str, bytes], Path]) -> None:
+    gtf = 'chr1\tx\tCDS\t5\t9\t.\t+\t2\tgene_id "g1"; transcript_id "t1"; transcript_biotype "lncRNA";\n'
+    gff = "chr1\tx\tCDS\t5\t9\t.\t+\t0\tID=CDS:p1;Parent=transcript:t2;gene_id=g1\n"
+    found = read(reader([text_file("a.gtf", gtf.encode()), text_file("b.gff3", gff.encode())], features="CDS"))
+    columns = ("gene_id", "transcript_id", "transcript_type", "phase")
+    assert found.select(columns).rows() == [("g1", "t1", "lncRNA", 2), ("g1", "t2", None, 0)]
 
 
 def test_gtf_input__leaves_out_the_sequences_of_a_gff3(text_file: Callable[[str, bytes], Path]) -> None:

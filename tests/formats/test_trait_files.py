@@ -107,10 +107,20 @@ def test_regenie__has_every_row_and_says_which_failed(tmp_path: Path, parts: int
     assert {line.split(" ")[0] for line in lines[1:]} == {"1", "2", "23", "26"}
 
 
+@pytest.mark.parametrize("test", ["firth_approximate", "firth_lrt", "spa", "firth_approximate recessive"])
+def test_regenie__of_firth_and_of_the_saddle_point_has_the_chi_square_of_its_p_value(tmp_path: Path, test: str) -> None:
+    rows = results(("ill",)).with_columns(statistic=pl.col("beta") / pl.col("standard_error") / 2, test=pl.lit(test))
+    write(rows, tmp_path, RegenieOutput(), 2)
+    lines = pl.read_csv(tmp_path / "out" / "out.ill.regenie.gz", separator=" ", null_values="NA", schema_overrides={"CHROM": pl.String})
+    np.testing.assert_allclose(lines["CHISQ"].drop_nulls(), rows["statistic"].drop_nulls() ** 2)
+    assert set(lines["TEST"]) == {"REC" if "recessive" in test else "ADD"}
+    assert lines["EXTRA"].drop_nulls().to_list() == ["TEST_FAIL"] * 2
+
+
 @needs_data
-@pytest.mark.parametrize("trait", ["y_lin", "y_null"])
-def test_regenie__what_regenie_wrote_is_written_again(tmp_path: Path, trait: str) -> None:
-    file = REGENIE / f"s2_qt_{trait}.regenie.gz"
+@pytest.mark.parametrize("name", ["s2_qt_y_lin", "s2_qt_y_null", "s2_bt_firth_y_rare", "s2_bt_spa_y_bin"])
+def test_regenie__what_regenie_wrote_is_written_again(tmp_path: Path, name: str) -> None:
+    file, trait = REGENIE / f"{name}.regenie.gz", "_".join(name.split("_")[-2:])
     theirs = pl.read_csv(file, separator=" ", null_values="NA", schema_overrides={"CHROM": pl.String, "EXTRA": pl.String})
     read = RegenieOutput().scan(file, f".{trait}.regenie.gz", {})
     assert read is not None
@@ -148,3 +158,34 @@ def test_trait_files__refuse_a_table_without_a_column(name: str, writer: type[Gw
     with pytest.raises(JobError, match=f"needs the column {lacks}"):
         writer().check(Schema(rows.schema), [column for column in rows.columns if column != lacks])
     assert format_class(name, OutputFormat) is writer
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["hapmap3/sets_qt_y_lin", "hapmap3/sets_bt_y_rare", "example_3chr/sets_qt_Y2"])
+def test_regenie__sets_are_written_as_regenie_wrote_them(tmp_path: Path, name: str) -> None:
+    file, trait = REGENIE.parent / f"{name}.regenie.gz", name.partition("t_")[2]
+    read = RegenieOutput().scan(file, f".{trait}.regenie.gz", {name: pl.String() for name in ("set_id", "mask", "frequency_bin")})
+    assert read is not None
+    rows = read.collect()
+    assert {*rows["test"]} >= (
+        {"burden", "burden_acat", "gene_p"} if "example" in name else {"burden", "skat", "skat_o_acat", "burden_acat"}
+    )
+    assert rows["test"].str.contains("ADD|GENE").sum() == 0
+    assert rows.filter(pl.col("test") == "skat")["statistic"].null_count() == 0
+    RegenieOutput().check(Schema(rows.schema), rows.columns)
+    files = write(rows, tmp_path, RegenieOutput())
+    assert files == {f"out.{trait}.regenie.gz": rows.height}
+    strings = dict.fromkeys(("CHROM", "EXTRA"), pl.String)
+    theirs, ours = (
+        pl.read_csv(path, separator=" ", null_values="NA", comment_prefix="##", schema_overrides=strings)
+        for path in (file, tmp_path / "out" / f"out.{trait}.regenie.gz")
+    )
+    more = ["CHISQ", "EXTRA"] if "example" in name else ["CHISQ"]  # GENE_P's says which mask is the strongest
+    assert ours.drop(more).equals(theirs.drop(more))
+    np.testing.assert_allclose(ours["CHISQ"], theirs["CHISQ"], rtol=1e-12)
+
+
+def test_regenie__of_sets_needs_what_says_which_set_and_test_a_row_is_of() -> None:
+    columns = {name: pl.String() for name in ("set_id", "mask", "frequency_bin", "chromosome", "base_pair_location")}
+    with pytest.raises(JobError, match="regenie's format needs the column test, which is not written here"):
+        RegenieOutput().check(Schema(pl.Schema(columns)), [*columns])

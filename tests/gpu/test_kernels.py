@@ -24,6 +24,7 @@ from pipeline.kernels import (
     factorization,
     gaussian_mixture,
     generalized_linear,
+    genetic_code,
     genotypes,
     hardy_weinberg,
     hardy_weinberg_x,
@@ -120,6 +121,10 @@ HOST_ONLY = {
     "pile",
     "reference_lengths",
     "support_of",
+    "are_equal",  # alleles are texts, and so lie on the host
+    "entries",
+    "has",
+    "shared_ends",
     "cauchy_combination",  # numbers of one set: a few eigenvalues and p-values
     "combination_weights",
     "independent",
@@ -278,6 +283,10 @@ def squares(dosages: Any) -> Any:
     return logistic_terms.weighted_squares(mask, signed, signed[:, 0], null)
 
 
+def value_of(dosages: Any) -> Any:
+    return logistic_penalty.penalized_value(*centred(dosages))
+
+
 def penalized(dosages: Any) -> Any:
     return logistic_penalty.penalized_terms(*centred(dosages))
 
@@ -377,6 +386,10 @@ def scores_of(rows: Any) -> Any:
 
 def binary_scores_of(rows: Any) -> Any:
     return there(rows, set_scores.binary_set_scores(rows, PREDICTED_BINARY))
+
+
+def weighted_of(rows: Any) -> Any:
+    return set_scores.weighted_burdens(rows, np.arange(1.0, 1 + 2 * len(rows)).reshape(2, -1), PREDICTED_BINARY)
 
 
 def products_of(rows: Any) -> Any:
@@ -507,7 +520,11 @@ def scaling_of(rows: Any) -> moments.Scaling:
 LOW, HIGH = np.sort(np.arange(80).reshape(2, 40) * 7 % 41, axis=0)  # windows over SIDE's rows
 RANKS = np.arange(40) * 3 % 40
 GROUPS = np.repeat([0, 7, 30], [7, 23, 10]), np.repeat([7, 30, 40], [7, 23, 10])
+BASES = np.random.default_rng(5).integers(0, 5, (40, 3)).astype(np.uint8)
 CASES = {
+    "base_codes": Case(genetic_code.base_codes, (np.frombuffer(b"ACGTacgtN-", np.uint8),), 0),
+    "complement": Case(genetic_code.complement, (BASES[:, 0],), 0),
+    "translated": Case(genetic_code.translated, (BASES, BASES[:, 0] > 2), 0),
     "first_from": Case(lambda times, starts, ends: windows.first_from(times, starts, ends, times - 5), (np.arange(40) // 3, *GROUPS)),
     "window_sums": Case(lambda side, *ends: windows.window_sums(side[:, 0], *ends), (SIDE, LOW, HIGH)),
     "window_least": Case(windows.window_least, (RANKS, LOW, HIGH)),
@@ -612,6 +629,7 @@ CASES = {
     "refit": Case(refitted, (DOSAGES, "firth_fallback"), 1e-7),
     "likelihood_terms": Case(newton_terms, (DOSAGES,), 1e-9),
     "weighted_squares": Case(squares, (DOSAGES,), 1e-9),
+    "penalized_value": Case(value_of, (DOSAGES[:20],), 1e-7),
     "penalized_terms": Case(penalized, (DOSAGES[:20],), 1e-7),
     "curvature": Case(curved, (DOSAGES[:20],), 1e-7),
     "log_likelihood": Case(logistic_penalty.log_likelihood, (SQUARES[0] ** 2, SQUARES[1] ** 2)),
@@ -646,12 +664,15 @@ CASES = {
     "alt_totals": Case(totals_of, (SET_COUNTS,), 0.0),
     "burden_masks": Case(burdens_of, (SET_COUNTS, "comphet"), 0.0),
     "set_scores": Case(scores_of, (SET_COUNTS,), 1e-9),
+    "weighted_burdens": Case(weighted_of, (SET_COUNTS,), 1e-6),
     "binary_set_scores": Case(binary_scores_of, (SET_COUNTS,), 1e-9),
     "joint_products": Case(products_of, (SET_COUNTS,), 1e-9),
     "associate_predicted": Case(with_predictions, (CALLS,), 1e-9),
     "associate_predicted of dosages": Case(with_predictions, (ALT_DOSAGES,), 1e-9),
     "associate_predicted_binary": Case(binary_with_predictions, (CALLS, "firth_approximate"), 1e-6),
     "associate_predicted_binary by spa": Case(binary_with_predictions, (CALLS, "spa"), 1e-6),
+    "associate_predicted_binary by firth": Case(binary_with_predictions, (CALLS, "firth"), 1e-6),
+    "associate_predicted_binary by wald": Case(binary_with_predictions, (CALLS, "wald"), 1e-6),
     "associate_predicted_binary of dosages": Case(binary_with_predictions, (ALT_DOSAGES, "firth_approximate"), 1e-6),
     "adjusted_likelihood_ratio": Case(adjusted_tests.adjusted_likelihood_ratio, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio_plain": Case(adjusted_tests.adjusted_likelihood_ratio_plain, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),

@@ -17,6 +17,7 @@ from pipeline.formats._bgzip.search import blocks_at
 from pipeline.pieces import open_pieces
 
 CHUNK_BYTES = 4 << 20
+TEXT_BYTES = 1 << 20
 
 
 @contextmanager
@@ -38,6 +39,17 @@ def read_lines(part: TextRange, limits: Bounds = DEFAULTS) -> Iterator[bytes]:
     """
     with reading(part.path):
         yield from _chunks(part, limits)
+
+
+def read_text(path: str, kind: Kind, limits: Bounds = DEFAULTS) -> Iterator[bytes]:
+    """The text of a file from its beginning, a megabyte at most at a time, wherever its lines end. InputError as for lines."""
+    with reading(path):
+        if kind == "bgzf":
+            yield from (text for text, _ in _bgzf_pieces(TextRange(path, kind, 0, stamp(path).size)))
+            return
+        with open_text(path, kind, limits) as file:
+            while text := file.read(TEXT_BYTES):
+                yield text
 
 
 def _chunks(part: TextRange, limits: Bounds) -> Iterator[bytes]:

@@ -24,7 +24,7 @@ def begin(people: Any, model: Any, start: Any, limits: Any, points: Any) -> tupl
 
     Gives the genotypes' products with the whitened basis, `float64[v, k]`, and what the basis leaves of their information, `float64[v]`.
     """
-    (signed, _), (_, signs, _), (coefficients, whitening, directions, weights) = people, model, start
+    (signed, _), (_, signs, _, _), (coefficients, whitening, directions, weights) = people, model, start
     covariates, slopes = points
     columns = len(coefficients)
     products, sizes, weighted = np.dot(signed, (directions * signs).T), np.empty(len(signs)), np.empty(len(signs))
@@ -46,12 +46,14 @@ def begin(people: Any, model: Any, start: Any, limits: Any, points: Any) -> tupl
 
 
 @compiled
-def _approach(people: Any, basis: Floats, metric: Any, limits: Any, points: Any, missed: Floats) -> None:
+def _approach(people: Any, model: Any, metric: Any, limits: Any, points: Any, missed: Floats) -> None:
     """What `_approached` gives, in place of the points; `metric` is the start's whitening and what `begin` gives."""
     (signed, mask), (whitening, (explained, rest)), (covariates, slopes) = people, metric, points
     own, before = np.empty(len(slopes)), rest * slopes**2
+    basis, _, _, shift = model
     for _ in range(limits.approaches):
         np.dot(covariates, basis, missed)
+        missed += shift
         fill_missed(missed, signed, mask, slopes, own)
         turned = np.dot(np.dot(missed, basis.T), whitening.T)
         for v in range(len(slopes)):
@@ -77,11 +79,12 @@ def inform(people: Any, model: Any, points: Any, swept: Any, terms: Any) -> None
 
     The gradient's covariates are left to who may add to the missed probabilities.
     """
-    (signed, mask), (basis, _, pairs), (covariates, slopes) = people, model, points
+    (signed, mask), (basis, _, pairs, shift), (covariates, slopes) = people, model, points
     missed, weights, weighted = swept
     gradient, squares = terms
     own = np.empty(len(signed))
     np.dot(covariates, basis, missed)
+    missed += shift
     fill_terms(missed, signed, mask, slopes, (weights, weighted, gradient, own))
     fill_squares(np.dot(weights, pairs.T), np.dot(weighted, basis.T), own, squares)
 
@@ -130,10 +133,10 @@ def load(first: int, count: int, people: Any, signs: Floats, signed: Floats, mas
 def wald_each(people: Any, model: Any, start: Any, limits: Any, found: Any) -> None:
     """What `quick_wald_plain` gives, into the points and standard errors of `found`, NaN before.
 
-    `people` are centred genotypes and mask; `model` the signed basis, the signs, and the products of the basis' pairs; `start` the
-    fields of a `Start`.
+    `people` are centred genotypes and mask; `model` the signed basis, the signs, the products of the basis' pairs, and the signed
+    offset; `start` the fields of a `Start`.
     """
-    basis, signs, _ = model
+    basis, signs, _, _ = model
     columns, size = len(basis), min(limits.together, len(people[0]))
     swept = np.empty((5, size, len(signs)))
     covariates, slopes, before, rows = np.empty((size, columns)), np.empty(size), np.empty(size), np.empty(size, np.int64)
@@ -144,7 +147,7 @@ def wald_each(people: Any, model: Any, start: Any, limits: Any, found: Any) -> N
         before[:left] = 1.0
         begun, points = (swept[0, :left], swept[1, :left]), (covariates[:left], slopes[:left])
         metric = start[1], begin(begun, model, start, limits, points)
-        _approach(begun, basis, metric, limits, points, swept[2, :left])
+        _approach(begun, model, metric, limits, points, swept[2, :left])
         for _ in range(limits.wald_steps):
             if left == 0:
                 break

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 @compiled
 def firth_each(people: Any, model: Any, start: Any, limits: Any, found: Any, free: bool) -> None:
     """What `quick_firth_plain` gives; arguments are those of `wald_each`."""
-    basis, signs, _ = model
+    basis, signs, _, _ = model
     columns, size = len(basis), min(limits.together, len(people[0]))
     swept, rows = np.empty((7, size, len(signs))), np.empty(size, np.int64)
     covariates, slopes, before = np.empty((size, columns)), np.empty(size), np.empty(size)
@@ -44,7 +44,7 @@ def firth_each(people: Any, model: Any, start: Any, limits: Any, found: Any, fre
 @compiled
 def _penalized(people: Any, model: Any, points: Any, swept: Floats, terms: Any) -> None:
     """What `penalized_terms` gives: into `swept` missed probabilities, weights and leverages, into `terms` the others."""
-    (signed, _), (basis, _, pairs) = people, model
+    (signed, _), (basis, _, pairs, _) = people, model
     count, columns = points[0].shape
     missed, weights, weighted, hats, cross = (
         swept[2, :count], swept[3, :count], swept[4, :count], swept[5, :count], swept[6, :count]

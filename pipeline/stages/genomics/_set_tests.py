@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,38 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module, to_host
-from pipeline.kernels.cauchy import LEAST, cauchy_combination
 from pipeline.kernels.genotype_block import GenotypeBlock
-from pipeline.kernels.p_values import z_of_neg_log_10_p, z_test_p_values
-from pipeline.kernels.predicted_binary import PredictedMethod, associate_predicted_binary
+from pipeline.kernels.p_values import z_test_p_values
+from pipeline.kernels.predicted_binary import PredictedMethod
 from pipeline.kernels.predicted_binary_design import PredictedBinary
-from pipeline.kernels.predicted_scan import PredictedDesign, associate_predicted
-from pipeline.kernels.set_scores import Burden, alt_counts, alt_totals, binary_set_scores, burden_masks, joint_products, set_scores
-from pipeline.kernels.sign_constrained import independent, mixture_weights, sign_constrained_p_values
+from pipeline.kernels.predicted_scan import associate_predicted
+from pipeline.kernels.set_scores import Burden, alt_counts, alt_totals, burden_masks, set_scores
 from pipeline.kernels.variance_components import SetCovariance, combination_weights, set_p_values, variant_weights
+from pipeline.stages.genomics._binary_sets import binary_scores, binary_tests, burden_growth
+from pipeline.stages.genomics._joint_tests import Model, Tested, joint_rows, p_value_row
 
 Test = Literal["burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", "burden_acat_equal", "sbat", "gene_p"]
-Model = PredictedDesign | PredictedBinary
 COMPONENTS = ("skat", "skat_o", "skat_o_acat", "acat_v", "acat_o")
 SINGLETON, ALL = "singleton", "all"
 _VARIES = 1e-10
-
-
-@dataclass(frozen=True)
-class Tested:
-    """A row of results: a trait's place, the mask and bin ('' for tests of all masks), the test and its numbers (NaN: none)."""
-
-    trait: int
-    mask: str
-    bin: str
-    test: str
-    variants: int
-    beta: float = float("nan")
-    standard_error: float = float("nan")
-    statistic: float = float("nan")
-    frequency: float = float("nan")
-    p_value: float = float("nan")
-    neg_log_10_p_value: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -62,6 +43,8 @@ class SetTests:
     weights: tuple[float, float]
     method: PredictedMethod
     screen: float
+    groups: Mapping[str, Sequence[str]]
+    """Masks, by the name of a group, of which the tests of all masks are made once more."""
 
     def of(self, block: GenotypeBlock, masks: Mapping[str, NDArray[np.bool_]], model: Model) -> tuple[list[Tested], int]:
         """The rows of a set whose variants are the block's, and how many masks were too rare; `masks` says which variants each has."""
@@ -85,12 +68,13 @@ class SetTests:
         found = self._burdens(rows, kept, model)
         if {*self.tests} & {*COMPONENTS}:
             found += self._components(counts, frequency, minor, kept, model)
-        found += self._joint(rows, found, model)
+        names = [mask for mask, _, _ in kept]
+        found += joint_rows(rows, names, found, model, (self.weights, bool({"sbat", "gene_p"} & {*self.tests}), self.groups))
         order = {name: place for place, name in enumerate(("burden", *COMPONENTS))}
         wanted = {*self.tests} | {f"sbat_{sign}" for sign in ("positive", "negative") if "sbat" in self.tests}
         found = [row for row in found if row.test in wanted]
-        joint = [row for row in found if not row.mask]
-        own = sorted((row for row in found if row.mask), key=lambda row: (row.trait, order[row.test]))
+        joint = [row for row in found if not row.bin]
+        own = sorted((row for row in found if row.bin), key=lambda row: (row.trait, order[row.test]))
         return own + joint, len(chosen) - len(kept)
 
     def _chosen(
@@ -126,16 +110,14 @@ class SetTests:
 
     def _associated(self, rows: Any, model: Model) -> dict[str, Any]:
         """Numbers `float64[k, t]` of single tests of masks or variants, on the host."""
-        xp = array_module(rows)
-        block = GenotypeBlock(None, xp.where(rows < 0, xp.nan, rows).astype(xp.float32), rows.shape[1])
-        names = ["beta", "standard_error", "statistic", "effect_allele_frequency"]
         if isinstance(model, PredictedBinary):
-            found = associate_predicted_binary(block, model, self.method, self.screen)
-            names += ["p_value", "neg_log_10_p_value"]
-            return {name: np.stack([to_host(getattr(one, name)) for one in found], axis=1) for name in names}
-        result = associate_predicted(block, model)
+            found = binary_tests(rows, model, (self.method, self.screen))
+            del found["test"]
+            return found
+        xp = array_module(rows)
+        result = associate_predicted(GenotypeBlock(None, xp.where(rows < 0, xp.nan, rows).astype(xp.float32), rows.shape[1]), model)
         p_value, logarithm = z_test_p_values(result.statistic)
-        numbers = {name: to_host(getattr(result, name)) for name in names}
+        numbers = {name: to_host(getattr(result, name)) for name in ("beta", "standard_error", "statistic", "effect_allele_frequency")}
         return numbers | {"p_value": to_host(p_value), "neg_log_10_p_value": to_host(logarithm)}
 
     def _components(self, counts: Any, frequency: Any, minor: Any, kept: Sequence[Any], model: Model) -> list[Tested]:
@@ -156,83 +138,43 @@ class SetTests:
         varies = np.diagonal(covariances, axis1=1, axis2=2).min(axis=0) > _VARIES * np.maximum(carried[0], 1)
         weights = variant_weights(own_frequency, self.weights)
         found, last = list[Tested](), {mask: len(common) + place for place, (mask, _) in enumerate(together)}
+        sets = list[tuple[str, Any, NDArray[np.int64]]]()
         for mask, own in tested:
             places = [place for place, variant in enumerate(common) if own[variant]] + ([last[mask]] if mask in last else [])
             at = np.array([place for place in places if varies[place]], np.int64)
-            if not len(at) or not weights[at].any():
-                continue
+            if len(at) and weights[at].any():
+                sets.append((mask, own, at))
+        growth = self._growth(rows, [at for _, _, at in sets], weights, (scores, covariances), model)
+        for (mask, own, at), larger in zip(sets, growth, strict=True):
             scaled, of_variants = weights[at], combination_weights(own_frequency[at], self.weights)
-            shared = [SetCovariance.of(one[np.ix_(at, at)] * np.outer(scaled, scaled)) for one in covariances]
+            shared = [
+                SetCovariance.of(one[np.ix_(at, at)] * np.outer(scaled, scaled) * factor)
+                for one, factor in zip(covariances, larger, strict=True)
+            ]
             for trait in range(scores.shape[1]):
                 own_variance = np.diag(covariances[trait % len(shared)])[at]
                 alone = z_test_p_values(scores[at, trait] / np.sqrt(own_variance))[0]
                 p_values = set_p_values(shared[trait % len(shared)], scaled * scores[at, trait], alone, of_variants)
-                found += [_row(trait, mask, bin_of, test, int(own.sum()), p) for test, p in p_values.items()]
+                found += [p_value_row(trait, mask, bin_of, test, int(own.sum()), p) for test, p in p_values.items()]
         return found
 
     def _scores(self, rows: Any, model: Model) -> tuple[Any, Any]:
-        """Scores `[v, t]` and their covariances `[1, v, v]`, or `[t, v, v]` of binary traits.
+        """Scores `[v, t]` and their covariances `[1, v, v]`, or `[t, v, v]` of binary traits."""
+        if isinstance(model, PredictedBinary):
+            return binary_scores(rows, model, (self.method, self.screen))
+        scores, covariance = set_scores(rows, model)
+        return scores, covariance[None]
 
-        Of a binary trait's variants that are tested again, the variance becomes what gives the score that test's chi-square.
-        """
-        if not isinstance(model, PredictedBinary):
-            scores, covariance = set_scores(rows, model)
-            return scores, covariance[None]
-        scores, covariances = binary_set_scores(rows, model)
-        if self.method != "score" and self.screen > 0 and len(rows):
-            again = self._associated(rows, model)["statistic"]
-            plain = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2)).T
-            ratio = np.where(abs(again) > 0, abs(scores) / np.where(abs(again) > 0, abs(again) * plain, 1), 1)
-            ratio = np.nan_to_num(ratio, nan=1.0).T
-            covariances = covariances * ratio[:, :, None] * ratio[:, None, :]
-        return scores, covariances
-
-    def _joint(self, rows: Any, found: Sequence[Tested], model: Model) -> list[Tested]:
-        """The tests of all masks together."""
-        more = list[Tested]()
-        of_signs = isinstance(model, PredictedDesign) and {"sbat", "gene_p"} & {*self.tests}
-        signs = self._signs(rows, model) if of_signs and isinstance(model, PredictedDesign) else {}
-        for trait in range(len(model.trait_names)):
-            burdens = [row for row in found if row.trait == trait and row.test == "burden"]
-            if not burdens:
-                continue
-            minor = np.array([min(row.frequency, 1 - row.frequency) for row in burdens])
-            weights = combination_weights(minor, self.weights)
-            of_burdens = np.array([row.p_value for row in burdens])
-            joint = {"burden_acat": cauchy_combination(of_burdens, weights), "burden_acat_equal": cauchy_combination(of_burdens)}
-            joint |= dict(zip(("sbat", "sbat_positive", "sbat_negative"), signs.get(trait, ()), strict=False))
-            parts = [joint["burden_acat_equal"], *([joint["sbat"]] if "sbat" in joint else [])]
-            for test in ("acat_v", "skat_o_acat"):
-                own = [row.p_value for row in found if row.trait == trait and row.test == test]
-                parts += [cauchy_combination(np.array(own))] if own else []
-            joint["gene_p"] = cauchy_combination(np.array(parts))
-            more += [_row(trait, "", "", test, 0, p) for test, p in joint.items() if not np.isnan(p)]
-        return more
-
-    def _signs(self, rows: Any, design: PredictedDesign) -> dict[int, tuple[float, float, float]]:
-        """By trait SBAT's p-values."""
-        found, people = dict[int, tuple[float, float, float]](), to_host(design.people)
-        for group in design.groups:
-            products, scores = joint_products(rows, design, group)
-            kept = independent(products)
-            if not len(kept):
-                continue
-            own = products[np.ix_(kept, kept)]
-            weights = mixture_weights(own)
-            found |= {
-                trait: sign_constrained_p_values(own, scores[kept, place], weights, float(people[trait]) - design.basis.shape[1])
-                for place, trait in enumerate(group)
-            }
-        return found
+    def _growth(self, rows: Any, sets: Sequence[NDArray[np.int64]], weights: Any, moments: tuple[Any, Any], model: Model) -> Any:
+        """By how much the covariances of sets of rows grow, `[k, t]` of binary traits; others' stay."""
+        if not isinstance(model, PredictedBinary) or not sets:
+            return np.ones((len(sets), len(moments[1])))
+        of_sets = np.zeros((len(sets), len(weights)))
+        for own, at in zip(of_sets, sets, strict=True):
+            own[at] = weights[at]
+        return burden_growth(rows, of_sets, moments, model, (self.method, self.screen))
 
 
 def label_of(bound: float) -> str:
     """What a bin is called."""
     return ALL if bound >= 1 else f"{bound:g}"
-
-
-def _row(trait: int, mask: str, label: str, test: str, variants: int, p: float) -> Tested:
-    """A row of a p-value, with the root of chi-square of one degree of freedom that has it."""
-    logarithm = -math.log10(max(p, LEAST))
-    root = float(z_of_neg_log_10_p(np.array([logarithm]))[0])
-    return Tested(trait, mask, label, test, variants, statistic=root, p_value=p, neg_log_10_p_value=logarithm)

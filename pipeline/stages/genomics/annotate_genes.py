@@ -41,7 +41,7 @@ class AnnotateGenes(Whole, name="annotate_genes", version=1):
     A variant is its base_pair_location; a gene reaches from start to end, the ends included. gene_distance is 0 inside a gene; beyond
     `max_distance` it and nearest_gene are null. Of two genes as near, it is the one before. A gene without a name goes by its gene_id.
     Chromosomes are compared without a leading 'chr', 23 and the pseudoautosomal regions as X, 24 as Y, 26 as MT; of another
-    species by its numbers. A genotype table keeps its calls.
+    species by its numbers. A genotype table keeps its calls. What variants do to transcripts is told by variant_consequences.
 
     Example:
         {use: annotate_genes, from: {variants: hits, genes: genes}, as: named_hits}

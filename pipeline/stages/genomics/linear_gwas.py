@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
-import polars as pl
 from pydantic import Field
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import StageError
-from pipeline.genome.chromosomes import HUMAN, chromosome_key, chromosome_kind
 from pipeline.kernels.audit import Again, linear_again, projected_again
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
@@ -20,20 +17,15 @@ from pipeline.kernels.genotypes import Array
 from pipeline.kernels.linear_regression import REASONS, Missing, associate
 from pipeline.kernels.p_values import significant, significant_z
 from pipeline.kernels.predicted_scan import PredictedAssociation, PredictedDesign, associate_predicted, student_t
-from pipeline.stage import Context, Outcome
-from pipeline.stages.genomics._calibration import TABLE as CALIBRATION
-from pipeline.stages.genomics._calibration import Tally, predicted_with_nulls, with_nulls
-from pipeline.stages.genomics._predicted_scan import PredictedScan
-from pipeline.stages.genomics._predictions import PredictedTraits
+from pipeline.stages.genomics._calibrated import CalibratedScan, NullResults
+from pipeline.stages.genomics._calibration import predicted_with_nulls, with_nulls
 from pipeline.stages.genomics._results import ScanRows
-from pipeline.stages.genomics._scan import FittedTraits
 from pipeline.stages.genomics._sheet import Sheet
-from pipeline.tables.part import Part, Schema
+from pipeline.tables.part import Schema
 from pipeline.tables.rounds import go_on
-from pipeline.tables.table import Table
 
 
-class LinearGwas(PredictedScan, name="linear_gwas", version=2):
+class LinearGwas(CalibratedScan, name="linear_gwas", version=2):
     """Test every variant for an effect on each trait, by linear regression with covariates and intercept.
 
     The effect allele is ALT. People are matched by sample_id, so the sheet may be in any order and hold others; a person with no row, or
@@ -70,74 +62,37 @@ class LinearGwas(PredictedScan, name="linear_gwas", version=2):
         description="With predictions: the effect over its standard error under no effect is taken as normal (chi_square, as regenie), "
         "or that of the regression as Student's t (t).",
     )
-    calibrate: int = Field(
-        0,
-        ge=0,
-        le=10_000,
-        description="Null traits beside each trait, whose results are counted in NAME.calibration; 100 is a good number.",
-    )
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
-        """One row per variant and trait, and the calibration where it is asked for."""
+        """One row per variant and trait, and the calibration. Raises StageError where `p` does not go with what is read."""
         if self.p == "t" and "predictions" not in schemas:
             raise StageError("without predictions the test is Student's t already. Leave p out.", key="p")
-        return super().outputs(schemas) | ({"calibration": Schema(pl.Schema(CALIBRATION))} if self.calibrate else {})
+        return super().outputs(schemas)
 
-    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """The genotypes are held where they are read for null traits, too, and are dear."""
-        genotypes = tables["genotypes"]
-        return super().run(tables if genotypes.cheap or not self.calibrate else {**tables, "genotypes": genotypes.hold()}, context)
+    def with_nulls(self, model: Design, seed: int) -> Design:
+        """The design with each trait before its null traits."""
+        return with_nulls(model, self.calibrate, seed)
 
-    def more(self, genotypes: Table, fitted: Any, context: Context) -> dict[str, Table]:
-        """The calibration."""
-        if not self.calibrate:
-            return {}
-        ready = context.session.submit(self.ready, fitted, context.seed, stage=context.name)
-        tally = genotypes.reduce(self.tallied, Tally.together, ready, context.seed)
-        calibration = context.session.submit(_calibration, tally, self.traits, stage=context.name)
-        return {"calibration": Table.of(context.session, context.name, [calibration])}
-
-    def ready(self, fitted: FittedTraits | PredictedTraits, seed: int) -> FittedTraits | PredictedTraits:
-        """The models with their null traits, made once; where there are predictions each chromosome has its own."""
-        if isinstance(fitted, PredictedTraits):
-            return fitted
-        return replace(fitted, models=[with_nulls(model, self.calibrate, seed) for model in fitted.models])
-
-    def tallied(self, part: Part, fitted: FittedTraits | PredictedTraits, seed: int) -> Tally:
-        """What the null traits of a part's autosomal variants pass."""
-        found, autosomes = Tally.empty(len(self.traits), self.calibrate), fitted.autosomes or HUMAN
-        keys = part.frame.select(kind=chromosome_kind(autosomes=autosomes), key=chromosome_key(autosomes=autosomes)).with_row_index("row")
-        for (key,), rows in keys.filter(kind="autosome").group_by("key", maintain_order=True):
-            for model in self._null_models(fitted, str(key), seed):
-                _, block = self.piece(part, rows["row"].to_numpy().astype("int64"), "", len(model.residuals))
-                traits = [self.traits.index(name) for name in model.trait_names[:: 1 + self.calibrate]]
-                self._tally(found, block, model, traits)
-        return found
-
-    def _null_models(self, fitted: FittedTraits | PredictedTraits, key: str, seed: int) -> Sequence[Design | PredictedDesign]:
-        """The models of a chromosome with their null traits."""
-        if isinstance(fitted, PredictedTraits):
-            design = fitted.less(key)
-            return [predicted_with_nulls(design, self.calibrate, seed)] if isinstance(design, PredictedDesign) else []
-        return fitted.models
-
-    def _tally(self, tally: Tally, block: GenotypeBlock, model: Design | PredictedDesign, traits: list[int]) -> None:
-        """Count a block's results, some variants at a time."""
-        here = model.beside(block.array)
-        step = max(1, self.results_at_once // len(model.trait_names))
+    def null_results(self, block: GenotypeBlock, model: Design | PredictedDesign, seed: int) -> Iterator[NullResults]:
+        """Some variants at a time."""
+        here = (predicted_with_nulls(model, self.calibrate, seed) if isinstance(model, PredictedDesign) else model).beside(block.array)
+        traits, each = list(here.trait_names[:: 1 + self.calibrate]), 1 + self.calibrate
+        step = max(1, self.results_at_once // len(here.trait_names))
         for start in range(0, len(block), step):
             go_on()
             some = block.part(slice(start, start + step))
-            if isinstance(here, PredictedDesign):
-                scored, freedom = self._scored(some, here)
-                statistic, frequency = to_host(scored.statistic), to_host(scored.effect_allele_frequency)
-                df = np.full(statistic.shape[1], np.inf) if freedom is None else to_host(freedom)
-                for trait, column in enumerate(range(0, statistic.shape[1], 1 + self.calibrate)):
-                    own = statistic[:, column : column + 1 + self.calibrate]
-                    tally.add([traits[trait]], own, frequency[:, column], np.full(len(some), df[column], float))
-            else:
+            if not isinstance(here, PredictedDesign):
                 found = associate(some, here, self.missing)
-                tally.add(traits, to_host(found.statistic), to_host(found.effect_allele_frequency), to_host(found.degrees_of_freedom))
+                yield NullResults(
+                    traits, *(to_host(array) for array in (found.statistic, found.effect_allele_frequency, found.degrees_of_freedom))
+                )
+                continue
+            scored, freedom = self._scored(some, here)
+            statistic, frequency = to_host(scored.statistic), to_host(scored.effect_allele_frequency)
+            df = np.full(statistic.shape[1], np.inf) if freedom is None else to_host(freedom)
+            for trait, column in enumerate(range(0, statistic.shape[1], each)):
+                own = statistic[:, column : column + each], frequency[:, column]
+                yield NullResults([traits[trait]], *own, np.full(len(some), df[column], float))
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""
@@ -181,7 +136,3 @@ class LinearGwas(PredictedScan, name="linear_gwas", version=2):
         if test != "linear":
             return projected_again(genotype, covariates, trait, fitted=test == "t")
         return linear_again(genotype, covariates, trait, mean=self.missing == "mean")
-
-
-def _calibration(tally: Tally, traits: Sequence[str]) -> Part:
-    return Part(tally.frame(traits))

@@ -19,8 +19,9 @@ from pipeline.kernels.predicted_binary_design import PredictedBinaryDesign
 from pipeline.kernels.predicted_scan import PredictedDesign
 from pipeline.kernels.set_scores import Burden
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole
+from pipeline.stages.genomics._joint_tests import Model, Tested
 from pipeline.stages.genomics._predictions import NEEDED, PredictedTraits, joined_stretches, needed_predictions, stretches_of
-from pipeline.stages.genomics._set_tests import Model, SetTests, Test, Tested
+from pipeline.stages.genomics._set_tests import SetTests, Test
 from pipeline.stages.genomics._set_variants import block_of, check_sets, ends_of, going_on, ids_of, members_of, variants_of
 from pipeline.stages.genomics._sheet import need_traits, read_sheet
 from pipeline.tables.counts import Count
@@ -50,7 +51,7 @@ class FittedSets:
         return self.model if self.predicted is None else self.predicted.less(chromosome)
 
 
-class SetAssociation(Whole, name="set_association", version=1):
+class SetAssociation(Whole, name="set_association", version=2):
     """Test sets of rare variants for an effect on each trait, as regenie's gene-based tests do.
 
     Sets are what variant_sets gives (set_id, variant_id, masks). A mask's burden in a person is the greatest count of ALT (`burden: max`)
@@ -101,6 +102,10 @@ class SetAssociation(Whole, name="set_association", version=1):
     min_mac: float = Field(5, ge=0, description="Least copies of the minor allele in a burden mask that is tested.")
     weights: tuple[float, float] = Field((1.0, 25.0), description="Parameters of the beta density that weighs variants by frequency.")
 
+    mask_groups: dict[str, tuple[str, ...]] = Field(
+        {}, description="Groups of masks, by name, of which burden_acat, sbat and gene_p are made once more; mask says the group then."
+    )
+
     @field_validator("max_frequencies", "tests")
     @classmethod
     def _no_twice(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -150,7 +155,7 @@ class SetAssociation(Whole, name="set_association", version=1):
         """The tests of a set."""
         return SetTests(
             self.tests, self.burden, tuple(sorted(self.max_frequencies)), self.component_max_frequency, self.singletons,
-            self.collapse_mac, self.min_mac, self.weights, self.method, self.screen,
+            self.collapse_mac, self.min_mac, self.weights, self.method, self.screen, self.mask_groups,
         )  # fmt: skip
 
     def fitted(self, people: Part, rows: Part, stretches: Any) -> FittedSets:

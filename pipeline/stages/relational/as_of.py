@@ -140,12 +140,15 @@ class Search:
     exact: bool
     limit: int | None
 
-    def places(self, left: pl.LazyFrame, right: pl.LazyFrame) -> pl.LazyFrame:
-        """Of each left row (by ROW, in order) the PLACE of its partner in `right`, which has PLACE and THERE; null where it has none."""
+    def places(self, left: pl.LazyFrame, right: pl.LazyFrame, *, joins: bool) -> pl.LazyFrame:
+        """Of left rows (by ROW) the PLACE of their partner in `right`, which has PLACE and THERE in order; null, or no row, where none is.
+
+        `joins`: by Polars' own join, which cuDF does not have; an eleventh of the time that sorting both tables into one takes.
+        """
         if self.direction != "nearest":
-            found = self._side(left, right, self.direction)
+            found = self._side(left, right, self.direction, joins=joins)
         else:
-            before, after = self._side(left, right, "backward"), self._side(left, right, "forward")
+            before, after = (self._side(left, right, side, joins=joins) for side in ("backward", "forward"))
             both = before.join(after.drop(TIME), on=ROW, how="left", suffix="_after", maintain_order="left")
             back, ahead = pl.col(TIME) - pl.col(THERE), pl.col(f"{THERE}_after") - pl.col(TIME)
             # A distance beyond Int64 wraps round to a negative one, and is farther than any other.
@@ -159,8 +162,27 @@ class Search:
         far = pl.max_horizontal(pl.col(TIME), pl.col(THERE)) - pl.min_horizontal(pl.col(TIME), pl.col(THERE))
         return found.select(ROW, pl.when((far >= 0) & (far <= self.limit)).then(pl.col(PLACE)).otherwise(None).alias(PLACE))
 
-    def _side(self, left: pl.LazyFrame, right: pl.LazyFrame, side: Side) -> pl.LazyFrame:
-        """The same, to one side, with both times: both tables below one another in order, and what was last seen of the right."""
+    def _side(self, left: pl.LazyFrame, right: pl.LazyFrame, side: Side, *, joins: bool) -> pl.LazyFrame:
+        """The same, to one side, with both times."""
+        return self._joined(left, right, side) if joins else self._seen(left, right, side)
+
+    def _joined(self, left: pl.LazyFrame, right: pl.LazyFrame, side: Side) -> pl.LazyFrame:
+        time = pl.col(self.time).to_physical().cast(pl.Int64)
+        asking = left.select(*self.by, time.alias(TIME), ROW).filter(pl.col(TIME).is_not_null()).sort(TIME)
+        found = asking.join_asof(
+            right.select(*self.by, THERE, PLACE),
+            left_on=TIME,
+            right_on=THERE,
+            by=list(self.by) or None,
+            strategy=side,
+            allow_exact_matches=self.exact,
+            coalesce=False,
+            check_sortedness=False,
+        )
+        return found.select(ROW, TIME, PLACE, THERE)
+
+    def _seen(self, left: pl.LazyFrame, right: pl.LazyFrame, side: Side) -> pl.LazyFrame:
+        """Both tables below one another in order, and what was last seen of the right."""
         nothing = pl.lit(None, dtype=pl.Int64)
         time = pl.col(self.time).to_physical().cast(pl.Int64)
         asking = left.select(*self.by, time.alias(TIME), nothing.alias(PLACE), nothing.alias(THERE), ROW, pl.lit(value=True).alias(IS_LEFT))
@@ -190,7 +212,8 @@ class PartAsOf:
         """The joined part with its counts."""
         rows = left.frame.with_row_index(ROW).lazy()
         others = right.frame.with_row_index(PLACE).with_columns(pl.col(PLACE).cast(pl.Int64)).lazy()
-        places = self.search.places(rows.select(*dict.fromkeys((*self.search.by, self.search.time)), ROW), others)
+        asking = rows.select(*dict.fromkeys((*self.search.by, self.search.time)), ROW)
+        places = self.search.places(asking, others, joins=self.backend == "cpu")
         columns = others.select(PLACE, *self.added).with_columns(pl.lit(value=True).alias(FOUND))
         joined = rows.join(places, on=ROW, how="left", maintain_order="left").join(columns, on=PLACE, how="left", maintain_order="left")
         if self.how == "inner":

@@ -1,4 +1,4 @@
-"""linear_gwas with `calibrate`: null traits that ride along."""
+"""linear_gwas and logistic_gwas with `calibrate`: null traits that ride along."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import pytest
 from polars.testing import assert_frame_equal
 from scipy import stats
 
+from pipeline.errors import DataError
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotypes import pack
+from pipeline.kernels.logistic_design import LogisticDesign
+from pipeline.stages.genomics._binary_nulls import binary_with_nulls, drawn_cases
 from pipeline.stages.genomics._calibration import with_nulls
 from pipeline.stages.genomics.linear_gwas import LinearGwas
+from pipeline.stages.genomics.logistic_gwas import LogisticGwas
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
 from tests.stages.genomics.cohorts import Cohort, Data, run, same_for_any_parts, small_cohort, small_sheet
+from tests.stages.genomics.test_predicted_logistic import small_data as binary_data
 from tests.stages.genomics.test_predicted_scan import small_data
 
 ASKED = LinearGwas(traits=("height", "score"), covariates=("sex",), calibrate=20)
@@ -98,3 +103,55 @@ def test_with_nulls__permutes_what_covariates_leave() -> None:
     assert np.abs(np.corrcoef(found.residuals.T) - np.eye(6)).max() < 0.5
     np.testing.assert_array_equal(with_nulls(design, 5, 9).residuals, found.residuals)
     assert not np.allclose(with_nulls(design, 5, 10).residuals[:, 1:], found.residuals[:, 1:])
+
+
+BINARY = LogisticGwas(traits=("tall", "marked"), covariates=("sex",), calibrate=6, screen=0.4)
+
+
+def test_drawn_cases__are_as_many_as_chances_add_up_to_and_each_as_often_as_his_chance() -> None:
+    rng = np.random.default_rng(8)
+    chances = rng.uniform(0, 1, 50) ** 2
+    chances *= 12 / chances.sum()
+    drawn = np.stack([drawn_cases(np.minimum(chances, 1), rng) for _ in range(4_000)])
+    assert set(drawn.sum(axis=1)) == {np.minimum(chances, 1).sum().round()}
+    np.testing.assert_allclose(drawn.mean(axis=0), np.minimum(chances, 1), atol=0.04)
+    assert np.abs(np.corrcoef(drawn.T) - np.eye(50)).max() < 0.2
+
+
+def test_logistic_gwas__null_traits_of_few_cases_pass_too_often_in_the_score_test_and_not_by_the_saddle_point() -> None:
+    cohort = simulated(variants=300)
+    rng = np.random.default_rng(6)
+    age = rng.normal(50, 9, cohort.people.height)
+    sheet = cohort.people.with_columns(age=age, rare=(rng.random(len(age)) < 0.08 * np.exp((age - 50) / 20)).astype(float))
+    nothing = pl.DataFrame({"trait": "rare", "sample_id": cohort.people["sample_id"], "chromosome": "1", "prediction": 0.0})
+    data: dict[str, Data] = {"genotypes": cohort, "samples": sheet, "predictions": nothing}
+    errors = dict[str, float]()
+    for method in ("score", "spa"):
+        stage = LogisticGwas(traits=("rare",), covariates=("age",), calibrate=40, method=method)
+        rows = run(stage, data, 2)["calibration"].frame
+        assert rows["case_share"].unique().to_list() == [sheet["rare"].mean()]
+        common = rows.filter(to_frequency=0.5, threshold=0.05)["type_1_error"].item()
+        assert common == pytest.approx(0.05, abs=0.006)
+        errors[method] = rows.filter(to_frequency=0.01, threshold=1e-3)["type_1_error"].item()
+    assert errors["score"] > 4e-3
+    assert errors["spa"] < errors["score"] / 2
+
+
+@pytest.mark.parametrize("predicted", [False, True])
+def test_logistic_gwas__calibration_is_the_same_for_any_parts_and_leaves_the_scan_alone(predicted: bool, workers: ClusterSession) -> None:
+    data: dict[str, Data] = {**binary_data()}
+    if not predicted:
+        del data["predictions"]
+    found = same_for_any_parts(BINARY, data, workers)
+    assert_frame_equal(found[""].frame, run(BINARY.model_copy(update={"calibrate": 0}), data)[""].frame)
+    rows = found["calibration"].frame
+    scanned = found[""].frame.filter(pl.col("reason").is_null(), ~pl.col("chromosome").is_in(["X", "XY", "MT"]))
+    tests = rows.filter(threshold=0.05).group_by("trait").agg(pl.col("tests").sum()).sort("trait")["tests"].to_list()
+    counts = scanned.group_by("trait").len().sort("trait")["len"].to_list()
+    assert [abs(number / 6 - count) < 0.1 * count for number, count in zip(tests, counts, strict=True)] == [True, True]
+
+
+def test_logistic_gwas__says_where_null_traits_cannot_be_fitted() -> None:
+    design = LogisticDesign.build(np.repeat([0.0, 1.0], 12)[:, None], np.array([1.0, *[0.0] * 11, *[1.0] * 11, 0.0])[:, None])
+    with pytest.raises(DataError, match=r"a null trait of 'trait 1' cannot be fitted, so calibrate counts nothing\. Trait 'trait 1'"):
+        binary_with_nulls(design, 60, 3)

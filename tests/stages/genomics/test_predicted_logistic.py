@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.errors import StageError
 from pipeline.stages.genomics.logistic_gwas import LogisticGwas
+from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
 from pipeline.testing.stages import plan_stage
 from tests.kernels.plink_files import floats, needs_data
@@ -64,7 +65,42 @@ def test_logistic_gwas__with_predictions_gives_what_regenie_printed(method: str)
         assert set(rows["test"]) == {"score"} | ({method} if method != "score" else set())
 
 
-@pytest.mark.parametrize("method", PRINTED)
+FIRTH = {
+    # regenie 4.1.2 --firth --pThresh 0.05, without --approx: BETA, SE, CHISQ, LOG10P of the rarest and the strongest that are refitted
+    ("y_bin", "rs28603308"): (0.914879, 0.487427, 3.7259, 1.27104),
+    ("y_bin", "rs708478"): (1.00621, 0.503984, 4.24005, 1.40361),
+    ("y_bin", "rs17009337"): (-1.65784, 0.783122, 5.85769, 1.80941),
+    ("y_bin", "rs2190748"): (0.872178, 0.127987, 49.7294, 11.7533),
+    ("y_bin", "rs3129882"): (0.769726, 0.122639, 41.8835, 10.0138),
+    ("y_bin", "rs710870"): (-0.755238, 0.125916, 38.1558, 9.18498),
+    ("y_rare", "rs7155738"): (1.89809, 0.837757, 3.88832, 1.31316),
+    ("y_rare", "rs970657"): (1.47084, 0.705578, 3.55931, 1.22759),
+    ("y_rare", "rs17597092"): (1.75678, 0.583306, 7.50992, 2.21211),
+    ("y_rare", "rs6875273"): (1.4784, 0.283335, 30.012, 7.36715),
+    ("y_rare", "rs710870"): (-1.21017, 0.282781, 20.039, 5.11987),
+    ("y_rare", "rs10132763"): (-1.13908, 0.265372, 19.8308, 5.07259),
+}
+
+
+@needs_data
+def test_logistic_gwas__by_full_firth_gives_what_regenie_printed() -> None:
+    whole = hapmap3()
+    rows = whole.rows.frame["variant_id"].is_in({variant for _, variant in FIRTH}).arg_true().to_numpy()
+    cohort = Cohort(Part(whole.rows.frame[rows], {"calls": whole.rows.arrays["calls"][rows]}), whole.people)
+    data: dict[str, Cohort | pl.DataFrame] = {
+        "genotypes": cohort, "samples": hapmap3_sheet(), "predictions": printed_predictions("s1_bt", TRAITS, cohort.people)
+    }  # fmt: skip
+    found = run(LogisticGwas(traits=TRAITS, covariates=COVARIATES, method="firth"), data)[""]
+    assert found.counts["audited"] > 2
+    assert "audited_off" not in found.counts
+    for (trait, variant), (beta, error, chi_square, logarithm) in FIRTH.items():
+        row = found.frame.row(by_predicate=(pl.col("trait") == trait) & (pl.col("variant_id") == variant), named=True)
+        assert row["test"] == "firth_lrt"
+        assert [row["beta"], row["standard_error"]] == pytest.approx([beta, error], rel=2e-4)
+        assert [row["statistic"] ** 2, row["neg_log_10_p_value"]] == pytest.approx([chi_square, logarithm], rel=1e-5)
+
+
+@pytest.mark.parametrize("method", [*PRINTED, "firth", "wald"])
 def test_logistic_gwas__with_predictions_is_the_same_for_any_parts(method: str, workers: ClusterSession) -> None:
     found = same_for_any_parts(small_gwas(method=method), small_data(), workers)[""]
     assert (found.counts["people_tall"], found.counts["people_marked"]) == (38, 39)
@@ -74,8 +110,8 @@ def test_logistic_gwas__takes_methods_that_go_with_predictions_alone() -> None:
     data = small_data()
     tables: dict[str, Any] = {"genotypes": small_cohort().rows, "samples": data["samples"], "predictions": data["predictions"]}
     axes = {"calls": small_cohort().people}
-    with pytest.raises(StageError, match="wald does not take predictions"):
-        plan_stage(small_gwas(method="wald"), tables, axes)
+    with pytest.raises(StageError, match="firth_fallback does not take predictions"):
+        plan_stage(small_gwas(method="firth_fallback"), tables, axes)
     with pytest.raises(StageError, match="Firth's rows are tested by the likelihood ratio already"):
         plan_stage(small_gwas(p="lrt"), tables, axes)
     del tables["predictions"]

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from pipeline.errors import StageError
-from pipeline.stages.relational.as_of import AsOf
-from pipeline.tables.part import Part
+from pipeline.stages.relational.as_of import PLACE, THERE, AsOf, Search
+from pipeline.tables.part import ROW, Part
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import assert_same_for_any_parts, counts_of, plan_stage, run_parts, run_stage
 from tests.harness import genotypes
@@ -71,6 +71,19 @@ def test_backward__is_the_asof_join_of_duckdb() -> None:
         connection.register(name, table.to_arrow())
     rows = connection.sql("select trade, r.quote from l asof left join r on l.symbol = r.symbol and l.time >= r.time order by trade")
     assert found.select("trade", "quote").rows() == rows.fetchall()
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+@pytest.mark.parametrize("by", [("symbol",), ()])
+def test_the_queries_of_a_gpu__find_what_the_join_finds(by: tuple[str, ...], direction: Any, exact: bool) -> None:
+    search = Search(by, "time", direction, exact=exact, limit=4 * 60_000_000)
+    left = drawn(60, "trade").with_row_index(ROW).lazy()
+    right = drawn(50, "quote").drop_nulls().sort("time", "quote").with_row_index(PLACE).lazy()
+    right = right.with_columns(pl.col(PLACE).cast(pl.Int64), pl.col("time").to_physical().alias(THERE))
+    found = [search.places(left, right, joins=joins).drop_nulls().sort(ROW).collect() for joins in (True, False)]
+    assert found[0].height > 10
+    assert found[0].rows() == found[1].rows()
 
 
 def test_as_of__is_the_same_for_any_parts_and_order() -> None:

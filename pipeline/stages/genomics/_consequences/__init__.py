@@ -1,0 +1,1 @@
+"""What variants do to transcripts: the parts of the stage variant_consequences."""
