@@ -16,9 +16,9 @@ from pipeline.bounds import DEFAULTS, Bounds
 from pipeline.errors import InputError
 from pipeline.files import Stamp, stamp
 from pipeline.format import CostlySource, even_ranges
-from pipeline.formats._bgzip.blocks import TextRange, file_kind
+from pipeline.formats._bgzip.blocks import TextRange, file_kind, reading
 from pipeline.formats._bgzip.cutting import plan_ranges
-from pipeline.formats._bgzip.lines import read_lines
+from pipeline.formats._bgzip.lines import open_text, read_lines
 from pipeline.formats._bounded import BoundedInput
 from pipeline.genome.columns import dtypes_of
 from pipeline.tables.part import Part, Schema
@@ -138,7 +138,7 @@ class FastqInput(BoundedInput):
     suffixes = (".fastq", ".fq", ".fastq.gz", ".fq.gz", ".fastq.bgz", ".fq.bgz")
     in_pieces: ClassVar[bool] = True
 
-    sample: str = Field(min_length=1, pattern=r"^\S+$", description="The sample that was sequenced: the column sample_id.")
+    sample: str = Field("sample", min_length=1, pattern=r"^\S+$", description="The sample that was sequenced: the column sample_id.")
     layout: Layout = Field(
         "single", description="single; paired: of the files in order two and two belong together, a_1 and a_2; interleaved: mates in turn."
     )
@@ -147,7 +147,8 @@ class FastqInput(BoundedInput):
         """The columns of a read, or of a pair. InputError for an odd number of paired files, or what does not begin as FASTQ does."""
         for path in self._together():
             for file in path:
-                head = next(read_lines(TextRange(file, file_kind(file), 0, stamp(file).size), self.limits), b"")
+                with reading(file), open_text(file, file_kind(file), self.limits) as text:
+                    head = next(self.limits.header(file, text), b"")
                 if not head.startswith(b"@"):
                     raise InputError(f"{file}: is no FASTQ: it begins with {head[:20]!r}, and a read with @. Is format fastq right?")
         return Schema(pl.Schema(dtypes_of(SINGLE if self.layout == "single" else PAIRED)))
