@@ -121,6 +121,7 @@ def _counted(path: str, _stamp: Stamp, limits: Bounds) -> tuple[tuple[TextRange,
         lines, last = 0, b"\n"
         for chunk in read_lines(part, limits):
             lines, last = lines + chunk.count(b"\n"), chunk[-1:]
+            del chunk  # before the next one is made
         found.append((part, lines + (last != b"\n")))
     if total := sum(lines for _, lines in found) % _RECORD:
         raise InputError(f"{path}: has {total} lines more than whole reads of four lines each. Is it complete, and FASTQ?")
