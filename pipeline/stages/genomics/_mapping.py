@@ -1,7 +1,7 @@
 """Reads and pairs mapped by mappy, each to its rows as SAM has them. Not a stage.
 
 minimap2: Li (2018), Bioinformatics 34:3094. SAM: https://samtools.github.io/hts-specs/SAMv1.pdf. The library maps one read or one
-pair a call, with the interpreter's lock released: threads map at once.
+pair a call of some microseconds: threads that take turns after each are slower than one by itself, so one of a process maps at a time.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ FIRST, SECOND, SECONDARY, FAILED, DUPLICATE, SUPPLEMENTARY = 64, 128, 256, 512, 
 FRAGMENT_MOST, GAP_MOST = 800, 100  # of preset sr: the longest fragment, and the least that may lie between mates whatever their lengths
 _COMPLEMENT = str.maketrans("ACGTUNacgtunRYKMBVDHrykmbvdh", "TGCAANtgcaanYRMKVBHDyrmkvbhd")
 _LOCK = Lock()
+MAPPING = Lock()
+"""Held by the thread of a process that maps."""
 
 
 class Row(NamedTuple):
