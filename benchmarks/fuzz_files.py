@@ -21,6 +21,7 @@ from pipeline.formats.avro import AvroInput
 from pipeline.formats.bgen import BgenInput
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.fasta import FastaInput
+from pipeline.formats.fastq import FastqInput
 from pipeline.formats.gtf import GtfInput
 from pipeline.formats.jsonl import JsonlInput
 from pipeline.formats.orc import OrcInput, OrcOutput
@@ -49,7 +50,7 @@ NESTED = pl.DataFrame(
         "some": [None if number % 4 else "many" * number for number in range(ROWS)],
     }
 )
-CHECKED = frozenset({"csv.gz", "jsonl.gz", "vcf.gz", "vcf.bgz", "fa.gz", "gtf.gz"})
+CHECKED = frozenset({"csv.gz", "jsonl.gz", "vcf.gz", "vcf.bgz", "fa.gz", "fq.gz", "gtf.gz"})
 """Kinds whose packing has checksums: spoiled, they are refused, or hold what they held."""
 
 EOF_BLOCK = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
@@ -70,6 +71,12 @@ def fasta() -> bytes:
     """Three sequences."""
     bases = ["".join("ACGTacgtNN"[(row * row + 7 * i * row + i * i * i) % 10] for i in range(60)) for row in range(ROWS)]
     return "".join(f">chr{number} of three\n" + "\n".join(bases[number::3]) + "\n" for number in range(3)).encode()
+
+
+def fastq() -> bytes:
+    """Reads of ten lengths."""
+    reads = (("ACGTN"[number % 5] * (20 + number % 10), chr(40 + number % 30) * (20 + number % 10)) for number in range(ROWS))
+    return "".join(f"@r{number} of many\n{bases}\n+\n{qualities}\n" for number, (bases, qualities) in enumerate(reads)).encode()
 
 
 def gtf() -> bytes:
@@ -162,6 +169,8 @@ KINDS: dict[str, tuple[type[InputFormat], Callable[[Path], list[str]]]] = {
     "vcf.bgz": (VcfInput, _written("x.vcf.bgz", lambda path: path.write_bytes(bgzipped(vcf())))),
     "fa": (FastaInput, _written("x.fa", lambda path: path.write_bytes(fasta()))),
     "fa.gz": (FastaInput, _written("x.fa.gz", lambda path: path.write_bytes(bgzipped(fasta())))),
+    "fq": (FastqInput, _written("x.fq", lambda path: path.write_bytes(fastq()))),
+    "fq.gz": (FastqInput, _written("x.fq.gz", lambda path: path.write_bytes(bgzipped(fastq())))),
     "gtf": (GtfInput, _written("x.gtf", lambda path: path.write_bytes(gtf()))),
     "gtf.gz": (GtfInput, _written("x.gtf.gz", lambda path: path.write_bytes(bgzipped(gtf())))),
     "plink": (PlinkInput, plink),

@@ -1,10 +1,11 @@
-"""VCF, plain, gzipped or bgzipped: hard calls or dosages of all samples, read in parallel, by region where there is an index."""
+"""VCF, plain, gzipped or bgzipped: hard calls or dosages, read in parallel, by region where there is an index; and calls written as one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 import polars as pl
@@ -12,19 +13,23 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 from pydantic import Field as Key
 
 from pipeline.bounds import DEFAULTS, Bounds
-from pipeline.errors import InputError
+from pipeline.errors import InputError, JobError
 from pipeline.files import stamp
-from pipeline.format import CostlySource
+from pipeline.format import CostlySource, JoinedOutput, Piece
 from pipeline.formats._bad_rows import BAD_ROWS, BadRow, SiftedInput, quarantined
 from pipeline.formats._bgzip.bad_lines import sift_range
-from pipeline.formats._bgzip.blocks import TextRange
+from pipeline.formats._bgzip.blocks import EOF_BLOCK, TextRange
 from pipeline.formats._bgzip.cutting import plan_ranges, text_size
 from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._bgzip.tabix import index_beside, read_index
+from pipeline.formats._bgzip.writer import bgzip
 from pipeline.formats._genotypes import ARRAYS
+from pipeline.formats._joined import join_files
 from pipeline.formats._vcf.header import VcfHeader, read_header
 from pipeline.formats._vcf.region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
 from pipeline.formats._vcf.text import VARIANT_COLUMNS, Field, VcfRecords, concat_records, parse_records
+from pipeline.formats._vcf.writing import CALL, MORE, checked, fields_of, header_of, lines_of
+from pipeline.genome.builds import Build, build_field
 from pipeline.genome.inputs import SpeciesInput
 from pipeline.genome.species import HUMAN_SET, ChromosomeSet
 from pipeline.pieces import ends_with
@@ -204,3 +209,35 @@ class VcfInput(SpeciesInput, SiftedInput):
                     bunch.append((part, region))
             sources += [VcfSource(tuple(bunch), header, self.field, self.chromosome_set, self.limits)] if bunch else []
         return sources or [VcfSource((), headers[0], self.field, self.chromosome_set, self.limits)]
+
+
+class VcfOutput(JoinedOutput):
+    """Genotypes of a table with a row a variant and sample, as pileup_calls gives it: one bgzipped VCF, NAME.vcf.gz.
+
+    GT, and GQ, DP, AD and QUAL where the columns are there. A sample without a row of a variant is missing.
+    """
+
+    name = "vcf"
+
+    build: Build = build_field()
+
+    def check(self, schema: Schema, columns: Sequence[str]) -> None:
+        """Raise JobError for a table without the columns of calls."""
+        if missing := [name for name in CALL if name not in columns]:
+            raise JobError(
+                f"a VCF needs the column {missing[0]!r}, which is not written here. Needed: {', '.join(CALL)} (see pileup_calls)"
+            )
+
+    def write_piece(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> Mapping[str, int]:
+        """The part's rows, not yet lines: a variant's may lie in two parts."""
+        rows = checked(part.frame.select(name for name in (*CALL, *MORE) if name in part.frame.columns))
+        rows.write_ipc(f"{path}.vcf", compression="lz4")
+        return {"vcf": rows.height}
+
+    def join(self, pieces: Sequence[Piece], axes: Mapping[str, pl.DataFrame], stem: str) -> Mapping[str, int | None]:
+        """The file, with the samples in the order of their names."""
+        rows = pl.concat([pl.read_ipc(Path(piece.file("vcf")).read_bytes()) for piece in pieces])
+        samples, fields = rows["sample_id"].unique().sort().to_list(), fields_of(rows.columns)
+        header = header_of(rows["chromosome"].unique(maintain_order=True).to_list(), samples, fields, self.build)
+        join_files(f"{stem}.vcf.gz", [], before=bgzip(header.encode() + lines_of(rows, samples, fields)), after=EOF_BLOCK)
+        return {".vcf.gz": rows.height}

@@ -102,6 +102,31 @@ VOCABULARY: dict[str, Column] = {
     "member_ids": Column(pl.String(), "", "Their variant ids with commas between them, in order of position; empty where there are none."),
     "index_variant_id": Column(pl.String(), "", "The strongest variant of a clump."),
     "r2": Column(pl.Float64(), "", "Squared correlation of two variants; null where one does not vary."),
+    "read_id": Column(pl.String(), "", "A sequencing read's name, that of its mate too."),
+    "bases": Column(pl.String(), "", "A read's bases; of an alignment in the reference's direction."),
+    "base_qualities": Column(pl.String(), "", "A letter a base: its Phred quality + 33."),
+    "mate_bases": Column(pl.String(), "", "The bases of the other read of a pair."),
+    "mate_base_qualities": Column(pl.String(), "", "A letter a base of the other read of a pair: its Phred quality + 33."),
+    "flag": Column(
+        pl.Int32(), "", "An alignment's flag: bits of SAM (4 not aligned, 16 reverse strand, 64 and 128 first and second of a pair)."
+    ),
+    "mapping_quality": Column(
+        pl.Int16(), "Phred", "How sure a read's place is: -10 log10 of the probability that it is wrong, as the aligner has it."
+    ),
+    "cigar": Column(pl.String(), "", "How a read lies along the reference: lengths and operations of SAM; null where it is not aligned."),
+    "mate_chromosome": Column(pl.String(), "", "Chromosome of the pair's other read."),
+    "mate_location": Column(pl.Int64(), "base pairs", "Position of the pair's other read, from 1."),
+    "template_length": Column(
+        pl.Int64(), "base pairs", "From the first base of a pair to its last; negative for the later read (SAM's TLEN)."
+    ),
+    "edit_distance": Column(pl.Int32(), "bases", "Bases that differ, are missing or are too many beside the reference (SAM's NM)."),
+    "mean_depth": Column(pl.Float64(), "reads", "Aligned bases over the length of a window: reads that cover a base, on average."),
+    "call_quality": Column(pl.Float64(), "Phred", "-10 log10 of the probability that no sample has ALT (QUAL of VCF)."),
+    "genotype": Column(pl.String(), "", "A sample's two alleles: 0/0, 0/1 or 1/1, 1 for ALT; null where no read tells."),
+    "genotype_quality": Column(pl.Int32(), "Phred", "-10 log10 of the probability that the genotype is wrong, 99 at most (GQ of VCF)."),
+    "depth": Column(pl.Int32(), "reads", "Reads that cover a position and are used for its calls (DP of VCF)."),
+    "ref_depth": Column(pl.Int32(), "reads", "Those of them that have REF (the first of AD of VCF)."),
+    "alt_depth": Column(pl.Int32(), "reads", "Those of them that have ALT (the second of AD of VCF)."),
 }
 
 VARIANT = ("chromosome", "base_pair_location", "variant_id", "ref", "alt")

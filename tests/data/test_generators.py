@@ -338,3 +338,37 @@ def test_shipped_traffic__is_what_the_generator_makes_and_has_what_was_sown(tmp_
     stuck = inside.filter(pl.col("kind") == "stuck").group_by("sensor", "first").agg(pl.col("speed", "count").n_unique(), pl.len())
     assert stuck.select("speed", "count").unique().rows() == [(1, 1)]
     assert stuck.filter(pl.col("len") < 30).height == 0
+
+
+make_align = script("make_align")
+
+
+def test_reads__same_seed_gives_same_bytes(tmp_path: Path) -> None:
+    for name, seed in (("first", 7), ("second", 7), ("other", 8)):
+        make_align.write_align(tmp_path / name, 20_000, 2, seed)
+    for name in ("reference.fa.gz", "mother_1.fastq.gz", "child_2.fastq.gz", "planted.csv"):
+        first, second, other = ((tmp_path / folder / name).read_bytes() for folder in ("first", "second", "other"))
+        assert first == second != other
+
+
+def test_reads__of_too_few_bases_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="bases=19999 are too few for two chromosomes"):
+        make_align.write_align(tmp_path, 19_999, 30, 1)
+
+
+def test_reads__command_line_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["make_align.py", "--bases", "20000", "--depth", "1", "--out", str(tmp_path)])
+    make_align.main()
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("reference.fa.gz", "mother_1.fastq.gz", "child_2.fastq.gz", "planted.csv"))
+
+
+def test_shipped_reads__are_what_the_generator_makes(tmp_path: Path) -> None:
+    make_align.write_align(tmp_path, 80_000, 30, 20261123)
+    for path in sorted(tmp_path.iterdir()):
+        made, shipped = (
+            gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+            for file in (path, DATA / "alignment" / path.name)
+        )
+        assert made == shipped
+    assert sum(path.stat().st_size for path in (DATA / "alignment").iterdir()) < 3_000_000

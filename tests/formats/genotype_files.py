@@ -19,6 +19,7 @@ from pipeline.formats._bgzip.writer import bgzip
 from pipeline.formats._plink.bed_files import write_plink
 from pipeline.formats.bgen import BgenInput
 from pipeline.formats.fasta import FastaInput
+from pipeline.formats.fastq import FastqInput
 from pipeline.formats.gtf import GtfInput
 from pipeline.formats.pgen import PgenInput
 from pipeline.formats.plink import PlinkInput
@@ -156,6 +157,14 @@ def fasta(folder: Path, pieces: int, _: int, ending: str) -> Made:
     return FastaInput(path=(str(path),)), path
 
 
+def fastq(folder: Path, reads: int, _: int, ending: str) -> Made:
+    """Reads of some lengths."""
+    text = b"".join(b"@r%d\n%b\n+\n%b\n" % (i, b"ACGTTGCA" * (i % 5), b"I#5:F,,A" * (i % 5)) for i in range(reads))
+    path = folder / f"x.{ending}"
+    path.write_bytes(_packed(text, ending))
+    return FastqInput(path=(str(path),), sample="s"), path
+
+
 MAKERS: dict[str, Callable[[Path, int, int], Made]] = {
     **{ending: partial(vcf, ending=ending) for ending in ("vcf", "vcf.gz", "vcf.bgz")},
     "plink": plink,
@@ -166,5 +175,6 @@ MAKERS: dict[str, Callable[[Path, int, int], Made]] = {
     "bgen": bgen,
     "bgen of layout 1": partial(bgen, layout=1),
     **{ending: partial(fasta, ending=ending) for ending in ("fa", "fa.gz")},
+    **{ending: partial(fastq, ending=ending) for ending in ("fq", "fq.gz")},
     **{ending: partial(gtf, ending=ending) for ending in ("gtf", "gtf.gz", "gff.gz")},
 }

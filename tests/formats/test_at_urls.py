@@ -73,7 +73,7 @@ def test_input__at_a_url_is_the_table_of_the_disk(kind: str, site: Site, tmp_pat
     for parts in (1, 7):
         there = served(site, reader, path, parts=parts)
         assert_same(read(there), read(reader.model_copy(update={"parts": parts})))
-        assert len(there.sources(2)) == (1 if parts == 1 or "gtf" in kind or kind in {"fa", "fa.gz", "gff.gz", "vcf.gz"} else 7)
+        assert len(there.sources(2)) == (1 if parts == 1 or "gtf" in kind or kind in {"fa", "fa.gz", "fq.gz", "gff.gz", "vcf.gz"} else 7)
     assert all(there.axes()[name].equals(axis) for name, axis in reader.axes().items())
     assert [mark.value for mark in there.marks()] == [mark.value for mark in reader.marks()]
 

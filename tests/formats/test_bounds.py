@@ -28,6 +28,7 @@ from pipeline.formats.avro import AvroInput
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.excel import ExcelInput
 from pipeline.formats.fasta import FastaInput
+from pipeline.formats.fastq import FastqInput
 from pipeline.formats.gtf import GtfInput
 from pipeline.formats.jsonl import JsonlInput
 from pipeline.formats.orc import OrcInput
@@ -98,6 +99,7 @@ BOMBS: dict[str, tuple[type[InputFormat], str, Callable[[], bytes]]] = {
     "vcf.gz": (VcfInput, "x.vcf.gz", lambda: packed(VCF_HEAD, VCF_LINE)),
     "gtf.gz": (GtfInput, "x.gtf.gz", lambda: packed(b"", b'1\tx\tgene\t1\t2\t.\t+\t.\tgene_id "a";\n')),
     "fa.gz": (FastaInput, "x.fa.gz", lambda: packed(b">1\n", b"ACGT\n")),
+    "fq.gz": (FastqInput, "x.fq.gz", lambda: packed(b"", b"@r\nACGT\n+\nIIII\n")),
     "xlsx": (ExcelInput, "x.xlsx", workbook),
     "a lying xlsx": (ExcelInput, "x.xlsx", lambda: workbook(lying=True)),
     "avro": (AvroInput, "x.avro", lambda: avro_bomb(deflated=True)),
@@ -144,6 +146,7 @@ ENDLESS: dict[str, tuple[type[InputFormat], str, bytes]] = {
     "csv": (CsvInput, "x.csv", b"a,b\n1," + b"2" * (3 << 20)),
     "csv header": (CsvInput, "x.csv.gz", gzip.compress(b"a," * (3 << 20))),
     "jsonl": (JsonlInput, "x.jsonl", b'{"a": "' + b"x" * (3 << 20) + b'"}'),
+    "fastq": (FastqInput, "x.fq", b"@" * (3 << 20)),
     "gtf comments": (GtfInput, "x.gtf", b"#" * (3 << 20)),
 }
 

@@ -120,6 +120,13 @@ SCORES = ADJUSTED @ (ILL - 1 / (1 + np.exp(-ODDS)))
 PREDICTORS = ridge_predictors.ridge_predictors(GenotypeBlock(RIDGE_CALLS, None, SAMPLES), RIDGE, 60)[0]
 SET_COUNTS = np.where(DOSAGES == 3, -1, DOSAGES).astype(np.int8)
 HOST_ONLY = {
+    "call_genotypes",  # of reads, which lie on a processor, as do CIGAR strings and piles of bases
+    "expanded",
+    "operations",
+    "passing",
+    "pile",
+    "reference_lengths",
+    "support_of",
     "are_equal",  # alleles are texts, and so lie on the host
     "entries",
     "has",

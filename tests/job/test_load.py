@@ -301,8 +301,8 @@ def test_load__refuses_a_stage_with_its_place_and_the_remedy(stage: str, message
         (f"{SMALL}outputs: {{o: {{sort_by: a}}}}\n", "outputs.o.from: missing: from (table name, NAME or NAME.part)"),
         (f"{SMALL}outputs: {{o: {{from: u}}}}\n", "4:21: outputs.o.from: no input or stage gives the table 'u'. Known: t."),
         (
-            f"{SMALL}outputs: {{o: {{from: t, format: vcf}}}}\n",
-            "format 'vcf' cannot be written. Formats that can: ",
+            f"{SMALL}outputs: {{o: {{from: t, format: gtf}}}}\n",
+            "format 'gtf' cannot be written. Formats that can: ",
         ),
         (f"{SMALL}outputs: {{o: {{from: t, calls: 2}}}}\n", "outputs.o.calls: expected true or false, found 2"),
         (f"{SMALL}outputs: {{models: {{from: t}}}}\n", "'models' is the folder of the models of a run; give the output another name"),
