@@ -372,3 +372,24 @@ def test_shipped_reads__are_what_the_generator_makes(tmp_path: Path) -> None:
         )
         assert made == shipped
     assert sum(path.stat().st_size for path in (DATA / "alignment").iterdir()) < 3_000_000
+
+
+def test_text__same_seed_gives_the_committed_messages() -> None:
+    make_text = script("make_text")
+    shipped = pl.read_parquet(DATA / "messages" / "messages.parquet")
+    assert_frame_equal(make_text.make_messages(1_600, 60, 20261123), shipped)
+    assert not make_text.make_messages(1_600, 60, 1)["text"].equals(shipped["text"])
+
+
+def test_shipped_messages__have_what_their_page_says() -> None:
+    shipped = pl.read_parquet(DATA / "messages" / "messages.parquet")
+    assert shipped["group"].n_unique() == 20
+    assert shipped["message"].n_unique() == 1_600
+    share = pl.read_parquet(DATA / "messages" / "messages.parquet").select(
+        quoted=pl.col("text").str.starts_with(">").mean(),
+        signed=pl.col("text").str.contains("\n-- \n").mean(),
+        none=pl.col("text").is_null().mean(),
+    )
+    assert share.row(0) == pytest.approx((0.3, 0.6, 0.004), abs=0.04)
+    own = shipped.filter(pl.col("author").str.split("-").list.first() != pl.col("group").str.split(".").list.last())
+    assert own.height / shipped.height == pytest.approx(0.03, abs=0.015)
