@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pipeline.backend.arrays import array_module
 from pipeline.kernels.philox import normal_pairs
 from pipeline.kernels.student_copula import chi_square, normal_of_student
 
 Array = Any
+Terms = tuple[float, float, float, float, float, float, float]
 PRICES, VARIANCES = 0, 1  # streams of random numbers
 
 
@@ -39,6 +42,14 @@ class Asset(NamedTuple):
     drift: float
     volatility: float
     heston: Heston | None = None
+
+    def terms(self, years: float) -> Terms:
+        """Of a step of so many years in Heston's model: growth, years, the pull back and to what, the spread, and its two sources."""
+        heston = self.heston
+        assert heston is not None
+        apart = math.sqrt(max(1 - heston.correlation**2, 0.0))
+        back = heston.mean_reversion * years
+        return self.drift * years, years, back, heston.long_variance, heston.volatility_of_variance, heston.correlation, apart
 
 
 @dataclass(frozen=True)
@@ -76,7 +87,7 @@ def log_prices(paths: Array, market: Market) -> list[Array]:
                 found[at] += (asset.drift - asset.volatility**2 / 2) * years + asset.volatility * math.sqrt(years) * moves[at]
         own = _normals(paths, len(market.movers), step, VARIANCES, market.key)
         for at, normal in zip(market.movers, own, strict=True):
-            found[at] += _stepped(variances, at, market.assets[at], (moves[at], normal, years))
+            step_variance(found[at], variances[at], moves[at], normal, market.assets[at].terms(years))
     return found
 
 
@@ -86,10 +97,10 @@ def correlated(paths: Array, step: int, market: Market) -> list[Array]:
     normals = _normals(paths, len(market.assets), step, PRICES, market.key)
     found = []
     for at in range(len(normals)):
-        total = normals[0] * market.loadings[at, 0]
-        for other in range(1, at + 1):
+        total = normals[at] * market.loadings[at, at]
+        for other in range(at):
             if market.loadings[at, other]:
-                total += normals[other] * market.loadings[at, other]
+                add_times(total, normals[other], float(market.loadings[at, other]))
         found.append(total)
     if market.degrees is None:
         return found
@@ -103,14 +114,31 @@ def _normals(paths: Array, count: int, step: int, stream: int, key: tuple[int, i
     return found[:count]
 
 
-def _stepped(variances: dict[int, Array], at: int, asset: Asset, by: tuple[Array, Array, float]) -> Array:
-    """How an asset's logarithm moves in a step; its variance is the next one's afterwards."""
-    assert asset.heston is not None
-    xp, heston, (move, normal, years) = array_module(by[0]), asset.heston, by
-    held = xp.maximum(variances[at], 0.0)
-    spread = xp.sqrt(held * years)
-    own = heston.correlation * move + math.sqrt(1 - heston.correlation**2) * normal
-    variances[at] = (
-        variances[at] + (heston.mean_reversion * years) * (heston.long_variance - held) + heston.volatility_of_variance * spread * own
-    )
-    return asset.drift * years - held * (years / 2) + spread * move
+def add_times(total: Array, values: Array, factor: float) -> None:
+    """Add to `total: float64[n]` so many times the values, in place."""
+    if array_module(total) is np:
+        from pipeline.kernels.compiled import asset_paths
+
+        asset_paths.add_times(total, values, factor)
+    else:
+        total += values * factor
+
+
+def step_variance(logs: Array, variances: Array, move: Array, normal: Array, terms: Terms) -> None:
+    """Move logarithms of prices and their variances by a step of Heston's model, in place; all `float64[n]`."""
+    if array_module(logs) is np:
+        from pipeline.kernels.compiled import asset_paths
+
+        asset_paths.step_variance(logs, variances, move, normal, terms)
+    else:
+        step_variance_plain(logs, variances, move, normal, terms)
+
+
+def step_variance_plain(logs: Array, variances: Array, move: Array, normal: Array, terms: Terms) -> None:
+    """As `step_variance`, all paths at once."""
+    growth, years, back, level, spread, along, apart = terms
+    xp = array_module(logs)
+    held = xp.maximum(variances, 0.0)
+    root = xp.sqrt(held * years)
+    logs += growth - held * (years * 0.5) + root * move
+    variances += back * (level - held) + spread * root * (along * move + apart * normal)

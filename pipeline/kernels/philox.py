@@ -70,7 +70,7 @@ def normal_pairs(paths: Array, draw: int, stream: int, key: tuple[int, int]) -> 
     if xp is np:
         from pipeline.kernels.compiled.philox import turn_normal
 
-        turn_normal(first, second)
+        turn_normal(np.log(first, out=first), second)
         return first, second
     return box_muller(first, second)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import RunError
-from pipeline.kernels.tail_risk import FIRST, NEAR, Cuts, TailSums, coarse_losses, exact, share_error
+from pipeline.kernels.tail_risk import NEAR, Cuts, TailSums, coarse_losses, exact, first_paths, share_error
 
 Array = Any
 Z = 1.959963984540054
@@ -54,7 +54,8 @@ class _Tail:
         """The loss of a rank from the top. Raises RunError where it was not kept."""
         place = int(np.searchsorted(self.above + np.cumsum(self.counts), max(1, min(rank, self.paths))))
         if rank <= self.above or place == len(self.values):
-            raise RunError(f"the first {FIRST:,} paths are unlike the others: the loss of rank {rank:,} was not kept. Give another seed.")
+            first = first_paths(self.paths)
+            raise RunError(f"the first {first:,} paths are unlike the others: the loss of rank {rank:,} was not kept. Give another seed.")
         return int(self.values[place])
 
     def around(self, ranks: float) -> tuple[int, int]:
@@ -102,7 +103,7 @@ def _level_risk(at: int, cuts: Cuts, sums: TailSums, losses_of: Callable[[Array]
     worse, worse_parts = worse + above, worse_parts + held[0]
     shortfall_parts = (worse_parts + equal_parts * ((beyond - worse) / equal)) / beyond
     shortfall = float(shortfall_parts.sum())
-    near_low, near_high = tail.around(NEAR * share_error(level, min(FIRST, sums.paths)) * sums.paths)
+    near_low, near_high = tail.around(NEAR * share_error(level, first_paths(sums.paths)) * sums.paths)
     near, near_parts = parts(near_low, near_high)
     around = float(near_parts.sum()) / near
     spread = _tail_variance(at, cuts, sums, kept[kept > value], (worse, at_high if high > value else 0))

@@ -14,8 +14,8 @@ import numpy as np
 from pipeline.backend.arrays import array_module, to_host
 
 Array = Any
-FIRST = 1 << 17
-"""Paths that say where the quantiles lie."""
+LEAST_FIRST, MOST_FIRST, OF_ALL = 1 << 14, 1 << 17, 32
+"""Paths that say where the quantiles lie: a share of all of them, between two numbers."""
 REACH, NEAR = 10.0, 2.0
 """How far around a quantile losses are kept, and how far they are near it, in standard errors of its share by the first paths."""
 BINS = 128
@@ -73,12 +73,17 @@ class TailSums:
     losses: Array
 
 
+def first_paths(paths: int) -> int:
+    """How many of so many paths say where the quantiles lie."""
+    return min(paths, max(LEAST_FIRST, min(MOST_FIRST, paths // OF_ALL)))
+
+
 def tail_sums(losses: Array, paths: Array, cuts: Cuts) -> TailSums:
     """The sums of a block of losses `int64[p, n]` on paths `uint64[n]`."""
     xp = array_module(losses)
     whole = losses.sum(axis=0)
     coarse = coarse_losses(whole, cuts.coarse)
-    bins = xp.bincount(xp.clip((whole - cuts.origin) >> cuts.shift, 0, BINS + 1), minlength=BINS + 2)
+    bins = xp.bincount(xp.clip(((whole - cuts.origin) >> cuts.shift) + 1, 0, BINS + 1), minlength=BINS + 2)
     beyond = xp.flatnonzero(whole >= int(cuts.low.min()))
     mine, tail = xp.ascontiguousarray(losses[:, beyond]), whole[beyond]
     between = xp.zeros(len(tail), bool)

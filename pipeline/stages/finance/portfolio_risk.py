@@ -17,7 +17,7 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import StageError
 from pipeline.kernels.position_losses import Book, greatest_loss, path_blocks, position_losses, unit_of
 from pipeline.kernels.tail_measures import LevelRisk, Z, level_risks
-from pipeline.kernels.tail_risk import BINS, FIRST, Cuts, TailSums, added, exact, split, tail_sums
+from pipeline.kernels.tail_risk import BINS, Cuts, TailSums, added, exact, first_paths, split, tail_sums
 from pipeline.stage import Context, Outcome
 from pipeline.stages.finance._book import check_positions, positions_of
 from pipeline.stages.finance._simulated import Simulated, frame_of, given, nowhere
@@ -27,6 +27,7 @@ from pipeline.tables.table import Table
 
 Level = Annotated[float, Field(gt=0.5, lt=1)]
 BEYOND = 10  # paths beyond a level, at least
+SIZED = 4  # blocks of paths whose losses say what a unit is
 MEASURES = (
     "value_at_risk",
     "value_at_risk_low",
@@ -85,6 +86,7 @@ class PortfolioRisk(Simulated, name="portfolio_risk", version=1):
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""
+        import_module("pipeline.kernels.compiled.asset_paths")
         import_module("pipeline.kernels.compiled.philox")
         import_module("pipeline.kernels.compiled.black_scholes")
 
@@ -110,8 +112,8 @@ class PortfolioRisk(Simulated, name="portfolio_risk", version=1):
 
     def scouted(self, portfolio: Portfolio, backend: Backend) -> Scouted:
         """What the first paths say: the unit of losses, and where the quantiles lie."""
-        blocks = list(path_blocks(0, min(self.paths, FIRST), portfolio.book, nowhere(backend)))
-        unit = unit_of(max(greatest_loss(paths, portfolio.book) for paths in blocks))
+        blocks = list(path_blocks(0, first_paths(self.paths), portfolio.book, nowhere(backend)))
+        unit = unit_of(max(greatest_loss(paths, portfolio.book) for paths in blocks[:SIZED]))
         losses = [to_host(position_losses(paths, portfolio.book, unit).sum(axis=0)) for paths in blocks]
         return Scouted(unit, Cuts.of(np.concatenate(losses), self.levels, self.paths))
 
