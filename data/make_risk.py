@@ -55,7 +55,7 @@ def make_correlations(assets: pl.DataFrame, rng: np.random.Generator) -> pl.Data
 
 def make_positions(assets: pl.DataFrame, count: int, rng: np.random.Generator) -> pl.DataFrame:
     """A row a position: shares of all assets first, then calls and puts, of which half are written."""
-    rows = []
+    rows = list[tuple[str | float | None, ...]]()
     for at in range(count):
         asset = assets.row(at % assets.height, named=True)
         if at < assets.height:
