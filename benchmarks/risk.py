@@ -1,7 +1,7 @@
 """A portfolio's risk by Monte Carlo beside NumPy by hand, whole processes: python benchmarks/risk.py [--paths N] [--runs N] [--data DIR].
 
-Both read the same tables and write the same measures at three levels: of Brownian motions, alone and on two workers; and with Heston's model
-in ten steps, of a tenth of the paths.
+Both read the same tables and write the same measures at three levels: of Brownian motions, alone and on two workers; and of a tenth of the
+paths with Heston's model in ten steps.
 """
 
 from __future__ import annotations

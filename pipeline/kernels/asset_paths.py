@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.backend.arrays import array_module
-from pipeline.kernels.philox import normal_pairs
+from pipeline.kernels.philox import normals_of
 from pipeline.kernels.student_copula import chi_square, normal_of_student
 
 Array = Any
@@ -85,43 +85,39 @@ def log_prices(paths: Array, market: Market) -> list[Array]:
         for at, asset in enumerate(market.assets):
             if asset.heston is None:
                 found[at] += (asset.drift - asset.volatility**2 / 2) * years + asset.volatility * math.sqrt(years) * moves[at]
-        own = _normals(paths, len(market.movers), step, VARIANCES, market.key)
+        own = normals_of(paths, len(market.movers), step, VARIANCES, market.key)
         for at, normal in zip(market.movers, own, strict=True):
             step_variance(found[at], variances[at], moves[at], normal, market.assets[at].terms(years))
     return found
 
 
-def correlated(paths: Array, step: int, market: Market) -> list[Array]:
-    """Of each asset the standard normal numbers of a step, tied together by the market's copula: `float64[n]` each."""
+def correlated(paths: Array, step: int, market: Market) -> Array:
+    """Of each asset the standard normal numbers of a step, tied together by the market's copula: `float64[a, n]`."""
     xp = array_module(paths)
-    normals = _normals(paths, len(market.assets), step, PRICES, market.key)
-    found = []
-    for at in range(len(normals)):
-        total = normals[at] * market.loadings[at, at]
-        for other in range(at):
-            if market.loadings[at, other]:
-                add_times(total, normals[other], float(market.loadings[at, other]))
-        found.append(total)
+    found = tied(normals_of(paths, len(market.assets), step, PRICES, market.key), market.loadings)
     if market.degrees is None:
         return found
     factor = xp.sqrt(market.degrees / chi_square(paths, market.degrees, market.key))
-    return [normal_of_student(total * factor, market.degrees) for total in found]
+    return normal_of_student(found * factor, market.degrees)
 
 
-def _normals(paths: Array, count: int, step: int, stream: int, key: tuple[int, int]) -> list[Array]:
-    pairs = (count + 1) // 2
-    found = [normal for pair in range(pairs) for normal in normal_pairs(paths, step * pairs + pair, stream, key)]
-    return found[:count]
+def tied(normals: Array, loadings: Array) -> Array:
+    """The sums of normal numbers `float64[a, n]` that the lower triangle `loadings: float64[a, a]` gives.
 
+    Added up asset by asset: a matrix product would round a path by where it stands in its block.
+    """
+    xp = array_module(normals)
+    found = xp.empty_like(normals)
+    if xp is np:
+        from pipeline.kernels.compiled.asset_paths import tie
 
-def add_times(total: Array, values: Array, factor: float) -> None:
-    """Add to `total: float64[n]` so many times the values, in place."""
-    if array_module(total) is np:
-        from pipeline.kernels.compiled import asset_paths
-
-        asset_paths.add_times(total, values, factor)
-    else:
-        total += values * factor
+        tie(normals, loadings, found)
+        return found
+    for at, row in enumerate(loadings.tolist()):
+        found[at] = normals[0] * row[0]
+        for other in range(1, at + 1):
+            found[at] += normals[other] * row[other]
+    return found
 
 
 def step_variance(logs: Array, variances: Array, move: Array, normal: Array, terms: Terms) -> None:

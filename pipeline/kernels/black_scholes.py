@@ -36,11 +36,12 @@ def option_values(log_prices: Array, prices: Array, option: Option) -> Array:
     if option.years == 0:
         return xp.maximum(option.sign * (prices - option.strike), 0.0)
     if xp is np:
-        from pipeline.kernels.compiled.black_scholes import fill_values
+        from pipeline.kernels.compiled.black_scholes import fill_arguments, fill_values
 
-        found = np.empty(len(prices))
-        fill_values(log_prices, prices, option.sign, option.terms, found)
-        return found
+        arguments, squares = np.empty((2, len(prices))), np.empty((2, len(prices)))
+        fill_arguments(log_prices, option.sign, option.terms, arguments, squares)
+        fill_values(prices, arguments, np.exp(squares, out=squares), option.sign, option.terms)
+        return arguments[0]
     return option_values_plain(log_prices, prices, option)
 
 

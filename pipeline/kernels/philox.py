@@ -41,42 +41,47 @@ def key_of(seed: int) -> tuple[int, int]:
     return seed & LOW, seed >> 32 & LOW
 
 
-def uniform_pairs(paths: Array, draw: int, stream: int, key: tuple[int, int]) -> tuple[Array, Array]:
-    """Two numbers above 0 and below 1 for each path `uint64[n]`, of 52 bits: `float64[n]` each. `draw` and `stream` are below 2^32."""
+def uniforms_of(paths: Array, draws: range, stream: int, key: tuple[int, int]) -> Array:
+    """Two numbers above 0 and below 1 for each draw and path `uint64[n]`, of 52 bits: `float64[2, d, n]`.
+
+    Draws, one after another, and the `stream` are below 2^32.
+    """
     if array_module(paths) is not np:
-        return uniform_pairs_plain(paths, draw, stream, key)
+        return uniforms_plain(paths, draws, stream, key)
     from pipeline.kernels.compiled.philox import fill_uniforms
 
-    first, second = np.empty(len(paths)), np.empty(len(paths))
-    fill_uniforms(paths, (draw, stream, *key), first, second)
-    return first, second
+    found = np.empty((2, len(draws), len(paths)))
+    fill_uniforms(paths, (draws.start, stream, *key), found[0], found[1])
+    return found
 
 
-def uniform_pairs_plain(paths: Array, draw: int, stream: int, key: tuple[int, int]) -> tuple[Array, Array]:
-    """As `uniform_pairs`, all paths at once."""
+def uniforms_plain(paths: Array, draws: range, stream: int, key: tuple[int, int]) -> Array:
+    """As `uniforms_of`, all paths at once."""
     xp = array_module(paths)
-    words = philox4x32(
-        (paths & np.uint64(LOW), paths >> np.uint64(32), xp.full_like(paths, draw), xp.full_like(paths, stream)),
-        key,
-    )
-    first, second = (((words[at] << np.uint64(32) | words[at + 1]) >> np.uint64(12)).astype(np.float64) for at in (0, 2))
-    return (first + 0.5) * UNIT, (second + 0.5) * UNIT
+    found = xp.empty((2, len(draws), len(paths)))
+    low, high = paths & np.uint64(LOW), paths >> np.uint64(32)
+    for row, draw in enumerate(draws):
+        words = philox4x32((low, high, xp.full_like(paths, draw), xp.full_like(paths, stream)), key)
+        for at in (0, 1):
+            found[at, row] = (words[2 * at] << np.uint64(32) | words[2 * at + 1]) >> np.uint64(12)
+    return (found + 0.5) * UNIT
 
 
-def normal_pairs(paths: Array, draw: int, stream: int, key: tuple[int, int]) -> tuple[Array, Array]:
-    """Two independent standard normal numbers for each path `uint64[n]`: `float64[n]` each."""
-    xp = array_module(paths)
-    first, second = uniform_pairs(paths, draw, stream, key)
-    if xp is np:
+def normals_of(paths: Array, count: int, turn: int, stream: int, key: tuple[int, int]) -> Array:
+    """So many independent standard normal numbers for each path `uint64[n]`: `float64[count, n]`, other ones each `turn` from 0."""
+    pairs = (count + 1) // 2
+    found = uniforms_of(paths, range(turn * pairs, turn * pairs + pairs), stream, key)
+    if array_module(paths) is np:
         from pipeline.kernels.compiled.philox import turn_normal
 
-        turn_normal(np.log(first, out=first), second)
-        return first, second
-    return box_muller(first, second)
+        turn_normal(np.log(found[0], out=found[0]).ravel(), found[1].ravel())
+    else:
+        found = box_muller(found)
+    return found.reshape(2 * pairs, len(paths))[:count]
 
 
-def box_muller(first: Array, second: Array) -> tuple[Array, Array]:
-    """Pairs of normal numbers of pairs of uniform ones, `float64[n]` each."""
-    xp = array_module(first)
-    radius, angle = xp.sqrt(-2 * xp.log(first)), 2 * math.pi * second
-    return radius * xp.cos(angle), radius * xp.sin(angle)
+def box_muller(uniforms: Array) -> Array:
+    """Normal numbers of pairs of uniform ones, `float64[2, ...]` both."""
+    xp = array_module(uniforms)
+    radius, angle = xp.sqrt(-2 * xp.log(uniforms[0])), 2 * math.pi * uniforms[1]
+    return xp.stack([radius * xp.cos(angle), radius * xp.sin(angle)])

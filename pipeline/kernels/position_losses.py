@@ -17,7 +17,7 @@ from pipeline.kernels.black_scholes import Option, option_values
 Array = Any
 BITS = 38
 """Of the greatest loss of a position that is expected; a unit is a power of two, one of 2^38 parts of it at most."""
-BLOCK_BYTES = 2 << 20
+BLOCK_BYTES = 4 << 20
 """What all arrays of a block come to on a CPU."""
 
 

@@ -14,7 +14,7 @@ from scipy.special import ndtri_exp
 from scipy.stats import t
 
 from pipeline.backend.arrays import array_module
-from pipeline.kernels.philox import normal_pairs, uniform_pairs
+from pipeline.kernels.philox import normals_of, uniforms_of
 
 Array = Any
 STREAM = 2
@@ -27,14 +27,13 @@ def chi_square(paths: Array, degrees: int, key: tuple[int, int]) -> Array:
     Of two degrees it is -2 log of a uniform number; an odd one is a normal number's square.
     """
     xp = array_module(paths)
-    found = xp.zeros(len(paths))
-    for draw in range((degrees // 2 + 1) // 2):
-        first, second = uniform_pairs(paths, draw, STREAM, key)
-        found -= 2 * xp.log(first)
-        if 2 * draw + 1 < degrees // 2:
-            found -= 2 * xp.log(second)
+    halves, found = degrees // 2, xp.zeros(len(paths))
+    if halves:
+        uniforms = uniforms_of(paths, range((halves + 1) // 2), STREAM, key)
+        for at in range(halves):
+            found -= 2 * xp.log(uniforms[at % 2, at // 2])
     if degrees % 2:
-        found += normal_pairs(paths, degrees, STREAM, key)[0] ** 2
+        found += normals_of(paths, 1, halves, STREAM, key)[0] ** 2
     return found
 
 

@@ -565,7 +565,7 @@ MARKET = asset_paths.Market(
 STUDENT = asset_paths.Market((MARKET.assets[0],) * 2, MARKET.loadings, 0.1, 1, 5, (5, 1))
 CALL = black_scholes.Option(1.0, 102.0, 0.4, 0.25, 0.03, 0.01)
 BOOK = position_losses.Book(MARKET, (position_losses.Position(0, -3.0, 8.0, CALL), position_losses.Position(1, 5.0, 50.0)))
-PRICES = np.geomspace(60.0, 170.0, 40)
+PRICES, TRIANGLE = np.geomspace(60.0, 170.0, 40), np.tril(np.arange(1.0, 17).reshape(4, 4))
 LOSSES = position_losses.position_losses(PATHS, BOOK, 2.0**-30)
 
 
@@ -577,12 +577,6 @@ def one_step(steps: Any, logs: Any, variances: Any) -> Any:
     logs, variances = logs.copy(), variances.copy()
     steps(logs, variances, logs[::-1] - 4.0, variances[::-1] + 0.3, HESTON.terms(0.02))
     return logs, variances
-
-
-def grown(values: Any) -> Any:
-    total = values.copy()
-    asset_paths.add_times(total, values[::-1].copy(), 0.3)
-    return total
 
 
 def values_of(paths: Any) -> Any:
@@ -604,10 +598,10 @@ GROUPS = np.repeat([0, 7, 30], [7, 23, 10]), np.repeat([7, 30, 40], [7, 23, 10])
 BASES = np.random.default_rng(5).integers(0, 5, (40, 3)).astype(np.uint8)
 CASES = {
     "philox4x32": Case(words_of, (PATHS,), 0),
-    "uniform_pairs": Case(philox.uniform_pairs, (PATHS, 3, 1, (5, 9)), 0),
-    "uniform_pairs_plain": Case(philox.uniform_pairs_plain, (PATHS, 3, 1, (5, 9)), 0),
-    "normal_pairs": Case(philox.normal_pairs, (PATHS, 3, 1, (5, 9))),
-    "box_muller": Case(philox.box_muller, philox.uniform_pairs(PATHS, 0, 0, (5, 9))),
+    "uniforms_of": Case(philox.uniforms_of, (PATHS, range(3, 5), 1, (5, 9)), 0),
+    "uniforms_plain": Case(philox.uniforms_plain, (PATHS, range(3, 5), 1, (5, 9)), 0),
+    "normals_of": Case(philox.normals_of, (PATHS, 3, 2, 1, (5, 9)), 1e-11),
+    "box_muller": Case(philox.box_muller, (philox.uniforms_of(PATHS, range(2), 0, (5, 9)),)),
     "chi_square": Case(student_copula.chi_square, (PATHS, 5, (5, 9))),
     "normal_of_student": Case(student_copula.normal_of_student, (SIDE * 4, 5)),
     "option_values": Case(black_scholes.option_values, (np.log(PRICES), PRICES, CALL), 1e-10),
@@ -615,7 +609,7 @@ CASES = {
     "log_prices": Case(asset_paths.log_prices, (PATHS, MARKET), 1e-11),
     "correlated": Case(asset_paths.correlated, (PATHS, 2, MARKET), 1e-11),
     "correlated by a t copula": Case(asset_paths.correlated, (PATHS, 0, STUDENT), 1e-10),
-    "add_times": Case(grown, (PRICES,)),
+    "tied": Case(lambda side: asset_paths.tied(side, TRIANGLE), (SIDE.T.copy(),)),
     "step_variance": Case(lambda *values: one_step(asset_paths.step_variance, *values), (np.log(PRICES), PRICES / 100 - 0.7)),
     "step_variance_plain": Case(lambda *values: one_step(asset_paths.step_variance_plain, *values), (np.log(PRICES), PRICES / 100 - 0.7)),
     "path_blocks": Case(blocks_of, (PRICES,), 0),

@@ -10,13 +10,22 @@ from numpy.typing import NDArray
 from pipeline.kernels.compiled.jit import compiled
 
 Floats = NDArray[np.float64]
+SOME = 256  # paths whose numbers stay in the cache next to the processor
 
 
 @compiled
-def add_times(total: Floats, values: Floats, factor: float) -> None:
-    """Add to `total: float64[n]` so many times the values."""
-    for at in range(len(total)):
-        total[at] += values[at] * factor
+def tie(normals: Floats, loadings: Floats, found: Floats) -> None:
+    """Write `found: float64[a, n]`, for each asset the sum of the normal numbers `float64[a, n]` times its loadings, up to its own."""
+    for start in range(0, normals.shape[1], SOME):
+        for asset in range(len(found)):
+            total, first = found[asset, start : start + SOME], loadings[asset, 0]
+            values = normals[0, start : start + SOME]
+            for at in range(len(total)):
+                total[at] = values[at] * first
+            for other in range(1, asset + 1):
+                values, factor = normals[other, start : start + SOME], loadings[asset, other]
+                for at in range(len(total)):
+                    total[at] += values[at] * factor
 
 
 @compiled

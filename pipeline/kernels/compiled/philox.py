@@ -18,18 +18,20 @@ C2, C4, C6, C8, C10, C12, C14, C16 = ((-1) ** (n // 2) / math.factorial(n) for n
 def fill_uniforms(
     paths: NDArray[np.uint64], where: tuple[int, int, int, int], first: NDArray[np.float64], second: NDArray[np.float64]
 ) -> None:
-    """Write the two uniform numbers of each path; `where` are the draw, the stream and the key's two words."""
-    draw, stream, k0, k1 = np.uint64(where[0]), np.uint64(where[1]), np.uint64(where[2]), np.uint64(where[3])
+    """Write both uniform numbers of d draws of each path, `float64[d, n]`; `where` are the first draw, the stream and the key's words."""
+    begin, stream, k0, k1 = np.uint64(where[0]), np.uint64(where[1]), np.uint64(where[2]), np.uint64(where[3])
     low, shift, cut = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(12)
     one, other = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-    for at in range(len(paths)):
-        c0, c1, c2, c3, a, b = paths[at] & low, paths[at] >> shift, draw, stream, k0, k1
-        for _ in range(10):
-            left, right = c0 * one, c2 * other
-            c0, c1, c2, c3 = (right >> shift) ^ c1 ^ a, right & low, (left >> shift) ^ c3 ^ b, left & low
-            a, b = (a + np.uint64(0x9E3779B9)) & low, (b + np.uint64(0xBB67AE85)) & low
-        first[at] = (np.float64(((c0 << shift) | c1) >> cut) + 0.5) * 2.0**-52
-        second[at] = (np.float64(((c2 << shift) | c3) >> cut) + 0.5) * 2.0**-52
+    for row in range(len(first)):
+        draw = begin + np.uint64(row)
+        for at in range(len(paths)):
+            c0, c1, c2, c3, a, b = paths[at] & low, paths[at] >> shift, draw, stream, k0, k1
+            for _ in range(10):
+                left, right = c0 * one, c2 * other
+                c0, c1, c2, c3 = (right >> shift) ^ c1 ^ a, right & low, (left >> shift) ^ c3 ^ b, left & low
+                a, b = (a + np.uint64(0x9E3779B9)) & low, (b + np.uint64(0xBB67AE85)) & low
+            first[row, at] = (np.float64(((c0 << shift) | c1) >> cut) + 0.5) * 2.0**-52
+            second[row, at] = (np.float64(((c2 << shift) | c3) >> cut) + 0.5) * 2.0**-52
 
 
 @compiled

@@ -112,7 +112,7 @@ def test_a_t_copula__has_the_same_margins_and_the_heavier_tail() -> None:
     tables = {"positions": SHARES, "assets": PLAIN, "correlations": CORRELATIONS}
     stages = [PortfolioRisk(paths=200_000, levels=(0.999,), **more) for more in ({}, {"copula": "student_t", "degrees_of_freedom": 3})]
     gaussian, student = (run_stage(stage, tables)[""].row(0, named=True) for stage in stages)
-    assert student["value_at_risk_low"] > 1.05 * gaussian["value_at_risk_high"]
+    assert student["value_at_risk_low"] > gaussian["value_at_risk_high"]
 
 
 def test_another_seed__gives_other_paths_and_the_same_seed_the_same() -> None:
