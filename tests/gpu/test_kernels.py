@@ -21,6 +21,7 @@ from pipeline.kernels import (
     asset_paths,
     black_scholes,
     column_moments,
+    cox_descent,
     cox_design,
     cox_firth,
     cox_null,
@@ -64,6 +65,7 @@ from pipeline.kernels import (
     ridge_systems,
     scores,
     set_scores,
+    stacked_cox,
     stacked_logistic,
     stacked_ridge,
     standardized,
@@ -148,6 +150,7 @@ HOST_ONLY = {
     "non_negative_fit",
     "quadratic_form_p",
     "cox_again",  # an audit of single variants
+    "cox_offset",  # of covariates alone, once a trait
     "cox_coefficients",  # of covariates alone, once a chromosome
     "saddle_point_tail",
     "set_p_values",
@@ -457,6 +460,20 @@ def stacked(predictors: Any, binary: bool, folds: Any = None) -> Any:
     else:
         found = stacked_ridge.stacked_ridge(predictors, places, RIDGE.traits[:, 0], RIDGE.folds)
     return xp.asarray(found.mean_squared_error), xp.asarray(found.r_squared), found.best, xp.asarray(found.predictions)
+
+
+def stacked_times(predictors: Any) -> Any:
+    """What lies on the host, given back where the predictors are."""
+    xp = array_module(predictors)
+    found = stacked_cox.stacked_cox(predictors, [0, 0, 0, 1, 1], ENDS[:, 0], np.zeros(SAMPLES), RIDGE.folds)
+    return xp.asarray(found.penalties), xp.asarray(found.deviance), found.best, xp.asarray(found.predictions)
+
+
+def descended(predictors: Any) -> Any:
+    """As `stacked_times` gives it back."""
+    xp = array_module(predictors)
+    fold = cox_descent.CoxFold.of(predictors, ENDS[:, 0], xp.zeros(SAMPLES), np.arange(SAMPLES))
+    return xp.asarray(cox_descent.descended(fold, 0.1, np.zeros(len(predictors)), 1e-4))
 
 
 def summed(calls: Any, frequency: Any) -> Any:
@@ -787,6 +804,8 @@ CASES = {
     "stacked_ridge": Case(stacked, (PREDICTORS, False), 1e-5),
     "stacked_logistic": Case(stacked, (PREDICTORS, True), 1e-5),
     "stacked_logistic in folds": Case(stacked, (PREDICTORS, True, RIDGE.folds), 1e-5),
+    "stacked_cox": Case(stacked_times, (PREDICTORS,), 1e-5),
+    "descended": Case(descended, (PREDICTORS,), 1e-6),
     "chunks_of": Case(stacked_ridge.chunks_of, (PREDICTORS, slice(0, SAMPLES))),
     "squared_correlations": Case(stacked_ridge.squared_correlations, (PREDICTORS.astype(float), RIDGE.traits[:, 1]), 1e-9),
     "standardized": Case(lambda values: ridge_predictors.standardized(values[None].copy()), (PREDICTORS,), 1e-5),
