@@ -47,7 +47,9 @@ def uniforms_of(paths: Array, draws: range, stream: int, key: tuple[int, int]) -
     Draws, one after another, and the `stream` are below 2^32.
     """
     if array_module(paths) is not np:
-        return uniforms_plain(paths, draws, stream, key)
+        from pipeline.kernels.device.philox import device_uniforms
+
+        return device_uniforms(paths, draws, stream, key)
     from pipeline.kernels.compiled.philox import fill_uniforms
 
     found = np.empty((2, len(draws), len(paths)))
