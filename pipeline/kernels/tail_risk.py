@@ -6,7 +6,7 @@ Losses are whole numbers of a unit. First paths say between which losses a quant
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ class Cuts:
 
 @dataclass(frozen=True)
 class TailSums:
-    """Sums over paths, in the host's memory; whole numbers as their upper and lower 32 bits, `int64[2, ...]`.
+    """Sums over paths, where the losses lie; whole numbers as their upper and lower 32 bits, `int64[2, ...]`.
 
     Of all paths: `paths`, the positions' losses `total[2, p]`, the coarse losses and their squares `moments[2, 2]`, `histogram[bins]`. Of
     each level: how many lose more than `high`, just that, and just `low`, `counts[3, l]`, with the positions' losses `sums[2, 3, l, p]`;
@@ -71,6 +71,10 @@ class TailSums:
     tails: Array
     kept: Array
     losses: Array
+
+    def on_host(self) -> TailSums:
+        """The same in the host's memory."""
+        return TailSums(*(to_host(getattr(self, field.name)) if field.name != "paths" else self.paths for field in fields(self)))
 
 
 def first_paths(paths: int) -> int:
@@ -100,17 +104,19 @@ def tail_sums(losses: Array, paths: Array, cuts: Cuts) -> TailSums:
         len(paths),
         split(losses.sum(axis=1)),
         split(moments),
-        to_host(bins),
-        to_host(xp.stack(counts, axis=1)),
+        bins,
+        xp.stack(counts, axis=1),
         split(xp.stack(sums, axis=1)),
         split(xp.stack(tails, axis=1)),
-        to_host(paths[beyond][between]),
-        to_host(tail[between]),
+        paths[beyond][between],
+        tail[between],
     )
 
 
 def added(found: list[TailSums]) -> TailSums:
     """The sums over several blocks, whose paths may come in any order."""
+
+    xp = array_module(found[0].losses)
 
     def sum_of(name: str) -> Any:
         return sum(getattr(one, name) for one in found)
@@ -123,8 +129,8 @@ def added(found: list[TailSums]) -> TailSums:
         sum_of("counts"),
         _carried(sum_of("sums")),
         _carried(sum_of("tails")),
-        np.concatenate([one.kept for one in found]),
-        np.concatenate([one.losses for one in found]),
+        xp.concatenate([one.kept for one in found]),
+        xp.concatenate([one.losses for one in found]),
     )
 
 
@@ -140,13 +146,12 @@ def coarse_losses(losses: Array, shift: int) -> Array:
 
 def split(values: Array) -> Array:
     """Whole numbers `int64[...]` as upper and lower 32 bits, `int64[2, ...]`."""
-    values = to_host(values)
-    return np.stack([values >> 32, values & 0xFFFFFFFF])
+    return array_module(values).stack([values >> 32, values & 0xFFFFFFFF])
 
 
 def _carried(values: Array) -> Array:
     """The same numbers, their lower 32 bits below 2^32 again."""
-    return np.stack([values[0] + (values[1] >> 32), values[1] & 0xFFFFFFFF])
+    return array_module(values).stack([values[0] + (values[1] >> 32), values[1] & 0xFFFFFFFF])
 
 
 def exact(values: Array) -> Array:

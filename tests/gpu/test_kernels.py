@@ -141,7 +141,6 @@ HOST_ONLY = {
     "shared_ends",
     "exact",  # sums over all paths, and the few paths near a quantile
     "level_risks",
-    "split",
     "cauchy_combination",  # numbers of one set: a few eigenvalues and p-values
     "combination_weights",
     "independent",
@@ -606,7 +605,8 @@ def blocks_of(like: Any) -> Any:
 
 def tails_of(losses: Any, paths: Any) -> Any:
     cuts = tail_risk.Cuts.of(LOSSES.sum(axis=0)[:1_000], (0.8, 0.95), len(PATHS))
-    return beside(losses, tail_risk.tail_sums(losses, paths, cuts))
+    sums = tail_risk.tail_sums(losses, paths, cuts)
+    return sums, tail_risk.added([sums, sums])
 
 
 LOW, HIGH = np.sort(np.arange(80).reshape(2, 40) * 7 % 41, axis=0)  # windows over SIDE's rows
@@ -634,6 +634,7 @@ CASES = {
     "greatest_loss": Case(position_losses.greatest_loss, (PATHS, BOOK), 1e-10),
     "position_losses": Case(position_losses.position_losses, (PATHS, BOOK, 2.0**-10), 0),
     "tail_sums": Case(tails_of, (LOSSES, PATHS), 0),
+    "split": Case(tail_risk.split, (LOSSES,), 0),
     "coarse_losses": Case(tail_risk.coarse_losses, (LOSSES, 7), 0),
     "base_codes": Case(genetic_code.base_codes, (np.frombuffer(b"ACGTacgtN-", np.uint8),), 0),
     "complement": Case(genetic_code.complement, (BASES[:, 0],), 0),

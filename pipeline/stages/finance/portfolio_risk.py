@@ -172,7 +172,8 @@ def _summed(part: Part, portfolio: Portfolio, scouted: Scouted, backend: Backend
     """The sums over the paths of a part."""
     first, last = part.frame.row(0)
     blocks = path_blocks(first, last, portfolio.book, nowhere(backend))
-    return added([tail_sums(position_losses(paths, portfolio.book, scouted.unit), paths, scouted.cuts) for paths in blocks])
+    sums = [tail_sums(position_losses(paths, portfolio.book, scouted.unit), paths, scouted.cuts) for paths in blocks]
+    return added(sums).on_host()
 
 
 def _losses_of(book: Book, unit: float, backend: Backend, paths: Any) -> Any:
@@ -181,7 +182,7 @@ def _losses_of(book: Book, unit: float, backend: Backend, paths: Any) -> Any:
     block = len(next(path_blocks(0, 1 << 40, book, nowhere(backend))))
     for start in range(0, len(paths), block):
         losses = position_losses(to_device(paths[start : start + block], backend), book, unit)
-        total += split(losses.sum(axis=1))
+        total += to_host(split(losses.sum(axis=1)))
     return exact(total)
 
 
