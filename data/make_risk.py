@@ -71,9 +71,9 @@ def make_positions(assets: pl.DataFrame, count: int, rng: np.random.Generator) -
 
 
 def write_risk(out: Path, assets: int, positions: int, seed: int) -> None:
-    """Write assets.csv, correlations.csv and positions.csv; ValueError for fewer than two assets, or fewer positions than assets."""
-    if assets < 2 or positions < assets:
-        raise ValueError(f"{assets} assets and {positions} positions: two assets at least, and a position of each")
+    """Write assets.csv, correlations.csv and positions.csv; ValueError for fewer than three assets, or no more positions than assets."""
+    if assets < HESTON_EVERY or positions <= assets:
+        raise ValueError(f"{assets} assets and {positions} positions: {HESTON_EVERY} assets at least, and more positions than assets")
     rng = np.random.default_rng(seed)
     table = make_assets(assets, rng)
     out.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,8 @@ LEAST_FIRST, MOST_FIRST, OF_ALL = 1 << 14, 1 << 17, 32
 """Paths that say where the quantiles lie: a share of all of them, between two numbers."""
 REACH, NEAR = 10.0, 2.0
 """How far around a quantile losses are kept, and how far they are near it, in standard errors of its share by the first paths."""
+FEWEST = 30
+"""And besides, so many of the first paths: there are few beyond a high level, whose number is not normal."""
 BINS = 128
 _COARSE = 20  # bits of a loss that is squared
 
@@ -43,7 +45,7 @@ class Cuts:
         low, high = np.full(len(levels), np.iinfo(np.int64).min), np.full(len(levels), np.iinfo(np.int64).max)
         if paths > len(losses):
             for at, level in enumerate(levels):
-                error = REACH * share_error(level, len(losses))
+                error = REACH * share_error(level, len(losses)) + FEWEST / len(losses)
                 if level - error > 0:
                     low[at] = ordered[math.floor((level - error) * len(losses))]
                 if level + error < 1:

@@ -385,9 +385,9 @@ def test_risk__same_seed_gives_same_bytes(tmp_path: Path) -> None:
         assert first == second != other
 
 
-def test_risk__of_fewer_positions_than_assets_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="5 assets and 4 positions: two assets at least, and a position of each"):
-        make_risk.write_risk(tmp_path, 5, 4, 1)
+def test_risk__of_no_options_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="5 assets and 5 positions: 3 assets at least, and more positions than assets"):
+        make_risk.write_risk(tmp_path, 5, 5, 1)
 
 
 def test_risk__command_line_writes_what_is_shipped(

@@ -113,7 +113,13 @@ def positions_of(frame: pl.DataFrame, assets: pl.DataFrame, years: float, rate: 
     _within(frame, {"quantity": (-math.inf, math.inf)}, "positions")
     options = frame.filter(pl.col("kind") != "share")
     if options.height:
-        _within(options, {"strike": (0.0, math.inf), "expiry_years": (years * (1 - 1e-9), math.inf)}, "positions")
+        _within(options, {"strike": (0.0, math.inf), "expiry_years": (0.0, math.inf)}, "positions")
+        early = options.filter(pl.col("expiry_years") < years * (1 - 1e-9))
+        if early.height:
+            name, expiry = early["position"][0], early["expiry_years"][0]
+            raise DataError(
+                f"positions: {name!r} expires in {expiry:g} years, before the horizon of {years:.4g}. Leave it out, or take a nearer one."
+            )
     known, found = {row["asset"]: (at, row) for at, row in enumerate(assets.iter_rows(named=True))}, []
     for row in frame.iter_rows(named=True):
         if row["asset"] not in known:

@@ -19,6 +19,7 @@ from pipeline.stages.finance._book import HESTON, assets_of, check_assets, check
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
+MOST_STEPS = 100_000
 TASKS, LEAST = 256, 1 << 16  # tasks at most, and paths of one at least: the number of workers says nothing
 
 
@@ -45,6 +46,8 @@ class Simulated(Whole):
         check_assets(schemas["assets"])
         if "correlations" in schemas:
             check_correlations(schemas["correlations"])
+        if (steps := self.horizon_days * self.steps_per_day) > MOST_STEPS:
+            raise StageError(f"a path would have {steps:,} steps, and {MOST_STEPS:,} are the most. Take fewer a day.", key="steps_per_day")
         if (self.copula == "student_t") != (self.degrees_of_freedom is not None):
             raise StageError("copula student_t needs degrees_of_freedom, say 4, and no other copula has them", key="degrees_of_freedom")
 

@@ -136,7 +136,7 @@ def test_another_seed__gives_other_paths_and_the_same_seed_the_same() -> None:
         ({"positions": {"asset": "stele"}}, r"positions: 4 is of 'stele', which is none of the assets\. Did you mean 'steel'"),
         ({"positions": {"kind": "future"}}, "positions: 4 is a 'future'; share, call and put are known"),
         ({"positions": {"kind": "call"}}, "positions: 4 has strike None; a number above 0 is needed"),
-        ({"positions": {**PUT, "expiry_years": 0.01}}, r"positions: 4 has expiry_years 0\.01; a number above 0\.0396"),
+        ({"positions": {**PUT, "expiry_years": 0.01}}, r"positions: 4 expires in 0\.01 years, before the horizon of 0\.03968"),
         ({"positions": {**PUT, "implied_volatility": 0.0}}, r"positions: 4 has implied_volatility 0\.0; one above 0 and up to 10"),
     ],
 )  # fmt: skip
@@ -157,6 +157,8 @@ def test_tables_that_lack_rows__are_refused() -> None:
 def test_what_does_not_fit__is_refused_at_plan_time() -> None:
     with pytest.raises(StageError, match=r"20,000 paths leave 2\.0 beyond level 0\.9999, and 10 are needed"):
         plan_stage(PortfolioRisk(paths=20_000, levels=(0.9999,)), TABLES)
+    with pytest.raises(StageError, match=r"2,000,000 steps, and 100,000 are the most"):
+        plan_stage(PortfolioRisk(horizon_days=2_000, steps_per_day=1_000), TABLES)
     with pytest.raises(StageError, match="copula student_t needs degrees_of_freedom"):
         plan_stage(PortfolioRisk(copula="student_t"), TABLES)
     with pytest.raises(StageError, match="no other copula has them"):
