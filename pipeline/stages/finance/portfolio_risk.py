@@ -28,6 +28,7 @@ from pipeline.tables.table import Table
 Level = Annotated[float, Field(gt=0.5, lt=1)]
 BEYOND = 10  # paths beyond a level, at least
 SIZED = 4  # blocks of paths whose losses say what a unit is
+TOGETHER = 32  # blocks whose sums are held before they are added up
 MEASURES = (
     "value_at_risk",
     "value_at_risk_low",
@@ -171,9 +172,11 @@ class Measured:
 def _summed(part: Part, portfolio: Portfolio, scouted: Scouted, backend: Backend) -> TailSums:
     """The sums over the paths of a part."""
     first, last = part.frame.row(0)
-    blocks = path_blocks(first, last, portfolio.book, nowhere(backend))
-    sums = [tail_sums(position_losses(paths, portfolio.book, scouted.unit), paths, scouted.cuts) for paths in blocks]
-    return added(sums).on_host()
+    found = list[TailSums]()
+    for paths in path_blocks(first, last, portfolio.book, nowhere(backend)):
+        sums = tail_sums(position_losses(paths, portfolio.book, scouted.unit), paths, scouted.cuts)
+        found = [added([*found, sums])] if len(found) == TOGETHER else [*found, sums]
+    return added(found).on_host()
 
 
 def _losses_of(book: Book, unit: float, backend: Backend, paths: Any) -> Any:
