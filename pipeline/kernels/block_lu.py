@@ -1,8 +1,8 @@
 """LU factorization with partial pivoting of a matrix that lies in blocks of whole columns: panel by panel, as LAPACK's dgetrf does it.
 
 A panel is a block of columns that is factored, with row exchanges among all rows that are left, as exact partial pivoting wants; blocks to
-its right, right-hand sides among them, are then updated each by itself (Golub & Van Loan 2013, Matrix Computations, 3.4.7). A panel is factored
-on the host, whose pivots follow one another, and blocks are updated where they lie.
+its right, right-hand sides among them, are then updated each by itself (Golub & Van Loan 2013, Matrix Computations, 3.4.7). A panel is
+factored on the host, as its pivots follow one another, and blocks are updated where they lie.
 
 How far a solution may be off is told by the condition of the matrix in the Frobenius norm: the mean square of A^-1 z over vectors z of
 random signs is that of A^-1 (Kenney & Laub 1994, SIAM J Sci Comput 15:36-61), so probes ride along as right-hand sides.
@@ -91,7 +91,10 @@ def probes(rows: int) -> Array:
 
 
 def condition(squares: float, answers: Array) -> float:
-    """|A| |A^-1| in the Frobenius norm, of the sum of squares of A and of A^-1 z `float64[n, probes]`. It is that of the 2-norm to n times it."""
+    """|A| |A^-1| in the Frobenius norm, of the sum of squares of A and of A^-1 z `float64[n, probes]`.
+
+    It lies between the condition of the 2-norm and n times that.
+    """
     largest = float(abs(answers).max(initial=0.0))
     if not np.isfinite(largest) or largest == 0:
         return float("inf")

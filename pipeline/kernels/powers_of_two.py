@@ -18,6 +18,6 @@ def exponents(values: Array) -> Array:
 
 
 def divided(values: Array, by: Array) -> Array:
-    """`float64[n, p]` divided by 2 to the power of `by`, whole numbers that broadcast: nothing is rounded, but for what falls below 1e-308."""
+    """`float64[n, p]` divided by 2 to the power of `by`, whole numbers that broadcast: only what falls below 1e-308 is rounded."""
     xp = array_module(values)
     return xp.ldexp(values, -xp.asarray(by))

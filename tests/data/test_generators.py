@@ -372,3 +372,17 @@ def test_shipped_reads__are_what_the_generator_makes(tmp_path: Path) -> None:
         )
         assert made == shipped
     assert sum(path.stat().st_size for path in (DATA / "alignment").iterdir()) < 3_000_000
+
+
+make_matrix = script("make_matrix")
+
+
+def test_shipped_matrices__are_what_the_generator_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["make_matrix.py", "--out", str(tmp_path)])
+    make_matrix.main()
+    assert (tmp_path / "equations.csv").read_bytes() == (DATA / "matrix" / "equations.csv").read_bytes()
+    assert_frame_equal(pl.read_parquet(tmp_path / "recordings.parquet"), pl.read_parquet(DATA / "matrix" / "recordings.parquet"))
+    with pytest.raises(ValueError, match="at least 256 samples and 4 sensors"):
+        make_matrix.write_matrix(tmp_path, 255, 12, 60, 1)
+    with pytest.raises(ValueError, match="nodes=2: at least three"):
+        make_matrix.make_equations(2)

@@ -18,6 +18,7 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels import (
     adjusted_tests,
+    block_lu,
     column_moments,
     cox_design,
     cox_firth,
@@ -51,6 +52,7 @@ from pipeline.kernels import (
     neighbors,
     p_values,
     pairwise_ranking,
+    powers_of_two,
     predicted_binary,
     predicted_binary_design,
     predicted_scan,
@@ -60,9 +62,11 @@ from pipeline.kernels import (
     ridge_systems,
     scores,
     set_scores,
+    spectrum,
     stacked_logistic,
     stacked_ridge,
     standardized,
+    tall_svd,
     top_items,
     variant_quality,
     windows,
@@ -117,9 +121,19 @@ ADJUSTED = RNG.normal(size=(9, SAMPLES)) * (RNG.random((9, SAMPLES)) < RNG.unifo
 ODDS = RNG.normal(-1, 0.5, SAMPLES)
 ILL = (RNG.random(SAMPLES) < 1 / (1 + np.exp(-ODDS))).astype(float)
 SCORES = ADJUSTED @ (ILL - 1 / (1 + np.exp(-ODDS)))
+TALL = RNG.normal(size=(40, 6))
+WAVES = spectrum.transformed(TALL, None)
+SIDE_OF_TALL = tall_svd.right_side(np.linalg.qr(TALL, mode="r"), None, 4, 40, 1.0)
 PREDICTORS = ridge_predictors.ridge_predictors(GenotypeBlock(RIDGE_CALLS, None, SAMPLES), RIDGE, 60)[0]
 SET_COUNTS = np.where(DOSAGES == 3, -1, DOSAGES).astype(np.int8)
 HOST_ONLY = {
+    "column_blocks",  # numbers of blocks and of frequencies, and signs and directions that chance makes
+    "frequencies",
+    "probes",
+    "random_directions",
+    "condition",  # a few answers of a system
+    "right_side",  # R of a matrix, once
+    "righting",
     "call_genotypes",  # of reads, which lie on a processor, as do CIGAR strings and piles of bases
     "expanded",
     "operations",
@@ -542,6 +556,18 @@ RANKS = np.arange(40) * 3 % 40
 GROUPS = np.repeat([0, 7, 30], [7, 23, 10]), np.repeat([7, 30, 40], [7, 23, 10])
 BASES = np.random.default_rng(5).integers(0, 5, (40, 3)).astype(np.uint8)
 CASES = {
+    "exponents": Case(powers_of_two.exponents, (TALL * 1e300,), 0),
+    "divided": Case(powers_of_two.divided, (TALL, np.arange(6) * 100 - 300), 0),
+    "factored": Case(lambda block: block_lu.factored(block, 2)[1:6], (TALL,)),
+    "updated": Case(lambda first, second: block_lu.updated(block_lu.factored(first, 2), second), (TALL[:, :3], TALL[:, 3:])),
+    "substituted": Case(lambda first, sides: block_lu.substituted(block_lu.factored(first, 2), sides), (TALL, TALL[:, :2]), 1e-9),
+    "hann": Case(lambda like: spectrum.hann(len(like), like), (TALL,)),
+    "transformed": Case(spectrum.transformed, (TALL, spectrum.hann(len(TALL), TALL))),
+    "amplitudes": Case(lambda found, window: spectrum.amplitudes(found, len(window), window), (WAVES, TALL[:, 0] ** 2)),
+    "densities": Case(lambda found, window: spectrum.densities(found, len(window), 0.5, window), (WAVES, TALL[:, 0])),
+    "orthonormal": Case(lambda vectors: abs(tall_svd.orthonormal(vectors)), (TALL,)),
+    "turned": Case(tall_svd.turned, (TALL, TALL[:6, :2])),
+    "left_vectors": Case(lambda rows: tall_svd.left_vectors(rows, SIDE_OF_TALL), (TALL,)),
     "base_codes": Case(genetic_code.base_codes, (np.frombuffer(b"ACGTacgtN-", np.uint8),), 0),
     "complement": Case(genetic_code.complement, (BASES[:, 0],), 0),
     "translated": Case(genetic_code.translated, (BASES, BASES[:, 0] > 2), 0),

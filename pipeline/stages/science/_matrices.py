@@ -67,7 +67,7 @@ def frame_of(values: Array, columns: Sequence[str]) -> pl.DataFrame:
         row, column = (int(at[0]) for at in np.nonzero(~np.isfinite(host)))
         text = f"the result is beyond float64 (about 1.8e308) in column {columns[column]!r}, row {row + 1} of its part"
         raise DataError(f"{text}. Scale the columns before (rescale, standardize, derive).")
-    return pl.DataFrame({name: np.ascontiguousarray(host[:, at]) for at, name in enumerate(columns)}, {name: FLOAT for name in columns})
+    return pl.DataFrame({name: np.ascontiguousarray(host[:, at]) for at, name in enumerate(columns)}, dict.fromkeys(columns, FLOAT))
 
 
 def all_finite(values: Array) -> bool:

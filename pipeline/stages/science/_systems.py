@@ -77,7 +77,10 @@ def solved_by_lu(rows: Table, about: Equations, sizes: Any, context: Context) ->
     submit, name, unknowns = context.session.submit, context.name, len(about.own)
     places = column_blocks(unknowns)
     strips = [submit(_strip, part, about, sizes, places, stage=name) for part in rows.futures()]
-    blocks = [submit(_block, at, len(places), *(submit(itemgetter(at), strip, stage=name) for strip in strips), stage=name) for at in range(len(places) + 1)]
+    blocks = [
+        submit(_block, at, len(places), *(submit(itemgetter(at), strip, stage=name) for strip in strips), stage=name)
+        for at in range(len(places) + 1)
+    ]
     squares = submit(_sum, *(submit(itemgetter(len(places) + 1), strip, stage=name) for strip in strips), stage=name)
     del strips
     panels = []
@@ -154,8 +157,13 @@ def _of_lu(scaled: Array, squares: float, sizes: Scales, about: Equations) -> So
 def _check(found: float, about: Equations) -> None:
     if not found <= about.most:
         digits = max(0, int(16 - np.log10(found))) if np.isfinite(found) else 0
-        text = f"the matrix is nearly singular: its condition number is {found:.2g} once columns and rows are scaled, above {about.most:.2g}"
-        raise DataError(f"{text}; {digits} digits of a solution would hold. Leave columns out, or raise max_condition.", key="max_condition")
+        text = (
+            f"the matrix is nearly singular: its condition number is {found:.2g} once columns and rows are scaled, above {about.most:.2g}"
+        )
+        raise DataError(
+            f"{text}; {digits} digits of a solution would hold. Leave columns out, add equations, or raise max_condition.",
+            key="max_condition",
+        )
 
 
 def _unscaled(values: Array, sizes: Array, about: Equations) -> Part:
@@ -186,7 +194,9 @@ def _backward_error(missed: Array, scaled: Array) -> float:
     size = whole * np.sqrt((scaled[:, :sides] ** 2).sum(axis=0)) + right
     found = float(np.divide(left, size, out=np.zeros_like(left), where=size > 0).max(initial=0.0))
     if found > 1e-10:
-        raise DataError(f"the solution misses the equations by {found:.1e} of their size: rounding grew. Use method: least_squares.", key="method")
+        raise DataError(
+            f"the solution misses the equations by {found:.1e} of their size: rounding grew. Use method: least_squares.", key="method"
+        )
     return found
 
 

@@ -24,14 +24,14 @@ DOUBTFUL = 1e8
 class LinearSolve(Whole, name="linear_solve", version=1):
     """Solve A X = B: an equation a row, columns of coefficients, and one or more columns of right-hand sides.
 
-    `lu` is for as many equations as unknowns: LU with partial pivoting over blocks of whole columns, which several workers update at once and
-    which are spilled when memory is short. `least_squares` is for more equations: every part is reduced to a triangle (QR), so that a table
-    may be longer than any memory. `auto` takes the one that fits. Equations and columns are scaled by powers of two first (in least squares
-    columns alone), so numbers from 1e-300 to 1e300 stand beside one another.
+    `lu` is for as many equations as unknowns: LU with partial pivoting over blocks of whole columns, which several workers update at once
+    and which are spilled when memory is short. `least_squares` is for more equations: every part is reduced to a triangle (QR), so that a
+    table may be longer than any memory. `auto` takes the one that fits. Equations and columns are scaled by powers of two first (in least
+    squares columns alone), so numbers from 1e-300 to 1e300 stand beside one another.
 
     A row a column of coefficients: `unknown`, and its value for each right-hand side. The metrics have the condition number (an estimate in
-    the Frobenius norm, of the scaled matrix; a third off at most, nearly always) and how closely the equations are met. A singular matrix is
-    refused, and so is one whose condition is above `max_condition`: of 16 digits a condition of 1e12 leaves four.
+    the Frobenius norm, of the scaled matrix; a third off at most, nearly always) and how closely the equations are met. A singular matrix
+    is refused, and so is one whose condition is above `max_condition`: of 16 digits a condition of 1e12 leaves four.
 
     Example: {use: linear_solve, from: equations, as: solution, key: node, right: [load]}
     """
@@ -61,8 +61,8 @@ class LinearSolve(Whole, name="linear_solve", version=1):
         """Passes over the rows. Waits for the number of equations."""
         rows, session, name = tables["rows"].named(context.name), context.session, context.name
         assert rows.schema is not None
-        rows = rows if rows.cheap else rows.hold()
         about = Equations(self._own(rows.schema), self.right, self.key, self.max_condition, session.backend)
+        rows = rows if rows.cheap else rows.hold()
         sizes = rows.reduce(scales, scales_of, about)
         square = session.value(session.submit(self._is_square, sizes, len(about.own), stage=name))
         if square:
@@ -78,7 +78,9 @@ class LinearSolve(Whole, name="linear_solve", version=1):
     def _is_square(self, sizes: Scales, unknowns: int) -> bool:
         """Whether LU solves it. Raises DataError where it was asked for and there are more or fewer equations than unknowns."""
         if self.method == "lu" and sizes.rows != unknowns:
-            text = f"{sizes.rows:,} equations of {unknowns:,} unknowns, and lu wants as many. Use method: least_squares, or choose `columns`."
+            text = (
+                f"{sizes.rows:,} equations of {unknowns:,} unknowns, and lu wants as many. Use method: least_squares, or choose `columns`."
+            )
             raise DataError(text, key="method")
         return self.method != "least_squares" and sizes.rows == unknowns
 
@@ -94,4 +96,6 @@ def _metrics(solution: Solution, sizes: Scales, about: Equations, error: float |
 def _warnings(solution: Solution) -> list[str]:
     if solution.condition <= DOUBTFUL:
         return []
-    return [f"condition number {solution.condition:.1e}: of 16 digits the last {len(str(int(solution.condition)))} of the unknowns may be wrong"]
+    return [
+        f"condition number {solution.condition:.1e}: of 16 digits the last {len(str(int(solution.condition)))} of the unknowns may be wrong"
+    ]

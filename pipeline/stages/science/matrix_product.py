@@ -27,8 +27,8 @@ class MatrixProduct(Whole, name="matrix_product", version=1):
     its column `right_key` holds the names of the columns of `left`, each once, in any order; the result has a row for each row of `left`,
     with its `key`, and the columns of `right`, which must fit into one worker's memory. `left` may be larger than any memory.
 
-    Of `left` alone the result is A'A, or A'B with the columns `against`: a row for each column, named in `column`. Sums are float64; a result
-    beyond float64 is refused, and so are missing values, NaN and infinities.
+    Of `left` alone the result is A'A, or A'B with the columns `against`: a row for each column, named in `column`. Sums are float64; a
+    result beyond float64 is refused, and so are missing values, NaN and infinities.
 
     Example: {use: matrix_product, from: {left: features, right: weights}, as: products, key: row, right_key: feature}
     """
@@ -91,7 +91,9 @@ def _in_order(right: Part, own: Sequence[str], columns: Sequence[str], key: str)
     names = right.frame[key]
     again = names.filter(names.is_duplicated() | names.is_null())
     if again.len():
-        raise DataError(f"right has a row {again[0]!r} {again.eq_missing(again[0]).sum():,} times in {key!r}; give each name once", key="right_key")
+        raise DataError(
+            f"right has a row {again[0]!r} {again.eq_missing(again[0]).sum():,} times in {key!r}; give each name once", key="right_key"
+        )
     places = {name: at for at, name in enumerate(names)}
     if lacking := [name for name in own if name not in places]:
         text = f"right has no row {lacking[0]!r} in {key!r}, which is a column of left.{near(lacking[0], list(places))}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -31,13 +32,13 @@ CONVERGED = 1e-6
 class Svd(Whole, name="svd", version=1):
     """Decompose a matrix A = U S V': the first singular values with their left and right vectors.
 
-    Of many rows and some hundred columns `exact` reduces every part to a triangle (QR), so small values keep the digits that A'A would lose;
-    `randomized` turns a few random directions to the leading vectors in some passes, for many columns. A table may be longer than any memory.
-    An axis's largest right entry is positive; of equal values the vectors are not determined; values that rounding alone would decide are 0,
-    and so are their vectors. `truncated_svd` publishes such axes as a model for features instead.
+    Of many rows and some hundred columns `exact` reduces every part to a triangle (QR), so small values keep the digits that A'A would
+    lose; `randomized` turns a few random directions to the leading vectors in some passes, for many columns. A table may be longer than any
+    memory. An axis's largest right entry is positive; of equal values the vectors are not determined; values that rounding alone would
+    decide are 0, and so are their vectors. `truncated_svd` publishes such axes as a model for features instead.
 
-    A row each: the `key` and component_1, component_2 ... (U). NAME.values has a line a component: singular value, share of the squares, and
-    the residual |A'u - s v| / s_1, next to 0 where exact. NAME.right has V: a row a column.
+    A row each: the `key` and component_1, component_2 ... (U). NAME.values has a line a component: singular value, share of the squares,
+    and the residual |A'u - s v| / s_1, next to 0 where exact. NAME.right has V: a row a column.
 
     Example: {use: svd, from: spectra, as: decomposed, key: sample, components: 5}
     """
@@ -68,10 +69,11 @@ class Svd(Whole, name="svd", version=1):
         """Passes over the parts."""
         rows, submit, name = tables["rows"].named(context.name), context.session.submit, context.name
         assert rows.schema is not None
-        rows = rows if rows.cheap else rows.hold()
         own, backend, made = matrix_columns(rows.schema, self.columns, self.key), context.session.backend, self._made()
-        size = rows.reduce(_size, _size_of, own, self.key)
-        read = (own, size, backend)
+        rows = rows if rows.cheap else rows.hold()
+        reader = _Reader(own, self.key, backend)
+        size = rows.reduce(_size, _size_of, reader)
+        read = (reader, size)
         basis = None
         if self.method == "randomized" or (self.method == "auto" and len(own) > EXACT):
             basis = submit(random_directions, len(own), self.components, context.seed, stage=name)
@@ -80,7 +82,7 @@ class Svd(Whole, name="svd", version=1):
         found = rows.reduce(_triangle, _joined, *read, basis)
         side = submit(_right_side, found, basis, self.components, size, stage=name)
         straight = submit(righting, rows.reduce(_left_triangle, joined, *read, side), side, stage=name)
-        left = rows.map_parts(_left, *read, side, straight, self.key, made, writes=None)
+        left = rows.map_parts(_left, *read, side, straight, made, writes=None)
         missed = rows.reduce(_missed, _added, *read, side, straight)
         told = submit(_told, side, missed, size, own, made, stage=name)
         pieces = [submit(itemgetter(at), told, stage=name) for at in range(4)]
@@ -88,26 +90,34 @@ class Svd(Whole, name="svd", version=1):
         return Outcome({"": left, "values": values, "right": right}, metrics=pieces[2], warnings=pieces[3])
 
 
-def _size(part: Part, own: Sequence[str], key: Sequence[str]) -> tuple[int, int]:
+@dataclass(frozen=True)
+class _Reader:
+    """Columns of the matrix, those that name its rows, and where it computes."""
+
+    own: tuple[str, ...]
+    key: tuple[str, ...]
+    backend: Backend
+
+    def values(self, part: Part, size: tuple[int, int]) -> Array:
+        """The part's numbers, all divided by one power of two that brings the greatest below 1."""
+        return to_device(divided(matrix_of(part, self.own, "cpu", self.key), _power(size)), self.backend)
+
+
+def _size(part: Part, reader: _Reader) -> tuple[int, int]:
     """Rows, and the exponent of the greatest number."""
-    return part.rows, int(greatest(part, own, key).max())
+    return part.rows, int(greatest(part, reader.own, reader.key).max())
 
 
 def _size_of(found: Sequence[tuple[int, int]]) -> tuple[int, int]:
     return sum(rows for rows, _ in found), max(most for _, most in found)
 
 
-def _values(part: Part, own: Sequence[str], size: tuple[int, int], backend: Backend) -> Array:
-    """The part's numbers, all divided by one power of two that brings the greatest below 1."""
-    return to_device(divided(matrix_of(part, own), _power(size)), backend)
-
-
 def _power(size: tuple[int, int]) -> int:
     return size[1] if size[1] > LEAST else 0
 
 
-def _turned(part: Part, own: Sequence[str], size: tuple[int, int], backend: Backend, basis: Array) -> Array:
-    values = _values(part, own, size, backend)
+def _turned(part: Part, reader: _Reader, size: tuple[int, int], basis: Array) -> Array:
+    values = reader.values(part, size)
     return to_host(turned(values, array_module(values).asarray(basis)))
 
 
@@ -115,9 +125,9 @@ def _added(found: Sequence[Array]) -> Array:
     return sum(found[1:], start=found[0])
 
 
-def _triangle(part: Part, own: Sequence[str], size: tuple[int, int], backend: Backend, basis: Array | None) -> tuple[Array, float]:
+def _triangle(part: Part, reader: _Reader, size: tuple[int, int], basis: Array | None) -> tuple[Array, float]:
     """R of the rows, or of their products with a basis, and the sum of their squares."""
-    values = _values(part, own, size, backend)
+    values = reader.values(part, size)
     squares = float((values * values).sum())
     return to_host(triangle(values if basis is None else values @ array_module(values).asarray(basis))), squares
 
@@ -130,21 +140,18 @@ def _right_side(found: tuple[Array, float], basis: Array | None, components: int
     return right_side(found[0], basis, components, size[0], found[1])
 
 
-def _left_triangle(part: Part, own: Sequence[str], size: tuple[int, int], backend: Backend, side: RightSide) -> Array:
-    return to_host(triangle(left_vectors(_values(part, own, size, backend), side)))
+def _left_triangle(part: Part, reader: _Reader, size: tuple[int, int], side: RightSide) -> Array:
+    return to_host(triangle(left_vectors(reader.values(part, size), side)))
 
 
-def _left(
-    part: Part, own: Sequence[str], size: tuple[int, int], backend: Backend, side: RightSide, straight: Array, key: Sequence[str],
-    made: Sequence[str],
-) -> Part:  # fmt: skip
-    found = left_vectors(_values(part, own, size, backend), side)
-    return Part(part.frame.select(key).hstack(frame_of(found @ array_module(found).asarray(straight), made)))
+def _left(part: Part, reader: _Reader, size: tuple[int, int], side: RightSide, straight: Array, made: Sequence[str]) -> Part:
+    found = left_vectors(reader.values(part, size), side)
+    return Part(part.frame.select(reader.key).hstack(frame_of(found @ array_module(found).asarray(straight), made)))
 
 
-def _missed(part: Part, own: Sequence[str], size: tuple[int, int], backend: Backend, side: RightSide, straight: Array) -> Array:
+def _missed(part: Part, reader: _Reader, size: tuple[int, int], side: RightSide, straight: Array) -> Array:
     """A'U of a part, `float64[p, k]`."""
-    values = _values(part, own, size, backend)
+    values = reader.values(part, size)
     found = left_vectors(values, side)
     return to_host(values.T @ (found @ array_module(found).asarray(straight)))
 
@@ -166,5 +173,5 @@ def _told(
     rank = int((side.singular > 0).sum())
     metrics = {"rows": size[0], "columns": len(own), "components": rank, "share_of_squares": float(share.sum())}
     slow = int((residual > CONVERGED).sum())
-    text = f"{slow:,} of {len(made):,} components have a residual above {CONVERGED:g}: they lie close to others. Raise passes, or use method: exact"
+    text = f"{slow:,} of {len(made):,} components have a residual above {CONVERGED:g}: others lie close. Raise passes, or use method: exact"
     return Part(pl.DataFrame(values)), Part(right), metrics, [text] if slow else []

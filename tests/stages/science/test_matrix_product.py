@@ -52,7 +52,9 @@ def test_very_large_and_small_numbers__are_multiplied_or_refused(size: float) ->
         np.testing.assert_allclose(squares, (A * size).T @ (A * size), rtol=1e-10, atol=1e-313)
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, "a value is missing"), (float("nan"), "a value is nan"), (float("inf"), "a value is inf")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "a value is missing"), (float("nan"), "a value is nan"), (float("inf"), "a value is inf")]
+)
 def test_a_value_that_is_no_number__is_refused_with_its_place(value: float | None, text: str) -> None:
     left = LEFT.with_columns(pl.when(pl.col("row") == "r07").then(pl.lit(value, pl.Float64)).otherwise("x2").alias("x2"))
     for tables in ({"left": left}, {"left": left, "right": RIGHT}):

@@ -18,7 +18,8 @@ def matrix(rows: int, singular: np.ndarray, columns: int | None = None) -> np.nd
     """A matrix of these singular values."""
     left = np.linalg.qr(RNG.normal(size=(rows, len(singular))))[0]
     right = np.linalg.qr(RNG.normal(size=(columns or len(singular), len(singular))))[0]
-    return (left * singular) @ right.T
+    found: np.ndarray = (left * singular) @ right.T
+    return found
 
 
 def table(values: np.ndarray) -> pl.DataFrame:
