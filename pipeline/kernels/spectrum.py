@@ -36,7 +36,7 @@ def amplitudes(found: Array, samples: int, window: Array | None) -> Array:
 def densities(found: Array, samples: int, step: float, window: Array | None) -> Array:
     """One-sided power spectral density, `float64[n // 2 + 1, k]`, squares per unit of frequency: its integral is the mean square."""
     both = _sides(found, samples, 2.0)
-    return (found.real**2 + found.imag**2) * both * (step / (samples if window is None else float((window**2).sum())))
+    return abs(found) ** 2 * both * (step / (samples if window is None else float((window**2).sum())))
 
 
 def _sides(found: Array, samples: int, factor: float) -> Array:
