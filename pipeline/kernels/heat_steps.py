@@ -1,9 +1,9 @@
 """The heat equation on a grid, dT/dt = a (d2T/dx2 + d2T/dy2), by explicit steps of the five-point stencil (FTCS).
 
-A step gives every cell (1 - 2 rx - 2 ry) T + rx (left + right) + ry (above + below) with r = a dt / d^2. It is stable while rx + ry <= 1/2; the
-error of a step is of the second order in the distances and of the first in time, so of the second order where dt goes with d^2 (Strikwerda
-2004, Finite Difference Schemes, 6.3). A strip of rows takes k steps at once with k rows of its neighbours on either side: of these one row a
-step goes stale, and none of its own.
+A step gives every cell (1 - 2 rx - 2 ry) T + rx (left + right) + ry (above + below) with r = a dt / d^2. It is stable while rx + ry <= 1/2;
+the error of a step is of the second order in the distances and of the first in time, so of the second order where dt goes with d^2
+(Strikwerda 2004, Finite Difference Schemes, 6.3). A strip of rows takes k steps at once with k rows of its neighbours on either side: of
+these one row a step goes stale, and none of its own.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def largest_step(diffusivity: float, dx: float, dy: float) -> float:
 def heat_steps(strip: Array, above: Array | None, below: Array | None, rates: tuple[float, float], steps: int, rim: Rim) -> Array:
     """A strip `float64[h, w]` after so many steps; `above` and `below` are as many rows of its neighbours, None at the rim of the grid.
 
-    `rates` are rx along rows and ry across them. At the rim a `fixed` cell keeps its temperature, and nothing flows through an `insulated` one;
-    `periodic` rows join end to end, and so then do the strips. Cells come out the same however the grid is cut into strips.
+    `rates` are rx along rows and ry across them. At the rim a `fixed` cell keeps its temperature, and nothing flows through an `insulated`
+    one; `periodic` rows join end to end, and so then do the strips. Cells come out the same however the grid is cut into strips.
     """
     xp, (rx, ry) = array_module(strip), rates
     upper, lower = (0 if rows is None else len(rows) for rows in (above, below))

@@ -31,8 +31,10 @@ from pipeline.kernels import (
     generalized_linear,
     genetic_code,
     genotypes,
+    gravity,
     hardy_weinberg,
     hardy_weinberg_x,
+    heat_steps,
     isolation,
     k_means,
     kinship,
@@ -122,6 +124,7 @@ ODDS = RNG.normal(-1, 0.5, SAMPLES)
 ILL = (RNG.random(SAMPLES) < 1 / (1 + np.exp(-ODDS))).astype(float)
 SCORES = ADJUSTED @ (ILL - 1 / (1 + np.exp(-ODDS)))
 TALL = RNG.normal(size=(40, 6))
+WEIGHT = RNG.uniform(0.1, 1, 40)
 WAVES = spectrum.transformed(TALL, None)
 SIDE_OF_TALL = tall_svd.right_side(np.linalg.qr(TALL, mode="r"), None, 4, 40, 1.0)
 PREDICTORS = ridge_predictors.ridge_predictors(GenotypeBlock(RIDGE_CALLS, None, SAMPLES), RIDGE, 60)[0]
@@ -129,6 +132,7 @@ SET_COUNTS = np.where(DOSAGES == 3, -1, DOSAGES).astype(np.int8)
 HOST_ONLY = {
     "column_blocks",  # numbers of blocks and of frequencies, and signs and directions that chance makes
     "frequencies",
+    "largest_step",
     "probes",
     "random_directions",
     "condition",  # a few answers of a system
@@ -252,6 +256,10 @@ class Case(NamedTuple):
 
 def built(covariates: Any, traits: Any) -> Design:
     return Design.build(covariates, traits)
+
+
+def ran_on(speeds: Any, places: Any, pull: Any) -> Any:
+    return gravity.run_on(gravity.set_out(0, speeds, places, pull, 0.1, 0.01), 3, pull, 0.1, 0.01)
 
 
 def associated(calls: Any, missing: Any) -> Any:
@@ -556,6 +564,15 @@ RANKS = np.arange(40) * 3 % 40
 GROUPS = np.repeat([0, 7, 30], [7, 23, 10]), np.repeat([7, 30, 40], [7, 23, 10])
 BASES = np.random.default_rng(5).integers(0, 5, (40, 3)).astype(np.uint8)
 CASES = {
+    "heat_steps fixed": Case(lambda strip, rows: heat_steps.heat_steps(strip, None, rows, (0.2, 0.1), 3, "fixed"), (TALL, TALL[:3])),
+    "heat_steps periodic": Case(lambda strip, rows: heat_steps.heat_steps(strip, rows, rows, (0.2, 0.1), 3, "periodic"), (TALL, TALL[:3])),
+    "accelerations": Case(lambda places, pull: gravity.accelerations(7, 20, places, pull, 0.1), (TALL[:, :3], WEIGHT)),
+    "potentials": Case(lambda places, pull: gravity.potentials(7, 20, places, pull, 0.0), (TALL[:, :3], WEIGHT)),
+    "set_out": Case(lambda speeds, places, pull: gravity.set_out(3, speeds, places, pull, 0.1, 0.01), (TALL[:9, 3:], TALL[:, :3], WEIGHT)),
+    "moved_on": Case(
+        lambda speeds, places, pull: gravity.moved_on(3, speeds, places, pull, 0.1, 0.01), (TALL[:9, 3:], TALL[:, :3], WEIGHT)
+    ),
+    "run_on": Case(ran_on, (TALL[:, 3:], TALL[:, :3], WEIGHT)),
     "exponents": Case(powers_of_two.exponents, (TALL * 1e300,), 0),
     "divided": Case(powers_of_two.divided, (TALL, np.arange(6) * 100 - 300), 0),
     "factored": Case(lambda block: block_lu.factored(block, 2)[1:6], (TALL,)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -81,12 +82,10 @@ def strips_of(rows: Table, whole: Extent, column: str, context: Context) -> list
     session, name = context.session, context.name
     most = min(session.workers * session.threads, whole.cells // LEAST_CELLS, whole.height // LEAST_ROWS)
     edges = [whole.height * at // max(1, most) for at in range(max(1, most) + 1)]
-    places = [slice(low, high) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    places = [slice(low, high) for low, high in pairwise(edges)]
     cuts = [session.submit(_cut, part, whole, places, column, stage=name) for part in rows.futures()]
     pieces = [[session.submit(itemgetter(at), cut, stage=name) for cut in cuts] for at in range(len(places))]
-    return [
-        session.submit(_strip, whole, place, session.backend, *some, stage=name) for place, some in zip(places, pieces, strict=True)
-    ]
+    return [session.submit(_strip, whole, place, session.backend, *some, stage=name) for place, some in zip(places, pieces, strict=True)]
 
 
 def _cut(part: Part, whole: Extent, places: Sequence[slice], column: str) -> list[tuple[Array, Array]]:

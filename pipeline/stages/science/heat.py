@@ -26,10 +26,10 @@ ALONE = 4_096
 class Heat(Whole, name="heat", version=1):
     """Let the temperatures of a plane even out: the heat equation dT/dt = a (d2T/dx2 + d2T/dy2), by explicit five-point steps.
 
-    A row is a cell: whole numbers `x` and `y`, each place once, and its `temperature`. The grid is cut into strips of rows that workers step
-    side by side; every 16 steps they exchange as many rows with their neighbours. The result is the same to the last bit however it is cut.
-    An explicit step is stable up to `dt = 1 / (2 a (1/dx^2 + 1/dy^2))`, and a longer one is refused; half of that is taken where none is given.
-    Halving distances (and so quartering the step) divides the error by four.
+    A row is a cell: whole numbers `x` and `y`, each place once, and its `temperature`. The grid is cut into strips of rows that workers
+    step side by side; every 16 steps they exchange as many rows with their neighbours. The result is the same to the last bit however it is
+    cut. An explicit step is stable up to `dt = 1 / (2 a (1/dx^2 + 1/dy^2))`, and a longer one is refused; half of that is taken where none
+    is given. Halving distances (and so quartering the step) divides the error by four.
 
     A row a time and cell: `time`, x, y, temperature, at the start, every `save_every` steps and at the end. NAME.summary has a line a time:
     least, greatest and mean temperature; with insulated or periodic rims the mean stays.
@@ -43,7 +43,9 @@ class Heat(Whole, name="heat", version=1):
     dx: float = Field(gt=0, allow_inf_nan=False, description="Distance of neighbours along x.")
     dy: float | None = Field(None, gt=0, allow_inf_nan=False, description="Along y; as dx where not given.")
     steps: int = Field(ge=1, le=10_000_000, description="Number of steps.")
-    time_step: float | None = Field(None, gt=0, allow_inf_nan=False, description="Time of a step; half the largest stable one if not given.")
+    time_step: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="Time of a step; half the largest stable one if not given."
+    )
     save_every: int | None = Field(None, ge=1, description="Steps between the times that are kept; the first and last alone if not given.")
     rim: Literal["fixed", "insulated", "periodic"] = Field(
         "fixed", description="What the grid ends with: cells that keep their temperature, no flow, or the other end."

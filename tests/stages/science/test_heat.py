@@ -95,7 +95,10 @@ def test_a_grid_that_is_not_whole__is_refused() -> None:
         (CELLS.filter((pl.col("x") != 0) | (pl.col("y") != 9)), "519 cells, and a grid of x -4 to 8 and y 7 to 46 has 520"),
         (CELLS.with_columns(x=pl.when((pl.col("x") != 0) | (pl.col("y") != 9)).then("x").otherwise(1)), "no cell at x 0, y 9"),
         (CELLS.with_columns(y=pl.when(pl.col("x") != 3).then("y")), "a cell has no place: x 3, y None"),
-        (CELLS.with_columns(temperature=pl.when(pl.col("x") != 3).then("temperature")), "a value is missing: column 'temperature', x 3, y 7"),
+        (
+            CELLS.with_columns(temperature=pl.when(pl.col("x") != 3).then("temperature")),
+            "a value is missing: column 'temperature', x 3, y 7",
+        ),
         (CELLS.clear(), "the grid has no cells"),
     ):
         with pytest.raises(DataError, match=text):
