@@ -573,8 +573,10 @@ CASES = {
         lambda speeds, places, pull: gravity.moved_on(3, speeds, places, pull, 0.1, 0.01), (TALL[:9, 3:], TALL[:, :3], WEIGHT)
     ),
     "run_on": Case(ran_on, (TALL[:, 3:], TALL[:, :3], WEIGHT)),
+    "is_middle": Case(powers_of_two.is_middle, (np.array([500, -500]),)),
     "exponents": Case(powers_of_two.exponents, (TALL * 1e300,), 0),
-    "divided": Case(powers_of_two.divided, (TALL, np.arange(6) * 100 - 300), 0),
+    "divided": Case(powers_of_two.divided, (TALL, np.arange(40)[:, None], np.arange(6) * 100 - 300), 0),
+    "divided far": Case(powers_of_two.divided, (TALL, np.full((40, 1), 900), np.arange(6) - 900), 0),
     "factored": Case(lambda block: block_lu.factored(block, 2)[1:6], (TALL,)),
     "updated": Case(lambda first, second: block_lu.updated(block_lu.factored(first, 2), second), (TALL[:, :3], TALL[:, 3:])),
     "substituted": Case(lambda first, sides: block_lu.substituted(block_lu.factored(first, 2), sides), (TALL, TALL[:, :2]), 1e-9),

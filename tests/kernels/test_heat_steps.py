@@ -37,15 +37,15 @@ def start(rim: Rim) -> np.ndarray:
 @pytest.mark.parametrize("steps", [1, 5, 12])
 def test_steps__are_those_of_the_closed_form(rim: Rim, steps: int) -> None:
     grid = start(rim)
-    ends = (grid[-steps:], grid[:steps]) if rim == "periodic" else (None, None)
-    np.testing.assert_allclose(heat_steps(grid, *ends, RATES, steps, rim), known(grid, rim, steps), atol=1e-13)
+    above, below = (grid[-steps:], grid[:steps]) if rim == "periodic" else (None, None)
+    np.testing.assert_allclose(heat_steps(grid, above, below, RATES, steps, rim), known(grid, rim, steps), atol=1e-13)
 
 
 @pytest.mark.parametrize("rim", ["fixed", "insulated", "periodic"])
 def test_strips__give_the_same_bits_as_the_whole(rim: Rim) -> None:
     grid = start(rim) + 3.0
     ends = (grid[-5:], grid[:5]) if rim == "periodic" else (None, None)
-    whole = heat_steps(grid, *ends, RATES, 5, rim)
+    whole = heat_steps(grid, ends[0], ends[1], RATES, 5, rim)
     parts = [grid[:6], grid[6:15], grid[15:]]
     found = []
     for at, part in enumerate(parts):

@@ -71,4 +71,5 @@ def _pixels(values: np.ndarray, low: float, high: float) -> np.ndarray:
     """A colour a cell, `uint8[height, width, 3]`."""
     at = (values - low) / (high - low) * (len(COLOURS) - 1) if high > low else values * 0
     channels = [np.interp(at, np.arange(len(COLOURS)), COLOURS[:, channel]) for channel in range(3)]
-    return np.rint(np.stack(channels, axis=-1)).astype(np.uint8)
+    found: np.ndarray = np.rint(np.stack(channels, axis=-1)).astype(np.uint8)
+    return found

@@ -78,7 +78,7 @@ def all_finite(values: Array) -> bool:
 def greatest(part: Part, columns: Sequence[str], names: Sequence[str] = ()) -> Array:
     """Exponents of the greatest number of every column, `int[columns]`. Raises DataError as `matrix_of` does."""
     found = matrix_of(part, columns, "cpu", names)
-    return exponents(abs(found).max(axis=0, initial=0.0))
+    return exponents(np.maximum(found.max(axis=0, initial=0.0), -found.min(axis=0, initial=0.0)))
 
 
 def greatest_of(found: Sequence[Array]) -> Array:

@@ -14,7 +14,7 @@ from pipeline.backend.arrays import array_module, to_device, to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels.block_lu import PROBES, Panel, column_blocks, condition, factored, probes, substituted, updated
-from pipeline.kernels.powers_of_two import LEAST, divided, exponents
+from pipeline.kernels.powers_of_two import LEAST, divided, exponents, is_middle
 from pipeline.kernels.principal_axes import triangle
 from pipeline.stage import Context
 from pipeline.stages.science._matrices import frame_of, matrix_of
@@ -59,11 +59,18 @@ class Solution:
 
 def scales(part: Part, about: Equations) -> Scales:
     """Of one part. Raises DataError for what is no number."""
-    found = exponents(about.numbers(part))
-    own = found[:, : len(about.own)].max(axis=1, initial=LEAST, keepdims=True)
-    lowest = np.full((1, found.shape[1]), LEAST)
-    by_row = np.where(found > LEAST, found - np.where(own > LEAST, own, 0), LEAST)
-    return Scales(len(found), np.concatenate([found, lowest]).max(axis=0), np.concatenate([by_row, lowest]).max(axis=0))
+    sizes = abs(about.numbers(part))
+    plain, own = exponents(sizes.max(axis=0, initial=0.0)), _row_sizes(sizes, about)
+    if is_middle(np.append(own, plain[plain > LEAST])):
+        return Scales(len(sizes), plain, exponents(divided(sizes, own).max(axis=0, initial=0.0)))
+    every = exponents(sizes)
+    return Scales(len(sizes), plain, np.where(every > LEAST, every - own, LEAST).max(axis=0, initial=LEAST))
+
+
+def _row_sizes(values: Array, about: Equations) -> Array:
+    """Exponents to divide equations by, `int[n, 1]`: those of their greatest coefficients; an equation of zeros stays."""
+    own = values[:, : len(about.own)]
+    return _steady(exponents(np.maximum(own.max(axis=1, initial=0.0), -own.min(axis=1, initial=0.0))))[:, None]
 
 
 def scales_of(found: Sequence[Scales]) -> Scales:
@@ -102,12 +109,11 @@ def solved_by_lu(rows: Table, about: Equations, sizes: Any, context: Context) ->
 
 def _scaled(part: Part, about: Equations, sizes: Scales) -> Array:
     values = about.numbers(part)
-    own = exponents(values[:, : len(about.own)]).max(axis=1, initial=LEAST, keepdims=True)
-    return to_device(divided(values, np.where(own > LEAST, own, 0) + _steady(sizes.by_row)), about.backend)
+    return to_device(divided(values, _row_sizes(values, about), _steady(sizes.by_row)), about.backend)
 
 
 def _steady(by: Array) -> Array:
-    """Exponents to divide by: a column of zeros stays."""
+    """Exponents to divide by: what is all zeros stays."""
     return np.where(by > LEAST, by, 0)
 
 
@@ -170,7 +176,7 @@ def _unscaled(values: Array, sizes: Array, about: Equations) -> Part:
     """The unknowns in their own size. Raises DataError where one is beyond float64."""
     by, unknowns = _steady(sizes), len(about.own)
     with np.errstate(over="ignore"):
-        found = divided(values, by[:unknowns, None] - by[None, unknowns:])
+        found = divided(values, by[:unknowns, None], -by[unknowns:])
     names = pl.DataFrame({"unknown": list(about.own)}, {"unknown": pl.String})
     return Part(names.hstack(frame_of(found, about.right)))
 
@@ -202,7 +208,7 @@ def _backward_error(missed: Array, scaled: Array) -> float:
 
 def triangle_of(part: Part, about: Equations, sizes: Scales) -> Array:
     """R of the scaled coefficients and right-hand sides of a part, `float64[min(n, p + q), p + q]`, on the host."""
-    return to_host(triangle(to_device(divided(about.numbers(part), _steady(sizes.plain)), about.backend)))
+    return to_host(triangle(to_device(divided(about.numbers(part), 0, _steady(sizes.plain)), about.backend)))
 
 
 def solved_by_qr(found: Array, sizes: Scales, about: Equations) -> Solution:

@@ -77,7 +77,7 @@ class Heat(Whole, name="heat", version=1):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Strips, rounds of steps and exchanges. Waits for the size of the grid."""
         rows, session, name = tables["cells"].named(context.name), context.session, context.name
-        rows = rows if rows.cheap else rows.hold()
+        rows = rows.hold()
         whole: Extent = session.value(session.submit(checked, rows.reduce(extent, extent_of), stage=name))
         strips = strips_of(rows, whole, VALUE, context)
         at_once = ALONE if len(strips) == 1 and self.rim != "periodic" else min(LEAST_ROWS, whole.height)

@@ -62,7 +62,7 @@ class LinearSolve(Whole, name="linear_solve", version=1):
         rows, session, name = tables["rows"].named(context.name), context.session, context.name
         assert rows.schema is not None
         about = Equations(self._own(rows.schema), self.right, self.key, self.max_condition, session.backend)
-        rows = rows if rows.cheap else rows.hold()
+        rows = rows.hold()
         sizes = rows.reduce(scales, scales_of, about)
         square = session.value(session.submit(self._is_square, sizes, len(about.own), stage=name))
         if square:

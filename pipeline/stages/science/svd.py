@@ -25,6 +25,8 @@ from pipeline.tables.table import Table
 Array = Any
 EXACT = 1_000
 """Columns up to which `auto` is exact."""
+PLAIN = 400
+"""Exponents of numbers whose squares need no scaling."""
 CONVERGED = 1e-6
 """Residuals above which a warning says so."""
 
@@ -70,7 +72,7 @@ class Svd(Whole, name="svd", version=1):
         rows, submit, name = tables["rows"].named(context.name), context.session.submit, context.name
         assert rows.schema is not None
         own, backend, made = matrix_columns(rows.schema, self.columns, self.key), context.session.backend, self._made()
-        rows = rows if rows.cheap else rows.hold()
+        rows = rows.hold()
         reader = _Reader(own, self.key, backend)
         size = rows.reduce(_size, _size_of, reader)
         read = (reader, size)
@@ -99,8 +101,9 @@ class _Reader:
     backend: Backend
 
     def values(self, part: Part, size: tuple[int, int]) -> Array:
-        """The part's numbers, all divided by one power of two that brings the greatest below 1."""
-        return to_device(divided(matrix_of(part, self.own, "cpu", self.key), _power(size)), self.backend)
+        """The part's numbers; very large and very small ones all divided by one power of two that brings the greatest below 1."""
+        found, power = matrix_of(part, self.own, "cpu", self.key), _power(size)
+        return to_device(divided(found, power) if power else found, self.backend)
 
 
 def _size(part: Part, reader: _Reader) -> tuple[int, int]:
@@ -113,7 +116,7 @@ def _size_of(found: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _power(size: tuple[int, int]) -> int:
-    return size[1] if size[1] > LEAST else 0
+    return size[1] if abs(size[1]) > PLAIN and size[1] > LEAST else 0
 
 
 def _turned(part: Part, reader: _Reader, size: tuple[int, int], basis: Array) -> Array:
