@@ -17,7 +17,7 @@ MOST, STYLES = 40, 7
 class Orbits(Finding, name="orbits"):
     """The ways of the first bodies in x and y, and of all where they were last."""
 
-    place = 744
+    place = 783
     columns = ("time", "x", "y", "z", "vx", "vy", "vz")
 
     def show(self, output: str, evidence: Evidence) -> Iterator[Section]:

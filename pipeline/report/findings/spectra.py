@@ -16,7 +16,7 @@ MOST_SERIES, MOST_SIGNALS, BINS = 4, 6, 1_000
 class Spectra(Finding, name="spectra"):
     """A drawing a series, a line a signal; of many frequencies the greatest of neighbours is drawn."""
 
-    place = 742
+    place = 781
     columns = ("frequency",)
 
     def show(self, output: str, evidence: Evidence) -> Iterator[Section]:

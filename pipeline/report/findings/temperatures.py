@@ -20,7 +20,7 @@ COLOURS = np.array([[0, 0, 4], [87, 16, 110], [188, 55, 84], [249, 142, 9], [252
 class Temperatures(Finding, name="temperatures"):
     """A picture a time, all on one scale; of large grids every so many cells."""
 
-    place = 743
+    place = 782
     columns = ("time", "x", "y", "temperature")
 
     def show(self, output: str, evidence: Evidence) -> Iterator[Section]:
