@@ -24,7 +24,8 @@ from scipy.optimize import nnls
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.biobank import BLOCK_SIZE, Cohort, Work, keep_predictions
+from benchmarks.biobank import keep_predictions
+from benchmarks.biobank_cohort import BLOCK_SIZE, Cohort, Work
 from benchmarks.harness import timed, write_result
 
 LEVELS = 5  # ridge parameters, and predictors of a block

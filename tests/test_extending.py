@@ -35,7 +35,7 @@ def run(folder: Path, *arguments: str, **environment: str) -> str:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with the page's files, and the files that are made from the code made anew."""
     folder, page = tmp_path_factory.mktemp("project"), (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-    for name in ("pipeline", "tests"):
+    for name in ("pipeline", "tests", "data/alignment"):  # examples read the reference
         shutil.copytree(ROOT / name, folder / name)
     shutil.copy(ROOT / "pyproject.toml", folder)
     for path, text in FILE.findall(page):

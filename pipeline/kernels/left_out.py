@@ -17,7 +17,7 @@ def left_out_predictors(block: GenotypeBlock, design: RidgeDesign, variants: int
     """As `ridge_predictors`, each person predicted by all others: `float32[t, h, n]`."""
     xp, design = block.xp, design.beside(block.array)
     everyone = slice(0, block.n_samples)
-    counts = xp.concatenate([some.astype(xp.float64) for _, some in BlockCounts.of(block).chunks(everyone)], axis=1)
+    counts = xp.concatenate([some.astype(xp.float64) for _, some in BlockCounts.of(block, design).chunks(everyone)], axis=1)
     left = counts - (counts @ design.basis) @ design.basis.T
     norms = xp.sqrt((left**2).sum(axis=1) / design.freedom)
     flat = norms**2 * design.freedom <= COLLINEAR * (counts**2).sum(axis=1)

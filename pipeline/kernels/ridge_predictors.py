@@ -20,6 +20,7 @@ import numpy as np
 from pipeline.backend.arrays import array_module
 from pipeline.backend.memory import block_bytes
 from pipeline.errors import DataError
+from pipeline.kernels.cox_descent import cox_offset
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, MISSING, Array
@@ -41,7 +42,7 @@ class RidgeDesign:
     """People, covariates and traits of a whole-genome regression: of the n people who are used, in the order of the genotypes."""
 
     basis: Array
-    """`float64[n, k]`: intercept and covariates, orthonormal."""
+    """`float64[n, k]`: intercept and covariates, orthonormal; of times to an event covariates alone."""
     traits: Array
     """`float64[n, t]`: the traits, missing ones the mean, less what the basis explains, over their norm / sqrt(n - k)."""
     scales: Array
@@ -51,7 +52,9 @@ class RidgeDesign:
     cases: Array | None = None
     """Of binary traits, `float64[n, t]`: 1 for cases, 0 for controls; `traits` are then what the basis leaves of these."""
     offsets: Array | None = None
-    """Of binary traits, `float64[n, t]`: everyone's log odds by intercept and covariates alone."""
+    """Of binary traits, `float64[n, t]`: everyone's log odds by intercept and covariates alone; of times to an event the log hazards."""
+    times: Array | None = None
+    """Of times to an event, `float64[n, t]`: the times, minus where censored; `traits` are then what the basis leaves of the times."""
 
     @property
     def freedom(self) -> int:
@@ -90,6 +93,28 @@ class RidgeDesign:
         cases = (logistic.signs.T + 1) / 2
         return replace(cls.build(covariates, cases, names, folds), cases=cases, offsets=(logistic.coefficients @ logistic.basis).T)
 
+    @classmethod
+    def build_times(
+        cls, covariates: Array, signed: Array, names: tuple[Sequence[str], Sequence[str]] = ((), ()), folds: int = FOLDS
+    ) -> RidgeDesign:
+        """The same of times to an event, minus where censored and none missing: whether it came is left to level 1.
+
+        The basis has no intercept, so that neither times nor genotypes are about their means: regenie 4.1 has it so, and its predictions
+        are to be met. Raises DataError as `Design.build` does, and for a trait without events.
+        """
+        design = cls.build(covariates, np.abs(signed), names, folds)
+        for name, column in zip(names[1] or map(str, range(signed.shape[1])), signed.T, strict=True):
+            if np.signbit(column).all():
+                raise DataError(f"Trait {name!r}: none of {len(column)} people has the event. Leave it out.")
+        centred = covariates - covariates.mean(axis=0)
+        centred = centred / np.sqrt((centred**2).mean(axis=0))
+        sizes, axes = np.linalg.eigh(centred.T @ centred)
+        basis = centred @ axes / np.sqrt(sizes)
+        left = np.abs(signed) - basis @ (basis.T @ np.abs(signed))
+        scales = np.linalg.norm(left, axis=0) / np.sqrt(len(signed) - basis.shape[1])
+        offsets = np.column_stack([cox_offset(basis, column) for column in signed.T])
+        return replace(design, basis=basis, traits=left / scales, scales=scales, offsets=offsets, times=signed)
+
     def beside(self, array: Array) -> RidgeDesign:
         """This design where `array` lives: in CuPy arrays on its GPU, or as it is."""
         xp = array_module(array)
@@ -110,7 +135,7 @@ def ridge_predictors(block: GenotypeBlock, design: RidgeDesign, variants: int) -
     The block's `v` variants vary among the design's people, whose genotypes alone it holds; `variants` is M, those of all blocks.
     """
     xp, design = block.xp, design.beside(block.array)
-    counts = BlockCounts.of(block)
+    counts = BlockCounts.of(block, design)
     sums = [counts.sums(design, fold) for fold in design.folds]
     whole = _Sums(*(sum(parts[1:], start=parts[0]) for parts in zip(*sums, strict=True)))
     size = xp.diagonal(whole.squares)
@@ -149,7 +174,7 @@ def standardized(found: Array) -> Array:
 
 @dataclass(frozen=True)
 class BlockCounts:
-    """A block's counts of the rarer allele, decoded some people at a time."""
+    """A block's counts of the rarer allele, or of ALT, decoded some people at a time."""
 
     block: GenotypeBlock
     values: Array
@@ -158,13 +183,13 @@ class BlockCounts:
     """Whether they are multiplied in float32."""
 
     @classmethod
-    def of(cls, block: GenotypeBlock) -> BlockCounts:
-        """With the mean where a genotype is missing."""
+    def of(cls, block: GenotypeBlock, design: RidgeDesign) -> BlockCounts:
+        """With the mean where a genotype is missing; of ALT for times to an event, whose basis makes a difference of it."""
         xp = block.xp
         everyone = xp.full(-(-block.n_samples // 4), 255, xp.uint8)
         copies, called = block.alleles(everyone)
         mean = copies / called
-        flipped = mean > 1
+        flipped = (mean > 1) & (design.times is None)
         values = xp.empty((len(block), 4))
         values[:, :3] = xp.where(flipped[:, None], 2 - xp.arange(3), xp.arange(3))
         values[:, MISSING] = xp.where(flipped, 2 - mean, mean)

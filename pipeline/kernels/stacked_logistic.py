@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 from pipeline.backend.arrays import array_module, checked_linalg, to_host
 from pipeline.kernels.genotypes import Array
 from pipeline.kernels.ridge_predictors import SHARES
@@ -51,7 +53,7 @@ def stacked_logistic(
     by_chromosome = _left_out(data, [own[best] for own in effects], penalties[best], folds, starts)
     predictions = xp.concatenate([by_chromosome[-1] - by_chromosome[:-1], by_chromosome[-1:]]).astype(xp.float32)
     error, r_squared = ((data.cases - probability) ** 2).mean(axis=1), squared_correlations(probability, data.cases)
-    return Stacked(to_host(error), to_host(r_squared), best, to_host(predictions), to_host(loss))
+    return Stacked(np.array(penalties), best, to_host(predictions), to_host(error), to_host(r_squared), to_host(loss))
 
 
 def _path(data: _Binary, people: Sequence[slice], penalties: Sequence[float]) -> list[Array]:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.backend.memory import block_bytes
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, variant_blocks
@@ -21,16 +23,20 @@ from pipeline.kernels.ridge_systems import ridge_effects
 class Stacked:
     """What cross-validation found of a trait, and its predictions; in the host's memory."""
 
-    mean_squared_error: Array
-    """`float64[h]`: of the scaled trait, or of cases' probability, over all people, each predicted by effects found without them."""
-    r_squared: Array
-    """`float64[h]`: the squared correlation of trait and prediction."""
+    penalties: Array
+    """`float64[h]`: those of level 1."""
     best: int
-    """Place of the h with the least error."""
+    """Place of the penalty with the least error, by log_loss or deviance where there is one."""
     predictions: Array
-    """`float32[c + 1, n]`: without each of the chromosomes, and at the end with all; of the scaled trait, or log odds."""
+    """`float32[c + 1, n]`: without each of the chromosomes, and at the end with all; of the scaled trait, log odds or log hazards."""
+    mean_squared_error: Array | None = None
+    """`float64[h]`: of the scaled trait, or of cases' probability, over all people, each predicted by effects found without them."""
+    r_squared: Array | None = None
+    """`float64[h]`: the squared correlation of trait and prediction."""
     log_loss: Array | None = None
     """`float64[h]`, of a binary trait: the negative log likelihood a person."""
+    deviance: Array | None = None
+    """`float64[h]`, of a time to an event: the sum of the folds' deviances a person."""
 
 
 def stacked_ridge(predictors: Array, chromosomes: Sequence[int], trait: Array, folds: Sequence[slice]) -> Stacked:
@@ -56,7 +62,7 @@ def stacked_ridge(predictors: Array, chromosomes: Sequence[int], trait: Array, f
             for place, (low, high) in enumerate(pairwise(starts)):
                 predictions[place, people] = found[best, people] - weighted[low:high].sum(axis=0)
     predictions[-1] = found[best]
-    return Stacked(to_host(error), to_host(squared_correlations(found, trait)), best, to_host(predictions))
+    return Stacked(np.array(penalties), best, to_host(predictions), to_host(error), to_host(squared_correlations(found, trait)))
 
 
 def _sums(predictors: Array, trait: Array, fold: slice) -> tuple[Array, Array]:

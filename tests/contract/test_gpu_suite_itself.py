@@ -19,7 +19,7 @@ pytestmark = pytest.mark.contract
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = ("-p", "tests.standin.plugin")
-EXTRAS = {"jax", "onnxruntime", "sklearn", "statsmodels"}  # of single stages; the environment with RAPIDS has none of them
+EXTRAS = {"mappy", "jax", "onnxruntime", "sklearn", "statsmodels"}  # of single stages; the environment with RAPIDS has none of them
 # Each shipped job in the parts that it has; in others the CPU's tests run them.
 BODIES = "not (test_jobs and (parts_1 or parts_2 or parts_7))"
 

@@ -20,6 +20,7 @@ from pipeline.kernels import (
     adjusted_tests,
     block_lu,
     column_moments,
+    cox_descent,
     cox_design,
     cox_firth,
     cox_null,
@@ -65,6 +66,7 @@ from pipeline.kernels import (
     scores,
     set_scores,
     spectrum,
+    stacked_cox,
     stacked_logistic,
     stacked_ridge,
     standardized,
@@ -123,8 +125,8 @@ ADJUSTED = RNG.normal(size=(9, SAMPLES)) * (RNG.random((9, SAMPLES)) < RNG.unifo
 ODDS = RNG.normal(-1, 0.5, SAMPLES)
 ILL = (RNG.random(SAMPLES) < 1 / (1 + np.exp(-ODDS))).astype(float)
 SCORES = ADJUSTED @ (ILL - 1 / (1 + np.exp(-ODDS)))
-TALL = RNG.normal(size=(40, 6))
-WEIGHT = RNG.uniform(0.1, 1, 40)
+TALL = np.random.default_rng(20261123).normal(size=(40, 6))
+WEIGHT = abs(TALL[:, 5]) + 0.1
 WAVES = spectrum.transformed(TALL, None)
 SIDE_OF_TALL = tall_svd.right_side(np.linalg.qr(TALL, mode="r"), None, 4, 40, 1.0)
 PREDICTORS = ridge_predictors.ridge_predictors(GenotypeBlock(RIDGE_CALLS, None, SAMPLES), RIDGE, 60)[0]
@@ -157,6 +159,7 @@ HOST_ONLY = {
     "non_negative_fit",
     "quadratic_form_p",
     "cox_again",  # an audit of single variants
+    "cox_offset",  # of covariates alone, once a trait
     "cox_coefficients",  # of covariates alone, once a chromosome
     "saddle_point_tail",
     "set_p_values",
@@ -461,6 +464,20 @@ def stacked(predictors: Any, binary: bool, folds: Any = None) -> Any:
     return xp.asarray(found.mean_squared_error), xp.asarray(found.r_squared), found.best, xp.asarray(found.predictions)
 
 
+def stacked_times(predictors: Any) -> Any:
+    """What lies on the host, given back where the predictors are."""
+    xp = array_module(predictors)
+    found = stacked_cox.stacked_cox(predictors, [0, 0, 0, 1, 1], ENDS[:, 0], np.zeros(SAMPLES), RIDGE.folds)
+    return xp.asarray(found.penalties), xp.asarray(found.deviance), found.best, xp.asarray(found.predictions)
+
+
+def descended(predictors: Any) -> Any:
+    """As `stacked_times` gives it back."""
+    xp = array_module(predictors)
+    fold = cox_descent.CoxFold.of(predictors, ENDS[:, 0], xp.zeros(SAMPLES), np.arange(SAMPLES))
+    return xp.asarray(cox_descent.descended(fold, 0.1, np.zeros(len(predictors)), 1e-4))
+
+
 def summed(calls: Any, frequency: Any) -> Any:
     sums = relationship.grm_sums(calls, SAMPLES, frequency)
     xp = array_module(calls)
@@ -756,6 +773,8 @@ CASES = {
     "stacked_ridge": Case(stacked, (PREDICTORS, False), 1e-5),
     "stacked_logistic": Case(stacked, (PREDICTORS, True), 1e-5),
     "stacked_logistic in folds": Case(stacked, (PREDICTORS, True, RIDGE.folds), 1e-5),
+    "stacked_cox": Case(stacked_times, (PREDICTORS,), 1e-5),
+    "descended": Case(descended, (PREDICTORS,), 1e-6),
     "chunks_of": Case(stacked_ridge.chunks_of, (PREDICTORS, slice(0, SAMPLES))),
     "squared_correlations": Case(stacked_ridge.squared_correlations, (PREDICTORS.astype(float), RIDGE.traits[:, 1]), 1e-9),
     "standardized": Case(lambda values: ridge_predictors.standardized(values[None].copy()), (PREDICTORS,), 1e-5),

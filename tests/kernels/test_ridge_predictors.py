@@ -110,6 +110,8 @@ def test_stacked_ridge__is_the_plain_one() -> None:
         found = stacked_ridge(rows.astype(np.float32), chromosomes, design.traits[:, place], design.folds)
         trait, penalties = design.traits[:, place], [len(rows) * (1 - share) / share for share in SHARES]
         fits = [cross_validated(rows, trait, penalty) for penalty in penalties]
+        assert found.mean_squared_error is not None
+        assert found.r_squared is not None
         np.testing.assert_allclose(found.mean_squared_error, [((trait - fit) ** 2).mean() for fit, _ in fits], rtol=1e-6)
         np.testing.assert_allclose(found.r_squared, [np.corrcoef(trait, fit)[0, 1] ** 2 for fit, _ in fits], rtol=1e-4, atol=1e-7)
         assert found.best == int(np.argmin([((trait - fit) ** 2).mean() for fit, _ in fits]))

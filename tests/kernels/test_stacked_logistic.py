@@ -57,6 +57,8 @@ def assert_stacked(found: Stacked, log_odds: Numbers, cases: Numbers, offset: Nu
     loss = -np.where(cases > 0, np.log(probability), np.log1p(-probability)).mean(axis=1)
     assert found.log_loss is not None
     np.testing.assert_allclose(found.log_loss, loss, rtol=1e-6)
+    assert found.mean_squared_error is not None
+    assert found.r_squared is not None
     np.testing.assert_allclose(found.mean_squared_error, ((cases - probability) ** 2).mean(axis=1), rtol=1e-6)
     np.testing.assert_allclose(found.r_squared, [np.corrcoef(row, cases)[0, 1] ** 2 for row in probability], rtol=1e-5)
     assert found.best == int(np.argmin(loss))

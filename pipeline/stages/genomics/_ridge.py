@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,8 @@ from pipeline.kernels.genotypes import Array, call_counts, take_samples
 from pipeline.kernels.ridge_predictors import RidgeDesign
 from pipeline.stages.genomics._sheet import read_sheet
 from pipeline.tables.part import Part, take
+
+Kind = Literal["quantitative", "binary", "time_to_event"]
 
 
 @dataclass(frozen=True)
@@ -34,17 +36,20 @@ class RidgeCohort:
     """Of the species; below 0 in a haploid genome."""
 
     @classmethod
-    def of(cls, people: Part, rows: Part, names: tuple[Sequence[str], Sequence[str]], folds: int, *, binary: bool = False) -> RidgeCohort:
+    def of(
+        cls, people: Part, rows: Part, names: tuple[Sequence[str], Sequence[str]], folds: int, kind: Kind = "quantitative"
+    ) -> RidgeCohort:
         """From the genotypes' people and rows of a samples table; `names` are of covariates and traits.
 
-        Who lacks one of several binary traits is left out. Raises DataError where the rows do not fit.
+        Times to an event are minus where censored. Who lacks one of several binary traits or times is left out. Raises DataError where
+        the rows do not fit.
         """
         covariates, traits = names
         sheet = read_sheet(people.frame, rows.frame, traits, covariates)
         lacking = np.isnan(sheet.traits)
-        used = ~np.isnan(sheet.covariates).any(axis=1) & ~(lacking.any(axis=1) if binary else lacking.all(axis=1))
-        build = RidgeDesign.build_binary if binary else RidgeDesign.build
-        design = build(sheet.covariates[used], sheet.traits[used], names, folds)
+        used = ~np.isnan(sheet.covariates).any(axis=1) & ~(lacking.all(axis=1) if kind == "quantitative" else lacking.any(axis=1))
+        builds = {"quantitative": RidgeDesign.build, "binary": RidgeDesign.build_binary, "time_to_event": RidgeDesign.build_times}
+        design = builds[kind](sheet.covariates[used], sheet.traits[used], names, folds)
         index = np.flatnonzero(used)
         return cls(index, bool(used.all()), people.frame["sample_id"][index], design, autosomes_of(people.frame))
 

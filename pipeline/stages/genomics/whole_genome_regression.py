@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from operator import itemgetter
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pipeline.backend.arrays import to_device, to_host
 from pipeline.genome.columns import VARIANT, dtypes_of
@@ -17,12 +17,14 @@ from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.left_out import left_out_predictors
 from pipeline.kernels.ridge_predictors import SHARES, RidgeDesign, ridge_predictors
+from pipeline.kernels.stacked_cox import stacked_cox
 from pipeline.kernels.stacked_logistic import stacked_logistic
 from pipeline.kernels.stacked_ridge import Stacked, stacked_ridge
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Whole
 from pipeline.stages.genomics._on_disk import OnDisk
-from pipeline.stages.genomics._ridge import RidgeCohort, joined_runs, need_variants, piece_of, pieces_of, runs_of
+from pipeline.stages.genomics._ridge import Kind, RidgeCohort, joined_runs, need_variants, piece_of, pieces_of, runs_of
 from pipeline.stages.genomics._sheet import need_traits
+from pipeline.stages.genomics._survival import TimeToEvent, columns_of, signed, with_traits
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts, hidden
 from pipeline.tables.rounds import go_on
@@ -31,9 +33,11 @@ from pipeline.tables.table import Table
 PREDICTIONS = dtypes_of(("trait", "sample_id", "chromosome", "prediction"))
 FITS = dtypes_of(("trait",)) | {
     "explained_share": pl.Float64(),
+    "penalty": pl.Float64(),
     "mean_squared_error": pl.Float64(),
     "r_squared": pl.Float64(),
     "log_loss": pl.Float64(),
+    "deviance": pl.Float64(),
     "chosen": pl.Boolean(),
 }
 LEFT_OUT = 5_000
@@ -42,20 +46,21 @@ _RATE = 6e10
 """Multiplications and additions in float32 a second of a core, of a matrix with itself (half of them are done) and of Cholesky factors."""
 
 
-class WholeGenomeRegression(Whole, name="whole_genome_regression", version=1):
+class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
     """Predict each trait from the variants of all chromosomes but one, so that a scan of that one need not assume unrelated people.
 
     regenie's step 1 (Mbatchou et al. 2021). Each block of neighbouring variants predicts every trait by ridge regression at five penalties,
     people of a fold by the people of the others (level 0); a regression of the trait on these predictors, its penalty chosen by
-    cross-validation, gives the predictions (level 1): ridge, or for binary traits penalized logistic regression with the covariates as
-    offset. Of fewer than 5,000 people with binary traits each is a fold. A missing genotype is the mean, and so is a missing quantitative
-    trait; left out are people without a covariate, with no trait, or without one of several binary traits. Autosomes alone, and of these
-    the variants that vary; take common ones (variant_qc), some 500,000 at most.
+    cross-validation, gives the predictions (level 1): ridge, or with the covariates as offset penalized logistic regression of binary
+    traits and Cox's of times to an event, whose level 0 predicts the time. Of fewer than 5,000 people with binary traits each is a fold. A
+    missing genotype is the mean, and so is a missing quantitative trait; left out are people without a covariate, with no trait, or without
+    one of several binary traits or times. Autosomes alone, and of these the variants that vary; take common ones (variant_qc), some 500,000
+    at most.
 
     A row per trait, person and chromosome: prediction is that of a chromosome's scan, in standard deviations of what the covariates leave
-    of the trait, or log odds. Every autosome has rows, and X. NAME.fits has a row per trait and penalty of level 1, by the share of the
-    variance that it takes the predictors to explain: mean squared error and squared correlation (of a binary trait log_loss, too) of what
-    cross-validation predicts, and which was chosen.
+    of the trait, log odds or log hazards. Every autosome has rows, and X. NAME.fits has a row per trait and penalty of level 1, by the
+    share of the variance that it takes the predictors to explain: mean squared error and squared correlation (of a binary trait log_loss,
+    too; of a time to an event the deviance alone) of what cross-validation predicts, and which was chosen.
 
     Example:
         {use: whole_genome_regression, from: {genotypes: common, samples: people}, as: wgr, traits: [ldl, height], covariates: [age, sex]}
@@ -69,18 +74,31 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=1):
         "people": Count("people used"),
     }
 
-    traits: ColumnNames = Field(description="Columns of the samples table to predict.")
+    traits: ColumnNames | dict[ColumnName, TimeToEvent] = Field(
+        description="Columns of the samples table to predict; of kind time_to_event names, each with its columns {time: ..., event: ...}."
+    )
     covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
     block_size: int = Field(1_000, ge=1, le=10_000, description="Variants of a block, all on one chromosome; the last one has the rest.")
     folds: int = Field(5, ge=2, le=100, description="Groups of neighbouring people, each predicted by the others.")
-    kind: Literal["quantitative", "binary"] = Field(
-        "quantitative", description="What the traits are; binary ones 0 and 1, or 1 and 2 (case)."
-    )
+    kind: Kind = Field("quantitative", description="What the traits are; binary ones 0 and 1, or 1 and 2 (case).")
+
+    @model_validator(mode="after")
+    def _traits_are_of_their_kind(self) -> Self:
+        if isinstance(self.traits, Mapping) != (self.kind == "time_to_event"):
+            remedy = "traits: {death: {time: years, event: died}}, and no others"
+            raise ValueError(f"kind: time_to_event takes traits by name, each a time and an event, such as {remedy}.")
+        return self
+
+    @property
+    def trait_names(self) -> tuple[str, ...]:
+        """The traits, in their order."""
+        return tuple(self.traits)
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """The predictions, and the fits."""
         need_genotypes(schemas["genotypes"], VARIANT, dosages=True)
-        need_traits(schemas["samples"], self.traits, self.covariates)
+        samples = with_traits(schemas["samples"], self.traits) if isinstance(self.traits, Mapping) else schemas["samples"]
+        need_traits(samples, self.trait_names, self.covariates)
         return {"": Schema(pl.Schema(PREDICTIONS)), "fits": Schema(pl.Schema(FITS))}
 
     def prepare(self, *, lean: bool = False) -> None:
@@ -123,11 +141,14 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=1):
 
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
         """The columns of the samples table that are used."""
-        return samples.select("sample_id", *(pl.col(name).cast(pl.Float64) for name in (*self.traits, *self.covariates)))
+        plain = self.covariates if isinstance(self.traits, Mapping) else (*self.traits, *self.covariates)
+        times = columns_of(self.traits) if isinstance(self.traits, Mapping) else []
+        return samples.select("sample_id", *times, *(pl.col(name).cast(pl.Float64) for name in plain))
 
     def cohort(self, people: Part, rows: Part) -> RidgeCohort:
         """The people, and their traits and covariates."""
-        return RidgeCohort.of(people, rows, (self.covariates, self.traits), self.folds, binary=self.kind == "binary")
+        rows = signed(rows, self.traits) if isinstance(self.traits, Mapping) else rows
+        return RidgeCohort.of(people, rows, (self.covariates, self.trait_names), self.folds, self.kind)
 
     def _blocks(self, used: Table, runs: Sequence[Any], cohort: Any, variants: int, context: Context) -> dict[tuple[str, int], Any]:
         """A future of the predictors of each block, by chromosome and number there; a part is asked for just before its first block."""
@@ -160,8 +181,8 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=1):
         found = _stacked(to_device(predictors, backend), places, design, place)
         every = cohort.chromosomes(names)
         rows = [names.index(name) if name in names else len(names) for name in every]
-        frame = pl.DataFrame({"trait": [self.traits[place]] * len(every), "chromosome": every})
-        return Part(frame, {"predictions": found.predictions[rows]}), _fits(self.traits[place], found)
+        frame = pl.DataFrame({"trait": [self.trait_names[place]] * len(every), "chromosome": every})
+        return Part(frame, {"predictions": found.predictions[rows]}), _fits(self.trait_names[place], found)
 
 
 def _needed(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -189,8 +210,11 @@ def _alone(design: RidgeDesign) -> bool:
 
 def _stacked(predictors: Any, places: Sequence[int], design: RidgeDesign, trait: int) -> Stacked:
     """Level 1 of a trait."""
-    if design.cases is None or design.offsets is None:
+    if design.offsets is None:
         return stacked_ridge(predictors, places, design.traits[:, trait], design.folds)
+    if design.cases is None:
+        assert design.times is not None
+        return stacked_cox(predictors, places, design.times[:, trait], design.offsets[:, trait], design.folds)
     folds = None if _alone(design) else design.folds
     return stacked_logistic(predictors, places, design.cases[:, trait], design.offsets[:, trait], folds)
 
@@ -205,10 +229,12 @@ def _rows(part: Part, cohort: RidgeCohort) -> Part:
 
 
 def _fits(trait: str, found: Stacked) -> pl.DataFrame:
-    chosen = np.arange(len(SHARES)) == found.best
-    columns = {"explained_share": SHARES, "mean_squared_error": found.mean_squared_error, "r_squared": found.r_squared, "chosen": chosen}
-    log_loss = pl.Series("log_loss", [None] * len(SHARES) if found.log_loss is None else found.log_loss, pl.Float64)
-    return pl.DataFrame({"trait": [trait] * len(SHARES), **columns}).with_columns(log_loss).select(*FITS)
+    """A row a penalty; what the kind of trait has not is null."""
+    metrics = {name: getattr(found, name) for name in ("mean_squared_error", "r_squared", "log_loss", "deviance")}
+    columns = {"explained_share": SHARES if found.deviance is None else None, "penalty": found.penalties, **metrics}
+    series = [pl.Series(name, [None] * len(found.penalties) if given is None else given, pl.Float64) for name, given in columns.items()]
+    chosen = pl.Series("chosen", np.arange(len(found.penalties)) == found.best)
+    return pl.DataFrame(series).with_columns(chosen, trait=pl.lit(trait)).select(*FITS)
 
 
 def _below(*fits: pl.DataFrame) -> Part:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from pydantic import ValidationError
 
 from pipeline.errors import DataError, StageError
 from pipeline.kernels.ridge_predictors import SHARES
@@ -36,10 +37,19 @@ from tests.stages.genomics.cohorts import (
 TWO_TRAITS: dict[str, Any] = {"traits": ["ldl", "height"], "covariates": ["age", "sex"], "block_size": 12}
 SCANNED: Tables = {"genotypes": examples.GENOTYPES, "samples": examples.SHEET}
 LIMITS = {"prediction": 1e-5, "mean_squared_error": 1e-6, "r_squared": 1e-4}
-EXAMPLES = [StageExample(WholeGenomeRegression(**TWO_TRAITS), SCANNED, examples.AXES, LIMITS)]
+TIMES: dict[str, Any] = {"kind": "time_to_event", "traits": {"death": {"time": "age", "event": "died"}}, "covariates": ["height"]}
+EXAMPLES = [
+    StageExample(WholeGenomeRegression(**TWO_TRAITS), SCANNED, examples.AXES, LIMITS),
+    StageExample(
+        WholeGenomeRegression(**TIMES, block_size=12),
+        {**SCANNED, "samples": examples.SHEET.with_columns(died=pl.col("ldl") > 1)},
+        examples.AXES,
+        {"prediction": 1e-4, "penalty": 1e-5, "deviance": 1e-5},
+    ),
+]
 
 
-def regression(traits: tuple[str, ...] = ("height",), covariates: tuple[str, ...] = ("age", "sex"), **given: Any) -> WholeGenomeRegression:
+def regression(traits: Any = ("height",), covariates: tuple[str, ...] = ("age", "sex"), **given: Any) -> WholeGenomeRegression:
     return WholeGenomeRegression.model_validate({"traits": traits, "covariates": covariates, "block_size": 10, **given})
 
 
@@ -130,6 +140,30 @@ def test_whole_genome_regression__is_the_same_for_any_parts(workers: ClusterSess
     found = same_for_any_parts(stage, {"genotypes": small_cohort(), "samples": small_sheet()}, workers)
     assert found[""].counts == {"variants_used": 30, "blocks": 5, "people": 40}
     assert found[""].frame.height == 2 * 23 * 40
+
+
+def test_whole_genome_regression__of_times_to_an_event_is_the_same_for_any_parts(workers: ClusterSession) -> None:
+    sheet = small_sheet().with_columns(died=pl.col("height") > 170)
+    stage = regression(TIMES["traits"], ("sex",), block_size=7, kind="time_to_event")
+    found = same_for_any_parts(stage, {"genotypes": small_cohort(), "samples": sheet}, workers)
+    assert found[""].frame.height == 23 * found[""].counts["people"]
+    fits = found["fits"].frame
+    assert fits["chosen"].sum() == 1
+    assert fits["explained_share"].is_null().all()
+    assert fits.filter("chosen")["deviance"].item() == fits["deviance"].min()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"traits": ("height",), "kind": "time_to_event"}, r"takes traits by name, each a time and an event, such as traits: \{death"),
+        ({"traits": TIMES["traits"]}, "kind: time_to_event takes traits by name"),
+        ({"traits": {"death": {"time": "age"}}, "kind": "time_to_event"}, "event"),
+    ],
+)
+def test_whole_genome_regression__refuses_traits_of_another_kind(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        regression(**given)
 
 
 def test_whole_genome_regression__leaves_out_the_chromosome_that_is_named() -> None:

@@ -40,7 +40,7 @@ stages:
     objective: binary
     features: [a, b, group]
     categorical: [group]
-    rounds: 25
+    rounds: 15
     batch_size: 64
     layers: [16]
     parallel: {data: 2, workers: 2}
