@@ -64,12 +64,12 @@ def factored(block: Array, start: int) -> Panel:
 
 def updated(panel: Panel, block: Array) -> Array:
     """A block `float64[n, c]` to the right of a panel after it: rows exchanged, its own of U finished, the rest less L times these."""
-    start, width = panel.start, len(panel.upper)
-    rows = block[start:][panel.order]
+    start, width, xp = panel.start, len(panel.upper), array_module(block)
+    found = block[xp.concatenate([xp.arange(start), panel.order + start])]
+    rows = found[start:]
     rows[:width] = panel.inverse @ rows[:width]
-    if len(rows) > width:
-        rows[width:] -= panel.lower @ rows[:width]
-    return array_module(block).concatenate([block[:start], rows])
+    rows[width:] -= panel.lower @ rows[:width]
+    return found
 
 
 def substituted(panel: Panel, sides: Array) -> tuple[Array, Array]:

@@ -49,8 +49,10 @@ def matrix_of(part: Part, columns: Sequence[str], backend: Backend = "cpu", name
 
     Raises DataError, with the row's `names`, for a missing value, NaN and infinities: no answer of a whole matrix would be right.
     """
-    frame = part.frame.select(pl.col(*columns).cast(pl.Float64).fill_null(float("nan")))
-    found = frame.to_numpy() if frame.width and frame.height else np.empty((part.frame.height, len(columns)))
+    frame = part.frame.select(columns)
+    if wide := [name for name, dtype in frame.schema.items() if dtype.is_decimal() or dtype in {pl.Int128, pl.Boolean}]:
+        frame = frame.with_columns(pl.col(wide).cast(pl.Float64))
+    found = frame.to_numpy().astype(np.float64, copy=False)  # a missing value is NaN there
     if not all_finite(found):
         row, column = (int(at[0]) for at in np.nonzero(~np.isfinite(found)))
         value = part.frame[columns[column]][row]

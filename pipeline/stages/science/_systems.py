@@ -14,6 +14,7 @@ from pipeline.backend.arrays import array_module, to_device, to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels.block_lu import PROBES, Panel, column_blocks, condition, factored, probes, substituted, updated
+from pipeline.kernels.distances import row_blocks
 from pipeline.kernels.powers_of_two import LEAST, divided, exponents, is_middle
 from pipeline.kernels.principal_axes import triangle
 from pipeline.stage import Context
@@ -59,18 +60,28 @@ class Solution:
 
 def scales(part: Part, about: Equations) -> Scales:
     """Of one part. Raises DataError for what is no number."""
-    sizes = abs(about.numbers(part))
-    plain, own = exponents(sizes.max(axis=0, initial=0.0)), _row_sizes(sizes, about)
-    if is_middle(np.append(own, plain[plain > LEAST])):
-        return Scales(len(sizes), plain, exponents(divided(sizes, own).max(axis=0, initial=0.0)))
-    every = exponents(sizes)
-    return Scales(len(sizes), plain, np.where(every > LEAST, every - own, LEAST).max(axis=0, initial=LEAST))
+    values = about.numbers(part)
+    plain, own = exponents(_largest(values, 0)), _row_sizes(values, about)
+    by_row = np.full(values.shape[1], LEAST)
+    middle = is_middle(np.append(own, plain[plain > LEAST]))
+    for some in row_blocks(values, values.shape[1]):
+        if middle:
+            found = exponents(_largest(divided(values[some], own[some]), 0))
+        else:
+            every = exponents(values[some])
+            found = np.where(every > LEAST, every - own[some], LEAST).max(axis=0, initial=LEAST)
+        by_row = np.maximum(by_row, found)
+    return Scales(len(values), plain, by_row)
+
+
+def _largest(values: Array, axis: int) -> Array:
+    """Of absolute values, along an axis."""
+    return np.maximum(values.max(axis=axis, initial=0.0), -values.min(axis=axis, initial=0.0))
 
 
 def _row_sizes(values: Array, about: Equations) -> Array:
     """Exponents to divide equations by, `int[n, 1]`: those of their greatest coefficients; an equation of zeros stays."""
-    own = values[:, : len(about.own)]
-    return _steady(exponents(np.maximum(own.max(axis=1, initial=0.0), -own.min(axis=1, initial=0.0))))[:, None]
+    return _steady(exponents(_largest(values[:, : len(about.own)], 1)))[:, None]
 
 
 def scales_of(found: Sequence[Scales]) -> Scales:
@@ -104,7 +115,7 @@ def solved_by_lu(rows: Table, about: Equations, sizes: Any, context: Context) ->
     scaled = submit(_stacked, *reversed(answers), stage=name)
     solution = submit(_of_lu, scaled, squares, sizes, about, stage=name)
     missed = rows.reduce(_missed, _summed, about, sizes, scaled)
-    return solution, submit(_backward_error, missed, scaled, stage=name)
+    return solution, submit(_backward_error, missed, scaled, squares, stage=name)
 
 
 def _scaled(part: Part, about: Equations, sizes: Scales) -> Array:
@@ -182,22 +193,27 @@ def _unscaled(values: Array, sizes: Array, about: Equations) -> Part:
 
 
 def _missed(part: Part, about: Equations, sizes: Scales, scaled: Array) -> Array:
-    """Sums of squares `float64[2 q + 1]`: of what each scaled right-hand side is missed by, of these, and of the coefficients."""
-    values, unknowns, sides = _scaled(part, about, sizes), len(about.own), len(about.right)
-    right = values[:, unknowns:]
-    left = right - values[:, :unknowns] @ array_module(values).asarray(scaled[:, :sides])
-    return np.concatenate([to_host((what**2).sum(axis=0)) for what in (left, right)] + [[float((values[:, :unknowns] ** 2).sum())]])
+    """Sums of squares `float64[2, q]`: of what each scaled right-hand side is missed by, and of these themselves."""
+    values, by, unknowns = about.numbers(part), _steady(sizes.by_row), len(about.own)
+    rows, answers = _row_sizes(values, about), scaled[:, : len(about.right)]
+    if is_middle(rows) and is_middle(by):  # the answers are scaled, and not all the coefficients
+        right, answers = divided(values[:, unknowns:], rows, by[unknowns:]), divided(answers, by[:unknowns, None])
+        left = right - divided(values[:, :unknowns] @ answers, rows)
+    else:
+        values = divided(values, rows, by)
+        right = values[:, unknowns:]
+        left = right - values[:, :unknowns] @ answers
+    return np.stack([(left**2).sum(axis=0), (right**2).sum(axis=0)])
 
 
 def _summed(found: Sequence[Array]) -> Array:
     return np.sum(np.stack(list(found)), axis=0)
 
 
-def _backward_error(missed: Array, scaled: Array) -> float:
+def _backward_error(missed: Array, scaled: Array, squares: float) -> float:
     """The largest |b - A x| / (|A| |x| + |b|) of a right-hand side (Rigal & Gaches 1967)."""
-    sides = len(missed) // 2
-    left, right, whole = np.sqrt(missed[:sides]), np.sqrt(missed[sides:-1]), np.sqrt(missed[-1])
-    size = whole * np.sqrt((scaled[:, :sides] ** 2).sum(axis=0)) + right
+    left, right = np.sqrt(missed)
+    size = np.sqrt(squares) * np.sqrt((scaled[:, : len(left)] ** 2).sum(axis=0)) + right
     found = float(np.divide(left, size, out=np.zeros_like(left), where=size > 0).max(initial=0.0))
     if found > 1e-10:
         raise DataError(
