@@ -22,8 +22,10 @@ from pipeline.tables.table import Table
 Array = Any
 LEAST_CELLS = 200_000
 """Cells of a strip: fewer are stepped sooner than handed out."""
-LEAST_ROWS = 16
-"""Rows of a strip: what its neighbours may ask of it at once."""
+CACHED_CELLS, MOST_CELLS = 500_000, 16_000_000
+"""Cells of a strip at most where it can be so: on a CPU those that steps in a row find in its cache (twice as fast), on a GPU many more."""
+LEAST_ROWS, ENOUGH_ROWS = 16, 128
+"""Rows of a strip: what its neighbours may ask of it at once, and so many that what they ask for is the smaller part."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,12 @@ def checked(found: Extent | None) -> Extent:
 
 
 def strips_of(rows: Table, whole: Extent, column: str, context: Context) -> list[Any]:
-    """Futures of strips of rows, `float64[rows, width]`, from the first y on, as many as work at once where the grid is large."""
+    """Futures of strips of rows, `float64[rows, width]`, from the first y on: as many as work at once, or more of a large grid."""
     session, name = context.session, context.name
-    most = min(session.workers * session.threads, whole.cells // LEAST_CELLS, whole.height // LEAST_ROWS)
-    edges = [whole.height * at // max(1, most) for at in range(max(1, most) + 1)]
+    at_once = min(session.workers * session.threads, whole.cells // LEAST_CELLS, whole.height // LEAST_ROWS)
+    cached = min(whole.cells // (MOST_CELLS if session.backend == "gpu" else CACHED_CELLS), whole.height // ENOUGH_ROWS)
+    most = max(1, at_once, cached)
+    edges = [whole.height * at // most for at in range(most + 1)]
     places = [slice(low, high) for low, high in pairwise(edges)]
     cuts = [session.submit(_cut, part, whole, places, column, stage=name) for part in rows.futures()]
     pieces = [[session.submit(itemgetter(at), cut, stage=name) for cut in cuts] for at in range(len(places))]
