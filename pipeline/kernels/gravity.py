@@ -7,13 +7,16 @@ order, so they are the same in whichever block of bodies it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pipeline.backend.arrays import array_module
-from pipeline.kernels.distances import row_blocks
+from pipeline.backend.memory import block_bytes
 
 Array = Any
-TEMPORARIES = 5
+BLOCK_BYTES = 1 << 17
+"""Of one of some seven temporaries on a CPU, so that all of them lie in its second-level cache."""
+TEMPORARIES = 7
 
 
 class Motion(NamedTuple):
@@ -28,7 +31,7 @@ def accelerations(first: int, bodies: int, places: Array, pull: Array, softening
     """Of so many bodies from the first: `float64[b, 3]`, from places `float64[n, 3]` and G m `float64[n]` of all."""
     xp = array_module(places)
     found = xp.empty((bodies, 3))
-    for block in row_blocks(found, TEMPORARIES * len(places)):
+    for block in _blocks(bodies, places):
         apart, squares = _apart(first, block, places, softening, 1.0)
         weights = pull / (squares * xp.sqrt(squares))
         for way, distance in enumerate(apart):
@@ -40,10 +43,16 @@ def potentials(first: int, bodies: int, places: Array, pull: Array, softening: f
     """Of so many bodies from the first: `float64[b]`, that of a unit of mass at their places; arguments as for `accelerations`."""
     xp = array_module(places)
     found = xp.empty(bodies)
-    for block in row_blocks(found, TEMPORARIES * len(places)):
+    for block in _blocks(bodies, places):
         _, squares = _apart(first, block, places, softening, xp.inf)
         found[block] = -(pull / xp.sqrt(squares)).sum(axis=1)
     return found
+
+
+def _blocks(bodies: int, places: Array) -> Iterator[slice]:
+    """Slices that cover the bodies, each beside all places."""
+    step = max(4, block_bytes(places, TEMPORARIES * BLOCK_BYTES) // (8 * TEMPORARIES * len(places)))
+    return (slice(start, min(start + step, bodies)) for start in range(0, bodies, step))
 
 
 def _apart(first: int, block: slice, places: Array, softening: float, itself: float) -> tuple[list[Array], Array]:

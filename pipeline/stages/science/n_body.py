@@ -24,7 +24,7 @@ from pipeline.tables.table import Table
 Array = Any
 PLACES, VELOCITIES = ("x", "y", "z"), ("vx", "vy", "vz")
 ENERGY = ("time", "kinetic", "potential", "total", "momentum_x", "momentum_y", "momentum_z")
-PAIRS = 4_000_000
+PAIRS = 1_000_000
 """Pairs of bodies of a task's step: fewer are worked sooner than handed out."""
 AT_ONCE = 1_000
 """Steps of a task that has all bodies."""
@@ -39,7 +39,7 @@ class NBody(Whole, name="n_body", version=1):
     A row is a body: its `mass`, where it is (x, y, z) and how fast (vx, vy, vz), in units that fit those of `gravity`. Pairs attract by G
     m1 m2 d / (d^2 + softening^2)^(3/2): softening, as large as bodies are apart in the mean or less, keeps near passes from needing shorter
     steps. The error of a step is of the second order, momentum is conserved, and the energy swings about its value; the metrics say by how
-    much at most. Above 2,800 bodies blocks of them are worked side by side. The result is the same to the last bit however they are
+    much at most. Above 1,400 bodies blocks of them are worked side by side. The result is the same to the last bit however they are
     divided.
 
     A row a time and body, by the `key`: at the start, every `save_every` steps and at the end. NAME.energy has a line a time: kinetic,
