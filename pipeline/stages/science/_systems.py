@@ -228,8 +228,7 @@ def triangle_of(part: Part, about: Equations, sizes: Scales) -> Array:
 
 
 def solved_by_qr(found: Array, sizes: Scales, about: Equations) -> Solution:
-    """The unknowns with the least squares, from R of all parts. Raises DataError for fewer equations than unknowns, and where they are not
-    determined."""
+    """The unknowns with the least squares, from R of all parts. Raises DataError where the equations do not determine them."""
     from scipy.linalg import solve_triangular
 
     unknowns = len(about.own)
