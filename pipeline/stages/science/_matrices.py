@@ -19,6 +19,7 @@ from pipeline.tables.part import Part, Schema
 Array = Any
 Names = Annotated[tuple[ColumnName, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
 FLOAT = pl.Float64()
+EXACT = 2**53
 MOST_COLUMNS = 20_000
 """Columns of a matrix at most: a table of more takes longer to read than its numbers to multiply."""
 
@@ -50,6 +51,7 @@ def matrix_of(part: Part, columns: Sequence[str], backend: Backend = "cpu", name
     Raises DataError, with the row's `names`, for a missing value, NaN and infinities: no answer of a whole matrix would be right.
     """
     frame = part.frame.select(columns)
+    _check_whole(frame)
     if wide := [name for name, dtype in frame.schema.items() if dtype.is_decimal() or dtype in {pl.Int128, pl.Boolean}]:
         frame = frame.with_columns(pl.col(wide).cast(pl.Float64))
     found = frame.to_numpy().astype(np.float64, copy=False)  # a missing value is NaN there
@@ -60,6 +62,19 @@ def matrix_of(part: Part, columns: Sequence[str], backend: Backend = "cpu", name
         text = "a value is missing" if value is None else f"a value is {value}"
         raise DataError(f"{text}: column {columns[column]!r}, {which}. A matrix has numbers alone: fill_missing or filter them before.")
     return to_device(found, backend)
+
+
+def _check_whole(frame: pl.DataFrame) -> None:
+    """Raise DataError for a whole number that float64 does not hold."""
+    wide = [name for name, dtype in frame.schema.items() if dtype in {pl.Int64, pl.UInt64, pl.Int128}]
+    for name in wide:
+        found = max(
+            (int(value) for value in frame.select(pl.min(name), pl.max(name).alias("most")).row(0) if value is not None), key=abs, default=0
+        )
+        if abs(found) > EXACT:
+            raise DataError(
+                f"column {name!r} has {found}, and float64 holds whole numbers to 2^53 alone. Is it a name? Then put it into key."
+            )
 
 
 def frame_of(values: Array, columns: Sequence[str]) -> pl.DataFrame:

@@ -63,6 +63,15 @@ def test_a_value_that_is_no_number__is_refused_with_its_place(value: float | Non
             run_stage(stage, tables, 3)
 
 
+def test_whole_numbers__are_taken_as_far_as_float64_holds_them() -> None:
+    left = pl.DataFrame({"a": [2**53, -(2**53)], "b": [1, None]}, {"a": pl.Int64, "b": pl.Int8})
+    assert run_stage(MatrixProduct(columns="a"), {"left": left})[""]["a"].to_list() == [2.0**107]
+    with pytest.raises(DataError, match=r"column 'a' has -9007199254740994, and float64 holds whole numbers to 2\^53 alone"):
+        run_stage(MatrixProduct(columns="a"), {"left": left.with_columns(pl.col("a") - 2)})
+    with pytest.raises(DataError, match="a value is missing: column 'b', row 2 of its part"):
+        run_stage(MatrixProduct(), {"left": left})
+
+
 def test_rows_of_right__are_each_a_column_of_left() -> None:
     for right, text in (
         (RIGHT.filter(pl.col("feature") != "x3"), "right has no row 'x3' in 'feature', which is a column of left.*1 of 4 lack"),
