@@ -18,10 +18,9 @@ import polars as pl
 
 from pipeline.bounds import DEFAULTS, Bounds
 from pipeline.errors import DataError, InputError, JobError, near
-from pipeline.files import beside, exists, parent, stamp
+from pipeline.files import beside, exists, parent
 from pipeline.format import CostlySource, JoinedOutput, Piece
-from pipeline.formats._bgzip.blocks import TextRange, file_kind
-from pipeline.formats._bgzip.lines import read_lines
+from pipeline.formats._bgzip.lines import whole_text
 from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._joined import join_files
 from pipeline.genome.chromosomes import HUMAN, natural_order
@@ -44,7 +43,7 @@ class LocoSource(CostlySource):
 
     def load(self) -> Part:
         """A row per chromosome and person. Raises InputError for a line that is not as the first one says."""
-        lines = _text(self.path, self.limits).splitlines()
+        lines = whole_text(self.path, self.limits).splitlines()
         header = lines[0].split() if lines else []
         if len(header) < 2 or header[0] != _FIRST:
             raise InputError(f"{self.path}: its first line does not begin with {_FIRST} and people. Is it a .loco of regenie's step 1?")
@@ -91,7 +90,7 @@ class LocoInput(BoundedInput):
     def _listed(self) -> list[LocoSource]:
         found = list[LocoSource]()
         for path in self.files():
-            for line in _text(path, self.limits).splitlines():
+            for line in whole_text(path, self.limits).splitlines():
                 words = line.split(maxsplit=1)
                 if len(words) != 2:
                     raise InputError(
@@ -162,10 +161,6 @@ def _lines(trait: str, rows: pl.DataFrame) -> str:
         code = _X if chromosome == "X" else str(chromosome)
         lines.append(f"{code} {' '.join(some['prediction'].cast(pl.Float64).cast(pl.String))}")
     return "\n".join(lines) + "\n"
-
-
-def _text(path: str, limits: Bounds) -> str:
-    return b"".join(read_lines(TextRange(path, file_kind(path), 0, stamp(path).size), limits)).decode(errors="replace")
 
 
 def _file(listing: str, named: str) -> str:

@@ -12,7 +12,7 @@ from isal import igzip, isal_zlib
 from pipeline.bounds import DEFAULTS, Bounds, bounded
 from pipeline.errors import InputError
 from pipeline.files import stamp
-from pipeline.formats._bgzip.blocks import BLOCK_MOST, Kind, TextRange, read_block, reading
+from pipeline.formats._bgzip.blocks import BLOCK_MOST, Kind, TextRange, file_kind, read_block, reading
 from pipeline.formats._bgzip.search import blocks_at
 from pipeline.pieces import open_pieces
 
@@ -113,3 +113,8 @@ def _bgzf_pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
             else:
                 yield text[skip:] if skip else text, at < part.end
                 at, skip = at + len(block), 0
+
+
+def whole_text(path: str, limits: Bounds = DEFAULTS) -> str:
+    """All of a file's text; bytes that are no UTF-8 are replaced."""
+    return b"".join(read_lines(TextRange(path, file_kind(path), 0, stamp(path).size), limits)).decode(errors="replace")
