@@ -422,3 +422,29 @@ def test_risk__command_line_writes_what_is_shipped(
         assert (tmp_path / name).read_bytes() == (DATA / "risk" / name).read_bytes()
     correlations = pl.read_csv(DATA / "risk" / "correlations.csv")
     assert correlations.height == 12 * 11 // 2
+
+
+make_matrix = script("make_matrix")
+
+
+def test_shipped_matrices__are_what_the_generator_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["make_matrix.py", "--out", str(tmp_path)])
+    make_matrix.main()
+    assert (tmp_path / "equations.csv").read_bytes() == (DATA / "matrix" / "equations.csv").read_bytes()
+    assert_frame_equal(pl.read_parquet(tmp_path / "recordings.parquet"), pl.read_parquet(DATA / "matrix" / "recordings.parquet"))
+    with pytest.raises(ValueError, match="at least 256 samples and 4 sensors"):
+        make_matrix.write_matrix(tmp_path, 255, 12, 60, 1)
+    with pytest.raises(ValueError, match="nodes=2: at least three"):
+        make_matrix.make_equations(2)
+
+
+make_simulation = script("make_simulation")
+
+
+def test_shipped_plate_and_planets__are_what_the_generator_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["make_simulation.py", "--out", str(tmp_path)])
+    make_simulation.main()
+    assert (tmp_path / "bodies.csv").read_bytes() == (DATA / "simulation" / "bodies.csv").read_bytes()
+    assert_frame_equal(pl.read_parquet(tmp_path / "plate.parquet"), pl.read_parquet(DATA / "simulation" / "plate.parquet"))
+    with pytest.raises(ValueError, match="a plate of 96 x 7 cells"):
+        make_simulation.make_plate(96, 7)

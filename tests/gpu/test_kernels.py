@@ -20,6 +20,7 @@ from pipeline.kernels import (
     adjusted_tests,
     asset_paths,
     black_scholes,
+    block_lu,
     column_moments,
     cox_descent,
     cox_design,
@@ -33,8 +34,10 @@ from pipeline.kernels import (
     generalized_linear,
     genetic_code,
     genotypes,
+    gravity,
     hardy_weinberg,
     hardy_weinberg_x,
+    heat_steps,
     isolation,
     k_means,
     kinship,
@@ -57,6 +60,7 @@ from pipeline.kernels import (
     philox,
     pooled_effects,
     position_losses,
+    powers_of_two,
     predicted_binary,
     predicted_binary_design,
     predicted_scan,
@@ -66,12 +70,14 @@ from pipeline.kernels import (
     ridge_systems,
     scores,
     set_scores,
+    spectrum,
     stacked_cox,
     stacked_logistic,
     stacked_ridge,
     standardized,
     student_copula,
     tail_risk,
+    tall_svd,
     top_items,
     variant_quality,
     windows,
@@ -126,9 +132,21 @@ ADJUSTED = RNG.normal(size=(9, SAMPLES)) * (RNG.random((9, SAMPLES)) < RNG.unifo
 ODDS = RNG.normal(-1, 0.5, SAMPLES)
 ILL = (RNG.random(SAMPLES) < 1 / (1 + np.exp(-ODDS))).astype(float)
 SCORES = ADJUSTED @ (ILL - 1 / (1 + np.exp(-ODDS)))
+TALL = np.random.default_rng(20261123).normal(size=(40, 6))
+WEIGHT = abs(TALL[:, 5]) + 0.1
+WAVES = spectrum.transformed(TALL, None)
+SIDE_OF_TALL = tall_svd.right_side(np.linalg.qr(TALL, mode="r"), None, 4, 40, 1.0)
 PREDICTORS = ridge_predictors.ridge_predictors(GenotypeBlock(RIDGE_CALLS, None, SAMPLES), RIDGE, 60)[0]
 SET_COUNTS = np.where(DOSAGES == 3, -1, DOSAGES).astype(np.int8)
 HOST_ONLY = {
+    "column_blocks",  # numbers of blocks and of frequencies, and signs and directions that chance makes
+    "frequencies",
+    "largest_step",
+    "probes",
+    "random_directions",
+    "condition",  # a few answers of a system
+    "right_side",  # R of a matrix, once
+    "righting",
     "call_genotypes",  # of reads, which lie on a processor, as do CIGAR strings and piles of bases
     "expanded",
     "operations",
@@ -261,6 +279,10 @@ class Case(NamedTuple):
 
 def built(covariates: Any, traits: Any) -> Design:
     return Design.build(covariates, traits)
+
+
+def ran_on(speeds: Any, places: Any, pull: Any) -> Any:
+    return gravity.run_on(gravity.set_out(0, speeds, places, pull, 0.1, 0.01), 3, pull, 0.1, 0.01)
 
 
 def associated(calls: Any, missing: Any) -> Any:
@@ -637,6 +659,29 @@ CASES = {
     "tail_sums": Case(tails_of, (LOSSES, PATHS), 0),
     "split": Case(tail_risk.split, (LOSSES,), 0),
     "coarse_losses": Case(tail_risk.coarse_losses, (LOSSES, 7), 0),
+    "heat_steps fixed": Case(lambda strip, rows: heat_steps.heat_steps(strip, None, rows, (0.2, 0.1), 3, "fixed"), (TALL, TALL[:3])),
+    "heat_steps periodic": Case(lambda strip, rows: heat_steps.heat_steps(strip, rows, rows, (0.2, 0.1), 3, "periodic"), (TALL, TALL[:3])),
+    "accelerations": Case(lambda places, pull: gravity.accelerations(7, 20, places, pull, 0.1), (TALL[:, :3], WEIGHT)),
+    "potentials": Case(lambda places, pull: gravity.potentials(7, 20, places, pull, 0.0), (TALL[:, :3], WEIGHT)),
+    "set_out": Case(lambda speeds, places, pull: gravity.set_out(3, speeds, places, pull, 0.1, 0.01), (TALL[:9, 3:], TALL[:, :3], WEIGHT)),
+    "moved_on": Case(
+        lambda speeds, places, pull: gravity.moved_on(3, speeds, places, pull, 0.1, 0.01), (TALL[:9, 3:], TALL[:, :3], WEIGHT)
+    ),
+    "run_on": Case(ran_on, (TALL[:, 3:], TALL[:, :3], WEIGHT)),
+    "is_middle": Case(powers_of_two.is_middle, (np.array([500, -500]),)),
+    "exponents": Case(powers_of_two.exponents, (TALL * 1e300,), 0),
+    "divided": Case(powers_of_two.divided, (TALL, np.arange(40)[:, None], np.arange(6) * 100 - 300), 0),
+    "divided far": Case(powers_of_two.divided, (TALL, np.full((40, 1), 900), np.arange(6) - 900), 0),
+    "factored": Case(lambda block: block_lu.factored(block, 2)[1:6], (TALL,)),
+    "updated": Case(lambda first, second: block_lu.updated(block_lu.factored(first, 2), second), (TALL[:, :3], TALL[:, 3:])),
+    "substituted": Case(lambda first, sides: block_lu.substituted(block_lu.factored(first, 2), sides), (TALL, TALL[:, :2]), 1e-9),
+    "hann": Case(lambda like: spectrum.hann(len(like), like), (TALL,)),
+    "transformed": Case(spectrum.transformed, (TALL, spectrum.hann(len(TALL), TALL))),
+    "amplitudes": Case(lambda found, window: spectrum.amplitudes(found, len(window), window), (WAVES, TALL[:, 0] ** 2)),
+    "densities": Case(lambda found, window: spectrum.densities(found, len(window), 0.5, window), (WAVES, TALL[:, 0])),
+    "orthonormal": Case(lambda vectors: abs(tall_svd.orthonormal(vectors)), (TALL,)),
+    "turned": Case(tall_svd.turned, (TALL, TALL[:6, :2])),
+    "left_vectors": Case(lambda rows: tall_svd.left_vectors(rows, SIDE_OF_TALL), (TALL,)),
     "base_codes": Case(genetic_code.base_codes, (np.frombuffer(b"ACGTacgtN-", np.uint8),), 0),
     "complement": Case(genetic_code.complement, (BASES[:, 0],), 0),
     "translated": Case(genetic_code.translated, (BASES, BASES[:, 0] > 2), 0),

@@ -1,0 +1,1 @@
+"""Stages of matrix computing and simulation."""

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from pipeline.kernels.block_lu import PROBES, column_blocks, condition, factored, probes, substituted, updated
+
+RNG = np.random.default_rng(1)
+
+
+def solve(a: np.ndarray, b: np.ndarray, places: list[slice]) -> np.ndarray:
+    blocks, panels = [*(a[:, place] for place in places), b], []
+    for at, place in enumerate(places):
+        panels.append(factored(blocks[at], place.start))
+        blocks[at + 1 :] = [updated(panels[at], block) for block in blocks[at + 1 :]]
+    assert all(panel.zero == -1 for panel in panels)
+    sides = blocks[-1]
+    answers: list[np.ndarray] = []
+    for panel in reversed(panels):
+        found, sides = substituted(panel, sides)
+        answers.insert(0, found)
+    return np.concatenate(answers)
+
+
+@pytest.mark.parametrize("width", [1, 3, 20, 50])
+def test_block_lu__solves_as_lapack_does_with_the_same_pivots(width: int) -> None:
+    a, b = RNG.normal(size=(50, 50)), RNG.normal(size=(50, 3))
+    found = solve(a, b, [slice(start, min(start + width, 50)) for start in range(0, 50, width)])
+    np.testing.assert_allclose(found, scipy.linalg.solve(a, b), rtol=1e-9, atol=1e-11)
+    panel, (theirs, pivots) = factored(a[:, :width], 0), scipy.linalg.lu_factor(a)
+    np.testing.assert_allclose(np.triu(theirs[:width, :width]), panel.upper, rtol=1e-10)
+    order = np.arange(50)
+    for place, other in enumerate(pivots[:width]):
+        order[[place, other]] = order[[other, place]]
+    assert panel.order.tolist() == order.tolist()
+
+
+def test_factored__says_which_column_has_no_pivot() -> None:
+    a = RNG.normal(size=(9, 6))
+    a[:, 4] = 0
+    assert factored(a, 0).zero == 4
+    assert factored(np.vstack([np.ones((3, 6)), a]), 3).zero == 7
+
+
+@pytest.mark.parametrize("power", [-500, 0, 500])
+def test_condition__is_that_of_the_frobenius_norm(power: int) -> None:
+    u, _ = np.linalg.qr(RNG.normal(size=(40, 40)))
+    plain = (u * 10.0 ** np.linspace(0, -9, 40)) @ u.T
+    a = plain * 2.0**power
+    found = condition(float((a * a).sum()), np.linalg.solve(a, probes(40)))
+    assert np.linalg.cond(plain, "fro") == pytest.approx(found, rel=0.5)
+    assert condition(1.0, np.full((2, PROBES), np.inf)) == condition(1.0, np.zeros((2, PROBES))) == np.inf
+
+
+@pytest.mark.parametrize("columns", [1, 64, 65, 1_000, 100_000])
+def test_column_blocks__are_all_columns_once(columns: int) -> None:
+    blocks = column_blocks(columns)
+    assert [at for place in blocks for at in range(place.start, place.stop)] == list(range(columns))
+    assert max(place.stop - place.start for place in blocks) <= 1_024

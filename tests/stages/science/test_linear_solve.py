@@ -1,0 +1,163 @@
+"""linear_solve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.linalg
+from polars.testing import assert_frame_equal
+
+from pipeline.errors import DataError, StageError
+from pipeline.stage import Context
+from pipeline.stages.science.linear_solve import LinearSolve
+from pipeline.tables.part import Schema
+from pipeline.tables.session import Session
+from pipeline.tables.table import Table
+from pipeline.testing.examples import StageExample
+from pipeline.testing.stages import cut, even_sizes, plan_stage, run_stage
+
+RNG = np.random.default_rng(8)
+
+
+def table(a: np.ndarray, b: np.ndarray) -> pl.DataFrame:
+    columns = {f"x{at:04}": a[:, at] for at in range(a.shape[1])} | {f"b{at}": b[:, at] for at in range(b.shape[1])}
+    return pl.DataFrame({"row": np.arange(len(a)), **columns})
+
+
+def solved(a: np.ndarray, b: np.ndarray, parts: int = 3, **given: Any) -> tuple[np.ndarray, Mapping[str, Any], list[str]]:
+    """Unknowns, metrics and warnings."""
+    frame, session = table(a, b), Session()
+    stage = LinearSolve(key=("row",), right=tuple(f"b{at}" for at in range(b.shape[1])), **given)
+    rows = Table.of(session, "rows", cut(frame, even_sizes(len(a), parts)), schema=Schema(frame.schema))
+    outcome = stage.run({"rows": rows}, Context("solved", 1, session))
+    return outcome.tables[""].futures()[0].frame.drop("unknown").to_numpy(), outcome.metrics, outcome.warnings
+
+
+SQUARE = table(RNG.normal(size=(9, 9)), RNG.normal(size=(9, 2)))
+TALL = table(RNG.normal(size=(31, 4)), RNG.normal(size=(31, 1)))
+EXAMPLES = [
+    StageExample(LinearSolve(key="row", right=("b0", "b1")), {"rows": SQUARE}, tolerances={"b0": 1e-10, "b1": 1e-10}),
+    StageExample(LinearSolve(key="row", right="b0"), {"rows": TALL}),
+]
+
+
+@pytest.mark.parametrize("size", [1, 2, 63, 65, 200])
+def test_a_square_system__has_numpys_solution(size: int) -> None:
+    a, b = RNG.normal(size=(size, size)), RNG.normal(size=(size, 2))
+    found, metrics, _ = solved(a, b, parts=min(size, 3))
+    known = np.linalg.cond(a, "fro")
+    np.testing.assert_allclose(found, np.linalg.solve(a, b), rtol=0, atol=1e-15 * known * abs(found).max())
+    assert metrics["backward_error"] < 1e-14
+    assert known / 20 < metrics["condition"] < 3 * known  # rows and columns are scaled, so it is not the same matrix
+
+
+def test_pivots__are_found_among_all_rows() -> None:
+    b = RNG.normal(size=(150, 1))  # the first block of columns is 0 in the first rows: blocks that pivot by themselves would fail
+    found, _, _ = solved(np.eye(150)[::-1] * 3.0, b, parts=4)
+    np.testing.assert_allclose(found, b[::-1] / 3, rtol=1e-15)
+
+
+def test_rounding_that_grows__is_told_and_least_squares_solves_it() -> None:
+    """Wilkinson's matrix, whose pivots grow by 2 a column though its condition is small."""
+    a = np.eye(90) - np.tril(np.ones((90, 90)), -1)
+    a[:, -1] = 1
+    b = RNG.normal(size=(90, 1))
+    with pytest.raises(DataError, match=r"the solution misses the equations by .* rounding grew. Use method: least_squares"):
+        solved(a, b, max_condition=1e16)
+    with pytest.raises(DataError, match="nearly singular"):  # so it seems, by what the same pivots make of the probes
+        solved(a, b)
+    found, metrics, _ = solved(a, b, method="least_squares")
+    np.testing.assert_allclose(a @ found, b, atol=1e-12)
+    assert metrics["condition"] < 1e4
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7])
+def test_least_squares__are_numpys(parts: int) -> None:
+    a, b = RNG.normal(size=(101, 6)), RNG.normal(size=(101, 3))
+    found, metrics, _ = solved(a, b, parts)
+    theirs, left, _, _ = np.linalg.lstsq(a, b)
+    np.testing.assert_allclose(found, theirs, rtol=1e-12)
+    assert list(metrics["residual_norm"].values()) == pytest.approx(np.sqrt(left), rel=1e-12)
+    known = np.linalg.norm(a) * np.linalg.norm(np.linalg.pinv(a))
+    assert known / 2 < metrics["condition"] < 2 * known
+
+
+def test_parts_and_their_order__change_digits_at_the_end_alone() -> None:
+    stage = LinearSolve(key="row", right=("b0", "b1"))
+    one, seven = (run_stage(stage, {"rows": SQUARE}, parts)[""] for parts in (1, 7))
+    assert_frame_equal(one, seven, rel_tol=0, abs_tol=0)  # rows in the same order: the same bits
+    turned = run_stage(stage, {"rows": SQUARE.reverse()}, 2)[""]
+    assert_frame_equal(one, turned, rel_tol=1e-11)
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (90, 40)])
+def test_rows_and_columns_of_any_size__are_solved(shape: tuple[int, int]) -> None:
+    """Columns from 1e-150 to 1e150 and, of square systems, rows as well: well determined once they are scaled."""
+    a, x = RNG.normal(size=shape), RNG.normal(size=(40, 1))
+    columns = 2.0 ** np.rint(np.linspace(-450, 450, 40))
+    rows = 2.0 ** np.rint(np.linspace(450, -450, 40)) if shape[0] == 40 else np.ones(90)
+    found, metrics, warnings = solved(a * columns * rows[:, None], (a @ x) * rows[:, None])
+    np.testing.assert_allclose(found[:, 0] * columns, x[:, 0], rtol=1e-11)
+    assert metrics["condition"] < 1e5
+    assert warnings == []
+
+
+@pytest.mark.parametrize("method", ["lu", "least_squares"])
+def test_a_hilbert_matrix__is_told_by_its_condition_and_then_refused(method: str) -> None:
+    def hilbert(size: int) -> tuple[np.ndarray, np.ndarray]:
+        a = scipy.linalg.hilbert(size)
+        return a, a.sum(axis=1, keepdims=True)
+
+    found, metrics, warnings = solved(*hilbert(8), method=method)
+    np.testing.assert_allclose(found, 1, atol=1e-5)
+    assert 1e9 < metrics["condition"] < 3e10  # of the 2-norm, unscaled: 1.5e10
+    assert "of 16 digits the last" in warnings[0]
+    with pytest.raises(
+        DataError, match=r"nearly singular: its condition number is .* digits of a solution would hold.*raise max_condition"
+    ):
+        solved(*hilbert(13), method=method)
+
+
+@pytest.mark.parametrize("method", ["lu", "least_squares"])
+@pytest.mark.parametrize("size", [3, 70, 130])
+def test_a_singular_matrix__is_refused(method: str, size: int) -> None:
+    a, b = RNG.normal(size=(size, size)), RNG.normal(size=(size, 1))
+    a[:, -1] = a[:, 0] - a[:, 1]
+    with pytest.raises(DataError, match=r"singular"):
+        solved(a, b, method=method)
+    a[:, -1] = 0
+    with pytest.raises(DataError, match=rf"the matrix is singular: column 'x{size - 1:04}'"):
+        solved(a, b, method=method)
+    a = RNG.normal(size=(size, size))
+    a[1] = 0
+    with pytest.raises(DataError, match="singular"):
+        solved(a, b, method=method)
+
+
+def test_a_solution_beyond_float64__is_refused() -> None:
+    with pytest.raises(DataError, match=r"beyond float64 \(about 1.8e308\) in column 'b0'"):
+        solved(np.eye(3) * 1e-300, np.full((3, 1), 1e300))
+
+
+def test_equations_that_do_not_determine_the_unknowns__are_refused() -> None:
+    with pytest.raises(DataError, match="3 equations do not determine 4 unknowns"):
+        solved(RNG.normal(size=(3, 4)), np.ones((3, 1)))
+    with pytest.raises(DataError, match="5 equations of 4 unknowns, and lu wants as many"):
+        solved(RNG.normal(size=(5, 4)), np.ones((5, 1)), method="lu")
+    with pytest.raises(DataError, match="a value is nan: column 'x0001', row 2"):
+        solved(np.where(np.arange(9).reshape(3, 3) == 7, np.nan, 1.0), np.ones((3, 1)))
+
+
+def test_columns_that_do_not_fit__are_refused_before_anything_runs() -> None:
+    for stage, text in (
+        (LinearSolve(right=()), "there is no right-hand side"),
+        (LinearSolve(right="b7"), "no column 'b7'"),
+        (LinearSolve(right="b0", columns=("b0",)), "'b0' names the rows"),
+        (LinearSolve(right="b0", key="rows"), "no column 'rows'"),
+    ):
+        with pytest.raises(StageError, match=text):
+            plan_stage(stage, {"rows": SQUARE})
