@@ -18,6 +18,7 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels import (
     adjusted_tests,
+    augmentation,
     column_moments,
     cox_descent,
     cox_design,
@@ -558,7 +559,9 @@ LOW, HIGH = np.sort(np.arange(80).reshape(2, 40) * 7 % 41, axis=0)  # windows ov
 RANKS = np.arange(40) * 3 % 40
 GROUPS = np.repeat([0, 7, 30], [7, 23, 10]), np.repeat([7, 30, 40], [7, 23, 10])
 BASES = np.random.default_rng(5).integers(0, 5, (40, 3)).astype(np.uint8)
+SEEN = np.random.default_rng(7).uniform(1, 2, (6, 5, 7, 3)).astype(np.float32)
 CASES = {
+    "moved_images": Case(augmentation.moved_images, (SEEN, BASES[:6, 0] > 2, BASES[:6, 1] * 25.0, BASES[:6, 1:] - 1.5), 1e-6),
     "base_codes": Case(genetic_code.base_codes, (np.frombuffer(b"ACGTacgtN-", np.uint8),), 0),
     "complement": Case(genetic_code.complement, (BASES[:, 0],), 0),
     "translated": Case(genetic_code.translated, (BASES, BASES[:, 0] > 2), 0),
