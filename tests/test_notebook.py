@@ -1,4 +1,4 @@
-"""The notebook runs from top to bottom."""
+"""The notebooks run from top to bottom."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-def test_genomics_notebook__runs_and_shows_its_figures() -> None:
-    notebook = nbformat.read(NOTEBOOKS / "genomics.ipynb", as_version=4)
+@pytest.mark.parametrize(("name", "shown"), [("genomics", 3), ("risk", 3), ("text", 2)])
+def test_notebook__runs_and_shows_its_figures(name: str, shown: int) -> None:
+    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert not cell.outputs  # committed without outputs: they are made here
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(NOTEBOOKS)}}).execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     figures = [output for output in outputs if "image/png" in output.get("data", {})]
-    assert len(figures) == 3
+    assert len(figures) == shown
     assert not [output for output in outputs if output.output_type == "error"]

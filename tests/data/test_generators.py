@@ -374,6 +374,56 @@ def test_shipped_reads__are_what_the_generator_makes(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in (DATA / "alignment").iterdir()) < 3_000_000
 
 
+def test_text__same_seed_gives_the_committed_messages() -> None:
+    make_text = script("make_text")
+    shipped = pl.read_parquet(DATA / "messages" / "messages.parquet")
+    assert_frame_equal(make_text.make_messages(1_600, 60, 20261123), shipped)
+    assert not make_text.make_messages(1_600, 60, 1)["text"].equals(shipped["text"])
+
+
+def test_shipped_messages__have_what_their_page_says() -> None:
+    shipped = pl.read_parquet(DATA / "messages" / "messages.parquet")
+    assert shipped["group"].n_unique() == 20
+    assert shipped["message"].n_unique() == 1_600
+    share = pl.read_parquet(DATA / "messages" / "messages.parquet").select(
+        quoted=pl.col("text").str.starts_with(">").mean(),
+        signed=pl.col("text").str.contains("\n-- \n").mean(),
+        none=pl.col("text").is_null().mean(),
+    )
+    assert share.row(0) == pytest.approx((0.3, 0.6, 0.004), abs=0.04)
+    own = shipped.filter(pl.col("author").str.split("-").list.first() != pl.col("group").str.split(".").list.last())
+    assert own.height / shipped.height == pytest.approx(0.03, abs=0.015)
+
+
+make_risk = script("make_risk")
+
+
+def test_risk__same_seed_gives_same_bytes(tmp_path: Path) -> None:
+    for name, seed in (("first", 7), ("second", 7), ("other", 8)):
+        make_risk.write_risk(tmp_path / name, 5, 11, seed)
+    for name in ("assets.csv", "correlations.csv", "positions.csv"):
+        first, second, other = ((tmp_path / folder / name).read_bytes() for folder in ("first", "second", "other"))
+        assert first == second != other
+
+
+def test_risk__of_no_options_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="5 assets and 5 positions: 3 assets at least, and more positions than assets"):
+        make_risk.write_risk(tmp_path, 5, 5, 1)
+
+
+def test_risk__command_line_writes_what_is_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["make_risk.py", "--assets", "12", "--positions", "30", "--out", str(tmp_path)])
+    make_risk.main()
+    shown = capsys.readouterr().out
+    for name in ("assets.csv", "correlations.csv", "positions.csv"):
+        assert name in shown
+        assert (tmp_path / name).read_bytes() == (DATA / "risk" / name).read_bytes()
+    correlations = pl.read_csv(DATA / "risk" / "correlations.csv")
+    assert correlations.height == 12 * 11 // 2
+
+
 make_images = script("make_images")
 IMAGES = DATA / "images"
 

@@ -18,7 +18,9 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels import (
     adjusted_tests,
+    asset_paths,
     augmentation,
+    black_scholes,
     column_moments,
     cox_descent,
     cox_design,
@@ -53,6 +55,8 @@ from pipeline.kernels import (
     neighbors,
     p_values,
     pairwise_ranking,
+    philox,
+    position_losses,
     predicted_binary,
     predicted_binary_design,
     predicted_scan,
@@ -66,6 +70,8 @@ from pipeline.kernels import (
     stacked_logistic,
     stacked_ridge,
     standardized,
+    student_copula,
+    tail_risk,
     top_items,
     variant_quality,
     windows,
@@ -134,6 +140,8 @@ HOST_ONLY = {
     "entries",
     "has",
     "shared_ends",
+    "exact",  # sums over all paths, and the few paths near a quantile
+    "level_risks",
     "cauchy_combination",  # numbers of one set: a few eigenvalues and p-values
     "combination_weights",
     "independent",
@@ -229,7 +237,18 @@ HOST_ONLY = {
     "solved",
     "stacked",
 }  # of predictions, of keys, of pairs by number and of sums over rows, which lie on the host
-PLAIN = {"first_place", "no_pairs", "row_blocks", "krylov_start", "packed_width", "variant_blocks"}  # numbers to numbers
+PLAIN = {
+    "first_place",
+    "no_pairs",
+    "row_blocks",
+    "krylov_start",
+    "packed_width",
+    "variant_blocks",
+    "key_of",
+    "unit_of",
+    "first_paths",
+    "share_error",
+}  # numbers to numbers
 
 
 class Case(NamedTuple):
@@ -555,12 +574,70 @@ def scaling_of(rows: Any) -> moments.Scaling:
     return moments.scaling(moments.moments(found, moments.moment_sums(rows, found)), centre=True, own="each")
 
 
+PATHS = np.arange(7, 2_007, dtype=np.uint64)
+HESTON = asset_paths.Asset(50.0, 0.02, 0.3, asset_paths.Heston(2.0, 0.1, 0.5, -0.6))
+MARKET = asset_paths.Market(
+    (asset_paths.Asset(100.0, 0.05, 0.2), HESTON), np.linalg.cholesky([[1.0, 0.4], [0.4, 1.0]]), 0.1, 3, None, (5, 1)
+)
+STUDENT = asset_paths.Market((MARKET.assets[0],) * 2, MARKET.loadings, 0.1, 1, 5, (5, 1))
+CALL = black_scholes.Option(1.0, 102.0, 0.4, 0.25, 0.03, 0.01)
+BOOK = position_losses.Book(MARKET, (position_losses.Position(0, -3.0, 8.0, CALL), position_losses.Position(1, 5.0, 50.0)))
+PRICES, TRIANGLE = np.geomspace(60.0, 170.0, 40), np.tril(np.arange(1.0, 17).reshape(4, 4))
+LOSSES = position_losses.position_losses(PATHS, BOOK, 2.0**-30)
+
+
+def words_of(paths: Any) -> Any:
+    return philox.philox4x32((paths, paths >> np.uint64(3), paths * 0, paths + np.uint64(1)), (7, 1 << 31))
+
+
+def one_step(steps: Any, logs: Any, variances: Any) -> Any:
+    logs, variances = logs.copy(), variances.copy()
+    steps(logs, variances, logs[::-1] - 4.0, variances[::-1] + 0.3, HESTON.terms(0.02))
+    return logs, variances
+
+
+def values_of(paths: Any) -> Any:
+    return [values for _, values in position_losses.position_values(paths, BOOK)]
+
+
+def blocks_of(like: Any) -> Any:
+    return [next(iter(position_losses.path_blocks(5, 900, BOOK, like)))]
+
+
+def tails_of(losses: Any, paths: Any) -> Any:
+    cuts = tail_risk.Cuts.of(LOSSES.sum(axis=0)[:1_000], (0.8, 0.95), len(PATHS))
+    sums = tail_risk.tail_sums(losses, paths, cuts)
+    return sums, tail_risk.added([sums, sums])
+
+
 LOW, HIGH = np.sort(np.arange(80).reshape(2, 40) * 7 % 41, axis=0)  # windows over SIDE's rows
 RANKS = np.arange(40) * 3 % 40
 GROUPS = np.repeat([0, 7, 30], [7, 23, 10]), np.repeat([7, 30, 40], [7, 23, 10])
 BASES = np.random.default_rng(5).integers(0, 5, (40, 3)).astype(np.uint8)
 SEEN = np.random.default_rng(7).uniform(1, 2, (6, 5, 7, 3)).astype(np.float32)
 CASES = {
+    "philox4x32": Case(words_of, (PATHS,), 0),
+    "uniforms_of": Case(philox.uniforms_of, (PATHS, range(3, 5), 1, (5, 9)), 0),
+    "uniforms_plain": Case(philox.uniforms_plain, (PATHS, range(3, 5), 1, (5, 9)), 0),
+    "normals_of": Case(philox.normals_of, (PATHS, 3, 2, 1, (5, 9)), 1e-11),
+    "box_muller": Case(philox.box_muller, (philox.uniforms_of(PATHS, range(2), 0, (5, 9)),)),
+    "chi_square": Case(student_copula.chi_square, (PATHS, 5, (5, 9))),
+    "normal_of_student": Case(student_copula.normal_of_student, (SIDE * 4, 5)),
+    "option_values": Case(black_scholes.option_values, (np.log(PRICES), PRICES, CALL), 1e-10),
+    "option_values_plain": Case(black_scholes.option_values_plain, (np.log(PRICES), PRICES, CALL), 1e-10),
+    "log_prices": Case(asset_paths.log_prices, (PATHS, MARKET), 1e-11),
+    "correlated": Case(asset_paths.correlated, (PATHS, 2, MARKET), 1e-11),
+    "correlated by a t copula": Case(asset_paths.correlated, (PATHS, 0, STUDENT), 1e-10),
+    "tied": Case(lambda side: asset_paths.tied(side, TRIANGLE), (SIDE.T.copy(),)),
+    "step_variance": Case(lambda *values: one_step(asset_paths.step_variance, *values), (np.log(PRICES), PRICES / 100 - 0.7)),
+    "step_variance_plain": Case(lambda *values: one_step(asset_paths.step_variance_plain, *values), (np.log(PRICES), PRICES / 100 - 0.7)),
+    "path_blocks": Case(blocks_of, (PRICES,), 0),
+    "position_values": Case(values_of, (PATHS,), 1e-10),
+    "greatest_loss": Case(position_losses.greatest_loss, (PATHS, BOOK), 1e-10),
+    "position_losses": Case(position_losses.position_losses, (PATHS, BOOK, 2.0**-10), 0),
+    "tail_sums": Case(tails_of, (LOSSES, PATHS), 0),
+    "split": Case(tail_risk.split, (LOSSES,), 0),
+    "coarse_losses": Case(tail_risk.coarse_losses, (LOSSES, 7), 0),
     "moved_images": Case(augmentation.moved_images, (SEEN, BASES[:6, 0] > 2, BASES[:6, 1] * 25.0, BASES[:6, 1:] - 1.5), 1e-6),
     "base_codes": Case(genetic_code.base_codes, (np.frombuffer(b"ACGTacgtN-", np.uint8),), 0),
     "complement": Case(genetic_code.complement, (BASES[:, 0],), 0),

@@ -194,13 +194,21 @@ def _of_least_squares(setting: Setting, found: Array, residual: float, covarianc
     return Fit(setting, coefficients, covariance, freedom, ((1, "train", residual / setting.total / 2),), 1, "solved")
 
 
+_FEW = 3
+"""Features that do not vary which are warned about one by one."""
+
+
 def warnings_of(asked: Setting, fit: Fit) -> list[str]:
     """What a reader of the coefficients should know."""
     design, stage = asked.design, asked.stage
+    flat = [repr(design.names[place]) for place in design.flat]
     lines = [
-        f"feature {design.names[place]!r} does not vary in the training rows, so it has no coefficient. Leave it out by exclude."
-        for place in design.flat
+        f"feature {name} does not vary in the training rows, so it has no coefficient. Leave it out by exclude." for name in flat[:_FEW]
     ]
+    if len(flat) > _FEW:  # the words of a text are thousands
+        lines = [
+            f"{len(flat)} features do not vary in the training rows, so they have no coefficient: {', '.join(flat[:_FEW])} and others."
+        ]
     lines += [
         f"feature {design.named(at)} is a sum of features before it in the training rows, so it has no coefficient of its own. "
         "Leave it out by exclude, or set l2."
