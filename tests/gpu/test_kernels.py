@@ -19,6 +19,7 @@ from pipeline.errors import DataError
 from pipeline.kernels import (
     adjusted_tests,
     asset_paths,
+    augmentation,
     black_scholes,
     block_lu,
     column_moments,
@@ -636,6 +637,7 @@ LOW, HIGH = np.sort(np.arange(80).reshape(2, 40) * 7 % 41, axis=0)  # windows ov
 RANKS = np.arange(40) * 3 % 40
 GROUPS = np.repeat([0, 7, 30], [7, 23, 10]), np.repeat([7, 30, 40], [7, 23, 10])
 BASES = np.random.default_rng(5).integers(0, 5, (40, 3)).astype(np.uint8)
+SEEN = np.random.default_rng(7).uniform(1, 2, (6, 5, 7, 3)).astype(np.float32)
 CASES = {
     "philox4x32": Case(words_of, (PATHS,), 0),
     "uniforms_of": Case(philox.uniforms_of, (PATHS, range(3, 5), 1, (5, 9)), 0),
@@ -682,6 +684,7 @@ CASES = {
     "orthonormal": Case(lambda vectors: abs(tall_svd.orthonormal(vectors)), (TALL,)),
     "turned": Case(tall_svd.turned, (TALL, TALL[:6, :2])),
     "left_vectors": Case(lambda rows: tall_svd.left_vectors(rows, SIDE_OF_TALL), (TALL,)),
+    "moved_images": Case(augmentation.moved_images, (SEEN, BASES[:6, 0] > 2, BASES[:6, 1] * 25.0, BASES[:6, 1:] - 1.5), 1e-6),
     "base_codes": Case(genetic_code.base_codes, (np.frombuffer(b"ACGTacgtN-", np.uint8),), 0),
     "complement": Case(genetic_code.complement, (BASES[:, 0],), 0),
     "translated": Case(genetic_code.translated, (BASES, BASES[:, 0] > 2), 0),
