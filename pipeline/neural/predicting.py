@@ -23,10 +23,11 @@ ROWS, NUMBERS = 4_096, 2**24
 
 
 class NetworkPredictor:
-    """A network that predicts on the backend's device, in float32."""
+    """A network that predicts on the backend's device, in float32; so many rows `at_once`, by default the model's own number."""
 
-    def __init__(self, trained: Trained, backend: Backend) -> None:
+    def __init__(self, trained: Trained, backend: Backend, at_once: int | None = None) -> None:
         self.trained, self._backend = trained, backend
+        self._at_once = at_once or rows_at_once(trained.shape)
 
     def predict(self, features: Array) -> Array:
         """Predictions float32 [rows] or [rows, classes] of float32 [rows, features], NaN where missing."""
@@ -35,7 +36,7 @@ class NetworkPredictor:
     def of_inputs(self, numbers: Array, codes: Array) -> Array:
         """Predictions of rows as the network takes them."""
         program = _predicting(self.trained.shape, self.trained.objective)
-        pieces = [*batched(program, self.trained.parameters, (numbers, codes), self._backend, rows_at_once(self.trained.shape))]
+        pieces = [*batched(program, self.trained.parameters, (numbers, codes), self._backend, self._at_once)]
         mean, scale = self.trained.target
         return (
             (np.concatenate(pieces) * scale + mean).astype(np.float32) if self.trained.objective == "regression" else np.concatenate(pieces)
@@ -48,6 +49,11 @@ def rows_at_once(shape: Shape) -> int:
     It is the model's own number: a program compiles once, and gives a row the same whatever rows stand beside it.
     """
     return max(1, min(ROWS, NUMBERS // shape.picture.largest)) if shape.picture else ROWS
+
+
+def rows_to_watch(shape: Shape, rows: int) -> int:
+    """How many rows are predicted at once where the same ones are again and again: of images a power of two, for no more than there are."""
+    return min(rows_at_once(shape), 1 << max(rows - 1, 0).bit_length()) if shape.picture else rows_at_once(shape)
 
 
 def batched(

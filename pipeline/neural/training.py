@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pipeline.neural.augmenting import NAMES, Augmenting
 from pipeline.neural.chance import row_keys
 from pipeline.neural.perceptron import Parameters
 from pipeline.neural.predicting import padded
@@ -45,11 +46,13 @@ class Steps(Protocol):
 class Rows:
     """Rows to learn from: `arrays` by name, the same rows in each, and how many make a batch.
 
-    With `counts` the mean loss that is told counts each row so often; they are 1 in the mean.
+    With `counts` the mean loss that is told counts each row so often; they are 1 in the mean. With `augmenting` images are changed by it,
+    and `names` among the arrays is what each is known by.
     """
 
     arrays: Batch
     batch: int
+    augmenting: Augmenting | None = None
 
     @property
     def count(self) -> int:
@@ -67,6 +70,8 @@ class Rows:
         for number, start in enumerate(range(0, self.count, self.batch)):
             chosen = order[start : start + self.batch]
             batch = {name: padded(array[chosen], self.batch) for name, array in self.arrays.items()}
+            if self.augmenting:
+                batch["numbers"] = self.augmenting.changed(batch["numbers"], batch.pop(NAMES), seed, epoch)
             batch["weighs"] = batch["weighs"] / np.float32(len(chosen))
             batch["real"] = batch.pop("counts", padded(np.ones(len(chosen), np.float32), self.batch))
             batch["keys"] = row_keys(seed, epoch, number, self.batch)

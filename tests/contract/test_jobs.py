@@ -24,7 +24,12 @@ pytestmark = pytest.mark.contract
 ROOT = Path(__file__).parents[2]
 AFTER_LOANS = {"score", "search"}  # they want what jobs/loans.yaml publishes
 SHIPPED = sorted(path for path in (ROOT / "jobs").glob("*.yaml") if path.stem not in AFTER_LOANS)
-NEEDS = {"align": ("mappy", "pysam"), "matrix": (), "simulation": ()}  # what a job's stages want instead of xgboost
+NEEDS = {
+    "align": ("mappy", "pysam"),
+    "images": ("PIL", "flax"),
+    "matrix": (),
+    "simulation": (),
+}  # what a job's stages want instead of xgboost
 AWAY = "{address: tcp://192.0.2.1:8786, insecure: true}"  # nobody answers there, and planning asks nobody
 JOB = """
 job: angles

@@ -448,3 +448,53 @@ def test_shipped_plate_and_planets__are_what_the_generator_makes(tmp_path: Path,
     assert_frame_equal(pl.read_parquet(tmp_path / "plate.parquet"), pl.read_parquet(DATA / "simulation" / "plate.parquet"))
     with pytest.raises(ValueError, match="a plate of 96 x 7 cells"):
         make_simulation.make_plate(96, 7)
+
+
+make_images = script("make_images")
+IMAGES = DATA / "images"
+
+
+def pixels_of(folder: Path) -> dict[str, npt.NDArray[np.int64]]:
+    """The pixels of every image in a folder and those in it."""
+    from PIL import Image
+
+    return {str(path.relative_to(folder)): np.asarray(Image.open(path), np.int64) for path in sorted(folder.rglob("*.??g"))}
+
+
+def test_images__same_seed_gives_same_bytes(tmp_path: Path) -> None:
+    for name, seed in (("first", 7), ("second", 7), ("other", 8)):
+        make_images.write_shapes(tmp_path / name / "shapes", 4, seed)
+    for name in ("shapes/0003.jpg", "shapes.csv"):
+        first, second, other = ((tmp_path / folder / name).read_bytes() for folder in ("first", "second", "other"))
+        assert first == second != other
+
+
+def test_images__of_more_digits_than_there_are_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="digits=1798: there are 1,797 of them; 1 at least"):
+        make_images.write_digits(tmp_path, 1_798)
+
+
+def test_images__command_line_writes_those_that_are_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["make_images.py", "--out", str(tmp_path)])
+    make_images.main()
+    assert "641 files" in capsys.readouterr().out
+    made, shipped = pixels_of(tmp_path), pixels_of(IMAGES)
+    assert [*made] == [*shipped]
+    for name, pixels in made.items():  # another libjpeg may round in another way
+        assert (pixels == shipped[name]).all() if name.endswith(".png") else abs(pixels - shipped[name]).mean() < 1
+    assert (tmp_path / "shapes.csv").read_bytes() == (IMAGES / "shapes.csv").read_bytes()
+    answers = pl.read_csv(IMAGES / "shapes.csv")
+    assert answers.group_by("shape").len().filter(pl.col("len") > 40).height == 4
+    assert sum(path.stat().st_size for path in IMAGES.rglob("*") if path.is_file()) < 400_000
+
+
+def test_shipped_digits__are_those_of_scikit_learn() -> None:
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    for name, pixels in pixels_of(IMAGES / "digits").items():
+        digit, number = name.removesuffix(".png").split("/")
+        assert found.target[int(number)] == int(digit)
+        assert (np.rint(pixels * 16 / 255) == found.images[int(number)]).all()

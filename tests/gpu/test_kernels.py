@@ -19,6 +19,7 @@ from pipeline.errors import DataError
 from pipeline.kernels import (
     adjusted_tests,
     asset_paths,
+    augmentation,
     black_scholes,
     block_lu,
     column_moments,
@@ -58,6 +59,7 @@ from pipeline.kernels import (
     p_values,
     pairwise_ranking,
     philox,
+    pooled_effects,
     position_losses,
     powers_of_two,
     predicted_binary,
@@ -635,6 +637,7 @@ LOW, HIGH = np.sort(np.arange(80).reshape(2, 40) * 7 % 41, axis=0)  # windows ov
 RANKS = np.arange(40) * 3 % 40
 GROUPS = np.repeat([0, 7, 30], [7, 23, 10]), np.repeat([7, 30, 40], [7, 23, 10])
 BASES = np.random.default_rng(5).integers(0, 5, (40, 3)).astype(np.uint8)
+SEEN = np.random.default_rng(7).uniform(1, 2, (6, 5, 7, 3)).astype(np.float32)
 CASES = {
     "philox4x32": Case(words_of, (PATHS,), 0),
     "uniforms_of": Case(philox.uniforms_of, (PATHS, range(3, 5), 1, (5, 9)), 0),
@@ -681,6 +684,7 @@ CASES = {
     "orthonormal": Case(lambda vectors: abs(tall_svd.orthonormal(vectors)), (TALL,)),
     "turned": Case(tall_svd.turned, (TALL, TALL[:6, :2])),
     "left_vectors": Case(lambda rows: tall_svd.left_vectors(rows, SIDE_OF_TALL), (TALL,)),
+    "moved_images": Case(augmentation.moved_images, (SEEN, BASES[:6, 0] > 2, BASES[:6, 1] * 25.0, BASES[:6, 1:] - 1.5), 1e-6),
     "base_codes": Case(genetic_code.base_codes, (np.frombuffer(b"ACGTacgtN-", np.uint8),), 0),
     "complement": Case(genetic_code.complement, (BASES[:, 0],), 0),
     "translated": Case(genetic_code.translated, (BASES, BASES[:, 0] > 2), 0),
@@ -852,6 +856,7 @@ CASES = {
     "stacked_logistic in folds": Case(stacked, (PREDICTORS, True, RIDGE.folds), 1e-5),
     "stacked_cox": Case(stacked_times, (PREDICTORS,), 1e-5),
     "descended": Case(descended, (PREDICTORS,), 1e-6),
+    "pooled_effects": Case(pooled_effects.pooled_effects, (TRAITS, abs(COVARIATES[:, :1]) + 0.1), 1e-9),
     "chunks_of": Case(stacked_ridge.chunks_of, (PREDICTORS, slice(0, SAMPLES))),
     "squared_correlations": Case(stacked_ridge.squared_correlations, (PREDICTORS.astype(float), RIDGE.traits[:, 1]), 1e-9),
     "standardized": Case(lambda values: ridge_predictors.standardized(values[None].copy()), (PREDICTORS,), 1e-5),

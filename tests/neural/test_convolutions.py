@@ -10,7 +10,7 @@ import pytest
 from pipeline.neural.front import Picture
 from pipeline.neural.mesh import Task
 from pipeline.neural.perceptron import Perceptron, Shape, initial
-from pipeline.neural.predicting import rows_at_once
+from pipeline.neural.predicting import rows_at_once, rows_to_watch
 from tests.neural.batches import assert_close, on_one_device, rule
 
 pytestmark = pytest.mark.long  # JAX compiles its programs
@@ -81,3 +81,10 @@ def test_rows_at_once__are_fewer_where_an_image_is_large() -> None:
         4_096,
         2**24 // (224 * 224 * 64),
     ]
+
+
+def test_rows_to_watch__are_those_of_an_image_that_there_are_up_to_a_power_of_two() -> None:
+    small, large = (Shape(9, (), (), 1, picture=Picture(side, side, 1, ((16, 3, 2),))) for side in (8, 224))
+    assert [rows_to_watch(small, rows) for rows in (0, 1, 24, 32, 33, 5_000)] == [1, 1, 32, 32, 64, 4_096]
+    assert rows_to_watch(large, 500) == rows_at_once(large) < 500
+    assert rows_to_watch(Shape(9, (), (), 1), 24) == rows_at_once(Shape(9, (), (), 1))

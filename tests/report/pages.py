@@ -25,7 +25,7 @@ from pipeline.running.record import Account, RunRecord
 from pipeline.stage import Stage
 from pipeline.tables.part import Schema
 
-VOID = {"meta", "link", "br", "img", "input", "hr"}
+VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 
 
 class Page(HTMLParser):

@@ -43,9 +43,9 @@ class Network(DeepLearning, name="network", version=1):
     hashed into one of `ngrams.buckets` rows of an embedding, by a hash that stays the same. A missing text is one without words: zeros; an
     n-gram that no training row has adds nothing. NAME.ngrams then has those that move the answer most, class by class.
     The feature of `image` (a list or an array of numbers, or bytes, row by row) goes through `convolutions`, which keep its size, each
-    followed by the activation and the greatest of each pool. Its pixels are standardized channel by channel; NAME.importance has each of
-    them, as COLUMN[row,pixel], and NAME.mistakes the images of test and validation rows that were taken for another class, the surest
-    first. On GPUs give a list: cuDF reads neither arrays nor bytes.
+    followed by the activation and the greatest of each pool; `augment` has training see it a little changed in every round. Its pixels are
+    standardized channel by channel; NAME.importance has each of them, as COLUMN[row,pixel], and NAME.mistakes the images of test and
+    validation rows that were taken for another class, the surest first. On GPUs give a list: cuDF reads neither arrays nor bytes.
     `parallel` trains over several devices: the same way down as one device goes, but for rounding and `compress`. The metrics then say
     what a step takes, in milliseconds: of computing, and of exchanging; and the bytes that all devices together send in it.
     `parallel: {asynchronous: N, staleness: S}` is the one way of training whose model is not the same from run to run, as it depends on

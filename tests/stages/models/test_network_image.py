@@ -118,6 +118,24 @@ def test_lists_arrays_and_bytes__are_the_same_images_and_missing_ones_count_as_t
     assert np.isfinite(missing.tables[""].select(pl.col("^prediction.*$")).to_numpy()).all()
 
 
+def test_augment__changes_what_is_learned_from_and_no_prediction_by_parts() -> None:
+    rows, given = digits().head(300), {**TINY, "augment": {"mirror": True, "degrees": 10, "shift": 0.1, "brightness": 0.2}}
+    one, parts = train(stage_for(**given), rows), train(stage_for(**given), rows.reverse(), even_sizes(300, 7))
+    assert (parts.model, parts.metrics) == (one.model, one.metrics)
+    assert one.model != train(stage_for(**TINY), rows).model
+    still = train(stage_for(**{**TINY, "augment": {}}), rows)
+    assert still.model == train(stage_for(**TINY), rows).model
+    asynchronous = train(stage_for(**given, parallel={"asynchronous": 2}), rows)
+    assert_frame_equal(asynchronous.tables[""], one.tables[""], rel_tol=2e-3, abs_tol=1e-4)
+
+
+def test_augment__without_an_image_is_refused() -> None:
+    given = {"image": None, "augment": {"degrees": 5}, "target": "digit", "features": ["id"], "key": "row"}
+    rows = digits().with_row_index("row")
+    with pytest.raises(StageError, match="images are augmented, and there is none"):
+        plan_stage(stage_for(**given), {"rows": rows})
+
+
 @pytest.mark.soak
 def test_parallel__trains_on_images_as_one_device_does() -> None:
     rows, given = digits().head(500), {**TINY, "dropout": 0.2, "rounds": 3}

@@ -48,19 +48,20 @@ class Attending:
 
 def watching(learning: Learning[DeepLearning], shape: Shape, material: Material) -> Watch:
     """How bad parameters are on the validation rows, as predictions show it: the log loss, or the rmse; None where there are no rows."""
-    from pipeline.neural.predicting import NetworkPredictor
+    from pipeline.neural.predicting import NetworkPredictor, rows_to_watch
     from pipeline.neural.saved import Trained as Saved
 
     at, stage = material.labels.of_split("validation"), learning.stage
     numbers, codes, truth = material.numbers[at], material.codes[at], material.labels.values[at]
     weights = None if material.weights is None else material.weights[at]
+    at_once = rows_to_watch(shape, len(truth))
 
     def watch(parameters: Any) -> float | None:
         """The log loss, or the rmse."""
         if not len(truth):
             return None
         network = Saved(shape, stage.objective, material.inputs, material.target, parameters)
-        return _loss(stage.objective, truth, NetworkPredictor(network, learning.backend).of_inputs(numbers, codes), weights)
+        return _loss(stage.objective, truth, NetworkPredictor(network, learning.backend, at_once).of_inputs(numbers, codes), weights)
 
     return watch
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.errors import StageError
 from pipeline.stage import ColumnName, need_columns
-from pipeline.stages.models._network.convolutions import Convolution, check_convolutions
+from pipeline.stages.models._network.convolutions import Augmentation, Convolution, check_convolutions
 from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._unfolded.column import Unfolded
 from pipeline.stages.models._unfolded.image import Image
@@ -102,6 +102,7 @@ class DeepLearning(Supervised):
         max_length=100,
         description="What an image goes through, in order.",
     )
+    augment: Augmentation | None = Field(None, description="How images are changed while they are learned from; by default not at all.")
     layers: tuple[Width, ...] = Field((128, 64), max_length=100, description="Width of each hidden layer; none makes a linear model.")
     activation: Literal["relu", "gelu", "silu", "tanh"] = Field("relu", description="What follows each hidden layer.")
     dropout: float = Field(0.1, ge=0, lt=1, description="Share of a hidden layer's values that a training step leaves out.")
@@ -149,6 +150,8 @@ class DeepLearning(Supervised):
         for name, unfolded in self.unfolded.items():
             unfolded.check(name, schema.columns[name])
         check_convolutions(self.image, self.convolutions)
+        if self.augment and not self.image:
+            raise StageError("images are augmented, and there is none. Name the feature in image, or leave augment out.", key="augment")
 
     @property
     def devices(self) -> int:

@@ -17,6 +17,7 @@ from pipeline.stages.models._network.stepping import stepping
 if TYPE_CHECKING:
     from pipeline.neural import training
     from pipeline.neural.asynchronous import Lesson, Server
+    from pipeline.neural.augmenting import Augmenting
     from pipeline.neural.front import Picture
     from pipeline.neural.mesh import Task
     from pipeline.neural.perceptron import Parameters, Shape
@@ -51,7 +52,10 @@ class Exercise:
         from pipeline.neural.training import Course, Rows
 
         stage, shape = learning.stage, _shape(learning.stage, material)
-        rows, seed = Rows(material.batches(stage), stage.batch_size), int(np.random.default_rng(learning.seed).integers(2**31))
+        rows, seed = (
+            Rows(material.batches(stage), stage.batch_size, _augmenting(stage)),
+            int(np.random.default_rng(learning.seed).integers(2**31)),
+        )
         course = Course(stage.rounds, stage.early_stopping_rounds, seed)
         return Exercise(shape, _task(stage, shape, rows), initial(shape, seed, material.seen(shape.codes)), rows, course)
 
@@ -100,6 +104,14 @@ def _picture(stage: DeepLearning) -> Picture | None:
         return None
     convolutions = tuple((one.filters, one.size, one.pool) for one in stage.convolutions)
     return Picture(stage.image.height, stage.image.width, stage.image.channels, convolutions)
+
+
+def _augmenting(stage: DeepLearning) -> Augmenting | None:
+    from pipeline.neural.augmenting import Augmenting
+
+    if stage.augment is None or stage.image is None:
+        return None
+    return Augmenting(stage.image.height, stage.image.width, stage.image.channels, **stage.augment.model_dump())
 
 
 def _task(stage: DeepLearning, shape: Shape, rows: training.Rows) -> Task:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from pipeline.errors import DataError
+from pipeline.stages._keys import text_hashes
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._network.deep_learning import DeepLearning
@@ -29,6 +31,7 @@ class Material:
 
     `labels` are of the rows that count: those of weight 0 have none. `weights float64[rows]` are the rows' own, None where all weigh the
     same, `classes` those of a row by its class. `target` are the mean and scale of a regression's, 0 and 1 else.
+    `names uint64[rows]`: hashes of the keys, where images are augmented.
     """
 
     layout: Layout
@@ -40,6 +43,7 @@ class Material:
     classes: Callable[[Array], Array | None]
     target: tuple[float, float]
     missing: int
+    names: Array | None = None
 
     @staticmethod
     def of(learning: Learning[DeepLearning], rows: TrainingRows, names: list[str]) -> Material:
@@ -63,7 +67,8 @@ class Material:
         if stage.objective == "regression":
             target = mean_and_deviation(labels.values[train], own)
         weigh = class_weights(stage, rows.labels)
-        return Material(layout, inputs, *inputs.taken(features), labels, weights, weigh, target, missing)
+        called = text_hashes(rows.part.frame[stage.key].cast(pl.String)) if stage.augment else None
+        return Material(layout, inputs, *inputs.taken(features), labels, weights, weigh, target, missing, called)
 
     def seen(self, columns: Sequence[int]) -> list[Array]:
         """Rows of each embedding that training rows have, of codes in so many columns each."""
@@ -82,6 +87,7 @@ class Material:
             "targets": ((values - mean) / scale).astype(np.float32),
             "weighs": np.ones(len(values), np.float32) if weights is None else weights.astype(np.float32),
             **({} if counts is None else {"counts": counts.astype(np.float32)}),
+            **({} if self.names is None else {"names": self.names[train]}),
         }
 
 
