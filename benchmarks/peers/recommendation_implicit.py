@@ -41,7 +41,7 @@ def run(views: str, films: str, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     lists.join(pl.read_parquet(films), on="film", how="left").write_parquet(out / "recommendations.parquet")
     held = each.filter("held").join(lists, on=["person", "film"], how="left")
-    figures = {"recall_at_10": float(held["rank"].is_not_null().mean() or 0)}
+    figures = {"recall_at_10": float(held["rank"].is_not_null().to_numpy().mean())}
     (out / "metrics.json").write_text(json.dumps(figures) + "\n", encoding="utf-8")
 
 
