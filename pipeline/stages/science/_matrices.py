@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from pipeline.errors import DataError, StageError
 from pipeline.kernels.powers_of_two import exponents
 from pipeline.stage import ColumnName, need_columns, need_numeric
 from pipeline.tables.part import Part, Schema
+from pipeline.tables.reduced import combined
+from pipeline.tables.table import FAN_IN, Table
 
 Array = Any
 Names = Annotated[tuple[ColumnName, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
@@ -90,6 +92,20 @@ def frame_of(values: Array, columns: Sequence[str]) -> pl.DataFrame:
 def all_finite(values: Array) -> bool:
     """Whether there is neither NaN nor an infinity."""
     return bool(np.isfinite(values.min(initial=0.0)) and np.isfinite(values.max(initial=0.0)))
+
+
+def of_parts(rows: Table, function: Callable[..., Any], *given: Any) -> list[Any]:
+    """What `function(Part, *given)` makes of every part, in the task that has the part: of rows on disk no other task holds it."""
+    return [rows.session.evaluate_into(block, function, *given) for block in rows.blocks]
+
+
+def over_parts(rows: Table, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *given: Any) -> Any:
+    """The same of all parts together: `combine(values)` in a tree."""
+    values = of_parts(rows, function, *given)
+    while len(values) > 1:
+        groups = [values[at : at + FAN_IN] for at in range(0, len(values), FAN_IN)]
+        values = [rows.session.submit(combined, combine, *group, stage=rows.stage) for group in groups]
+    return values[0]
 
 
 def greatest(part: Part, columns: Sequence[str], names: Sequence[str] = ()) -> Array:

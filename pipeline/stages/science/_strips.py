@@ -15,7 +15,7 @@ from pipeline.backend.arrays import to_device, to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.stage import Context
-from pipeline.stages.science._matrices import matrix_of
+from pipeline.stages.science._matrices import matrix_of, of_parts
 from pipeline.tables.part import Part
 from pipeline.tables.table import Table
 
@@ -87,7 +87,7 @@ def strips_of(rows: Table, whole: Extent, column: str, context: Context) -> list
     most = max(1, at_once, cached)
     edges = [whole.height * at // most for at in range(most + 1)]
     places = [slice(low, high) for low, high in pairwise(edges)]
-    cuts = [session.submit(_cut, part, whole, places, column, stage=name) for part in rows.futures()]
+    cuts = of_parts(rows, _cut, whole, places, column)
     pieces = [[session.submit(itemgetter(at), cut, stage=name) for cut in cuts] for at in range(len(places))]
     return [session.submit(_strip, whole, place, session.backend, *some, stage=name) for place, some in zip(places, pieces, strict=True)]
 

@@ -18,7 +18,7 @@ from pipeline.kernels.distances import row_blocks
 from pipeline.kernels.powers_of_two import LEAST, divided, exponents, is_middle
 from pipeline.kernels.principal_axes import triangle
 from pipeline.stage import Context
-from pipeline.stages.science._matrices import frame_of, matrix_of
+from pipeline.stages.science._matrices import frame_of, matrix_of, of_parts, over_parts
 from pipeline.tables.part import Part
 from pipeline.tables.table import Table
 
@@ -94,7 +94,7 @@ def solved_by_lu(rows: Table, about: Equations, sizes: Any, context: Context) ->
     """Futures of the solution and of the backward error, of as many equations as unknowns."""
     submit, name, unknowns = context.session.submit, context.name, len(about.own)
     places = column_blocks(unknowns)
-    strips = [submit(_strip, part, about, sizes, places, stage=name) for part in rows.futures()]
+    strips = of_parts(rows, _strip, about, sizes, places)
     blocks = [
         submit(_block, at, len(places), *(submit(itemgetter(at), strip, stage=name) for strip in strips), stage=name)
         for at in range(len(places) + 1)
@@ -114,7 +114,7 @@ def solved_by_lu(rows: Table, about: Equations, sizes: Any, context: Context) ->
         sides = submit(itemgetter(1), both, stage=name)
     scaled = submit(_stacked, *reversed(answers), stage=name)
     solution = submit(_of_lu, scaled, squares, sizes, about, stage=name)
-    missed = rows.reduce(_missed, _summed, about, sizes, scaled)
+    missed = over_parts(rows, _missed, _summed, about, sizes, scaled)
     return solution, submit(_backward_error, missed, scaled, squares, stage=name)
 
 

@@ -13,6 +13,7 @@ from pipeline.backend.arrays import to_host
 from pipeline.errors import StageError
 from pipeline.kernels.heat_steps import heat_steps, largest_step
 from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
+from pipeline.stages.science._matrices import over_parts
 from pipeline.stages.science._strips import LEAST_ROWS, Extent, cells, checked, edge, extent, extent_of, strips_of
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -78,7 +79,7 @@ class Heat(Whole, name="heat", version=1):
         """Strips, rounds of steps and exchanges. Waits for the size of the grid."""
         rows, session, name = tables["cells"].named(context.name), context.session, context.name
         rows = rows.hold()
-        whole: Extent = session.value(session.submit(checked, rows.reduce(extent, extent_of), stage=name))
+        whole: Extent = session.value(session.submit(checked, over_parts(rows, extent, extent_of), stage=name))
         strips = strips_of(rows, whole, VALUE, context)
         at_once = ALONE if len(strips) == 1 and self.rim != "periodic" else min(LEAST_ROWS, whole.height)
         found, summaries, done = [], [], 0

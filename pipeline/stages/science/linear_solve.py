@@ -12,7 +12,7 @@ from pydantic import Field
 from pipeline.errors import DataError, StageError
 from pipeline.kernels.principal_axes import joined
 from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
-from pipeline.stages.science._matrices import FLOAT, Names, matrix_columns
+from pipeline.stages.science._matrices import FLOAT, Names, matrix_columns, over_parts
 from pipeline.stages.science._systems import Equations, Scales, Solution, scales, scales_of, solved_by_lu, solved_by_qr, triangle_of
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
@@ -63,12 +63,12 @@ class LinearSolve(Whole, name="linear_solve", version=1):
         assert rows.schema is not None
         about = Equations(self._own(rows.schema), self.right, self.key, self.max_condition, session.backend)
         rows = rows.hold()
-        sizes = rows.reduce(scales, scales_of, about)
+        sizes = over_parts(rows, scales, scales_of, about)
         square = session.value(session.submit(self._is_square, sizes, len(about.own), stage=name))
         if square:
             solution, error = solved_by_lu(rows, about, sizes, context)
         else:
-            found = rows.reduce(triangle_of, joined, about, sizes)
+            found = over_parts(rows, triangle_of, joined, about, sizes)
             solution, error = session.submit(solved_by_qr, found, sizes, about, stage=name), None
         part = session.submit(attrgetter("part"), solution, stage=name)
         metrics = session.submit(_metrics, solution, sizes, about, error, stage=name)

@@ -13,7 +13,7 @@ from pipeline.backend.arrays import array_module, to_device, to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError, StageError, near
 from pipeline.stage import ColumnName, Context, Outcome, Whole, need_columns
-from pipeline.stages.science._matrices import FLOAT, Names, check_names, frame_of, matrix_columns, matrix_of
+from pipeline.stages.science._matrices import FLOAT, Names, check_names, frame_of, matrix_columns, matrix_of, over_parts
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -77,7 +77,7 @@ class MatrixProduct(Whole, name="matrix_product", version=1):
         own = self._columns(left.schema)
         if "right" not in tables:
             against = self.against or own
-            total = left.reduce(_cross_products, _added, own, against, backend, self.key)
+            total = over_parts(left, _cross_products, _added, own, against, backend, self.key)
             return Outcome({"": Table.of(context.session, name, [context.session.submit(_named_rows, total, own, against, stage=name)])})
         right = tables["right"].named(name)
         assert right.schema is not None

@@ -18,7 +18,7 @@ from pipeline.kernels.powers_of_two import LEAST, divided
 from pipeline.kernels.principal_axes import joined, triangle
 from pipeline.kernels.tall_svd import RightSide, left_vectors, orthonormal, random_directions, right_side, righting, turned
 from pipeline.stage import Context, Outcome, Whole
-from pipeline.stages.science._matrices import FLOAT, Names, check_names, frame_of, greatest, matrix_columns, matrix_of
+from pipeline.stages.science._matrices import FLOAT, Names, check_names, frame_of, greatest, matrix_columns, matrix_of, over_parts
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -74,18 +74,18 @@ class Svd(Whole, name="svd", version=1):
         own, backend, made = matrix_columns(rows.schema, self.columns, self.key), context.session.backend, self._made()
         rows = rows.hold()
         reader = _Reader(own, self.key, backend)
-        size = rows.reduce(_size, _size_of, reader)
+        size = over_parts(rows, _size, _size_of, reader)
         read = (reader, size)
         basis = None
         if self.method == "randomized" or (self.method == "auto" and len(own) > EXACT):
             basis = submit(random_directions, len(own), self.components, context.seed, stage=name)
             for _ in range(self.passes):
-                basis = submit(orthonormal, rows.reduce(_turned, _added, *read, basis), stage=name)
-        found = rows.reduce(_triangle, _joined, *read, basis)
+                basis = submit(orthonormal, over_parts(rows, _turned, _added, *read, basis), stage=name)
+        found = over_parts(rows, _triangle, _joined, *read, basis)
         side = submit(_right_side, found, basis, self.components, size, stage=name)
-        straight = submit(righting, rows.reduce(_left_triangle, joined, *read, side), side, stage=name)
+        straight = submit(righting, over_parts(rows, _left_triangle, joined, *read, side), side, stage=name)
         left = rows.map_parts(_left, *read, side, straight, made, writes=None)
-        missed = rows.reduce(_missed, _added, *read, side, straight)
+        missed = over_parts(rows, _missed, _added, *read, side, straight)
         told = submit(_told, side, missed, size, own, made, stage=name)
         pieces = [submit(itemgetter(at), told, stage=name) for at in range(4)]
         values, right = (Table.of(context.session, name, [piece]) for piece in pieces[:2])
