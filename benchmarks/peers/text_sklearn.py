@@ -1,4 +1,4 @@
-"""The text job as it is written by hand with scikit-learn: clean, split by author, TF-IDF, logistic regression, latent semantic analysis.
+"""The text job as it is written by hand with scikit-learn: split by author, TF-IDF, logistic regression, latent semantic analysis.
 
 python benchmarks/peers/text_sklearn.py --messages FILE.parquet --out DIR
 """
@@ -25,7 +25,7 @@ def run(path: str, out: Path) -> None:
     messages = pl.read_parquet(path).unique("message", keep="first").filter(pl.col("text").str.len_chars() > 0).sort("message")
     drawn = messages["author"].map_elements(lambda author: zlib.crc32(author.encode()) / 2**32, return_dtype=pl.Float64).to_numpy()
     split = np.where(drawn < 0.7, "train", np.where(drawn < 0.8, "validation", "test"))
-    words = messages["text"].str.replace_all("(?m)^>.*$", "").str.replace_all("(?s)\n-- \n.*$", "").to_list()
+    words = messages["text"].to_list()
     group, train, test = messages["group"].to_numpy(), split == "train", split == "test"
     counts = HashingVectorizer(n_features=2048, alternate_sign=False, norm=None)
     weighed = make_pipeline(counts, TfidfTransformer()).fit([word for word, one in zip(words, train, strict=True) if one]).transform(words)

@@ -13,12 +13,15 @@ import numpy as np
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.logistic_regression import SCORE
+from pipeline.kernels.p_values import z_test_p_values
 from pipeline.kernels.predicted_binary import RARE, PredictedMethod, associate_predicted_binary
 from pipeline.kernels.predicted_binary_design import PredictedBinary
 from pipeline.kernels.set_scores import binary_set_scores, weighted_burdens
 
 How = tuple[PredictedMethod, float]
 """How what has a p-value of at most so much in the score test is tested."""
+_ABOUT = 1.001
+"""More than rounding moves a p-value by: who is near `screen` is looked at, too."""
 _NUMBERS = ("beta", "standard_error", "statistic", "effect_allele_frequency", "p_value", "neg_log_10_p_value", "test")
 
 
@@ -33,12 +36,16 @@ def binary_tests(rows: Any, model: PredictedBinary, how: How, rare: float = RARE
 def binary_scores(rows: Any, model: PredictedBinary, how: How) -> tuple[Any, Any]:
     """Scores `[v, t]` and their covariances `[t, v, v]`. Firth's test is of everybody, not of carriers alone, however rare a variant is."""
     scores, covariances = binary_set_scores(rows, model)
-    if len(rows):
-        again = abs(binary_tests(rows, model, how, 0)["statistic"])
-        plain = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2)).T
+    plain = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2)).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        alone = abs(scores) / plain
+    notable = np.flatnonzero((z_test_p_values(alone)[0] <= _ABOUT * how[1]).any(axis=1))
+    if len(notable):
+        again = abs(binary_tests(rows[array_module(rows).asarray(notable)], model, how, 0)["statistic"])
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(again > 0, abs(scores) / (again * plain), 1.0)
-        ratio = np.nan_to_num(ratio, nan=1.0).T
+            found = np.where(again > 0, alone[notable] / again, 1.0)
+        ratio = np.ones(scores.shape).T
+        ratio[:, notable] = np.nan_to_num(found, nan=1.0).T
         covariances = covariances * ratio[:, :, None] * ratio[:, None, :]
     return scores, covariances
 
