@@ -117,10 +117,10 @@ def tail_sums(losses: Array, paths: Array, cuts: Cuts) -> TailSums:
 
 def added(found: list[TailSums]) -> TailSums:
     """The sums over several blocks, whose paths may come in any order."""
-
     xp = array_module(found[0].losses)
 
     def sum_of(name: str) -> Any:
+        """One of the sums, over all blocks."""
         return sum(getattr(one, name) for one in found)
 
     return TailSums(
