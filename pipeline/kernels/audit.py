@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import erfc, ndtri
 
 Numbers = NDArray[np.float64]
@@ -187,6 +186,8 @@ def _root(slope: Callable[[float], float], middle: float, wide: float) -> float:
         low, high = low - wide, high + wide
         if high - low > 1e3 * wide:
             return np.nan
+    from scipy.optimize import brentq  # of few variants, and half a second of every scan's start
+
     return float(brentq(slope, low, high, xtol=1e-12 * wide))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from pipeline.kernels.audit import Again, Numbers
 
@@ -75,5 +74,7 @@ def _penalized(
         low, high = low - error, high + error
     else:
         return Again(np.nan, np.nan, n)
+    from scipy.optimize import brentq  # as in audit
+
     found = float(brentq(slope, low, high, xtol=1e-9))
     return Again(found, moments(found)[1] ** -0.5, n)

@@ -91,9 +91,10 @@ class SetCovariance:
 
 def variant_weights(frequency: Floats, shape: tuple[float, float] = (1.0, 25.0)) -> Floats:
     """Weights of variants: the density of a beta distribution at the minor allele's frequency, `float64[m]`."""
-    from scipy.stats import beta
+    from scipy.special import betaln, xlog1py, xlogy
 
-    return np.asarray(beta.pdf(np.minimum(frequency, 1 - frequency), *shape))
+    (first, second), minor = shape, np.minimum(frequency, 1 - frequency)
+    return np.asarray(np.exp(xlogy(first - 1, minor) + xlog1py(second - 1, -minor) - betaln(first, second)))
 
 
 def combination_weights(frequency: Floats, shape: tuple[float, float] = (1.0, 25.0)) -> Floats:

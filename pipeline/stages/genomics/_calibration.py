@@ -14,10 +14,11 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotypes import MISSING, unpack
+from pipeline.kernels.p_values import MEDIAN_CHI_SQUARE
 from pipeline.kernels.predicted_scan import PredictedDesign
 
 THRESHOLDS = (0.05, 0.01, 1e-3, 1e-4, 5e-8)
@@ -141,7 +142,7 @@ def _freed(residuals: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArra
 def _critical(df: NDArray[np.float64]) -> NDArray[np.float64]:
     """Student's t, `[v, thresholds]`, of variants' degrees of freedom; infinite ones are the normal's."""
     each, place = np.unique(np.maximum(df, 1), return_inverse=True)
-    return np.asarray(stats.t.isf(np.array(THRESHOLDS) / 2, each[:, None])[place])
+    return np.asarray(-stdtrit(each[:, None], np.array(THRESHOLDS) / 2)[place])
 
 
 def _inflation(squares: NDArray[np.int64]) -> float | None:
@@ -151,7 +152,7 @@ def _inflation(squares: NDArray[np.int64]) -> float | None:
         return None
     place = int(np.searchsorted(total, total[-1] / 2))
     before = total[place] - squares[place]
-    return float((place + (total[-1] / 2 - before) / squares[place]) * _WIDTH / stats.chi2.median(1))
+    return float((place + (total[-1] / 2 - before) / squares[place]) * _WIDTH / MEDIAN_CHI_SQUARE)
 
 
 def _excess(passed: NDArray[np.int64], tests: NDArray[np.int64]) -> float:
@@ -164,6 +165,6 @@ def _excess(passed: NDArray[np.int64], tests: NDArray[np.int64]) -> float:
 
 def _interval(rate: float, tests: float) -> tuple[float, float]:
     """Wilson's interval of 95 %."""
-    z = float(stats.norm.isf(0.025))
+    z = -float(ndtri(0.025))
     middle, half = rate + z * z / (2 * tests), z * np.sqrt(rate * (1 - rate) / tests + (z / (2 * tests)) ** 2)
     return max(0.0, float(middle - half) / (1 + z * z / tests)), float(middle + half) / (1 + z * z / tests)
