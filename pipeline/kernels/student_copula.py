@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtri_exp
-from scipy.stats import t
 
 from pipeline.backend.arrays import array_module
 from pipeline.kernels.philox import normals_of, uniforms_of
@@ -40,6 +39,8 @@ def chi_square(paths: Array, degrees: int, key: tuple[int, int]) -> Array:
 @cache
 def _ratios(degrees: int) -> Array:
     """At each node of w = sqrt(v log(1 + x^2 / v)), the normal number of x's probability, over w."""
+    from scipy.stats import t  # half a second, which other copulas do without
+
     w = np.arange(int(NODES * FURTHEST) + 2) / NODES
     w[0] = 1e-4
     x = np.sqrt(degrees * np.expm1(w * w / degrees))
