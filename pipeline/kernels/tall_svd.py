@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.backend.arrays import array_module
+from pipeline.backend.arrays import array_module, checked_linalg
 from pipeline.kernels.principal_axes import signed
 
 Array = Any
@@ -36,7 +36,9 @@ def random_directions(columns: int, wanted: int, seed: int) -> Array:
 
 def orthonormal(vectors: Array) -> Array:
     """Q of vectors `float64[p, k]`."""
-    return array_module(vectors).linalg.qr(vectors)[0]
+    xp = array_module(vectors)
+    with checked_linalg(xp):
+        return xp.linalg.qr(vectors)[0]
 
 
 def turned(values: Array, directions: Array) -> Array:
