@@ -46,7 +46,7 @@ def run(path: str, out: Path) -> None:
     figures = {
         name: {
             "accuracy": float(accuracy_score(group[one], model.classes_[chances[one].argmax(axis=1)])),
-            "log_loss": float(log_loss(group[one], chances[one])),
+            "log_loss": float(log_loss(group[one], chances[one], labels=model.classes_)),
         }
         for name, one in (("train", train), ("validation", split == "validation"), ("test", test))
     }
