@@ -79,6 +79,8 @@ class CoxFold(NamedTuple):
 
 def cox_offset(basis: Array, signed: Array) -> Array:
     """Log hazards `float64[n]` that covariates predict, `basis` being `float64[n, k]`; near the greatest likelihood, as in regenie."""
+    if not basis.shape[1]:
+        return np.zeros(len(signed))
     fold = CoxFold.of(basis.T, signed, np.zeros(len(signed)), np.arange(len(signed)))
     return np.asarray(basis @ descended(fold, 0.0, np.zeros(basis.shape[1]), _STILL))
 

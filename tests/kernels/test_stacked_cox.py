@@ -70,6 +70,20 @@ def test_cox_offset__goes_where_the_covariates_say() -> None:
     assert abs(found.mean()) < 1e-12
 
 
+def test_ridge_design__of_times_without_covariates_is_the_times_over_their_size() -> None:
+    signed = times_cohort().signed[:, None]
+    design = RidgeDesign.build_times(np.empty((PEOPLE, 0)), signed)
+    assert design.basis.shape == (PEOPLE, 0)
+    assert design.offsets is not None
+    assert not design.offsets.any()
+    np.testing.assert_allclose(design.traits, abs(signed) / np.sqrt((signed**2).mean()))
+    block = GenotypeBlock(pack(wide_calls()[:BLOCK]), None, PEOPLE)
+    found = stacked_cox(ridge_predictors(block, design, BLOCK)[0], [0] * 5, signed[:, 0], design.offsets[:, 0], design.folds)
+    assert np.isfinite(found.predictions).all()
+    assert found.deviance is not None
+    assert np.isfinite(found.deviance).all()
+
+
 def test_ridge_design__of_times_has_no_intercept_and_refuses_a_trait_without_events() -> None:
     given = times_cohort()
     design = RidgeDesign.build_times(given.covariates, given.signed[:, None])
