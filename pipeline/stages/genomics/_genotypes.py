@@ -36,8 +36,14 @@ def autosomal_calls(part: Part, people: pl.DataFrame) -> Array:
 
 
 def keep_people(part: Part, judged: Part) -> Part:
-    """The part with the calls of those whose `kept` is true."""
-    calls, kept = part.arrays["calls"], judged.frame["kept"]
+    """The part with the calls, and the dosages, of those whose `kept` is true."""
+    kept = judged.frame["kept"]
     if kept.all():
         return part
-    return part.replaced(calls=take_samples(calls, len(kept), array_module(calls).asarray(kept.arg_true().to_numpy())))
+
+    def of_them(name: str, array: Array) -> Array:
+        """An array of the people who stay."""
+        places = array_module(array).asarray(kept.arg_true().to_numpy())
+        return take_samples(array, len(kept), places) if name == "calls" else array[:, places]
+
+    return part.replaced(**{name: of_them(name, array) for name, array in part.arrays.items()})

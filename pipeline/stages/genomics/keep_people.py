@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import polars as pl
 from pydantic import Field
 
-from pipeline.backend.arrays import array_module
 from pipeline.errors import DataError
 from pipeline.genome.columns import need_known
 from pipeline.genome.genotypes import need_genotypes, people_of
-from pipeline.kernels.genotypes import take_samples
 from pipeline.stage import Context, Outcome, Whole
+from pipeline.stages.genomics._genotypes import keep_people
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -51,7 +50,7 @@ class KeepPeople(Whole, name="keep_people", version=1):
         named = tables["people"].named(name).map(_ids).value()
         judged = submit(self.judged, people_of(genotypes), named, stage=name)
         kept = Table.of(context.session, name, [submit(_kept, judged, stage=name)])
-        smaller = replace(genotypes.map_parts(_taken, judged, writes=frozenset()), axes=dict.fromkeys(genotypes.axes, kept))
+        smaller = replace(genotypes.map_parts(keep_people, judged, writes=frozenset()), axes=dict.fromkeys(genotypes.axes, kept))
         return Outcome({"": smaller}, counts=submit(_tally, judged, named, stage=name))
 
     def judged(self, people: Part, named: Part) -> Part:
@@ -74,19 +73,6 @@ def _ids(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 def _kept(judged: Part) -> Part:
     return Part(judged.frame.filter("kept").drop("kept"))
-
-
-def _taken(part: Part, judged: Part) -> Part:
-    """The part with the genotypes of those who stay."""
-    kept = judged.frame["kept"]
-    if kept.all():
-        return part
-    return part.replaced(**{name: _of_people(name, array, kept) for name, array in part.arrays.items()})
-
-
-def _of_people(name: str, array: Any, kept: pl.Series) -> Any:
-    places = array_module(array).asarray(kept.arg_true().to_numpy())
-    return take_samples(array, len(kept), places) if name == "calls" else array[:, places]
 
 
 def _tally(judged: Part, named: Part) -> dict[str, int]:

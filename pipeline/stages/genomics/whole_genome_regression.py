@@ -90,6 +90,10 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
         return self
 
     @property
+    def _times(self) -> Mapping[str, TimeToEvent]:
+        return self.traits if isinstance(self.traits, Mapping) else {}
+
+    @property
     def trait_names(self) -> tuple[str, ...]:
         """The traits, in their order."""
         return tuple(self.traits)
@@ -97,8 +101,7 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """The predictions, and the fits."""
         need_genotypes(schemas["genotypes"], VARIANT, dosages=True)
-        samples = with_traits(schemas["samples"], self.traits) if isinstance(self.traits, Mapping) else schemas["samples"]
-        need_traits(samples, self.trait_names, self.covariates)
+        need_traits(with_traits(schemas["samples"], self._times), self.trait_names, self.covariates)
         return {"": Schema(pl.Schema(PREDICTIONS)), "fits": Schema(pl.Schema(FITS))}
 
     def prepare(self, *, lean: bool = False) -> None:
@@ -141,14 +144,12 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
 
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
         """The columns of the samples table that are used."""
-        plain = self.covariates if isinstance(self.traits, Mapping) else (*self.traits, *self.covariates)
-        times = columns_of(self.traits) if isinstance(self.traits, Mapping) else []
-        return samples.select("sample_id", *times, *(pl.col(name).cast(pl.Float64) for name in plain))
+        plain = [name for name in (*self.trait_names, *self.covariates) if name not in self._times]
+        return samples.select("sample_id", *columns_of(self._times), *(pl.col(name).cast(pl.Float64) for name in plain))
 
     def cohort(self, people: Part, rows: Part) -> RidgeCohort:
         """The people, and their traits and covariates."""
-        rows = signed(rows, self.traits) if isinstance(self.traits, Mapping) else rows
-        return RidgeCohort.of(people, rows, (self.covariates, self.trait_names), self.folds, self.kind)
+        return RidgeCohort.of(people, signed(rows, self._times), (self.covariates, self.trait_names), self.folds, self.kind)
 
     def _blocks(self, used: Table, runs: Sequence[Any], cohort: Any, variants: int, context: Context) -> dict[tuple[str, int], Any]:
         """A future of the predictors of each block, by chromosome and number there; a part is asked for just before its first block."""
