@@ -10,35 +10,18 @@ import numpy as np
 from pipeline.backend.arrays import array_module
 from pipeline.errors import DataError
 from pipeline.kernels.cox_null import RiskOrder, cox_coefficients
-from pipeline.kernels.design import people_of_groups
 from pipeline.kernels.genotypes import Array
-from pipeline.kernels.ridge_predictors import RidgeDesign
+from pipeline.kernels.traits_design import TraitsDesign, shared_fields, who_has
 
 
 @dataclass(frozen=True)
-class CoxDesign:
+class CoxDesign(TraitsDesign):
     """People, covariates and times of a scan. Arrays keep the order of all `n` people of the genotypes."""
 
-    mask: Array
-    """`uint8[ceil(n / 4)]`: both bits of the calls of those used, who have all covariates and a trait, are set."""
-    basis: Array
-    """`float64[n, k]`: intercept and covariates, orthonormal among those used, 0 for others."""
     times: Array
     """`float64[n, t]`: when a person's event was, or minus when he was last seen without; 0 for who lacks the trait."""
-    known: Array
-    """`bool[n, t]`: who has the trait."""
-    trait_names: tuple[str, ...]
-    groups: tuple[tuple[int, ...], ...]
-    """Traits that the same people lack."""
-    masks: Array
-    """`uint8[g, ceil(n / 4)]`, a row a group: both bits of the calls of those who have these traits are set."""
     firth: bool
     """Whether models have Firth's fits, too."""
-
-    @property
-    def people(self) -> Array:
-        """People with each trait, `int64[t]`."""
-        return self.known.sum(axis=0)
 
     @classmethod
     def build(
@@ -48,18 +31,13 @@ class CoxDesign:
 
         `names` of both are for errors. Raises DataError as `RidgeDesign.build` does, and for a trait without events.
         """
-        known = ~np.isnan(traits) & ~np.isnan(covariates).any(axis=1)[:, None]
-        used = known.any(axis=1)
-        trait_names = tuple(names[1]) or tuple(f"trait {number}" for number in range(1, traits.shape[1] + 1))
+        known, trait_names = who_has(covariates, traits, names[1])
         events = known & ~np.signbit(traits)
         if not events.any(axis=0).all():
             name = trait_names[int((~events.any(axis=0)).argmax())]
             raise DataError(f"Trait {name!r}: none of the people who have it and all covariates has an event. Is the event 1?")
-        ridge = RidgeDesign.build(covariates[used], np.where(known[used], traits[used], np.nan), names, folds=1)
-        basis = np.zeros((len(traits), ridge.basis.shape[1]))
-        basis[used] = ridge.basis
-        groups, masks = people_of_groups(known, used)
-        return cls(masks[0], basis, np.where(known, traits, 0), known, trait_names, groups, masks[1:], firth)
+        shared = shared_fields(covariates, traits, known, (names[0], trait_names))
+        return cls(**shared, times=np.where(known, traits, 0), firth=firth)
 
     def less(self, predictions: Array | None) -> CoxModels:
         """The traits' models without a variant, beside log hazards that are predicted, `[t, n]`, or none.

@@ -10,39 +10,22 @@ import numpy as np
 
 from pipeline.backend.arrays import array_module
 from pipeline.errors import DataError
-from pipeline.kernels.design import people_of_groups
 from pipeline.kernels.genotypes import Array
 from pipeline.kernels.logistic_design import binary_trait, null_coefficients
 from pipeline.kernels.logistic_null import NullModel
-from pipeline.kernels.ridge_predictors import RidgeDesign
+from pipeline.kernels.traits_design import TraitsDesign, shared_fields, who_has
 
 _STEPS, _STILL = 200, 1e-10
 
 
 @dataclass(frozen=True)
-class PredictedBinaryDesign:
+class PredictedBinaryDesign(TraitsDesign):
     """People, covariates and binary traits of a scan with predictions. Arrays keep the order of all `n` people of the genotypes."""
 
-    mask: Array
-    """`uint8[ceil(n / 4)]`: both bits of the calls of those used, who have all covariates and a trait, are set."""
-    basis: Array
-    """`float64[n, k]`: intercept and covariates, orthonormal among those used, 0 for others."""
     cases: Array
     """`float64[n, t]`: 1 for cases, 0 for controls and for who lacks the trait."""
-    known: Array
-    """`bool[n, t]`: who has the trait."""
-    trait_names: tuple[str, ...]
-    groups: tuple[tuple[int, ...], ...]
-    """Traits that the same people lack."""
-    masks: Array
-    """`uint8[g, ceil(n / 4)]`, a row a group: both bits of the calls of those who have these traits are set."""
     firth: bool
     """Whether models have Firth's fits, too."""
-
-    @property
-    def people(self) -> Array:
-        """People with each trait, `int64[t]`."""
-        return self.known.sum(axis=0)
 
     @classmethod
     def build(
@@ -52,18 +35,13 @@ class PredictedBinaryDesign:
 
         `names` of both are for errors. Raises DataError as `RidgeDesign.build` and `binary_trait` do.
         """
-        known = ~np.isnan(traits) & ~np.isnan(covariates).any(axis=1)[:, None]
-        used = known.any(axis=1)
-        trait_names = tuple(names[1]) or tuple(f"trait {number}" for number in range(1, traits.shape[1] + 1))
+        known, trait_names = who_has(covariates, traits, names[1])
         cases = np.stack(
             [binary_trait(name, np.where(own, column, np.nan)) for name, own, column in zip(trait_names, known.T, traits.T, strict=True)],
             axis=1,
         )
-        ridge = RidgeDesign.build(covariates[used], cases[used], names, folds=1)
-        basis = np.zeros((len(traits), ridge.basis.shape[1]))
-        basis[used] = ridge.basis
-        groups, masks = people_of_groups(known, used)
-        return cls(masks[0], basis, np.where(known, cases, 0), known, trait_names, groups, masks[1:], firth)
+        shared = shared_fields(covariates, cases, known, (names[0], trait_names))
+        return cls(**shared, cases=np.where(known, cases, 0), firth=firth)
 
     def less(self, predictions: Array) -> PredictedBinary:
         """The traits' models without a variant, about the log odds that are predicted, `[t, n]`.

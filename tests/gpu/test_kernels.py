@@ -188,6 +188,8 @@ HOST_ONLY = {
     "projected_again",
     "offset_again",
     "people_of_groups",
+    "who_has",  # traits and covariates of a scan, once
+    "shared_fields",
     "null_coefficients",
     "logistic_again",
     "masks",

@@ -60,7 +60,7 @@ def null_models(models: PredictedBinary, place: int, nulls: int, seed: int) -> I
         known = np.repeat(own[:, None], number, axis=1)
         groups, masks = people_of_groups(known, own)
         basis = np.where(own[:, None], design.basis, 0.0)
-        some = PredictedBinaryDesign(masks[0], basis, cases, known, (name,) * number, groups, masks[1:], design.firth)
+        some = PredictedBinaryDesign(masks[0], basis, known, (name,) * number, groups, masks[1:], cases, design.firth)
         try:
             yield some.less(np.broadcast_to(offset, (number, len(own))))
         except DataError as error:
