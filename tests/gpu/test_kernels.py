@@ -69,6 +69,7 @@ from pipeline.kernels import (
     relationship,
     ridge_predictors,
     ridge_systems,
+    row_products,
     scores,
     set_scores,
     spectrum,
@@ -188,6 +189,8 @@ HOST_ONLY = {
     "projected_again",
     "offset_again",
     "people_of_groups",
+    "compact",  # SciPy's sparse matrices
+    "is_sparse",
     "who_has",  # traits and covariates of a scan, once
     "shared_fields",
     "null_coefficients",
@@ -294,6 +297,20 @@ def associated(calls: Any, missing: Any) -> Any:
 
 def associated_dosages(dosages: Any, missing: Any) -> Any:
     return linear_regression.associate_plain(GenotypeBlock(None, dosages, SAMPLES), DESIGN.beside(dosages), missing)
+
+
+def products_added(rows: Any, columns: Any) -> Any:
+    found = array_module(rows).ones((len(rows), columns.shape[1]))
+    row_products.add_products(rows, columns, found, rows.mean(axis=0))
+    return found
+
+
+def root_of_cubes(cubes: Any, farthest: Any) -> Any:
+    def step(at: Any) -> tuple[Any, Any]:
+        moved = (cubes - at**3) / (3 * at**2)
+        return moved, abs(moved)
+
+    return adjusted_tests.guarded_newton(step, cubes, farthest)
 
 
 def products(calls: Any) -> Any:
@@ -844,6 +861,10 @@ CASES = {
     "cox_likelihood_ratio": Case(likelihood_ratio_of_times, (ADJUSTED, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio": Case(adjusted_tests.adjusted_likelihood_ratio, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio_plain": Case(adjusted_tests.adjusted_likelihood_ratio_plain, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
+    "add_products": Case(products_added, (ADJUSTED, ADJUSTED.T[:, :3].copy())),
+    "add_products of many": Case(products_added, (np.tile(ADJUSTED, 40), np.tile(ADJUSTED.T, (40, 1)).copy())),
+    "longest_steps": Case(adjusted_tests.longest_steps, (ADJUSTED,)),
+    "guarded_newton": Case(root_of_cubes, (np.abs(ODDS) + 1, np.full(len(ODDS), 0.5)), 1e-6),
     "saddle_point": Case(adjusted_tests.saddle_point, (ADJUSTED, ODDS, SCORES, ADJUSTED > 1), 1e-6),
     "saddle_point_plain": Case(adjusted_tests.saddle_point_plain, (ADJUSTED, ODDS, SCORES, ADJUSTED > 1), 1e-6),
     "z_of_neg_log_10_p": Case(p_values.z_of_neg_log_10_p, (P[:-1],), 1e-9),
