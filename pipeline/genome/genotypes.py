@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import polars as pl
@@ -20,12 +20,17 @@ def need_genotypes(schema: Schema, columns: Sequence[str], *, dosages: bool = Fa
 
     Raises StageError for a table without them, or with columns of another kind (a chromosome in numbers).
     """
-    array = "alt_dosages" if dosages and "alt_dosages" in schema.arrays else "calls"
+    array = array_of(schema.arrays) if dosages else "calls"
     people = need_array(schema, array, "genotypes", made=MADE)
     need_known(schema, columns, "genotypes")
     return people
 
 
+def array_of(arrays: Container[str]) -> str:
+    """Which of the arrays holds the genotypes: dosages where there are some, else packed calls."""
+    return "alt_dosages" if "alt_dosages" in arrays else "calls"
+
+
 def people_of(genotypes: Table) -> Any:
     """The people of a genotype table as a part, or a future of it: those of its dosages, where it has some, else of its calls."""
-    return genotypes.axes["alt_dosages" if "alt_dosages" in genotypes.axes else "calls"].value()
+    return genotypes.axes[array_of(genotypes.axes)].value()
