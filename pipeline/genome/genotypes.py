@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from pipeline.errors import StageError
 from pipeline.genome.columns import need_known
 from pipeline.stage import need_array
 from pipeline.tables.part import Schema
@@ -21,9 +22,18 @@ def need_genotypes(schema: Schema, columns: Sequence[str], *, dosages: bool = Fa
     Raises StageError for a table without them, or with columns of another kind (a chromosome in numbers).
     """
     array = array_of(schema.arrays) if dosages else "calls"
+    if array not in schema.arrays and "alt_dosages" in schema.arrays:
+        raise StageError("the table given as 'genotypes' has dosages, and this stage takes calls. Read it with field: calls.")
     people = need_array(schema, array, "genotypes", made=MADE)
     need_known(schema, columns, "genotypes")
     return people
+
+
+def refuse_genotypes(schema: Schema) -> None:
+    """Raise StageError for a table with a row a variant, whose genotypes are no features of people."""
+    for array, what in (("calls", "packed genotype calls"), ("alt_dosages", "dosages with a row a variant")):
+        if array in schema.arrays:
+            raise StageError(f"the table has {what}, which are no features. Use genotype_features to make a row per person of them.")
 
 
 def array_of(arrays: Container[str]) -> str:

@@ -21,6 +21,7 @@ from pipeline.stages.genomics.project_components import ProjectComponents
 from pipeline.stages.genomics.relatedness import Relatedness
 from pipeline.stages.genomics.sample_qc import SampleQc
 from pipeline.stages.genomics.variant_qc import VariantQc
+from pipeline.stages.models.linear import Linear
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
 from pipeline.testing.stages import plan_stage
@@ -133,6 +134,13 @@ def test_polygenic_score__of_dosages_is_plinks(missing: str) -> None:
         row = found.row(int(person), named=True)
         assert row["score_sum"] == printed(imputing if missing == "mean" else ignoring)
         assert missing == "mean" or row["score_average"] == printed(average)
+
+
+def test_model__refuses_dosages_as_features() -> None:
+    cohort = imputed_cohort("1")
+    stage = Linear(objective="regression", target="base_pair_location", key="variant_id", split=None, exclude=("chromosome", "ref", "alt"))
+    with pytest.raises(StageError, match=r"dosages with a row a variant, which are no features\. Use genotype_features"):
+        plan_stage(stage, {"rows": cohort.rows}, {"alt_dosages": cohort.people})
 
 
 def associations(cohort: Cohort) -> pl.DataFrame:
