@@ -79,7 +79,7 @@ def linked(packed: Array, ends: NDArray[np.int64], n_samples: int, r2: float, *,
     first, then the second; on the host. With `haplotypes` r is of haplotypes of greatest likelihood, else of calls.
     """
     found = []
-    for rows, columns in _tiles(ends):
+    for rows, columns in tiles(ends):
         if haplotypes:
             tables = call_tables(packed[rows], packed[columns], n_samples).reshape(-1, 3, 3)
             r, d_prime = (to_host(values).reshape(rows.stop - rows.start, -1) for values in haplotype_linkage(tables))
@@ -95,7 +95,7 @@ def linked(packed: Array, ends: NDArray[np.int64], n_samples: int, r2: float, *,
     return one[order], other[order], r[order], d_prime[order]
 
 
-def _tiles(ends: NDArray[np.int64]) -> Iterator[tuple[slice, slice]]:
+def tiles(ends: NDArray[np.int64]) -> Iterator[tuple[slice, slice]]:
     """Blocks of variants and of those behind them, up to the last that one of the first may meet."""
     for low in range(0, len(ends), _TILE):
         high = min(low + _TILE, len(ends))

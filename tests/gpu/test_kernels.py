@@ -42,6 +42,7 @@ from pipeline.kernels import (
     isolation,
     k_means,
     kinship,
+    ld_scores,
     least_squares,
     left_out,
     linear_products,
@@ -189,6 +190,7 @@ HOST_ONLY = {
     "projected_again",
     "offset_again",
     "people_of_groups",
+    "tiles",  # of numbers of variants
     "who_has",  # traits and covariates of a scan, once
     "shared_fields",
     "null_coefficients",
@@ -552,6 +554,10 @@ def linked(calls: Any, haplotypes: bool) -> Any:
     return [array_module(calls).asarray(values) for values in found]
 
 
+def ld_score_sums(calls: Any) -> Any:
+    return ld_scores.ld_score_sums(calls, np.minimum(np.arange(len(calls)) + 9, len(calls))[:-5], SAMPLES)
+
+
 def haploid_calls(calls: Any) -> Any:
     return linkage.without_haploid_heterozygotes(calls, linkage.Samples(SAMPLES, np.arange(SAMPLES) % 3 == 0))
 
@@ -754,6 +760,7 @@ CASES = {
     "call_tables": Case(linkage_pairs.call_tables, (CALLS[:9], CALLS, SAMPLES)),
     "linked": Case(linked, (CALLS, False)),
     "linked haplotypes": Case(linked, (CALLS, True), 1e-9),
+    "ld_score_sums": Case(ld_score_sums, (CALLS,), 1e-10),
     "without_haploid_heterozygotes": Case(haploid_calls, (CALLS,)),
     "prune": Case(pruned, (CALLS, linkage_pruning.PruneRule(10, 3, 0.02, by_position=False))),
     "prune by position": Case(pruned, (CALLS, linkage_pruning.PruneRule(150, 1, 0.02, by_position=True))),

@@ -40,48 +40,68 @@ class Stretch(NamedTuple):
     ends: NDArray[np.int64]
 
 
-def aheads(session: Session, parts: list[Any], reach: int, stage: str) -> list[Any]:
-    """For each part what lies ahead of it within `reach` base pairs, None for the last: futures, made from the last part to the first."""
+@dataclass(frozen=True)
+class Reach:
+    """How far a variant reaches, in units of a column: base pairs, or centimorgans."""
+
+    distance: float
+    column: str = "base_pair_location"
+
+    def places(self, chromosome: str, variants: pl.DataFrame) -> NDArray[Any]:
+        """Where variants of a chromosome are. Raises DataError where positions, or places, are missing or not in order."""
+        last_position(chromosome, variants, None)
+        column = variants[self.column]
+        places: NDArray[Any] = column.cast(pl.Float64).fill_null(np.nan).to_numpy() if column.dtype.is_float() else column.to_numpy()
+        if not (np.diff(places) >= 0).all() or (len(places) == 1 and np.isnan(places[0])):
+            raise DataError(
+                f"{self.column} of chromosome {chromosome!r} falls, or is missing. Give the genotypes a genetic map, or a reach in kb."
+            )
+        return places
+
+
+def aheads(session: Session, parts: list[Any], reach: Reach, stage: str) -> list[Any]:
+    """For each part what lies ahead of it within reach, None for the last: futures, made from the last part to the first."""
     found: list[Any] = [None]
     for part in reversed(parts[1:]):
         found.append(session.submit(_ahead, part, found[-1], reach, stage=stage))
     return found[::-1][: len(parts)]
 
 
-def _ahead(part: Part, later: Ahead | None, reach: int) -> Ahead:
+def _ahead(part: Part, later: Ahead | None, reach: Reach) -> Ahead:
     """What the part before this one may reach."""
     if part.frame.is_empty():
         return later or Ahead(part, None, frozenset())
     chromosome, _, high = next(stretches(part.frame))
+    seen = frozenset(part.frame["chromosome"].drop_nulls().unique()) | (later.seen if later else frozenset())
+    if chromosome is None or chromosome == UNPLACED:
+        return Ahead(_slice(part, 0, 0), chromosome, seen)
     rows = _slice(part, 0, high)
     if later and chromosome == later.chromosome and high == part.frame.height:
         rows = concat_parts([rows, later.rows])
-    last_position(str(chromosome), rows.frame, None)
-    position = rows.frame["base_pair_location"]
-    rows = _slice(rows, 0, int((position <= position[0] + reach).sum()))
-    return Ahead(rows, chromosome, frozenset(part.frame["chromosome"].drop_nulls().unique()) | (later.seen if later else frozenset()))
+    places = reach.places(chromosome, rows.frame)
+    rows = _slice(rows, 0, int(np.searchsorted(places, places[0] + reach.distance, "right")))
+    return Ahead(rows, chromosome, seen)
 
 
-def neighbours(part: Part, later: Ahead | None, people: pl.DataFrame, reach: int) -> Iterator[Stretch]:
+def neighbours(part: Part, later: Ahead | None, people: pl.DataFrame, reach: Reach) -> Iterator[Stretch]:
     """The part's chromosomes, one after another, each with what lies ahead; chromosome 0 and unnamed ones are left out.
 
     Raises DataError where a chromosome's variants are not together and in order.
     """
     pieces = list(stretches(part.frame))
     for at, (chromosome, low, high) in enumerate(pieces):
+        if chromosome is None or chromosome == UNPLACED:
+            continue
         goes_on = at == len(pieces) - 1 and later is not None and later.chromosome == chromosome
         if any(chromosome == name for name, _, _ in pieces[at + 1 :]) or (later and chromosome in later.seen and not goes_on):
             raise DataError(
                 f"the variants of chromosome {chromosome!r} do not stand together. Put a sort by chromosome and "
                 "base_pair_location before this stage."
             )
-        if chromosome is None or chromosome == UNPLACED:
-            continue
         rows = _slice(part, low, high)
         whole = concat_parts([rows, later.rows]) if goes_on and later else rows
-        last_position(chromosome, whole.frame, None)
-        positions = whole.frame["base_pair_location"].cast(pl.Int64).to_numpy()
-        ends = np.searchsorted(positions, positions[: high - low] + reach, "right")
+        places = reach.places(chromosome, whole.frame)
+        ends = np.searchsorted(places, places[: high - low] + reach.distance, "right")
         packed, samples = chosen_calls(whole.arrays["calls"], people, chromosome)
         yield Stretch(chromosome, low, whole.frame, without_haploid_heterozygotes(packed, samples), samples, ends)
 

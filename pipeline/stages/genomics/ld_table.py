@@ -16,7 +16,7 @@ from pipeline.genome.people import check_sex
 from pipeline.kernels.linkage_pairs import linked
 from pipeline.kernels.linkage_pruning import MORE
 from pipeline.stage import Context, Outcome, Whole
-from pipeline.stages.genomics._neighbours import Ahead, Stretch, aheads, neighbours
+from pipeline.stages.genomics._neighbours import Ahead, Reach, Stretch, aheads, neighbours
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -46,9 +46,9 @@ class LdTable(Whole, name="ld_table", version=1):
     haplotypes: bool = Field(default=False, description="r of haplotypes of greatest likelihood instead of calls, and d_prime beside it.")
 
     @property
-    def reach(self) -> int:
+    def reach(self) -> Reach:
         """Base pairs that two are apart at most."""
-        return int(self.kb * 1000 * MORE)
+        return Reach(int(self.kb * 1000 * MORE))
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """One row a pair. Raises StageError for positions that are no whole numbers."""
