@@ -190,6 +190,9 @@ HOST_ONLY = {
     "projected_again",
     "offset_again",
     "people_of_groups",
+    "genetic_correlation",  # of a million numbers a trait, once
+    "genetic_covariance",
+    "heritability",
     "tiles",  # of numbers of variants
     "who_has",  # traits and covariates of a scan, once
     "shared_fields",

@@ -106,5 +106,10 @@ def neighbours(part: Part, later: Ahead | None, people: pl.DataFrame, reach: Rea
         yield Stretch(chromosome, low, whole.frame, without_haploid_heterozygotes(packed, samples), samples, ends)
 
 
+def counts_of(part: Part) -> dict[str, int]:
+    """What was counted on the way to a part."""
+    return dict(part.counts)
+
+
 def _slice(part: Part, low: int, high: int) -> Part:
     return Part(part.frame[low:high], {name: array[low:high] for name, array in part.arrays.items()})

@@ -19,9 +19,9 @@ from pipeline.genome.people import check_sex
 from pipeline.kernels.genotypes import alt_frequency, call_counts
 from pipeline.kernels.ld_scores import ld_score_sums
 from pipeline.stage import Context, Outcome, Whole
-from pipeline.stages.genomics._neighbours import Ahead, Reach, Stretch, aheads, neighbours
+from pipeline.stages.genomics._neighbours import Ahead, Reach, Stretch, aheads, counts_of, neighbours
 from pipeline.tables.counts import Count
-from pipeline.tables.part import Part, Schema
+from pipeline.tables.part import Part, Schema, added_counts
 from pipeline.tables.table import Table
 
 Scores = NDArray[np.float64]
@@ -79,7 +79,8 @@ class LdScores(Whole, name="ld_scores", version=1):
             sums = session.submit(self.sums, part, later, people, stage=name)
             scored.append(session.submit(_scored, part, people, sums, carried, stage=name))
             carried = session.submit(_carried, sums, carried, stage=name)
-        return Outcome({"": Table.of(session, name, scored)})
+        table = Table.of(session, name, scored)
+        return Outcome({"": table}, counts=table.reduce(counts_of, added_counts))
 
     def sums(self, part: Part, later: Ahead | None, people: Part) -> tuple[Scores, Scores, Scores]:
         """Of the pairs whose first variant is in this part: sums of its variants, and of those ahead of it; and its frequencies.

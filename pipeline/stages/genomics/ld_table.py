@@ -16,9 +16,9 @@ from pipeline.genome.people import check_sex
 from pipeline.kernels.linkage_pairs import linked
 from pipeline.kernels.linkage_pruning import MORE
 from pipeline.stage import Context, Outcome, Whole
-from pipeline.stages.genomics._neighbours import Ahead, Reach, Stretch, aheads, neighbours
+from pipeline.stages.genomics._neighbours import Ahead, Reach, Stretch, aheads, counts_of, neighbours
 from pipeline.tables.counts import Count
-from pipeline.tables.part import Part, Schema
+from pipeline.tables.part import Part, Schema, added_counts
 from pipeline.tables.table import Table
 
 OF_EACH = ("base_pair_location", "variant_id", "ref", "alt")
@@ -70,7 +70,8 @@ class LdTable(Whole, name="ld_table", version=1):
         people, parts = genotypes.axes["calls"].value(), genotypes.futures()
         later = aheads(session, parts, self.reach, name)
         pairs = [session.submit(self.pairs, *given, people, stage=name) for given in zip(parts, later, strict=True)]
-        return Outcome({"": Table.of(session, name, pairs)})
+        table = Table.of(session, name, pairs)
+        return Outcome({"": table}, counts=table.reduce(counts_of, added_counts))
 
     def pairs(self, part: Part, later: Ahead | None, people: Part) -> Part:
         """The pairs whose first variant is in this part. Raises DataError where variants are not in order."""
