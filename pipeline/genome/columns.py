@@ -105,6 +105,7 @@ VOCABULARY: dict[str, Column] = {
     "member_ids": Column(pl.String(), "", "Their variant ids with commas between them, in order of position; empty where there are none."),
     "index_variant_id": Column(pl.String(), "", "The strongest variant of a clump."),
     "r2": Column(pl.Float64(), "", "Squared correlation of two variants; null where one does not vary."),
+    "ld_score": Column(pl.Float64(), "", "Sum of unbiased r^2 with the variants in reach, itself included; null where it does not vary."),
     "read_id": Column(pl.String(), "", "A sequencing read's name, that of its mate too."),
     "bases": Column(pl.String(), "", "A read's bases; of an alignment in the reference's direction."),
     "base_qualities": Column(pl.String(), "", "A letter a base: its Phred quality + 33."),

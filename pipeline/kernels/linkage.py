@@ -52,7 +52,16 @@ def haplotype_r_squared(packed: Array, n_samples: int, index: int) -> Array:
         squared = xp.empty(len(packed))
         haplotype_squares(len(packed), xp.ascontiguousarray(packed), index, 4 * packed.shape[1] - n_samples, squared)
         return squared
-    counts = paired_calls(packed, n_samples, index).astype(np.float64)
+    return haplotype_linkage(paired_calls(packed, n_samples, index).astype(np.float64))[0] ** 2
+
+
+def haplotype_linkage(counts: Array) -> tuple[Array, Array]:
+    """r and D' of the haplotypes of pairs of variants, `float64[p]` both, their signs those of ALT with ALT; NaN where one does not vary.
+
+    `counts: float64[p, 3, 3]`: people by their copies of ALT of the first and of the second. Frequencies are those of greatest likelihood,
+    as above; D' is D over what it can be at most with these frequencies of alleles (Lewontin 1964).
+    """
+    xp = array_module(counts)
     doubles = counts[:, 1, 1]
     # Haplotypes that are certain: both ALT, the first ALT alone, the second ALT alone, neither.
     both = 2 * counts[:, 2, 2] + counts[:, 2, 1] + counts[:, 1, 2]
@@ -63,8 +72,12 @@ def haplotype_r_squared(packed: Array, n_samples: int, index: int) -> Array:
     coupled = _coupled(xp, xp.stack([both, first, second, neither]), doubles)
     one, other = (both + first + doubles) / total, (both + second + doubles) / total
     variance = one * (1 - one) * other * (1 - other)
+    varies = variance > 0
     covariance = (both + coupled) / total - one * other
-    return xp.where(variance > 0, covariance**2 / xp.where(variance > 0, variance, 1), xp.nan)
+    most = xp.where(covariance > 0, xp.minimum(one * (1 - other), (1 - one) * other), xp.minimum(one * other, (1 - one) * (1 - other)))
+    r = covariance / xp.sqrt(xp.where(varies, variance, 1))
+    d_prime = xp.clip(covariance / xp.where(varies, most, 1), -1, 1)
+    return xp.where(varies, r, xp.nan), xp.where(varies, d_prime, xp.nan)
 
 
 def _coupled(xp: Any, certain: Array, doubles: Array) -> Array:

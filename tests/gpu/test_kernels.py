@@ -44,11 +44,13 @@ from pipeline.kernels import (
     isolation,
     k_means,
     kinship,
+    ld_scores,
     least_squares,
     left_out,
     linear_products,
     linear_regression,
     linkage,
+    linkage_pairs,
     linkage_pruning,
     logistic_firth,
     logistic_penalty,
@@ -193,6 +195,10 @@ HOST_ONLY = {
     "people_of_groups",
     "compact",  # SciPy's sparse matrices
     "is_sparse",
+    "genetic_correlation",  # of a million numbers a trait, once
+    "genetic_covariance",
+    "heritability",
+    "tiles",  # of numbers of variants
     "who_has",  # traits and covariates of a scan, once
     "shared_fields",
     "null_coefficients",
@@ -570,6 +576,16 @@ def pruned(calls: Any, rule: linkage_pruning.PruneRule) -> Any:
     return array_module(calls).asarray(found.removed)
 
 
+def linked(calls: Any, haplotypes: bool) -> Any:
+    ends = np.minimum(np.arange(len(calls)) + 9, len(calls))
+    found = linkage_pairs.linked(calls, ends, SAMPLES, 0.01, haplotypes=haplotypes)
+    return [array_module(calls).asarray(values) for values in found]
+
+
+def ld_score_sums(calls: Any) -> Any:
+    return ld_scores.ld_score_sums(calls, np.minimum(np.arange(len(calls)) + 9, len(calls))[:-5], SAMPLES)
+
+
 def haploid_calls(calls: Any) -> Any:
     return linkage.without_haploid_heterozygotes(calls, linkage.Samples(SAMPLES, np.arange(SAMPLES) % 3 == 0))
 
@@ -766,6 +782,13 @@ CASES = {
     "triangle of nothing": Case(triangle_of, (COVARIATES[:0],)),
     "paired_calls": Case(linkage.paired_calls, (CALLS, SAMPLES, 3)),
     "haplotype_r_squared": Case(linkage.haplotype_r_squared, (CALLS, SAMPLES, 3), 1e-9),
+    "haplotype_linkage": Case(linkage.haplotype_linkage, (linkage.paired_calls(CALLS, SAMPLES, 3).astype(float),), 1e-9),
+    "correlations": Case(linkage_pairs.correlations, (CALLS[:9], CALLS, SAMPLES)),
+    "correlations of complete calls": Case(linkage_pairs.correlations, (CALLS[:9] & 0x55, CALLS & 0x55, SAMPLES)),
+    "call_tables": Case(linkage_pairs.call_tables, (CALLS[:9], CALLS, SAMPLES)),
+    "linked": Case(linked, (CALLS, False)),
+    "linked haplotypes": Case(linked, (CALLS, True), 1e-9),
+    "ld_score_sums": Case(ld_score_sums, (CALLS,), 1e-10),
     "without_haploid_heterozygotes": Case(haploid_calls, (CALLS,)),
     "prune": Case(pruned, (CALLS, linkage_pruning.PruneRule(10, 3, 0.02, by_position=False))),
     "prune by position": Case(pruned, (CALLS, linkage_pruning.PruneRule(150, 1, 0.02, by_position=True))),

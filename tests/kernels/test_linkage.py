@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from pipeline.kernels import linkage_pruning
 from pipeline.kernels.genotypes import pack
-from pipeline.kernels.linkage import Samples, haplotype_r_squared, paired_calls, without_haploid_heterozygotes
+from pipeline.kernels.linkage import Samples, haplotype_linkage, haplotype_r_squared, paired_calls, without_haploid_heterozygotes
+from pipeline.kernels.linkage_pairs import call_tables, correlations, linked
 from pipeline.kernels.linkage_pruning import Pruned, PruneRule, prune
 
 RULES = [
@@ -144,3 +145,45 @@ def test_without_haploid_heterozygotes__leaves_the_others() -> None:
     found = without_haploid_heterozygotes(pack(codes), Samples(7, haploid))
     np.testing.assert_array_equal(found, pack(np.where((codes == 1) & haploid, 3, codes)))
     assert without_haploid_heterozygotes(found, Samples(7)) is found
+
+
+@pytest.mark.parametrize(("people", "missing"), [(41, 0.1), (64, 0.0), (1, 0.0)])
+def test_correlations__are_those_of_numpy_over_the_people_called_for_both(people: int, missing: float) -> None:
+    codes = linked_codes(30, people, missing)
+    if not missing:
+        codes[11] = 2
+    packed = pack(codes)
+    calls = np.where(codes == 3, np.nan, codes.astype(float))
+    with patch("pipeline.kernels.linkage_pairs._PEOPLE", 24):
+        found, tables = correlations(packed[:9], packed, people), call_tables(packed[:9], packed, people)
+    for i in range(9):
+        np.testing.assert_array_equal(tables[i], paired_calls(packed, people, i))
+        for j in range(30):
+            both = ~np.isnan(calls[i] + calls[j])
+            one, other = calls[i, both], calls[j, both]
+            varies = both.any() and np.ptp(one) > 0 and np.ptp(other) > 0
+            assert found[i, j] == pytest.approx(np.corrcoef(one, other)[0, 1] if varies else np.nan, abs=1e-12, nan_ok=True)
+
+
+def test_linked__does_not_depend_on_the_tiles() -> None:
+    packed = pack(linked_codes(70, 50, 0.05))
+    ends = np.minimum(np.arange(60) + 20, 70)
+    whole = linked(packed, ends, 50, 0.1)
+    with patch("pipeline.kernels.linkage_pairs._TILE", 7):
+        for one, other in zip(whole, linked(packed, ends, 50, 0.1), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert whole[0].max() < 60
+    assert (whole[1] > whole[0]).all()
+    assert (whole[1] < ends[whole[0]]).all()
+
+
+def test_haplotype_linkage__knows_haplotypes_that_are_certain() -> None:
+    """No double heterozygotes: D and its bound by hand. 10 people AB/AB, 6 ab/ab, 4 Ab/Ab; the same with ALT and REF of one exchanged."""
+    counts = np.zeros((2, 3, 3))
+    counts[0, 2, 2], counts[0, 0, 0], counts[0, 2, 0] = 10, 6, 4
+    counts[1] = counts[0, ::-1]
+    r, d_prime = haplotype_linkage(counts)
+    covariance = 0.5 - 0.7 * 0.5
+    np.testing.assert_allclose(r, np.array([1, -1]) * covariance / np.sqrt(0.7 * 0.3 * 0.5 * 0.5))
+    np.testing.assert_allclose(d_prime, [1, -1])
+    assert np.isnan(haplotype_linkage(np.zeros((1, 3, 3)))).all()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 from zlib import crc32
 
@@ -20,13 +19,12 @@ from pipeline.kernels.linkage import Samples
 from pipeline.kernels.linkage_pruning import MORE, Pruned, PruneRule, prune
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._genotypes import genotypes_in
-from pipeline.stages.genomics._linkage import chosen_calls
+from pipeline.stages.genomics._linkage import UNPLACED, chosen_calls, last_position, stretches
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts, take
 from pipeline.tables.table import Table
 
 ORDER = "__order__"  # where a row stood, while lanes take the rows apart
-UNPLACED = "0"  # PLINK's name for no chromosome
 MOST_LANES = 24
 
 
@@ -132,14 +130,14 @@ class LdPrune(Whole, name="ld_prune", version=2):
         state = Lane() if before is None else before[1]
         order = pl.int_range(pl.len(), dtype=pl.Int64) + (number << 40)
         numbered = part.replaced(part.frame.with_columns(order.alias(ORDER)))
-        stretches = list(_stretches(part.frame))
+        pieces = list(stretches(part.frame))
         settled = [_rows(numbered, 0, 0)]
-        if state.waiting and (last if not stretches else stretches[0][0] != state.waiting.chromosome):
+        if state.waiting and (last if not pieces else pieces[0][0] != state.waiting.chromosome):
             done, state = self._judge(state, state.waiting.chromosome, settled[0], people, True)
             settled.append(done)
-        for at, (chromosome, low, high) in enumerate(stretches):
+        for at, (chromosome, low, high) in enumerate(pieces):
             if _lane_of(chromosome, lanes) == lane:
-                final = last or at < len(stretches) - 1
+                final = last or at < len(pieces) - 1
                 done, state = self._judge(state, chromosome, _rows(numbered, low, high), people, final)
                 settled.append(done)
         return settled, state
@@ -155,7 +153,7 @@ class LdPrune(Whole, name="ld_prune", version=2):
                 "base_pair_location before this stage."
             )
         whole = concat_parts([state.waiting.part, piece]) if state.waiting else piece
-        last = _last_position(chromosome, piece.frame, state.waiting.position if state.waiting else None)
+        last = last_position(chromosome, piece.frame, state.waiting.position if state.waiting else None)
         calls, samples = chosen_calls(genotypes_in(whole), people.frame, chromosome)
         positions = whole.frame["base_pair_location"].cast(pl.Int64).to_numpy()
         found = prune(calls, positions, samples, self.rule, state.waiting.found if state.waiting else None, final)
@@ -168,33 +166,12 @@ class LdPrune(Whole, name="ld_prune", version=2):
         return stay, replace(state, waiting=Waiting(chromosome, rest, found, last), counts=counts)
 
 
-def _stretches(variants: pl.DataFrame) -> Iterator[tuple[str | None, int, int]]:
-    """Chromosome, first row and one past the last row of neighbours on one chromosome."""
-    names = variants["chromosome"]
-    begins = [0, *(names.ne_missing(names.shift()).arg_true().to_list()[1:]), len(names)] if len(names) else []
-    for low, high in pairwise(begins):
-        yield names[low], low, high
-
-
 def _lane_of(chromosome: str | None, lanes: int) -> int:
     """Autosomes go to the lanes forth and back, so that each has long and short ones; the lane depends on the name alone."""
     number = str(chromosome).lower().removeprefix("chr")
     place = AUTOSOMES.index(number) if number in AUTOSOMES else crc32(str(chromosome).encode())
     turn, lane = divmod(place, lanes)
     return lane if turn % 2 == 0 else lanes - 1 - lane
-
-
-def _last_position(chromosome: str, variants: pl.DataFrame, before: int | None) -> int:
-    """The last position, or `before` where there is none. Raises DataError where one is below the one before it, or null."""
-    column = pl.concat([pl.Series([before] if before is not None else [], dtype=pl.Int64), variants["base_pair_location"].cast(pl.Int64)])
-    falls = (column.diff() < 0).arg_true()
-    if column.null_count() or len(falls):
-        what = "a variant has none" if column.null_count() else f"{column[int(falls[0])]} comes after {column[int(falls[0]) - 1]}"
-        raise DataError(
-            f"the positions on chromosome {chromosome!r} are not in order: {what}. Put a sort by chromosome and "
-            "base_pair_location before this stage."
-        )
-    return int(column[-1])
 
 
 def _rows(part: Part, low: int, high: int) -> Part:
