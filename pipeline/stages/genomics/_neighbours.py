@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import DataError
 from pipeline.kernels.linkage import Samples, without_haploid_heterozygotes
+from pipeline.stages.genomics._genotypes import calls_in
 from pipeline.stages.genomics._linkage import UNPLACED, chosen_calls, last_position, stretches
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.session import Session
@@ -102,7 +103,7 @@ def neighbours(part: Part, later: Ahead | None, people: pl.DataFrame, reach: Rea
         whole = concat_parts([rows, later.rows]) if goes_on and later else rows
         places = reach.places(chromosome, whole.frame)
         ends = np.searchsorted(places, places[: high - low] + reach.distance, "right")
-        packed, samples = chosen_calls(whole.arrays["calls"], people, chromosome)
+        packed, samples = chosen_calls(calls_in(whole), people, chromosome)
         yield Stretch(chromosome, low, whole.frame, without_haploid_heterozygotes(packed, samples), samples, ends)
 
 
