@@ -91,6 +91,7 @@ def test_ld_prune__of_dosages_keeps_what_plink_keeps(workers: ClusterSession) ->
         assert tuple(variants(found)) == imputed.PRUNED
     x = LdPrune(window_variants=6, step=1, r2=0.05)
     assert tuple(variants(run(x, {"genotypes": imputed_cohort("X")})[""])) == imputed.PRUNED_X
+    assert tuple(variants(run(x, {"genotypes": imputed_cohort("X", families=True)})[""])) == imputed.PRUNED_X_FOUNDERS
 
 
 def test_relatedness__of_dosages_is_plinks(workers: ClusterSession) -> None:
