@@ -21,12 +21,11 @@ from pipeline.kernels.linkage import haplotype_r_squared, without_haploid_hetero
 from pipeline.kernels.linkage_pruning import MORE
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._linkage import chosen_calls, kind_of
+from pipeline.stages.genomics._loci import ALLELES, CALLS_ROW, PLACE, examples_of, matched_rows
 from pipeline.tables.counts import Count
 from pipeline.tables.part import ROW, Part, Schema, take
 from pipeline.tables.table import Table
 
-PLACE = ("chromosome", "base_pair_location", "variant_id")
-ALLELES = ("effect_allele", "other_allele")
 KEPT = (
     *PLACE,
     *ALLELES,
@@ -40,7 +39,6 @@ KEPT = (
     "test",
     AUTOSOME_COUNT,
 )
-CALLS_ROW = "__calls__"  # the row of the genotypes that an association is of
 SHOWN = (*PLACE, "index_variant_id", "r2", "p_value", "neg_log_10_p_value")
 
 
@@ -119,7 +117,7 @@ class Clump(Whole, name="clump", version=2):
         matched = matched_rows(hits.frame, calls.frame)
         counts = {"hits": hits.frame.height, "unmatched": hits.frame.height - matched.height}
         if matched.height == 0 < hits.frame.height:
-            raise DataError(f"no association finds its calls. {_examples(hits.frame, calls.frame)}")
+            raise DataError(f"no association finds its calls. {examples_of(hits.frame, calls.frame)}")
         rows: list[int] = []
         members: list[list[str]] = []
         for trait in matched.partition_by("trait", maintain_order=True) if "trait" in matched.columns else [matched]:
@@ -213,27 +211,3 @@ def _near(part: Part, top: Part) -> Part:
     ]
     frame = part.frame.with_row_index(ROW) if part.arrays else part.frame
     return part.with_frame(frame.filter(pl.any_horizontal(pl.lit(value=False), *inside)))
-
-
-def matched_rows(associations: pl.DataFrame, variants: pl.DataFrame) -> pl.DataFrame:
-    """The associations with the row of their variant, the first where several are alike: same id and place, and the alleles either way."""
-    calls = variants.select(*PLACE, pl.min_horizontal("ref", "alt").alias("__a__"), pl.max_horizontal("ref", "alt").alias("__b__"))
-    calls = calls.with_row_index(CALLS_ROW).unique([*PLACE, "__a__", "__b__"], keep="first", maintain_order=True)
-    calls = calls.cast({"base_pair_location": associations.schema["base_pair_location"], CALLS_ROW: pl.Int64})
-    alleles = {"__a__": pl.min_horizontal(*ALLELES), "__b__": pl.max_horizontal(*ALLELES)}
-    matched = associations.with_columns(**alleles).join(calls, on=[*PLACE, "__a__", "__b__"], how="inner", maintain_order="left")
-    return matched.drop("__a__", "__b__").with_columns(__row__=pl.int_range(pl.len()))
-
-
-def _examples(hits: pl.DataFrame, variants: pl.DataFrame) -> str:
-    """One of the associations, and what the genotypes have under its id."""
-    first = hits.row(0, named=True)
-    ours = (
-        f"{first['variant_id']} is at {first['chromosome']}:{first['base_pair_location']} {first['effect_allele']}/{first['other_allele']}"
-    )
-    same = variants.filter(pl.col("variant_id") == first["variant_id"])
-    if same.is_empty():
-        return f"{ours}, and no variant of the genotypes has its id. Are the ids written alike, and is it the same cohort?"
-    other = same.row(0, named=True)
-    theirs = f"{other['chromosome']}:{other['base_pair_location']} {other['ref']}/{other['alt']}"
-    return f"{ours} in the associations and at {theirs} in the genotypes. Are chromosome names, builds and alleles the same?"

@@ -33,22 +33,22 @@ HERITABILITY: dict[str, pl.DataType] = {
     "mean_chi_square": pl.Float64(),
     "lambda": pl.Float64(),
     "heritability": pl.Float64(),
-    "heritability_error": pl.Float64(),
+    "heritability_se": pl.Float64(),
     "intercept": pl.Float64(),
-    "intercept_error": pl.Float64(),
+    "intercept_se": pl.Float64(),
     "ratio": pl.Float64(),
-    "ratio_error": pl.Float64(),
+    "ratio_se": pl.Float64(),
 }
 CORRELATION: dict[str, pl.DataType] = {
     "trait_1": pl.String(),
     "trait_2": pl.String(),
     "variants": pl.Int64(),
     "genetic_covariance": pl.Float64(),
-    "genetic_covariance_error": pl.Float64(),
+    "genetic_covariance_se": pl.Float64(),
     "intercept": pl.Float64(),
-    "intercept_error": pl.Float64(),
+    "intercept_se": pl.Float64(),
     "genetic_correlation": pl.Float64(),
-    "genetic_correlation_error": pl.Float64(),
+    "genetic_correlation_se": pl.Float64(),
     "p_value": pl.Float64(),
 }
 
