@@ -193,7 +193,10 @@ HOST_ONLY = {
     "genetic_correlation",  # of a million numbers a trait, once
     "genetic_covariance",
     "heritability",
-    "credible_sets",  # of the variants of one locus
+    "conditional_effects",  # of the variants of one locus
+    "credible_sets",
+    "joint_effects",
+    "selected",
     "single_effects",
     "tiles",  # of numbers of variants
     "who_has",  # traits and covariates of a scan, once

@@ -64,20 +64,20 @@ class Found:
     counts: Mapping[str, int]
 
 
-def each_locus(tables: Mapping[str, Table], context: Context, reach: int, most: int, work: Callable[[Locus], Found]) -> list[Any]:
-    """Futures of what `work` makes of each of the loci: a task as many as compute at once, each with every so many-th locus."""
+def each_locus(tables: Mapping[str, Table], context: Context, reach: int, most: int, work: Callable[..., Found], *more: Any) -> list[Any]:
+    """Futures of what `work(Locus, *more)` makes of the loci, in as many tasks as compute at once: each has every so many-th."""
     session, name = context.session, context.name
     given, genotypes = ((table if table.cheap else table.hold()).named(name) for table in (tables["associations"], tables["genotypes"]))
     places = session.submit(places_of, tables["loci"].named(name).value(), reach, traits_of(given), stage=name)
     rows, calls = (table.map_parts(near, places).value() for table in (given, genotypes))
     people, lanes = genotypes.axes["calls"].value(), session.workers * session.threads
-    return [session.submit(_worked, work, (lane, lanes), places, (rows, calls, people), most, stage=name) for lane in range(lanes)]
+    return [session.submit(_worked, work, (lane, lanes), places, (rows, calls, people), most, *more, stage=name) for lane in range(lanes)]
 
 
 def _worked(
-    work: Callable[[Locus], Found], lane: tuple[int, int], places: list[Place], parts: tuple[Part, Part, Part], most: int
+    work: Callable[..., Found], lane: tuple[int, int], places: list[Place], parts: tuple[Part, Part, Part], most: int, *more: Any
 ) -> list[Found]:
-    return [work(locus_of(place, *parts, most)) for place in places[lane[0] :: lane[1]]]
+    return [work(locus_of(place, *parts, most), *more) for place in places[lane[0] :: lane[1]]]
 
 
 def joined(columns: Sequence[pl.Schema], *lanes: list[Found]) -> tuple[Part, Part, dict[str, int]]:
