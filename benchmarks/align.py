@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.harness import ROOT, compare, python, write_result
+from benchmarks.harness import ROOT, beside, python, write_result
 
 SAMPLES = ("mother", "child")
 
@@ -39,12 +39,11 @@ def theirs(folder: Path, minimap2: str) -> str:
     return "\n".join(lines)
 
 
-def ours(folder: Path, *more: str) -> list[str]:
-    """The job on these files, without what an earlier run left."""
+def settings(folder: Path) -> list[str]:
+    """These files, as `--set` wants them."""
     paths = [f"inputs.{sample}.path=[{folder}/{sample}_1.fastq.gz, {folder}/{sample}_2.fastq.gz]" for sample in SAMPLES]
     paths += [f"{place}.reference={folder}/reference.fa" for place in ("stages.aligned", "stages.depths", "stages.calls", "outputs.reads")]
-    sets = [word for path in (*paths, *more) for word in ("--set", path)]
-    return python("-m", "pipeline.run", str(ROOT / "jobs" / "align.yaml"), "--out", str(folder / "ours"), "--fresh", "--quiet", *sets)
+    return [*paths, f"results={folder / 'ours'}"]
 
 
 def main() -> None:
@@ -64,10 +63,7 @@ def main() -> None:
         subprocess.run(["samtools", "faidx", str(folder / "reference.fa")], check=True)
         shell = ["bash", "-c", theirs(folder, given.minimap2)]
         work = f"{given.bases:,} bases, two samples at {given.depth:g}x"
-        rows = [
-            compare(work, ours(folder), "minimap2, samtools, bcftools", shell, given.runs),
-            compare(f"{work}, two workers", ours(folder, "cluster.workers=2"), "minimap2, samtools, bcftools", shell, given.runs),
-        ]
+        rows = beside(work, ROOT / "jobs" / "align.yaml", settings(folder), ("minimap2, samtools, bcftools", shell), given.runs)
     write_result("align", rows)
 
 

@@ -69,6 +69,15 @@ def compare(work: str, ours: Sequence[str], peer: str, theirs: Sequence[str], ru
     return row
 
 
+def beside(work: str, job: Path, settings: Sequence[str], peer: tuple[str, Sequence[str]], runs: int) -> list[dict[str, Any]]:
+    """A job with these `--set` beside a peer's name and command: as it is, then on two workers."""
+    rows = []
+    for name, more in ((work, ()), (f"{work}, two workers", ("cluster.workers=2",))):
+        told = [word for one in (*settings, *more) for word in ("--set", one)]
+        rows.append(compare(name, python("-m", "pipeline.run", str(job), "--fresh", "--quiet", *told), *peer, runs))
+    return rows
+
+
 def write_result(name: str, rows: Sequence[dict[str, Any]], about: Mapping[str, Any] | None = None) -> Path:
     """Write benchmarks/results/NAME-TIME.json, with what else is to be known `about` it, and print its place."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -14,16 +14,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.harness import ROOT, compare, python, write_result
+from benchmarks.harness import ROOT, beside, python, write_result
 
 
-def ours(folder: Path, rounds: int, *more: str) -> list[str]:
-    """The job on these files, without what an earlier run left."""
+def settings(folder: Path, rounds: int) -> list[str]:
+    """These files and so many rounds, as `--set` wants them."""
     paths = {"digits": "digits", "shapes": "shapes", "answers": "shapes.csv"}
     told = [f"inputs.{name}.path={folder / place}" for name, place in paths.items()]
-    told += [f"stages.{stage}.rounds={rounds}" for stage in ("read", "seen")]
-    sets = [word for path in (*told, *more) for word in ("--set", path)]
-    return python("-m", "pipeline.run", str(ROOT / "jobs" / "images.yaml"), "--out", str(folder / "ours"), "--fresh", "--quiet", *sets)
+    return [*told, *(f"stages.{stage}.rounds={rounds}" for stage in ("read", "seen")), f"results={folder / 'ours'}"]
 
 
 def main() -> None:
@@ -40,12 +38,8 @@ def main() -> None:
         subprocess.run(python("data/make_images.py", *made), cwd=ROOT, check=True)
         peer = python("benchmarks/peers/images_flax.py", str(folder), str(folder / "theirs"), str(given.rounds))
         work = f"{given.digits:,} digits and {given.shapes:,} shapes, {given.rounds} rounds"
-        rows = [
-            compare(work, ours(folder, given.rounds), "Pillow, SciPy and Flax by hand", peer, given.runs),
-            compare(
-                f"{work}, two workers", ours(folder, given.rounds, "cluster.workers=2"), "Pillow, SciPy and Flax by hand", peer, given.runs
-            ),
-        ]
+        sets, by = settings(folder, given.rounds), ("Pillow, SciPy and Flax by hand", peer)
+        rows = beside(work, ROOT / "jobs" / "images.yaml", sets, by, given.runs)
     write_result("images", rows)
 
 

@@ -17,7 +17,7 @@ import polars as pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.harness import compare, python, write_result
+from benchmarks.harness import beside, python, write_result
 
 RNG = np.random.default_rng(20261123)
 PEER = "benchmarks/peers/matrix.py"
@@ -69,14 +69,14 @@ def make(folder: Path, name: str, scale: float) -> str:
     return text
 
 
-def job(folder: Path, work: str) -> str:
+def job(folder: Path, work: str) -> Path:
     """The job file of a work."""
     given = {name: {"format": "parquet", "path": str(folder / f"{name}.parquet")} for name in INPUTS[work]}
     wanted = {"found": {"from": "done.right" if work == "svd" else "done"}}
     document = {"job": work, "results": str(folder / work), "inputs": given, "stages": [{**STAGES[work], "as": "done"}], "outputs": wanted}
     path = folder / f"{work}.yaml"
     path.write_text(json.dumps(document), encoding="utf-8")
-    return str(path)
+    return path
 
 
 def main() -> None:
@@ -92,9 +92,7 @@ def main() -> None:
         for work in given.works:
             sizes |= {name: make(folder, name, given.scale) for name in INPUTS[work] if name not in sizes}
             theirs = python(PEER, work, str(folder))
-            for more, text in (((), ""), (("--set", "cluster.workers=2"), ", two workers")):
-                ours = python("-m", "pipeline.run", job(folder, work), "--fresh", "--quiet", *more)
-                rows.append(compare(f"{work}, {sizes[INPUTS[work][0]]}{text}", ours, "NumPy", theirs, given.runs))
+            rows += beside(f"{work}, {sizes[INPUTS[work][0]]}", job(folder, work), (), ("NumPy", theirs), given.runs)
     write_result("matrix", rows)
 
 

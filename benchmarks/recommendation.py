@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.harness import ROOT, compare, python, write_result
+from benchmarks.harness import ROOT, beside, python, write_result
 
 
 def main() -> None:
@@ -30,12 +30,9 @@ def main() -> None:
         files = {name: folder / f"{name}.parquet" for name in ("views", "films")}
         told = [word for name, path in files.items() for word in (f"--{name}", str(path))]
         theirs = python("benchmarks/peers/recommendation_implicit.py", *told, "--out", str(folder / "theirs"))
-        work, rows = f"{given.people:,} people, {given.films:,} films", []
-        for name, more in (("", ()), (", two workers", ("--set", "cluster.workers=2"))):
-            sets = [word for at, path in files.items() for word in ("--set", f"inputs.{at}.path={path}")]
-            own = ("--out", str(folder / "ours"), "--fresh", "--quiet", *sets, *more)
-            ours = python("-m", "pipeline.run", str(ROOT / "jobs" / "recommendation.yaml"), *own)
-            rows.append(compare(f"{work}{name}", ours, "implicit", theirs, given.runs))
+        work, sets = f"{given.people:,} people, {given.films:,} films", [f"inputs.{at}.path={path}" for at, path in files.items()]
+        sets.append(f"results={folder / 'ours'}")
+        rows = beside(work, ROOT / "jobs" / "recommendation.yaml", sets, ("implicit", theirs), given.runs)
     write_result("recommendation", rows)
 
 

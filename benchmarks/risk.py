@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.harness import ROOT, compare, python, write_result
+from benchmarks.harness import ROOT, beside, python, write_result
 
 JOB = """
 job: risk
@@ -40,11 +40,11 @@ PLAIN = "asset, spot, drift, volatility, dividend_yield"
 HESTON = f"{PLAIN}, mean_reversion, long_variance, volatility_of_variance, spot_variance_correlation"
 
 
-def ours(folder: Path, data: Path, paths: int, columns: str, *more: str) -> list[str]:
-    """The job of so many paths, without what an earlier run left."""
+def job(folder: Path, data: Path, paths: int, columns: str) -> Path:
+    """The job file of so many paths."""
     file = folder / f"risk_{paths}.yaml"
     file.write_text(JOB.format(folder=folder, data=data, paths=paths, columns=columns), encoding="utf-8")
-    return python("-m", "pipeline.run", str(file), "--fresh", "--quiet", *(word for one in more for word in ("--set", one)))
+    return file
 
 
 def theirs(folder: Path, data: Path, paths: int, *more: str) -> list[str]:
@@ -63,24 +63,9 @@ def main() -> None:
     few = given.paths // 10
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        plain, peer = theirs(folder, given.data, given.paths), "NumPy"
-        rows = [
-            compare(f"{given.paths:,} paths", ours(folder, given.data, given.paths, PLAIN), peer, plain, given.runs),
-            compare(
-                f"{given.paths:,} paths, two workers",
-                ours(folder, given.data, given.paths, PLAIN, "cluster.workers=2"),
-                peer,
-                plain,
-                given.runs,
-            ),
-            compare(
-                f"{few:,} paths, Heston",
-                ours(folder, given.data, few, HESTON),
-                peer,
-                theirs(folder, given.data, few, "--heston"),
-                given.runs,
-            ),
-        ]
+        plain, heston = theirs(folder, given.data, given.paths), theirs(folder, given.data, few, "--heston")
+        rows = beside(f"{given.paths:,} paths", job(folder, given.data, given.paths, PLAIN), (), ("NumPy", plain), given.runs)
+        rows += beside(f"{few:,} paths, Heston", job(folder, given.data, few, HESTON), (), ("NumPy", heston), given.runs)
     write_result("risk", rows)
 
 

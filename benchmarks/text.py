@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.harness import ROOT, compare, python, write_result
+from benchmarks.harness import ROOT, beside, python, write_result
 
 
 def main() -> None:
@@ -30,11 +30,11 @@ def main() -> None:
         subprocess.run(python("data/make_text.py", *made), cwd=ROOT, check=True)
         messages = folder / "messages.parquet"
         theirs = python("benchmarks/peers/text_sklearn.py", "--messages", str(messages), "--out", str(folder / "theirs"))
-        work, rows = f"{given.messages:,} messages of some {given.words} words", []
-        for name, more in (("", ()), (", two workers", ("--set", "cluster.workers=2"))):
-            own = ("--out", str(folder / "ours"), "--fresh", "--quiet", "--set", f"inputs.messages.path={messages}", *more)
-            ours = python("-m", "pipeline.run", str(ROOT / "jobs" / "text.yaml"), *own)
-            rows.append(compare(f"{work}{name}", ours, "scikit-learn", theirs, given.runs))
+        work, sets = (
+            f"{given.messages:,} messages of some {given.words} words",
+            (f"results={folder / 'ours'}", f"inputs.messages.path={messages}"),
+        )
+        rows = beside(work, ROOT / "jobs" / "text.yaml", sets, ("scikit-learn", theirs), given.runs)
     write_result("text", rows)
 
 

@@ -26,6 +26,7 @@ from pipeline.formats._plink.bed_files import read_columns, refuse_same_ids
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.genome.people import sex_of_code
 from pipeline.genome.species import ChromosomeSet
+from pipeline.kernels.dosages import call_codes
 from pipeline.kernels.genotypes import MISSING, pack, packed_width
 from pipeline.pieces import as_file, with_ending, with_more
 from pipeline.tables.part import Part, Schema
@@ -130,7 +131,7 @@ class BgenSource(CostlySource):
                 if self.threshold is None:
                     array[at : at + len(block)] = dosages
                 else:
-                    codes = hard_calls(dosages, self.threshold)
+                    codes = call_codes(dosages, self.threshold)
                     uncertain += int(np.count_nonzero(codes == MISSING) - np.count_nonzero(np.isnan(dosages)))
                     array[at : at + len(block)] = pack(codes)
         frame = pl.DataFrame(rows, schema=SITE, orient="row")
@@ -156,13 +157,6 @@ class BgenSource(CostlySource):
         chromosome = self.chromosomes.codes.get(chromosome, chromosome)
         named = next((name for name in (variant.rsid, variant.varid) if name not in ("", ".")), None)
         return chromosome, variant.pos, named or f"{chromosome}:{variant.pos}:{ref}:{alt}", ref, alt
-
-
-def hard_calls(dosages: NDArray[np.float32], threshold: float) -> NDArray[np.uint8]:
-    """Codes `uint8[v, n]`: the nearest of 0, 1, 2 where a dosage is within the threshold of it, else 3, missing (PLINK's rule)."""
-    nearest = np.rint(dosages)
-    near = np.abs(dosages - nearest) <= threshold  # NaN is not
-    return np.where(near, nearest, MISSING).astype(np.uint8)
 
 
 class BgenInput(GenotypeInput):

@@ -38,6 +38,9 @@ VOCABULARY: dict[str, Column] = {
     "alt_frequency": Column(pl.Float64(), "share", "Frequency of ALT among the called alleles."),
     "minor_allele_frequency": Column(pl.Float64(), "share", "The smaller of the two alleles' frequencies."),
     "hwe_p_value": Column(pl.Float64(), "", "Exact Hardy-Weinberg p-value; null where it is not tested, as on Y and MT."),
+    "mach_r2": Column(
+        pl.Float64(), "", "Imputation quality, MaCH's R2: variance of dosages over 2f(1 - f); null on X, MT and without variation."
+    ),
     "heterozygosity": Column(pl.Float64(), "share", "Share of a person's calls on autosomes that are heterozygous."),
     "inbreeding": Column(pl.Float64(), "", "F by moments: 1 - heterozygous calls over those expected from the allele frequencies."),
     "sample_id_1": Column(pl.String(), "", "The person of a pair who comes later in the genotype table."),

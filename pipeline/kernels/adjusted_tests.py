@@ -12,6 +12,7 @@ In all arrays a variant is a row, a person a column; a = 0 for who is not used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -47,13 +48,38 @@ def adjusted_likelihood_ratio(adjusted: Array, cases: Array, log_odds: Array, st
     return adjusted_likelihood_ratio_plain(adjusted, cases, log_odds, start)
 
 
+def longest_steps(adjusted: Array) -> Array:
+    """The longest step of each effect, `float64[v]`: it moves nobody's log odds, or log hazard, by more than FARTHEST."""
+    xp = array_module(adjusted)
+    return FARTHEST / xp.maximum(abs(adjusted).max(axis=1), 1e-300)
+
+
+def guarded_newton(step: Callable[[Array], tuple[Array, Array]], start: Array, farthest: Array) -> tuple[Array, Array]:
+    """Where Newton's steps lead from `start: float64[v]`, and which came to stand still, `bool[v]`.
+
+    `step` tells of each place its step and that step's length in standard errors, `float64[v]` both. Steps are at most
+    `farthest: float64[v]` long, and stay between what is known too low and too high.
+    """
+    xp = array_module(start)
+    at, low, high = start.copy(), xp.full(len(start), -xp.inf), xp.full(len(start), xp.inf)
+    still = xp.zeros(len(start), bool)
+    for _ in range(STEPS):
+        moved, length = step(at)
+        still |= length < STILL
+        low, high = xp.where(moved > 0, at, low), xp.where(moved > 0, high, at)
+        after = at + xp.clip(moved, -farthest, farthest)
+        at = xp.where(still, at, xp.where((after > low) & (after < high), after, (low + high) / 2))
+        if bool(still.all()):
+            break
+    return at, still
+
+
 def adjusted_likelihood_ratio_plain(adjusted: Array, cases: Array, log_odds: Array, start: Array) -> Effect:
     """As `adjusted_likelihood_ratio`, by array functions alone."""
     xp = array_module(adjusted)
-    largest = xp.maximum(abs(adjusted).max(axis=1), 1e-300)
-    beta, low, high = start.copy(), xp.full(len(start), -xp.inf), xp.full(len(start), xp.inf)
-    still = xp.zeros(len(start), bool)
-    for _ in range(STEPS):
+
+    def step(beta: Array) -> tuple[Array, Array]:
+        """Newton's on the penalized likelihood, or by the information alone where that is not curved as a maximum is."""
         p = 1 / (1 + xp.exp(-(log_odds + beta[:, None] * adjusted)))
         weighted = adjusted**2 * p * (1 - p)
         second = xp.maximum(weighted.sum(axis=1), _LEAST)
@@ -61,13 +87,10 @@ def adjusted_likelihood_ratio_plain(adjusted: Array, cases: Array, log_odds: Arr
         fourth = (weighted * adjusted**2 * (1 - 6 * p * (1 - p))).sum(axis=1) / second
         slope = (adjusted * (cases - p)).sum(axis=1) + third / 2
         curve = second - (fourth - third**2) / 2
-        step = slope / xp.where(curve > 0, curve, second)
-        still |= abs(step) * xp.sqrt(second) < STILL
-        low, high = xp.where(slope > 0, beta, low), xp.where(slope > 0, high, beta)
-        after = beta + xp.clip(step, -FARTHEST / largest, FARTHEST / largest)
-        beta = xp.where(still, beta, xp.where((after > low) & (after < high), after, (low + high) / 2))
-        if bool(still.all()):
-            break
+        moved = slope / xp.where(curve > 0, curve, second)
+        return moved, abs(moved) * xp.sqrt(second)
+
+    beta, still = guarded_newton(step, start, longest_steps(adjusted))
     here, none = log_odds + beta[:, None] * adjusted, xp.broadcast_to(log_odds, adjusted.shape)
     gain = (cases * (here - none) - xp.logaddexp(0, here) + xp.logaddexp(0, none)).sum(axis=1)
     information, before = (_information(adjusted, odds) for odds in (here, none))
@@ -121,19 +144,16 @@ def _deviate(own: Array, log_odds: Array, score: Array, spread: Array) -> Array:
     centre = (own * before).sum(axis=1)
     most, least = xp.maximum(own, 0).sum(axis=1) - centre, xp.minimum(own, 0).sum(axis=1) - centre
     beyond = (spread == 0) & ((score > most) | (score < least))
-    at, low, high = score / unit**2, xp.full(len(score), -xp.inf), xp.full(len(score), xp.inf)
-    still = xp.zeros(len(score), bool)
-    for _ in range(STEPS):
+
+    def step(at: Array) -> tuple[Array, Array]:
+        """Newton's on K'(t) = s."""
         p = 1 / (1 + xp.exp(-(none + at[:, None] * own)))
         first = (own * (p - before)).sum(axis=1) + at * spread
         second = xp.maximum((own**2 * p * (1 - p)).sum(axis=1) + spread, _LEAST)
-        step = (score - first) / second
-        still |= abs(step) * unit < STILL
-        low, high = xp.where(step > 0, at, low), xp.where(step > 0, high, at)
-        after = at + xp.clip(step, -FARTHEST / unit, FARTHEST / unit)
-        at = xp.where(still, at, xp.where((after > low) & (after < high), after, (low + high) / 2))
-        if bool(still.all()):
-            break
+        moved = (score - first) / second
+        return moved, abs(moved) * unit
+
+    at, still = guarded_newton(step, score / unit**2, FARTHEST / unit)
     here = none + at[:, None] * own
     cumulant = (xp.logaddexp(0, here) - xp.logaddexp(0, none) - at[:, None] * own * before).sum(axis=1) + at**2 * spread / 2
     p = 1 / (1 + xp.exp(-here))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pipeline.backend.arrays import array_module
-from pipeline.kernels.adjusted_tests import FARTHEST, STEPS, STILL, Effect
+from pipeline.kernels.adjusted_tests import Effect, guarded_newton, longest_steps
 from pipeline.kernels.cox_null import RiskOrder
 from pipeline.kernels.genotypes import Array
 
@@ -34,21 +34,17 @@ def cox_likelihood_ratio(adjusted: Array, log_hazard: Array, risk: RiskOrder, st
     Newton's method from `start: float64[v]`, kept between what is known too low and too high.
     """
     xp = array_module(adjusted)
-    largest = xp.maximum(abs(adjusted).max(axis=1), 1e-300)
-    beta, low, high = start.copy(), xp.full(len(start), -xp.inf), xp.full(len(start), xp.inf)
-    still = xp.zeros(len(start), bool)
-    for _ in range(STEPS):
+
+    def step(beta: Array) -> tuple[Array, Array]:
+        """Newton's on the penalized likelihood, or by the information alone where that is not curved as a maximum is."""
         sums = _sums(adjusted, log_hazard, risk, beta)
         second = xp.maximum(sums.second, _LEAST)
         third, fourth = sums.third / second, sums.fourth / second
         slope, curve = sums.slope + third / 2, second - (fourth - third**2) / 2
-        step = slope / xp.where(curve > 0, curve, second)
-        still |= abs(step) * xp.sqrt(second) < STILL
-        low, high = xp.where(slope > 0, beta, low), xp.where(slope > 0, high, beta)
-        after = beta + xp.clip(step, -FARTHEST / largest, FARTHEST / largest)
-        beta = xp.where(still, beta, xp.where((after > low) & (after < high), after, (low + high) / 2))
-        if bool(still.all()):
-            break
+        moved = slope / xp.where(curve > 0, curve, second)
+        return moved, abs(moved) * xp.sqrt(second)
+
+    beta, still = guarded_newton(step, start, longest_steps(adjusted))
     here, none = (_sums(adjusted, log_hazard, risk, at) for at in (beta, xp.zeros(len(beta))))
     information, before = (xp.maximum(sums.second, _LEAST) for sums in (here, none))
     chi_square = xp.maximum(2 * (here.gain - none.gain) + xp.log(information / before), 0)

@@ -13,6 +13,7 @@ import numpy as np
 
 from pipeline.backend.arrays import array_module
 from pipeline.backend.memory import block_bytes
+from pipeline.kernels.row_products import add_products
 
 Array = Any
 
@@ -58,8 +59,7 @@ def projected(rows: Array, axes: Array) -> Array:
     """rows `[n, d]` times axes `[d, k]`, feature by feature: the same for a row wherever it stands."""
     xp = array_module(rows)
     found = xp.zeros((len(rows), axes.shape[1]))
-    for feature in range(rows.shape[1]):
-        found += rows[:, feature, None] * axes[None, feature]
+    add_products(rows, axes, found)
     return found
 
 

@@ -1,7 +1,7 @@
 """Pruning by linkage disequilibrium, as PLINK's --indep-pairwise does it.
 
-r^2 comes from sums that are whole numbers, so its comparison with a limit is the same everywhere. Packed calls may be NumPy or CuPy
-arrays; positions and decisions lie on the host.
+r^2 comes from sums that are whole numbers, so its comparison with a limit is the same everywhere. Packed calls, or dosages, may be NumPy
+or CuPy arrays; positions and decisions lie on the host.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.backend.launch import blocks_for
 from pipeline.kernels.device.linkage import linked_pairs
+from pipeline.kernels.dosages import alt_frequencies, are_dosages, hard_calls
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, call_counts, pack
 from pipeline.kernels.linkage import Bools, Samples, without_haploid_heterozygotes
 
@@ -51,39 +51,55 @@ class Pruned:
     apart: bool = True
 
 
+@dataclass(frozen=True)
+class _Chromosome:
+    """Packed calls `uint8[v, w]` in order of `positions: int64[v]`, and the frequency of the commoner allele where calls do not tell it."""
+
+    packed: Array
+    positions: NDArray[np.int64]
+    major: NDArray[np.float64]
+
+
 def prune(
-    packed: Array, positions: NDArray[np.int64], samples: Samples, rule: PruneRule, before: Pruned | None = None, final: bool = True
+    genotypes: Array, positions: NDArray[np.int64], samples: Samples, rule: PruneRule, before: Pruned | None = None, final: bool = True
 ) -> Pruned:
-    """Which of the variants `packed: uint8[v, w]` of one chromosome, in order of `positions: int64[v]`, are in linkage with others.
+    """Which variants of one chromosome, calls `uint8[v, w]` or dosages `float32[v, n]`, in order of `positions: int64[v]`, are in linkage.
 
     PLINK's --indep-pairwise in the order of 2.00a3.5: within a window the pairs of variants in order of the first, then the second; of a
     pair above the limit the one with the commoner major allele goes, else the later one, and the next first variant is taken; again until
-    nothing changes. A variant that does not vary goes too, unless no other could share a window with it.
+    nothing changes. A variant that does not vary goes too, unless no other could share a window with it. Of dosages, r^2 is of the calls
+    nearest to them, and frequencies are their own.
 
     A chromosome may come in pieces: `before` is what the last piece gave, cut to its variants from `start` on, which stand before the new
     ones here; `final` says that no more come.
     """
-    count, xp = len(packed), array_module(packed)
+    count, xp = len(genotypes), array_module(genotypes)
     flags = np.zeros((2, count), np.bool_)
     judged = 0
     if before is not None:
         judged = before.judged - before.start
         flags[0, : len(before.removed) - before.start] = (before.removed & ~before.constant)[before.start :]
     walk = _walk_compiled if xp is np else _walk
-    start, judged = walk(packed, positions, samples, rule, flags, (judged, final))
+    start, judged = walk(_chromosome(genotypes, positions, samples), samples, rule, flags, (judged, final))
     gaps = np.diff(positions) > rule.size if rule.by_position else np.zeros(max(0, count - 1), np.bool_)
     apart = np.concatenate([[before is None or before.apart], gaps, [final]])[: count + 1]
     removed, constant = flags[0], flags[1] & ~(apart[:count] & apart[1:])
     return Pruned(removed | constant, constant, start, judged, bool(apart[start]))
 
 
-def _walk_compiled(
-    packed: Any, positions: NDArray[np.int64], samples: Samples, rule: PruneRule, flags: Bools, progress: tuple[int, bool]
-) -> tuple[int, int]:
+def _chromosome(genotypes: Array, positions: NDArray[np.int64], samples: Samples) -> _Chromosome:
+    if not are_dosages(genotypes):
+        return _Chromosome(genotypes, positions, np.empty(0))
+    frequency = to_host(alt_frequencies(genotypes, samples.count))
+    return _Chromosome(hard_calls(genotypes), positions, np.maximum(frequency, 1 - frequency))
+
+
+def _walk_compiled(chromosome: _Chromosome, samples: Samples, rule: PruneRule, flags: Bools, progress: tuple[int, bool]) -> tuple[int, int]:
     from pipeline.kernels.compiled.linkage_pruning import prune_windows
 
     numbers = (rule.size, rule.step, rule.by_position, rule.r2 * MORE, MORE, samples.count)
-    return prune_windows(np.ascontiguousarray(packed), np.ascontiguousarray(positions), _masks(samples), numbers, flags, progress)
+    known = np.ascontiguousarray(chromosome.positions), chromosome.major
+    return prune_windows(np.ascontiguousarray(chromosome.packed), known, _masks(samples), numbers, flags, progress)
 
 
 def _masks(samples: Samples) -> NDArray[np.uint64]:
@@ -98,12 +114,12 @@ def _masks(samples: Samples) -> NDArray[np.uint64]:
     return words[:, ::2] | words[:, 1::2] << np.uint64(1)
 
 
-def _walk(
-    packed: Array, positions: NDArray[np.int64], samples: Samples, rule: PruneRule, flags: Bools, progress: tuple[int, bool]
-) -> tuple[int, int]:
+def _walk(chromosome: _Chromosome, samples: Samples, rule: PruneRule, flags: Bools, progress: tuple[int, bool]) -> tuple[int, int]:
     """The plain version of the compiled walk: pairs above the limit by whole numbers, then the windows over these pairs alone."""
     judged, final = progress
+    packed, positions = chromosome.packed, chromosome.positions
     major, flags[1] = _frequencies(packed, samples)
+    major = chromosome.major if len(chromosome.major) else major
     partners = _linked_pairs(packed, positions, samples, rule)
     for first in range(judged):  # these were compared with one another in the piece before
         partners[first] = [second for second in partners.get(first, []) if second >= judged]

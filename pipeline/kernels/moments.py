@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from pipeline.backend.arrays import array_module, to_host
+from pipeline.kernels.distances import row_blocks
 
 Array = Any
 _MOST_POWER = 1_000
@@ -60,7 +61,11 @@ class Scaling(NamedTuple):
 
 
 def span(rows: Array) -> Span:
-    """The ranges of a block; infinities with the wrong sign for a column with no value."""
+    """The ranges of some rows; infinities with the wrong sign for a column with no value."""
+    return joined_spans([_span(rows[at]) for at in row_blocks(rows, rows.shape[1])] or [_span(rows)])
+
+
+def _span(rows: Array) -> Span:
     xp = array_module(rows)
     missing = xp.isnan(rows)
     nothing = xp.full((1, rows.shape[1]), xp.inf)  # of no rows there is no least one
@@ -80,9 +85,12 @@ def moment_sums(rows: Array, found: Span) -> Array:
     """Sums of the values on the range's scale and of their squares, `float64[2, d]`; those of two blocks add up."""
     xp = array_module(rows)
     middle, half = (xp.asarray(value) for value in _range(found))
-    # Halved before they are subtracted: the distance of two values can be beyond what a double holds.
-    scaled = xp.where(xp.isnan(rows), 0.0, (rows / 2 - middle / 2) / (half / 2))
-    return to_host(xp.stack([scaled.sum(axis=0), (scaled * scaled).sum(axis=0)]))
+    sums = xp.zeros((2, rows.shape[1]))
+    for at in row_blocks(rows, rows.shape[1]):
+        # Halved before they are subtracted: the distance of two values can be beyond what a double holds.
+        scaled = xp.where(xp.isnan(rows[at]), 0.0, (rows[at] / 2 - middle / 2) / (half / 2))
+        sums += xp.stack([scaled.sum(axis=0), (scaled * scaled).sum(axis=0)])
+    return to_host(sums)
 
 
 def moments(found: Span, sums: Array) -> Moments:
@@ -125,7 +133,10 @@ def scaled(rows: Array, by: Scaling) -> Array:
     """Rows `float64[n, d]` with missing values filled, and scaled. The same for a row alone as among others."""
     xp = array_module(rows)
     fill, unit, center, scale = (xp.asarray(value) for value in by)
-    return (xp.where(xp.isnan(rows), fill, rows) * unit - center) / scale
+    found = xp.empty(rows.shape)
+    for at in row_blocks(rows, rows.shape[1]):
+        found[at] = (xp.where(xp.isnan(rows[at]), fill, rows[at]) * unit - center) / scale
+    return found
 
 
 def unscaled(rows: Array, by: Scaling) -> Array:

@@ -1,4 +1,4 @@
-"""Genomic relationship matrix from packed calls, as sums that blocks of variants add up to, and its principal components.
+"""Genomic relationship matrix from packed calls or dosages, as sums that blocks of variants add up to, and its principal components.
 
 As PLINK and GCTA do (Yang et al. 2011, Am J Hum Genet 88:76-82): calls less 2f over sqrt(2f(1 - f)), 0 where missing, and each pair's sum
 divided by the number of variants that both have.
@@ -18,6 +18,7 @@ import numpy as np
 from pipeline.backend.arrays import array_module, checked_linalg
 from pipeline.backend.memory import block_bytes
 from pipeline.errors import DataError
+from pipeline.kernels.dosages import missing_mask
 from pipeline.kernels.genotypes import BLOCK_BYTES, MISSING, Array, variant_blocks
 from pipeline.kernels.standardized import decoded, single_rows, standard_values
 
@@ -65,7 +66,7 @@ def grm_sums(
     if whole:
         _add_in_single(products, packed[:whole], n_samples, values[:whole].astype(np.float32), ask)
     _add_in_double(products, packed[whole:], n_samples, values[whole:], ask)
-    _add_missing(both, packed, n_samples)
+    _add_missing(both, missing_mask(packed), n_samples)
     return GrmSums(products, both, len(packed) + (0 if earlier is None else earlier.variants))
 
 

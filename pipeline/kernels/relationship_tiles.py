@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import DataError
+from pipeline.kernels.dosages import missing_mask
 from pipeline.kernels.genotypes import variant_blocks
 from pipeline.kernels.kinship import sample_bits
 from pipeline.kernels.relationship import need_finite, signed, start_of
@@ -25,9 +26,9 @@ _BLOCK = 1024
 
 
 class Calls(NamedTuple):
-    """The calls of some people for variants that vary, and the ALT frequency of these among all."""
+    """The packed calls, or dosages, of some people for variants that vary, and the ALT frequency of these among all."""
 
-    packed: NDArray[np.uint8]
+    packed: NDArray[np.uint8] | NDArray[np.float32]
     frequency: Floats
     people: int
 
@@ -78,7 +79,7 @@ def _shared(later: Calls, earlier: Calls | None) -> NDArray[np.int32]:
 
 
 def _called(calls: Calls) -> NDArray[np.uint64]:
-    planes = sample_bits(calls.packed, calls.people).planes
+    planes = sample_bits(missing_mask(calls.packed), calls.people).planes
     called: NDArray[np.uint64] = ~(planes[:, 0] & planes[:, 1])
     return called
 

@@ -1,4 +1,8 @@
-"""Packed calls as numbers that a table a variant gives: standardized calls, indicators, and sums of them over variants."""
+"""Genotypes as numbers that a table a variant gives: standardized ones, indicators, and sums of them over variants.
+
+Genotypes are packed calls, or dosages: what these stand for lies on the line through what no and one copy of ALT do, so a table must have
+two copies on that line.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from pipeline.backend.arrays import array_module
 from pipeline.backend.memory import block_bytes
 from pipeline.kernels.device import counts as on_device
 from pipeline.kernels.device.decode import decode
+from pipeline.kernels.dosages import are_dosages
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, unpack, variant_blocks
 
 _SMALL = 2_000
@@ -27,11 +32,15 @@ def standard_values(frequency: Array) -> Array:
 
 
 def decoded(packed: Array, n_samples: int, values: Array) -> Array:
-    """What each call stands for, of `values[v, 4]` (float32 or float64), of that type: `[v, n_samples]`.
+    """What each genotype stands for, of `values[v, 4]` (float32 or float64), of that type: `[v, n_samples]`.
 
     The answer may be a view whose rows are padded to a multiple of four samples. It is as large as it looks: give blocks of variants.
     """
-    if array_module(packed) is not np:
+    xp = array_module(packed)
+    if are_dosages(packed):
+        slope = values[:, 1:2] - values[:, :1]
+        return xp.where(xp.isnan(packed), values[:, 3:], values[:, :1] + slope * packed.astype(values.dtype))
+    if xp is not np:
         return decode(packed, n_samples, values)
     from pipeline.kernels.compiled.standardize import fill_values
 
@@ -48,7 +57,10 @@ def decoded_plainly(packed: Array, n_samples: int, values: Array) -> Array:
 
 
 def value_sums(packed: Array, n_samples: int, values: Array) -> Array:
-    """Sums over the variants of what each sample's calls stand for, of `values: float64[v, 4]`: `float64[n_samples]`."""
+    """Sums over the variants of what each sample's genotypes stand for, of `values: float64[v, 4]`: `float64[n_samples]`."""
+    if are_dosages(packed):
+        xp = array_module(packed)
+        return sample_products(packed, n_samples, values, xp.ones((len(packed), 1)))[:, 0]
     if array_module(packed) is not np:
         return on_device.summed_values(packed, values)[:n_samples]
     from pipeline.kernels.compiled.standardize import add_values
@@ -59,7 +71,7 @@ def value_sums(packed: Array, n_samples: int, values: Array) -> Array:
 
 
 def sample_products(packed: Array, n_samples: int, values: Array, vectors: Array) -> Array:
-    """Z'V, `float64[n_samples, k]`, of the numbers Z that `values: float64[v, 4]` make of the calls and of `vectors: float64[v, k]`."""
+    """Z'V, `float64[n_samples, k]`, of the numbers Z that `values: float64[v, 4]` make of the genotypes and of `vectors: float64[v, k]`."""
     products = array_module(packed).zeros((n_samples, vectors.shape[1]))
     for rows in variant_blocks(len(packed), 8 * n_samples, block_bytes(packed, BLOCK_BYTES)):
         products += decoded(packed[rows], n_samples, values[rows]).T @ vectors[rows]
@@ -67,7 +79,7 @@ def sample_products(packed: Array, n_samples: int, values: Array, vectors: Array
 
 
 def variant_products(packed: Array, n_samples: int, values: Array, vectors: Array) -> Array:
-    """ZV, `float64[v, k]`, of the numbers Z that `values: float64[v, 4]` make of the calls and of `vectors: float64[n_samples, k]`."""
+    """ZV, `float64[v, k]`, of the numbers Z that `values: float64[v, 4]` make of the genotypes and of `vectors: float64[n_samples, k]`."""
     products = array_module(packed).empty((len(packed), vectors.shape[1]))
     for rows in variant_blocks(len(packed), 8 * n_samples, block_bytes(packed, BLOCK_BYTES)):
         products[rows] = decoded(packed[rows], n_samples, values[rows]) @ vectors

@@ -27,6 +27,7 @@ SHIPPED = sorted(path for path in (ROOT / "jobs").glob("*.yaml") if path.stem no
 NEEDS = {
     "align": ("mappy", "pysam"),
     "images": ("PIL", "flax"),
+    "imputed": (),
     "matrix": (),
     "simulation": (),
 }  # what a job's stages want instead of xgboost

@@ -424,6 +424,24 @@ def test_risk__command_line_writes_what_is_shipped(
     assert correlations.height == 12 * 11 // 2
 
 
+def test_imputed__same_seed_gives_same_bytes_and_dosages_vary_as_their_r2_says(tmp_path: Path) -> None:
+    make_imputed = script("make_imputed")
+    for folder, seed in (("a", 3), ("b", 3), ("c", 4)):
+        make_imputed.write_imputed(tmp_path / folder, 60, 200, seed)
+    for name in ("chr22.vcf.gz", "samples.csv", "weights.csv"):
+        same, again, other = ((tmp_path / folder / name).read_bytes() for folder in "abc")
+        assert same == again != other
+    with pytest.raises(ValueError, match="variants=99: at least 100"):
+        make_imputed.write_imputed(tmp_path, 60, 99, 3)
+    records = list(cyvcf2.VCF(str(DATA / "imputed" / "chr22.vcf.gz")))
+    assert len(records) == 1_200
+    for record in records[::100]:
+        dosages = record.format("DS")[:, 0].astype(float)
+        frequency = dosages.mean() / 2
+        assert record.INFO["R2"] == pytest.approx(min(1, dosages.var() / (2 * frequency * (1 - frequency))), abs=1e-4)
+        assert not record.INFO.get("TYPED") or set(dosages) <= {0, 1, 2}
+
+
 make_matrix = script("make_matrix")
 
 

@@ -29,6 +29,8 @@ from pipeline.kernels import (
     cox_null,
     cox_scan,
     distances,
+    dosage_quality,
+    dosages,
     factorials,
     factorization,
     gaussian_mixture,
@@ -71,6 +73,7 @@ from pipeline.kernels import (
     relationship,
     ridge_predictors,
     ridge_systems,
+    row_products,
     scores,
     set_scores,
     spectrum,
@@ -190,6 +193,8 @@ HOST_ONLY = {
     "projected_again",
     "offset_again",
     "people_of_groups",
+    "compact",  # SciPy's sparse matrices
+    "is_sparse",
     "genetic_correlation",  # of a million numbers a trait, once
     "genetic_covariance",
     "heritability",
@@ -307,6 +312,20 @@ def associated_dosages(dosages: Any, missing: Any) -> Any:
     return linear_regression.associate_plain(GenotypeBlock(None, dosages, SAMPLES), DESIGN.beside(dosages), missing)
 
 
+def products_added(rows: Any, columns: Any) -> Any:
+    found = array_module(rows).ones((len(rows), columns.shape[1]))
+    row_products.add_products(rows, columns, found, rows.mean(axis=0))
+    return found
+
+
+def root_of_cubes(cubes: Any, farthest: Any) -> Any:
+    def step(at: Any) -> tuple[Any, Any]:
+        moved = (cubes - at**3) / (3 * at**2)
+        return moved, abs(moved)
+
+    return adjusted_tests.guarded_newton(step, cubes, farthest)
+
+
 def products(calls: Any) -> Any:
     block = GenotypeBlock(calls, None, SAMPLES)
     return linear_products.block_products(block, DESIGN.beside(calls), complete_case=True, regular_above=1e-9)
@@ -316,6 +335,12 @@ def sexed(calls: Any, midp: bool) -> Any:
     people = variant_quality.People(SAMPLES, None, (np.arange(SAMPLES) % 3).astype(np.int8))
     rows = {"x": np.arange(5, 11), "y": np.array([2, 3]), "mt": np.array([40])}
     return variant_quality.variant_quality(calls, people, rows, midp=midp)
+
+
+def imputed(given: Any, midp: bool) -> Any:
+    people = variant_quality.People(SAMPLES, np.arange(SAMPLES) % 7 > 0, (np.arange(SAMPLES) % 3).astype(np.int8))
+    rows = {"x": np.arange(5, 11), "y": np.array([2, 3]), "mt": np.array([40])}
+    return dosage_quality.dosage_quality(given, people, rows, midp=midp)
 
 
 def associated_binary(calls: Any, method: Any) -> Any:
@@ -773,6 +798,7 @@ CASES = {
     "without_haploid_heterozygotes": Case(haploid_calls, (CALLS,)),
     "prune": Case(pruned, (CALLS, linkage_pruning.PruneRule(10, 3, 0.02, by_position=False))),
     "prune by position": Case(pruned, (CALLS, linkage_pruning.PruneRule(150, 1, 0.02, by_position=True))),
+    "prune dosages": Case(pruned, (ALT_DOSAGES, linkage_pruning.PruneRule(10, 3, 0.02, by_position=False))),
     "pack": Case(genotypes.pack, (DOSAGES,)),
     "pack nothing": Case(genotypes.pack, (DOSAGES[:0],)),
     "unpack": Case(genotypes.unpack, (CALLS, SAMPLES)),
@@ -800,6 +826,15 @@ CASES = {
     "hwe_x_by_logarithms": Case(hardy_weinberg_x.hwe_x_by_logarithms, (COUNTS_X,), 1e-9),
     "variant_quality": Case(sexed, (CALLS, False), 1e-9),
     "variant_quality mid-p": Case(sexed, (CALLS, True), 1e-9),
+    "dosage_quality": Case(imputed, (ALT_DOSAGES, False), 1e-9),
+    "are_dosages": Case(dosages.are_dosages, (ALT_DOSAGES,)),
+    "call_codes": Case(dosages.call_codes, (ALT_DOSAGES,), 0),
+    "hard_calls": Case(dosages.hard_calls, (ALT_DOSAGES,), 0),
+    "missing_mask": Case(dosages.missing_mask, (ALT_DOSAGES,), 0),
+    "dosage_sums": Case(dosages.dosage_sums, (ALT_DOSAGES, np.arange(SAMPLES) % 3 > 0), 1e-10),
+    "alt_frequencies": Case(dosages.alt_frequencies, (ALT_DOSAGES, SAMPLES), 1e-10),
+    "alt_frequencies of calls": Case(dosages.alt_frequencies, (CALLS, SAMPLES)),
+    "genotypes_of": Case(dosages.genotypes_of, (ALT_DOSAGES, SAMPLES, np.array([5, 0, 5, 41])), 0),
     "near": Case(near, (CALLS, -0.1)),
     "near of all": Case(near, (CALLS, -9.0)),
     "kinship": Case(kinship.kinship, (near(CALLS, -9.0)[2],)),
@@ -873,6 +908,10 @@ CASES = {
     "cox_likelihood_ratio": Case(likelihood_ratio_of_times, (ADJUSTED, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio": Case(adjusted_tests.adjusted_likelihood_ratio, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio_plain": Case(adjusted_tests.adjusted_likelihood_ratio_plain, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
+    "add_products": Case(products_added, (ADJUSTED, ADJUSTED.T[:, :3].copy())),
+    "add_products of many": Case(products_added, (np.tile(ADJUSTED, 40), np.tile(ADJUSTED.T, (40, 1)).copy())),
+    "longest_steps": Case(adjusted_tests.longest_steps, (ADJUSTED,)),
+    "guarded_newton": Case(root_of_cubes, (np.abs(ODDS) + 1, np.full(len(ODDS), 0.5)), 1e-6),
     "saddle_point": Case(adjusted_tests.saddle_point, (ADJUSTED, ODDS, SCORES, ADJUSTED > 1), 1e-6),
     "saddle_point_plain": Case(adjusted_tests.saddle_point_plain, (ADJUSTED, ODDS, SCORES, ADJUSTED > 1), 1e-6),
     "z_of_neg_log_10_p": Case(p_values.z_of_neg_log_10_p, (P[:-1],), 1e-9),
@@ -892,6 +931,7 @@ CASES = {
     "squared_correlations": Case(stacked_ridge.squared_correlations, (PREDICTORS.astype(float), RIDGE.traits[:, 1]), 1e-9),
     "standardized": Case(lambda values: ridge_predictors.standardized(values[None].copy()), (PREDICTORS,), 1e-5),
     "grm_sums": Case(summed, (VARYING, FREQUENCY)),
+    "grm_sums of dosages": Case(summed, (ALT_DOSAGES[VARIES], FREQUENCY), 1e-6),
     "grm_sums with most missing": Case(summed, (VARYING | np.uint8(0b11), FREQUENCY)),
     "shared_variants": Case(shared, SUMS[:2]),
     "grm": Case(related, (*SUMS[:2], SHARED)),
@@ -903,8 +943,10 @@ CASES = {
     "ritz_pairs": Case(ritz, (VARYING, FREQUENCY), 1e-8),
     "standard_values": Case(standardized.standard_values, (FREQUENCY,)),
     "decoded": Case(standardized.decoded, (VARYING, SAMPLES, VALUES)),
+    "decoded dosages": Case(standardized.decoded, (ALT_DOSAGES[VARIES], SAMPLES, VALUES)),
     "decoded_plainly": Case(standardized.decoded_plainly, (VARYING, SAMPLES, VALUES)),
     "value_sums": Case(standardized.value_sums, (VARYING, SAMPLES, VALUES), 1e-10),
+    "value_sums of dosages": Case(standardized.value_sums, (ALT_DOSAGES[VARIES], SAMPLES, VALUES), 1e-10),
     "sample_products": Case(standardized.sample_products, (VARYING, SAMPLES, VALUES, RNG.normal(size=(len(VARYING), 2))), 1e-10),
     "variant_products": Case(standardized.variant_products, (VARYING, SAMPLES, VALUES, VECTORS), 1e-10),
     "single_rows": Case(standardized.single_rows, (VARYING, SAMPLES, 4)),

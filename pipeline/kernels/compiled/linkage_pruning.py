@@ -158,7 +158,7 @@ def empty_ring(slots: int, words: int) -> Ring:
 @compiled
 def prune_windows(
     calls: NDArray[np.uint8],
-    positions: NDArray[np.int64],
+    known: tuple[NDArray[np.int64], NDArray[np.float64]],
     masks: NDArray[np.uint64],
     rule: tuple[int, int, bool, float, float, int],
     flags: NDArray[np.bool_],
@@ -166,12 +166,14 @@ def prune_windows(
 ) -> tuple[int, int]:
     """Walk the windows over `calls: uint8[v, w]` of one chromosome; `flags: bool[2, v]` get the removed and the constant variants.
 
-    `rule`: the window's size and step, whether the size is in base pairs, the limit of r^2, how much commoner a commoner allele is, people.
+    `known`: positions, and frequencies of the commoner alleles, `float64[v]`, or none where calls tell them. `rule`: the window's size and
+    step, whether the size is in base pairs, the limit of r^2, how much commoner a commoner allele is, people.
     `progress`: how many variants of the first window were compared with one another before, and whether no variant follows.
     Answers where the first window begins that could not be walked yet, and how many variants were compared with one another.
     """
     size, step, by_position, limit, more, people = rule
     judged, final = progress
+    positions, major = known
     removed, count = flags[0], len(calls)
     ring = empty_ring(most_in_window(positions, size, by_position), masks.shape[1])
     live, filled, start, end = 0, 0, 0, 0
@@ -181,7 +183,7 @@ def prune_windows(
             if not final:
                 break
             end = count
-        live = fill_window(calls, masks, ring, (filled, end, judged, live), flags)
+        live = fill_window(calls, (masks, major), ring, (filled, end, judged, live), flags)
         filled = max(filled, end)
         while pass_window(ring, live, end, removed, (people, limit, more)):
             pass
@@ -195,10 +197,15 @@ def prune_windows(
 
 @compiled
 def fill_window(
-    calls: NDArray[np.uint8], masks: NDArray[np.uint64], ring: Ring, numbers: tuple[int, int, int, int], flags: NDArray[np.bool_]
+    calls: NDArray[np.uint8],
+    known: tuple[NDArray[np.uint64], NDArray[np.float64]],
+    ring: Ring,
+    numbers: tuple[int, int, int, int],
+    flags: NDArray[np.bool_],
 ) -> int:
     """Put the variants `numbers` = (from, to, judged, live) into the ring; answers how many are live then. Constant ones never are."""
     first, end, judged, live = numbers
+    masks, major = known
     planes, sums, words = ring.planes, ring.sums, ring.words
     slots, padded = len(ring.live), words.view(np.uint8)
     for number in range(first, end):
@@ -208,6 +215,8 @@ def fill_window(
         for byte in range(calls.shape[1]):
             padded[byte] = calls[number, byte]
         called, total, squares, ring.major[slot] = split_planes(words, masks, planes, slot)
+        if len(major):
+            ring.major[slot] = major[number]
         sums[slot, 0], sums[slot, 1], sums[slot, 2] = called, total, squares
         ring.judged[slot] = max(number + 1, judged)
         flags[1, number] = squares == 0 or abs(total) == called

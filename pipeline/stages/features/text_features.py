@@ -14,6 +14,7 @@ from pipeline.errors import StageError
 from pipeline.stage import ColumnName, Context, FittedRows, Outcome, need_columns
 from pipeline.stages._keys import text_hashes
 from pipeline.tables.part import Part, Schema
+from pipeline.tables.stretches import divided
 from pipeline.tables.table import Table
 
 WORD = r"\b\w\w+\b"
@@ -66,18 +67,23 @@ class TextFeatures(FittedRows, name="text_features", version=1):
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Buckets counted part by part, on the host; then as every stage that learns."""
-        (rows,) = tables.values()
-        return super().run({"rows": rows.named(context.name).map_parts(self._with_counts, writes=frozenset(self._made))}, context)
+        (rows,), session = tables.values(), context.session
+        rows = divided(rows.named(context.name), session.workers * session.threads)
+        return super().run({"rows": rows.map_parts(self._with_counts, writes=frozenset(self._made))}, context)
 
     def _with_counts(self, part: Part) -> Part:
         return part.replaced(self._counted(part.frame))
 
     def _counted(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows with how often each bucket is there."""
-        matrix = np.zeros((frame.height, self.buckets))
+        size, places = frame.height, [np.empty(0, np.int64)]
         for rows, hashes in ngram_hashes(frame[self.column], self.ngrams):
-            np.add.at(matrix, (rows, (hashes ^ (hashes >> np.uint64(32))) % np.uint64(self.buckets)), 1.0)
-        return frame.with_columns(pl.Series(name, matrix[:, place]) for place, name in enumerate(self._made))
+            buckets = (hashes ^ (hashes >> np.uint64(32))) % np.uint64(self.buckets)
+            places.append(buckets.astype(np.int64) * size + rows)
+        whole = np.concatenate(places)
+        counts = np.bincount(whole, np.ones(len(whole)), minlength=self.buckets * size).astype(float, copy=False)
+        counts = counts.reshape(self.buckets, size)
+        return frame.with_columns(pl.Series(name, counts[place]) for place, name in enumerate(self._made))
 
     def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """In how many rows each bucket is there, and how many there are."""

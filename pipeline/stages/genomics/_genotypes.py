@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module
 from pipeline.genome.chromosomes import autosomes_of, chromosome_kind, on_autosome
-from pipeline.kernels.genotypes import Array, take_samples
+from pipeline.genome.genotypes import array_of
+from pipeline.kernels.dosages import genotypes_of, hard_calls
+from pipeline.kernels.genotypes import Array, packed_width
 from pipeline.tables.part import Part
 
 
@@ -27,9 +29,25 @@ def special_rows(frame: pl.DataFrame, people: pl.DataFrame) -> dict[str, NDArray
     }
 
 
+def genotypes_in(part: Part) -> Array:
+    """The dosages of a part where it has some, else its packed calls."""
+    return part.arrays[array_of(part.arrays)]
+
+
+def calls_in(part: Part) -> Array:
+    """The packed calls of a part: those that it has, else those nearest to its dosages."""
+    return part.arrays["calls"] if "calls" in part.arrays else hard_calls(part.arrays["alt_dosages"])
+
+
+def of_block(part: Part, block: slice) -> Part:
+    """The part with the genotypes of a block of neighbouring people, which begins at a multiple of four."""
+    columns = slice(block.start // 4, packed_width(block.stop))
+    return part.replaced(**{name: array[:, columns if name == "calls" else block] for name, array in part.arrays.items()})
+
+
 def autosomal_calls(part: Part, people: pl.DataFrame) -> Array:
     """The packed calls of these people on autosomes; no copy where these are all."""
-    calls = part.arrays["calls"]
+    calls = calls_in(part)
     names = part.frame.select(pl.col("chromosome").unique()).filter(on_autosome(autosomes=autosomes_of(people)))["chromosome"]
     keep = part.frame["chromosome"].is_in(names.implode())
     return calls if keep.all() else calls[array_module(calls).asarray(keep.fill_null(False).to_numpy())]
@@ -40,10 +58,5 @@ def keep_people(part: Part, judged: Part) -> Part:
     kept = judged.frame["kept"]
     if kept.all():
         return part
-
-    def of_them(name: str, array: Array) -> Array:
-        """An array of the people who stay."""
-        places = array_module(array).asarray(kept.arg_true().to_numpy())
-        return take_samples(array, len(kept), places) if name == "calls" else array[:, places]
-
-    return part.replaced(**{name: of_them(name, array) for name, array in part.arrays.items()})
+    places = kept.arg_true().to_numpy()
+    return part.replaced(**{name: genotypes_of(array, len(kept), places) for name, array in part.arrays.items()})

@@ -13,7 +13,7 @@ import polars as pl
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import ONE_COPY, autosomes_of, chromosome_kind
 from pipeline.genome.people import founders, males
-from pipeline.kernels.genotypes import take_samples
+from pipeline.kernels.dosages import genotypes_of
 from pipeline.kernels.linkage import Samples
 
 UNPLACED = "0"
@@ -21,7 +21,7 @@ UNPLACED = "0"
 
 
 def chosen_calls(calls: Any, people: pl.DataFrame, chromosome: str) -> tuple[Any, Samples]:
-    """The calls that r^2 is of on a chromosome, and of whom: founders, on X women twice, on Y men; people with one copy are marked.
+    """The calls, or dosages, that r^2 is of on a chromosome, and of whom: founders, on X women twice, on Y men; one copy is marked.
 
     Raises DataError where nobody is a founder, or a sex is none.
     """
@@ -32,7 +32,7 @@ def chosen_calls(calls: Any, people: pl.DataFrame, chromosome: str) -> tuple[Any
     if kind == "x" and haploid.any():
         index, haploid = np.concatenate([index, index[~haploid]]), np.concatenate([haploid, np.zeros(int((~haploid).sum()), np.bool_)])
     everybody = np.array_equal(index, np.arange(people.height))
-    chosen = calls if everybody else take_samples(calls, people.height, index)
+    chosen = calls if everybody else genotypes_of(calls, people.height, index)
     return chosen, Samples(len(index), haploid if haploid.any() else None)
 
 

@@ -10,9 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.errors import DataError
-from pipeline.kernels.genotypes import packed_width
 from pipeline.kernels.relationship_tiles import Calls, add_products, joined_calls, relationship_tile
 from pipeline.stage import Context
+from pipeline.stages.genomics._genotypes import genotypes_in, of_block
 from pipeline.stages.genomics._on_disk import OnDisk
 from pipeline.stages.genomics._tiles import pair_work, people_blocks
 from pipeline.tables.part import Part
@@ -49,9 +49,9 @@ def tiles_of(parts: Sequence[Any], people: int, context: Context) -> list[Any]:
 
 
 def _calls(part: Part, block: slice) -> Calls:
-    columns = slice(block.start // 4, packed_width(block.stop))
-    packed = np.ascontiguousarray(part.arrays["calls"][:, columns])
-    return Calls(packed, part.frame["alt_frequency"].to_numpy(), block.stop - block.start)
+    return Calls(
+        np.ascontiguousarray(genotypes_in(of_block(part, block))), part.frame["alt_frequency"].to_numpy(), block.stop - block.start
+    )
 
 
 def _joined(*pieces: Calls) -> Calls:

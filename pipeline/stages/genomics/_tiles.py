@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.kernels.genotypes import packed_width
-from pipeline.stages.genomics._genotypes import autosomal_calls
+from pipeline.stages.genomics._genotypes import autosomal_calls, of_block
 from pipeline.tables.part import Part
 
 _LEAST, _MOST = 1_024, 4_096
@@ -39,6 +38,4 @@ def pair_work(people: int, variants: int, rate: float, more: float = 0.0) -> str
 
 def calls_of(part: Part, people: Part, block: slice) -> Any:
     """The packed calls of a block of people on autosomes, `uint8[v, ceil(people of the block / 4)]`."""
-    columns = slice(block.start // 4, packed_width(block.stop))
-    some = part.replaced(calls=part.arrays["calls"][:, columns])
-    return autosomal_calls(some, people.frame)
+    return autosomal_calls(of_block(part, block), people.frame)

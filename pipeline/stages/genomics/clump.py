@@ -14,12 +14,13 @@ from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, autosomes_of
 from pipeline.genome.columns import VOCABULARY, dtypes_of, need_known
-from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.inputs import OTHER_SPECIES
 from pipeline.genome.people import check_sex
 from pipeline.kernels.linkage import haplotype_r_squared, without_haploid_heterozygotes
 from pipeline.kernels.linkage_pruning import MORE
 from pipeline.stage import Context, Outcome, Whole
+from pipeline.stages.genomics._genotypes import calls_in
 from pipeline.stages.genomics._linkage import chosen_calls, kind_of
 from pipeline.stages.genomics._loci import ALLELES, CALLS_ROW, PLACE, examples_of, matched_rows
 from pipeline.tables.counts import Count
@@ -47,9 +48,9 @@ class Clump(Whole, name="clump", version=2):
 
     PLINK's --clump: variants with p at most `p1` in order of p (the strongest first, on a tie the first in the genotype table) each open a
     clump, unless they are in one; its members are those less than `kb` away with p at most `p2`, r^2 above `r2` and in no clump yet.
-    r^2 is of haplotypes of greatest likelihood, among founders (X and Y as ld_prune has them). A row per clump: the association of its
-    strongest variant, members, member_ids. NAME.ld has r^2 of all variants around the `regions` strongest. Associations find their calls by
-    id, position and alleles, either way round; the others are counted as unmatched.
+    r^2 is of haplotypes of greatest likelihood, among founders (X, Y and dosages as ld_prune has them). A row per clump: the association
+    of its strongest variant, members, member_ids. NAME.ld has r^2 of all variants around the `regions` strongest. Associations find their
+    calls by id, position and alleles, either way round; the others are counted as unmatched.
 
     Example:
         {use: clump, from: {associations: gwas, genotypes: passed}, as: hits, p1: 5e-8, p2: 1e-4, r2: 0.1, kb: 500}
@@ -86,7 +87,7 @@ class Clump(Whole, name="clump", version=2):
         need_known(given, (*PLACE, *ALLELES), "associations")
         if not {"p_value", "neg_log_10_p_value"} & set(given.columns):
             raise StageError("the table given as 'associations' has neither p_value nor neg_log_10_p_value, which clumps are made by")
-        check_sex(need_genotypes(schemas["genotypes"], (*PLACE, "ref", "alt")))
+        check_sex(need_genotypes(schemas["genotypes"], (*PLACE, "ref", "alt"), dosages=True))
         hits = _hits(given.columns.to_frame().lazy(), 0).collect_schema()
         clumps = {name: hits[name] for name in KEPT if name in hits}
         members = dtypes_of(("members", "member_ids"))
@@ -97,14 +98,14 @@ class Clump(Whole, name="clump", version=2):
         """The few associations that matter and their calls are gathered for the clumps, then those around the strongest."""
         session, name = context.session, context.name
         given, genotypes = ((table if table.cheap else table.hold()).named(name) for table in (tables["associations"], tables["genotypes"]))
-        people = genotypes.axes["calls"].value()
+        people = people_of(genotypes)
         hits = given.map(_hits, -np.log10(self.p2)).value()
-        calls = genotypes.map_parts(_named, hits).value()
+        calls = genotypes.map_parts(_named, hits).map_parts(_called).value()
         clumps = session.submit(self.clumps, hits, calls, people, stage=name)
         found = session.submit(itemgetter(0), clumps, stage=name)
         top = session.submit(self.strongest, found, stage=name)
         near = given.map(_hits, -np.inf).map_parts(_near, top).value()
-        calls_near = genotypes.map_parts(_near, top).value()
+        calls_near = genotypes.map_parts(_near, top).map_parts(_called).value()
         shown = session.submit(self.linkage, near, calls_near, people, top, stage=name)
         made = {"": Table.of(session, name, [found]), "ld": Table.of(session, name, [shown])}
         return Outcome(made, counts=session.submit(itemgetter(1), clumps, stage=name))
@@ -195,6 +196,11 @@ def _hits(rows: pl.LazyFrame, least: float) -> pl.LazyFrame:
 def _shown(names: Sequence[str]) -> list[str]:
     """Columns of NAME.ld, from those of the associations."""
     return [*SHOWN, *(name for name in ("trait", AUTOSOME_COUNT) if name in names)]
+
+
+def _called(part: Part) -> Part:
+    """The variants with their calls alone: of dosages, those nearest to them."""
+    return Part(part.frame, {"calls": calls_in(part)}, part.counts)
 
 
 def _named(part: Part, hits: Part) -> Part:

@@ -10,7 +10,7 @@ import polars as pl
 from pipeline.backend.arrays import to_device, to_host
 from pipeline.errors import DataError
 from pipeline.genome.columns import need_known
-from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.kernels.genotypes import unpack
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.tables.part import Part, Schema
@@ -18,7 +18,7 @@ from pipeline.tables.table import Table
 
 
 class GenotypeFeatures(Whole, name="genotype_features", version=1):
-    """Turn chosen variants into a row per person with the number of ALT alleles of each, null where there is no call.
+    """Turn chosen variants into a row per person with the number of ALT alleles of each, or its dosage, null where there is none.
 
     The variants are those that the second table names in variant_id. They ride along as the array `dosages`, whose columns a model and a
     Parquet file name by variant_id (with :ref:alt behind it where an id stands for several); NAME.variants describes them.
@@ -31,7 +31,7 @@ class GenotypeFeatures(Whole, name="genotype_features", version=1):
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """sample_id, and the dosages."""
-        need_genotypes(schemas["genotypes"], ("variant_id", "ref", "alt"))
+        need_genotypes(schemas["genotypes"], ("variant_id", "ref", "alt"), dosages=True)
         need_known(schemas["variants"], ("variant_id",), "variants")
         return {"": Schema(pl.Schema({"sample_id": pl.String()}), {"dosages": schemas["genotypes"].columns})}
 
@@ -41,7 +41,7 @@ class GenotypeFeatures(Whole, name="genotype_features", version=1):
         chosen = tables["variants"].named(name).map(_ids).value()
         few = genotypes.map_parts(_chosen, chosen).value()
         axis = Table.of(session, name, [session.submit(_axis, few, stage=name)])
-        features = session.submit(_features, session.backend, few, genotypes.axes["calls"].value(), stage=name)
+        features = session.submit(_features, session.backend, few, people_of(genotypes), stage=name)
         return Outcome({"": Table.of(session, name, [features], axes={"dosages": axis})})
 
 
@@ -71,6 +71,8 @@ def _axis(few: Part) -> Part:
 
 
 def _features(backend: str, few: Part, people: Part) -> Part:
-    dosages = to_host(unpack(few.arrays["calls"], people.frame.height, np.float32, missing=float("nan")))
-    array = to_device(np.ascontiguousarray(dosages.T), "gpu" if backend == "gpu" else "cpu")
+    dosages = few.arrays.get("alt_dosages")
+    if dosages is None:
+        dosages = unpack(few.arrays["calls"], people.frame.height, np.float32, missing=float("nan"))
+    array = to_device(np.ascontiguousarray(to_host(dosages).T), "gpu" if backend == "gpu" else "cpu")
     return Part(people.frame.select("sample_id"), {"dosages": array})

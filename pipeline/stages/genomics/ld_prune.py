@@ -13,11 +13,12 @@ from pydantic import Field, model_validator
 
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import AUTOSOMES
-from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.people import check_sex
 from pipeline.kernels.linkage import Samples
 from pipeline.kernels.linkage_pruning import MORE, Pruned, PruneRule, prune
 from pipeline.stage import Context, Outcome, Whole
+from pipeline.stages.genomics._genotypes import genotypes_in
 from pipeline.stages.genomics._linkage import UNPLACED, chosen_calls, last_position, stretches
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts, take
@@ -52,7 +53,8 @@ class LdPrune(Whole, name="ld_prune", version=2):
     PLINK's --indep-pairwise (order of 2.00a3.5), the same lists. r^2 is of the calls that both variants have, of founders alone, who
     have no parent named. The variant with the rarer minor allele goes, on a tie the later one; also one that does not vary
     (unless it has no neighbour), and one on chromosome 0. X counts a woman twice, Y is men's alone, and a heterozygous call of a man there
-    or of anybody on MT is missing. Variants must be sorted by position within a chromosome. Filter rare ones first (variant_qc).
+    or of anybody on MT is missing. Of dosages r^2 is of the calls within 0.1 of them, and minor alleles' frequencies are their own.
+    Variants must be sorted by position within a chromosome. Filter rare ones first (variant_qc).
 
     Example:
         {use: ld_prune, from: passed, as: pruned, window_variants: 50, step: 5, r2: 0.2}
@@ -93,7 +95,7 @@ class LdPrune(Whole, name="ld_prune", version=2):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """The genotype table as it is."""
         schema = schemas["genotypes"]
-        check_sex(need_genotypes(schema, ("chromosome", "base_pair_location")))
+        check_sex(need_genotypes(schema, ("chromosome", "base_pair_location"), dosages=True))
         return {"": schema}
 
     def prepare(self, *, lean: bool = False) -> None:
@@ -103,7 +105,7 @@ class LdPrune(Whole, name="ld_prune", version=2):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Lanes of tasks from part to part, each for some of the chromosomes; rows are settled when no window can reach them any more."""
         genotypes, session, name = tables["genotypes"].named(context.name), context.session, context.name
-        people, parts = genotypes.axes["calls"].value(), genotypes.futures()
+        people, parts = people_of(genotypes), genotypes.futures()
         slots = session.workers * session.threads
         lanes = min(2 * slots, MOST_LANES) if slots > 1 else 1
         before: list[Any] = [None] * lanes
@@ -152,7 +154,7 @@ class LdPrune(Whole, name="ld_prune", version=2):
             )
         whole = concat_parts([state.waiting.part, piece]) if state.waiting else piece
         last = last_position(chromosome, piece.frame, state.waiting.position if state.waiting else None)
-        calls, samples = chosen_calls(whole.arrays["calls"], people.frame, chromosome)
+        calls, samples = chosen_calls(genotypes_in(whole), people.frame, chromosome)
         positions = whole.frame["base_pair_location"].cast(pl.Int64).to_numpy()
         found = prune(calls, positions, samples, self.rule, state.waiting.found if state.waiting else None, final)
         removed, constant = found.removed[: found.start], found.constant[: found.start]

@@ -15,8 +15,10 @@ from pipeline.errors import DataError
 from pipeline.genome.chromosomes import ONE_COPY, autosomes_of, chromosome_kind
 from pipeline.genome.columns import dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes, people_of
+from pipeline.kernels.dosages import are_dosages
 from pipeline.kernels.scores import call_scores, dosage_scores
 from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
+from pipeline.stages.genomics._genotypes import genotypes_in
 from pipeline.stages.genomics._matching import Matches
 from pipeline.tables.part import Part, Schema, take
 from pipeline.tables.table import Table
@@ -92,13 +94,12 @@ class PolygenicScore(Whole, name="polygenic_score", version=1):
 
     def _scored(self, part: Part, n_people: int, rows: pl.DataFrame, scale: float) -> tuple[Any, Any]:
         """Per person the sum, times `scale`, and the number of variants that count, of the part's variants at `rows`."""
-        array = "alt_dosages" if "alt_dosages" in part.arrays else "calls"
-        values, places = part.arrays[array], rows["row"].to_numpy()
+        values, places = genotypes_in(part), rows["row"].to_numpy()
         values = values if np.array_equal(places, np.arange(len(values))) else take(values, places)
         xp = array_module(values)
         weights, swapped = xp.asarray(rows["weight"].to_numpy() * scale), xp.asarray(rows["swapped"].to_numpy())
         impute = self.missing == "mean"
-        if array == "alt_dosages":
+        if are_dosages(values):
             sums, used = dosage_scores(values, weights, swapped, impute)
         else:
             sums, used = call_scores(values, n_people, weights, swapped, impute)

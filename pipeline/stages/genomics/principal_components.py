@@ -17,13 +17,14 @@ from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import autosomes_of, is_haploid, on_autosome
 from pipeline.genome.columns import VARIANT, dtypes_of
-from pipeline.genome.genotypes import need_genotypes
-from pipeline.kernels.genotypes import alt_frequency, call_counts
+from pipeline.genome.genotypes import array_of, need_genotypes, people_of
+from pipeline.kernels.dosages import alt_frequencies
 from pipeline.kernels.randomized_pca import Krylov, krylov_start, krylov_step, relationship_product, ritz_pairs
 from pipeline.kernels.relationship import GrmSums, grm, grm_sums, principal_components, residuals, shared_variants
 from pipeline.kernels.relationship_tiles import leading_axes
 from pipeline.kernels.standardized import standard_values, variant_products
 from pipeline.stage import Context, Outcome, Whole
+from pipeline.stages.genomics._genotypes import genotypes_in
 from pipeline.stages.genomics._relationships import PlacedTile, apart_of, matrix_work, product_of, refuse_apart, tiles_of
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, hidden, take
@@ -50,11 +51,11 @@ class _Solved(NamedTuple):
 class PrincipalComponents(Whole, name="principal_components", version=3):
     """Give every person their place on the main axes of ancestry.
 
-    Calls are standardized by 2f and sqrt(2f(1-f)). `exact` takes the eigenvectors of the relationship matrix, where each pair's sum is
-    divided by the variants that both have (PLINK's --pca); of more than 5,000 people tiles of the matrix lie on local disk (4 bytes times
-    the square of the people). `randomized` makes no matrix: a missing call counts as its mean (PLINK's --pca approx), and axes that stand
-    out are exact to rounding, while axes of noise, whose eigenvalues lie close together, may be mixed. Autosomes alone unless told
-    otherwise; in a haploid genome calls vary by f(1 - f), so eigenvalues are half.
+    Calls, or dosages where the table has them, are standardized by 2f and sqrt(2f(1-f)). `exact` takes the eigenvectors of the relationship
+    matrix, where each pair's sum is divided by the variants that both have (PLINK's --pca); of more than 5,000 people tiles of it lie on
+    local disk (4 bytes times the square of the people). `randomized` makes no matrix: a missing call counts as its mean (PLINK's --pca
+    approx), and axes that stand out are exact to rounding, while axes of noise, whose eigenvalues lie close together, may be mixed.
+    Autosomes alone unless told otherwise; in a haploid genome calls vary by f(1 - f), so eigenvalues are half.
 
     A row per person: sample_id, pc1, pc2 ... NAME.eigenvalues has each axis' eigenvalue and its residual, |Gv - value v| / value, nearly
     0 where exact. NAME.loadings has a row per variant, with which project_components places other people; it costs nothing where nothing
@@ -75,7 +76,7 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """sample_id and the axes; the eigenvalues; the loadings."""
-        need_genotypes(schemas["genotypes"], VARIANT)
+        need_genotypes(schemas["genotypes"], VARIANT, dosages=True)
         axes = {f"pc{i}": pl.Float64() for i in range(1, self.components + 1)}
         eigenvalues = {"component": pl.Int64(), "eigenvalue": pl.Float64(), "residual": pl.Float64()}
         variant = dtypes_of(LOADED)
@@ -97,7 +98,7 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Sums over the parts and one eigenvalue problem, or passes over the parts."""
         genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
-        people = genotypes.axes["calls"].value()
+        people = people_of(genotypes)
         used = genotypes.map(_needed, writes=frozenset()).map_parts(self.varying, people).hold()
         solved = (self.exact if self.method == "exact" else self.randomized)(used, people, context)
         axes, eigenvalues, counts, metrics = (submit(itemgetter(place), solved, stage=name) for place in range(4))
@@ -113,17 +114,17 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
 
     def varying(self, part: Part, people: Part) -> Part:
         """The variants to use, those that vary, with their ALT frequency."""
-        frame, calls = part.frame, part.arrays["calls"]
+        frame, array = part.frame, array_of(part.arrays)
+        genotypes = part.arrays[array]
         if not self.all_chromosomes:
             kept = frame.select(on_autosome(autosomes=autosomes_of(people.frame))).to_series()
             if not kept.all():
-                rows = kept.arg_true().to_numpy()
-                frame, calls = frame[rows], take(calls, rows)
-        frequency = to_host(alt_frequency(call_counts(calls, people.frame.height)))
+                frame, genotypes = frame.filter(kept), take(genotypes, kept.arg_true().to_numpy())
+        frequency = to_host(alt_frequencies(genotypes, people.frame.height))
         rows = np.flatnonzero((frequency > 0) & (frequency < 1))
         if len(rows) < len(frequency):
-            frame, calls = frame[rows], take(calls, rows)
-        return Part(frame.with_columns(alt_frequency=pl.Series(frequency[rows])), {"calls": calls})
+            frame, genotypes = frame[rows], take(genotypes, rows)
+        return Part(frame.with_columns(alt_frequency=pl.Series(frequency[rows])), {array: genotypes})
 
     def exact(self, used: Table, people: Any, context: Context) -> Any:
         """A future of what the relationship matrix gives: sums grow side by side, each over neighbouring parts, and are added in order.
@@ -216,7 +217,7 @@ def _needed(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _frequency(part: Part) -> Any:
-    return array_module(part.arrays["calls"]).asarray(part.frame["alt_frequency"].to_numpy())
+    return array_module(genotypes_in(part)).asarray(part.frame["alt_frequency"].to_numpy())
 
 
 def _number(people: Part, most: int) -> int:
@@ -228,11 +229,11 @@ def _number(people: Part, most: int) -> int:
 
 
 def _summed(part: Part, people: Part, earlier: GrmSums | None) -> GrmSums:
-    return grm_sums(part.arrays["calls"], people.frame.height, _frequency(part), earlier, go_on)
+    return grm_sums(genotypes_in(part), people.frame.height, _frequency(part), earlier, go_on)
 
 
 def _multiplied(part: Part, people: Part, state: Krylov) -> tuple[Any, int]:
-    return relationship_product(part.arrays["calls"], people.frame.height, _frequency(part), state.bases[-1]), part.frame.height
+    return relationship_product(genotypes_in(part), people.frame.height, _frequency(part), state.bases[-1]), part.frame.height
 
 
 def _added(values: list[tuple[Any, int]]) -> tuple[Any, int]:
@@ -242,8 +243,8 @@ def _added(values: list[tuple[Any, int]]) -> tuple[Any, int]:
 def _loadings(part: Part, solved: _Solved) -> Part:
     """Per variant what one standard deviation of its calls adds to each axis: Z u / (m value); null for an axis of no variance."""
     axes, values = solved.axes.frame.drop("sample_id"), solved.eigenvalues.frame["eigenvalue"].to_numpy() * 2 / solved.copies
-    calls, frequency = part.arrays["calls"], _frequency(part)
-    products = variant_products(calls, axes.height, standard_values(frequency), array_module(calls).asarray(axes.to_numpy()))
+    genotypes, frequency = genotypes_in(part), _frequency(part)
+    products = variant_products(genotypes, axes.height, standard_values(frequency), array_module(genotypes).asarray(axes.to_numpy()))
     loadings = to_host(products) / np.where(values > 1e-9 * values[0], values, np.nan) / solved.counts["variants_used"]
     columns = [pl.Series(name, np.ascontiguousarray(loadings[:, i])).fill_nan(None) for i, name in enumerate(axes.columns)]
     return Part(part.frame.select(LOADED).hstack(columns))

@@ -13,9 +13,10 @@ import polars as pl
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError, StageError
 from pipeline.genome.columns import need_known
-from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.kernels.standardized import sample_products, standard_values, value_sums
 from pipeline.stage import Context, Outcome, Whole, need_numeric
+from pipeline.stages.genomics._genotypes import genotypes_in
 from pipeline.stages.genomics._matching import Matches
 from pipeline.tables.part import Part, Schema, take
 from pipeline.tables.table import Table
@@ -36,8 +37,8 @@ class ProjectComponents(Whole, name="project_components", version=1):
 
     Variants are met by variant_id and alleles; where ALT and REF have changed places the calls are turned round, and counted; with other
     alleles the loading is not used, and counted. Calls are standardized by the frequencies of the loadings, and a missing one counts as
-    their mean. Where loadings have no variant here, each axis is stretched by its squared loadings over those used. A row per person:
-    sample_id, pc1, pc2 ..., variants_used; no place for a person without a call.
+    their mean. Dosages are used where the table has them. Where loadings have no variant here, each axis is stretched by its squared
+    loadings over those used. A row per person: sample_id, pc1, pc2 ..., variants_used; no place for a person without a call.
 
     Example:
         {use: project_components, from: {genotypes: newcomers, loadings: ancestry.loadings}, as: placed}
@@ -48,7 +49,7 @@ class ProjectComponents(Whole, name="project_components", version=1):
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row per person, with the axes of the loadings."""
-        need_genotypes(schemas["genotypes"], ("variant_id", "ref", "alt"))
+        need_genotypes(schemas["genotypes"], ("variant_id", "ref", "alt"), dosages=True)
         need_known(schemas["loadings"], ("variant_id", "ref", "alt", "alt_frequency"), "loadings")
         axes = _axes(schemas["loadings"].columns)
         if not axes:
@@ -64,7 +65,7 @@ class ProjectComponents(Whole, name="project_components", version=1):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """A sum over the parts; the loadings go to each of them."""
         genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
-        people = genotypes.axes["calls"].value()
+        people = people_of(genotypes)
         loadings = submit(_checked, tables["loadings"].named(name).map(_needed).value(), stage=name)
         sums = genotypes.reduce(_projected, _added, people, loadings)
         placed = submit(_placed, sums, people, loadings, stage=name)
@@ -107,7 +108,7 @@ def _projected(part: Part, people: Part, loadings: Part) -> _Sums:
     same = (pl.col("ref") == pl.col("loading_ref")) & (pl.col("alt") == pl.col("loading_alt"))
     turned = (pl.col("ref") == pl.col("loading_alt")) & (pl.col("alt") == pl.col("loading_ref"))
     used = met.filter(same | turned).with_columns(turned=turned)
-    calls = part.arrays["calls"]
+    calls = genotypes_in(part)
     xp = array_module(calls)
     calls = take(calls, used["row"].to_numpy())
     values = standard_values(xp.asarray(used["alt_frequency"].to_numpy()))

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from pipeline.errors import DataError, StageError
 from pipeline.genome.columns import VOCABULARY, dtypes_of
-from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.people import refuse_haploid
 from pipeline.kernels.kinship import Bits, Near, in_order, joined, near, sample_bits, unrelated
 from pipeline.stage import Context, Outcome, Whole
@@ -45,7 +45,7 @@ class Relatedness(Whole, name="relatedness", version=2):
 
     While pairs above max_kinship are left: where people are in one alone, the partner of the first of them goes; else the person in most,
     the first where several are. A person who is heterozygous nowhere or has no call is related to nobody, and stays; counts say how many
-    pairs have no kinship for that. A haploid genome (inbred lines) is refused.
+    pairs have no kinship for that. A haploid genome (inbred lines) is refused. Of dosages kinship is of the calls within 0.1 of them.
 
     Example:
         {use: relatedness, from: people_passed, as: unrelated, max_kinship: 0.0884}
@@ -69,13 +69,13 @@ class Relatedness(Whole, name="relatedness", version=2):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """The genotype table, and the pairs."""
         schema = schemas["genotypes"]
-        axis = need_genotypes(schema, ("chromosome",))
+        axis = need_genotypes(schema, ("chromosome",), dosages=True)
         if self._listed() > self.max_kinship:
             raise StageError(
                 f"min_kinship {self.min_kinship} is above max_kinship {self.max_kinship}: pairs that cost a person would not be listed",
                 key="min_kinship",
             )
-        return {"": Schema(schema.columns, {"calls": axis}), "pairs": Schema(pl.Schema(dtypes_of(PAIRS)))}
+        return {"": Schema(schema.columns, dict.fromkeys(schema.arrays, axis)), "pairs": Schema(pl.Schema(dtypes_of(PAIRS)))}
 
     def of_pairs(self, rows: int, labels: int) -> str:
         """How many pairs of people there are, and how long they take."""
@@ -92,7 +92,7 @@ class Relatedness(Whole, name="relatedness", version=2):
         """Tiles of pairs of people, a judgement, then a map that packs the calls of those who stay. Waits for the number of people."""
         genotypes = tables["genotypes"]
         genotypes = (genotypes if genotypes.cheap else genotypes.hold()).named(context.name)
-        people, submit, name = genotypes.axes["calls"].value(), context.session.submit, context.name
+        people, submit, name = people_of(genotypes), context.session.submit, context.name
         number = context.session.value(submit(_number, people, stage=name))
         blocks = people_blocks(number, large=context.session.backend == "gpu")
         budget = context.session.budget
@@ -107,7 +107,7 @@ class Relatedness(Whole, name="relatedness", version=2):
         judged = submit(self.judge, people, *tiles, stage=name)
         marked, pairs, counts = (submit(itemgetter(index), judged, stage=name) for index in range(3))
         axis = Table.of(context.session, name, [submit(_kept, marked, stage=name)])
-        smaller = replace(genotypes.map_parts(keep_people, marked, writes=frozenset()), axes={"calls": axis})
+        smaller = replace(genotypes.map_parts(keep_people, marked, writes=frozenset()), axes=dict.fromkeys(genotypes.axes, axis))
         return Outcome({"": smaller, "pairs": Table.of(context.session, name, [pairs])}, counts=counts)
 
     def judge(self, people: Part, *tiles: Near) -> tuple[Part, Part, dict[str, int]]:

@@ -14,12 +14,13 @@ from pydantic import Field
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.genome.columns import dtypes_of
-from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.people import check_sex, counted_people, refuse_haploid
-from pipeline.kernels.genotypes import Array, alt_frequency, call_counts, missing_sums, sample_counts
+from pipeline.kernels.dosages import alt_frequencies, are_dosages, hard_calls
+from pipeline.kernels.genotypes import Array, missing_sums, sample_counts
 from pipeline.kernels.variant_quality import MALE, People
 from pipeline.stage import Context, Outcome, Share, Whole
-from pipeline.stages.genomics._genotypes import keep_people, special_rows
+from pipeline.stages.genomics._genotypes import genotypes_in, keep_people, special_rows
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -37,7 +38,8 @@ class SampleQc(Whole, name="sample_qc", version=2):
     call_rate is over all variants, but on Y, where the people have a column sex, over men alone. heterozygosity and inbreeding are of the
     autosomes and the pseudoautosomal regions; inbreeding is PLINK's F, 1 - heterozygous calls / those expected, 2f(1 - f) summed over the
     person's calls, with frequencies f of the founders. Both are null for a person without calls there, whom max_abs_inbreeding drops; in a
-    haploid genome (inbred lines) they are null, and max_abs_inbreeding is refused.
+    haploid genome (inbred lines) they are null, and max_abs_inbreeding is refused. Of dosages all is of the calls nearest to them, none
+    where one is further than 0.1 from 0, 1 and 2, but the frequencies f are their own.
 
     Example:
         {use: sample_qc, from: cohort, as: people_passed, min_call_rate: 0.97}
@@ -60,10 +62,13 @@ class SampleQc(Whole, name="sample_qc", version=2):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """The genotype table with three more columns on its people."""
         schema = schemas["genotypes"]
-        axis = need_genotypes(schema, ("chromosome",))
+        axis = need_genotypes(schema, ("chromosome",), dosages=True)
         check_sex(axis)
         people = {name: dtype for name, dtype in axis.items() if name not in QUALITY} | dtypes_of(QUALITY)
-        return {"": Schema(schema.columns, {"calls": pl.Schema(people)}), "measured": Schema(pl.Schema({**people, "kept": pl.Boolean()}))}
+        return {
+            "": Schema(schema.columns, dict.fromkeys(schema.arrays, pl.Schema(people))),
+            "measured": Schema(pl.Schema({**people, "kept": pl.Boolean()})),
+        }
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""
@@ -73,12 +78,12 @@ class SampleQc(Whole, name="sample_qc", version=2):
         """A reduction for the counts, then a map that packs the calls of those who stay."""
         genotypes = tables["genotypes"]
         genotypes = (genotypes if genotypes.cheap else genotypes.hold()).named(context.name)
-        people, submit = genotypes.axes["calls"].value(), context.session.submit
+        people, submit = people_of(genotypes), context.session.submit
         sums = genotypes.reduce(self.summed, _added, people)
         measured = submit(self.measure, sums, people, stage=context.name)
         kept = submit(self.kept, measured, stage=context.name)
         axis = Table.of(context.session, context.name, [kept])
-        smaller = replace(genotypes.map_parts(keep_people, measured, writes=frozenset()), axes={"calls": axis})
+        smaller = replace(genotypes.map_parts(keep_people, measured, writes=frozenset()), axes=dict.fromkeys(genotypes.axes, axis))
         return Outcome(
             {"": smaller, "measured": Table.of(context.session, context.name, [measured])},
             counts=submit(self.tally, measured, stage=context.name),
@@ -87,7 +92,7 @@ class SampleQc(Whole, name="sample_qc", version=2):
     def summed(self, part: Part, people: Part) -> NDArray[np.float64]:
         """What one part's variants add to everyone's sums."""
         who = counted_people(people.frame, self.founders_only)
-        return np.asarray(to_host(_sums(part.arrays["calls"], who, special_rows(part.frame, people.frame))))
+        return np.asarray(to_host(_sums(genotypes_in(part), who, special_rows(part.frame, people.frame))))
 
     def measure(self, sums: NDArray[np.float64], people: Part) -> Part:
         """Everyone's measures, and whether they stay."""
@@ -126,13 +131,13 @@ class SampleQc(Whole, name="sample_qc", version=2):
         return {**counts, **({} if self.max_abs_inbreeding is None else {"extreme_inbreeding": called - kept}), "people_out": kept}
 
 
-def _sums(packed: Array, people: People, special: Mapping[str, NDArray[np.int64]]) -> Array:
+def _sums(genotypes: Array, people: People, special: Mapping[str, NDArray[np.int64]]) -> Array:
     """Sums of a block of variants for every person, `float64[5, n]`; blocks add up with +.
 
     Calls; variants where there could be one; and where everyone has two alleles: heterozygous calls, calls, heterozygous calls expected.
     """
-    xp = array_module(packed)
-    counts, frequency = sample_counts(packed, people.n), alt_frequency(call_counts(packed, people.n, people.founders))
+    xp, packed = array_module(genotypes), hard_calls(genotypes) if are_dosages(genotypes) else genotypes
+    counts, frequency = sample_counts(packed, people.n), alt_frequencies(genotypes, people.n, people.founders)
     rows = {name: xp.asarray(places) for name, places in special.items()}
     called, possible = len(packed) - counts[:, 3], xp.full(people.n, len(packed))
     het, diploid, expected = counts[:, 1], called, xp.round(xp.nan_to_num(2 * frequency * (1 - frequency)) * _GRID) / _GRID

@@ -9,6 +9,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError
+from pipeline.genome.genotypes import refuse_genotypes
 from pipeline.stage import ColumnName, need_columns, need_numeric
 from pipeline.stages.models._predictor import Learns
 from pipeline.stages.models._unfolded.column import Unfolded
@@ -98,8 +99,7 @@ class Supervised(Learns):
         for name in self.features:
             if name in self.row_columns or self.features.count(name) > 1:
                 raise StageError(f"features names {name!r}, which is the target, the key or the split, or is named twice", key="features")
-        if "calls" in schema.arrays:
-            raise StageError("the table has packed genotype calls, which are no features. Use genotype_features to make dosages of them.")
+        refuse_genotypes(schema)
         if not self.feature_columns(schema) and not schema.arrays:
             raise StageError("there is no feature column left: the table has only key, target, split and excluded columns")
 

@@ -20,7 +20,7 @@ from pipeline.stage import Context, Outcome
 from pipeline.stages.models._exported.graph import Graph
 from pipeline.stages.models._learning import Given
 from pipeline.stages.models._predictor import Predictor
-from pipeline.stages.models._unsupervised.axes import ProductPasses, Solved, begun, exactly, nearly, triangle_of
+from pipeline.stages.models._unsupervised.axes import ProductPasses, Solved, begun, exactly, learned_points, nearly, triangle_of
 from pipeline.stages.models._unsupervised.graphs import graph_of_axes
 from pipeline.stages.models._unsupervised.passes import passed
 from pipeline.stages.models._unsupervised.published import Found, answers, published, table_of, unpacked
@@ -110,7 +110,8 @@ class TruncatedSvd(Unsupervised, name="truncated_svd", version=1):
             solved = submit(exactly, ready.reduce(triangle_of, joined, self.split), found, self.components, stage=name)
         else:
             start = submit(begun, found, self.components, context.seed, stage=name)
-            solved = submit(nearly, passed(ProductPasses(self.split), ready, start, self.passes, context), self.components, stage=name)
+            learned = Table.of(context.session, name, [submit(learned_points, part, self.split, stage=name) for part in ready.futures()])
+            solved = submit(nearly, passed(ProductPasses(), learned, start, self.passes, context), self.components, stage=name)
         axes = submit(self.axes, solved, found, stage=name)
         told = ready.map_parts(_placed, axes)
         sums = ready.reduce(_squares, _both, self.split, solved)

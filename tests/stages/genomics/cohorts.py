@@ -29,7 +29,7 @@ COVARIATES = ("age", "sex01", *(f"PC{number}" for number in range(1, 11)))
 
 @dataclass(frozen=True)
 class Cohort:
-    """A genotype table that is held whole: variants with their packed calls, and the people of the calls."""
+    """A genotype table that is held whole: variants with their packed calls or dosages, and the people of these."""
 
     rows: Part
     people: pl.DataFrame
@@ -151,7 +151,9 @@ def run(stage: Stage, data: Mapping[str, Data], sizes: int | Sequence[int] = 1, 
 
 
 def _schema(data: Data) -> Schema:
-    return Schema(data.rows.frame.schema, {"calls": data.people.schema}) if isinstance(data, Cohort) else Schema(data.schema)
+    if isinstance(data, pl.DataFrame):
+        return Schema(data.schema)
+    return Schema(data.rows.frame.schema, dict.fromkeys(data.rows.arrays, data.people.schema))
 
 
 def _table(session: Session, role: str, data: Data, sizes: int | Sequence[int]) -> Table:
@@ -159,7 +161,7 @@ def _table(session: Session, role: str, data: Data, sizes: int | Sequence[int]) 
         return Table.of(session, role, [Part(data)], schema=_schema(data))
     axis = Table.of(session, role, [Part(data.people)], schema=Schema(data.people.schema))
     pieces = cut(data.rows, even_sizes(data.rows.frame.height, sizes) if isinstance(sizes, int) else sizes)
-    return Table.of(session, role, pieces, schema=_schema(data), axes={"calls": axis})
+    return Table.of(session, role, pieces, schema=_schema(data), axes=dict.fromkeys(data.rows.arrays, axis))
 
 
 def _had(session: Session, value: Any) -> Any:

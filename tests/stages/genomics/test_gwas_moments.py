@@ -60,7 +60,10 @@ def test_gwas_moments__refuses_text_and_dosages_at_plan_time() -> None:
     dosages = Schema(genotypes.columns, {"alt_dosages": small_cohort().people.schema})
     for schemas, message in (
         ({"genotypes": genotypes, "samples": Schema(sheet_with_gaps().cast({"height": pl.String}).schema)}, "'height' is String"),
-        ({"genotypes": dosages, "samples": Schema(sheet_with_gaps().schema)}, "calls"),
+        (
+            {"genotypes": dosages, "samples": Schema(sheet_with_gaps().schema)},
+            "has dosages, and this stage takes calls. Read it with field: calls",
+        ),
     ):
         with pytest.raises(StageError, match=message):
             stage_of("all").plan(schemas, Context("tested", 1, Session()))

@@ -28,6 +28,7 @@ from tests.stages.genomics.cohorts import Cohort, run, same_for_any_parts, small
 EXAMPLES = [
     StageExample(LdPrune(window_variants=10, step=3, r2=0.05), {"genotypes": examples.GENOTYPES}, examples.AXES, ordered=True),
     StageExample(LdPrune(window_kb=0.02, r2=0.02), {"genotypes": examples.GENOTYPES}, examples.AXES, ordered=True),
+    StageExample(LdPrune(window_kb=0.02, r2=0.02), {"genotypes": examples.IMPUTED}, examples.IMPUTED_AXES, ordered=True),
 ]
 
 KG = REFERENCE / "kgchr20"

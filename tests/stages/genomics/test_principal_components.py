@@ -30,6 +30,7 @@ EXAMPLES = [
         examples.AXES,
         AXIS_LIMITS | {"residual": examples.EIGENVECTORS},
     ),
+    StageExample(PrincipalComponents(components=2), {"genotypes": examples.IMPUTED}, examples.IMPUTED_AXES, AXIS_LIMITS),
 ]
 
 Method = Literal["exact", "randomized"]

@@ -29,6 +29,12 @@ EXAMPLES = [
         examples.AXES,
         {"pc1": examples.P_VALUES, "pc2": examples.P_VALUES},
     ),
+    StageExample(
+        ProjectComponents(),
+        {"genotypes": examples.IMPUTED, "loadings": examples.LOADINGS},
+        examples.IMPUTED_AXES,
+        {"pc1": examples.P_VALUES, "pc2": examples.P_VALUES},
+    ),
 ]
 
 AXES = ["pc1", "pc2", "pc3"]

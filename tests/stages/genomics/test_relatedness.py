@@ -23,6 +23,7 @@ from tests.stages.genomics.cohorts import HAPMAP3, Cohort, assert_found_equal, h
 
 EXAMPLES = [
     StageExample(Relatedness(max_kinship=0.1, min_kinship=-0.5), {"genotypes": examples.GENOTYPES}, examples.AXES),
+    StageExample(Relatedness(max_kinship=0.1, min_kinship=-0.5), {"genotypes": examples.IMPUTED}, examples.IMPUTED_AXES),
 ]
 
 VARIANTS = 6_000

@@ -19,6 +19,7 @@ from tests.stages.genomics.sexed import PEOPLE, sexed_cohort
 
 EXAMPLES = [
     StageExample(SampleQc(min_call_rate=0.95), {"genotypes": examples.GENOTYPES}, examples.AXES),
+    StageExample(SampleQc(min_call_rate=0.9), {"genotypes": examples.IMPUTED}, examples.IMPUTED_AXES),
 ]
 
 

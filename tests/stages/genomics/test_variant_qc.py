@@ -26,6 +26,7 @@ EXACT_TEST = {"hwe_p_value": examples.P_VALUES}
 EXAMPLES = [
     StageExample(VariantQc(min_call_rate=0.9, min_maf=0.01, min_hwe_p=1e-4), {"genotypes": examples.GENOTYPES}, examples.AXES, EXACT_TEST),
     StageExample(VariantQc(hwe="midp"), {"genotypes": examples.GENOTYPES}, SEXED, EXACT_TEST),
+    StageExample(VariantQc(min_mach_r2=0.5), {"genotypes": examples.IMPUTED}, {"alt_dosages": SEXED["calls"]}, EXACT_TEST),
 ]
 
 MEASURES = ["call_rate", "alt_frequency", "minor_allele_frequency", "hwe_p_value"]

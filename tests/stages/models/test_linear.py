@@ -12,7 +12,7 @@ from pipeline.stage import Context
 from pipeline.stages.features.categorify import Categorify
 from pipeline.stages.models.linear import Linear
 from pipeline.tables.part import Part
-from pipeline.tables.session import Session
+from pipeline.tables.session import ClusterSession, Session
 from pipeline.tables.table import Table
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import SEED, even_sizes
@@ -218,3 +218,24 @@ def test_codes__have_the_values_that_categorify_says() -> None:
     assert dict(found.coefficients.filter(pl.col("feature") == "group").select("code", "value").iter_rows()) == towns
     assert found.coefficients.filter(pl.col("feature") != "group")["value"].null_count() == 4
     assert [step["use"] for step in found.description["fitted"]] == ["categorify"]
+
+
+@pytest.mark.parametrize(("dense", "spread"), [(0, False), (0, True), (400, False)])
+def test_many_columns_of_zeros__are_fitted_as_scikit_learn_fits_all_numbers(workers: ClusterSession, dense: int, *, spread: bool) -> None:
+    """Words: what is not 0 alone is kept; the same columns with something added to each are kept whole, and give the same model."""
+    from sklearn.linear_model import LogisticRegression
+
+    random, rows, columns = np.random.default_rng(9), 500, 400
+    numbers = random.integers(1, 4, (rows, columns)) * (random.random((rows, columns)) < 0.05)
+    likes = numbers @ random.normal(size=(columns, 3)) + random.gumbel(size=(rows, 3))
+    names = [f"w{at}" for at in range(columns)]
+    given = pl.DataFrame((numbers + (np.arange(columns) < dense)).astype(float), schema=names, orient="row").with_columns(
+        id=pl.int_range(rows), split=pl.lit("train"), kind=pl.Series([CLASSES[at] for at in likes.argmax(axis=1)])
+    )
+    stage = Linear(key="id", target="kind", objective="multiclass", classes=CLASSES, features=names, l2=0.05)
+    found = fit(stage, given, [200, 300], workers if spread else None)
+    scaled = (numbers - numbers.mean(axis=0)) / numbers.std(axis=0)
+    model = LogisticRegression(C=1 / (0.05 * rows), tol=1e-11, max_iter=100_000).fit(scaled, given["kind"].to_numpy())
+    order = [list(model.classes_).index(name) for name in CLASSES]
+    matches(found.predicted, model.predict_proba(scaled)[:, order], 1e-6)
+    assert found.description["ended"] == "converged"

@@ -77,10 +77,13 @@ class Design:
 
     def blocks(self, features: Array, rows: slice) -> Iterator[tuple[slice, Array]]:
         """Blocks `[n, c]` of the columns, of these rows of `features [rows, features]`, NaN where missing; one at least."""
+        return ((at, self._block(features[at])) for at in self.steps(features, rows))
+
+    def steps(self, features: Array, rows: slice) -> Iterator[slice]:
+        """The rows of each block."""
         size = max(256, (IN_CACHE if array_module(features) is np else ON_DEVICE) // max(self.columns, 1))
         for start in range(rows.start, max(rows.stop, rows.start + 1), size):
-            at = slice(start, min(start + size, rows.stop))
-            yield at, self._block(features[at])
+            yield slice(start, min(start + size, rows.stop))
 
     def _block(self, features: Array) -> Array:
         """A missing number counts as the mean, a missing code as the base."""

@@ -60,7 +60,7 @@ def _fitted(learning: Terms, rows: Table, asked: Any, context: Context) -> Any:
     submit = partial(session.submit, stage=name, on_host=True)
     used = rows.map_parts(sums.used_rows, learning).hold()
     setting, gram, factor = asked, None, None
-    at_once, penalized = session.value(submit(_kind, asked))
+    at_once, penalized, numbers = session.value(submit(_kind, asked))
     if at_once or not penalized:
         gram = used.reduce(sums.products, sums.added, asked)
         if not session.value(submit(is_plain, asked, gram)):
@@ -70,15 +70,17 @@ def _fitted(learning: Terms, rows: Table, asked: Any, context: Context) -> Any:
         if at_once:
             return submit(solved, setting, gram, factor, kept)
         gram = submit(_among, gram, kept)
+    if numbers:
+        used = Table.of(session, name, [submit(sums.ready, part, setting) for part in used.futures()])
     course = submit(Course.of, setting)
     while not (wanted := session.value(submit(attrgetter("wanted"), course))).done:
         course = submit(Course.advanced, course, used.reduce(sums.losses, sums.added_losses, setting, wanted, name))
     return submit(Course.fit, course, gram)
 
 
-def _kind(setting: Setting) -> tuple[bool, bool]:
-    """Whether it is solved at once, and whether there is a penalty."""
-    return setting.solved_at_once, setting.penalized
+def _kind(setting: Setting) -> tuple[bool, bool, bool]:
+    """Whether it is solved at once, whether there is a penalty, and whether all features are numbers."""
+    return setting.solved_at_once, setting.penalized, not setting.design.categories
 
 
 def _among(gram: Any, kept: Any) -> Any:

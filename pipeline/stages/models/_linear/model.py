@@ -12,6 +12,7 @@ from pipeline.backend.arrays import array_module, to_device, to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import InputError
 from pipeline.kernels.generalized_linear import Family, mean_of
+from pipeline.kernels.row_products import add_products
 from pipeline.stages.models._linear.design import Design
 
 Array = np.ndarray[Any, Any]
@@ -48,29 +49,26 @@ class LinearModel:
 
     def predictor(self, features: Any) -> Any:
         """Linear predictors `[n, m]` of `features [n, p]`, NaN where missing: the same for a row whatever rows stand beside it."""
-        xp, outputs = array_module(features), range(len(self.at_base))
-        found = [xp.full(len(features), self.at_base[k]) for k in outputs]
+        xp = array_module(features)
+        numbers = np.flatnonzero(self.slopes.any(axis=1))
+        slopes, means = (xp.asarray(values[numbers]) for values in (self.slopes, self.means))
+        found = xp.tile(xp.asarray(self.at_base), (len(features), 1))
         for start in range(0, len(features), ROWS_AT_A_TIME):
             at = slice(start, start + ROWS_AT_A_TIME)
-            for place in np.flatnonzero(self.slopes.any(axis=1)).tolist():
-                values = features[at, place]
-                apart = xp.where(xp.isnan(values), 0.0, values - self.means[place])
-                for k in outputs:
-                    found[k][at] += apart * self.slopes[place, k]
+            add_products(features[at][:, xp.asarray(numbers)], slopes, found[at], means)
             for place in np.unique(self.code_places).tolist():
-                self._add_codes(place, features[at, place], [predictor[at] for predictor in found])
-        return xp.stack(found, axis=1)
+                self._add_codes(place, features[at, place], found[at])
+        return found
 
-    def _add_codes(self, place: int, values: Any, found: list[Any]) -> None:
+    def _add_codes(self, place: int, values: Any, found: Any) -> None:
         """Add the effects of a feature's codes to the predictors of some rows; a missing code, or one without effect, adds nothing."""
         xp = array_module(values)
         mine = self.code_places == place
         last = int(self.codes[mine].max()) + 1
-        table = np.zeros((last + 1, len(found)))
+        table = np.zeros((last + 1, found.shape[1]))
         table[self.codes[mine]] = self.code_slopes[mine]
         index = xp.where(xp.isnan(values), last, xp.minimum(values, last)).astype(xp.int64)
-        for k, predictor in enumerate(found):
-            predictor += xp.asarray(np.ascontiguousarray(table[:, k]))[index]
+        found += xp.asarray(table)[index]
 
     def saved(self) -> bytes:
         """The npz file, the same bytes for the same numbers."""

@@ -74,6 +74,11 @@ class Setting:
         """Whether it is least squares, whose sums are taken once."""
         return self.family == "normal" and self.size <= MOST_COEFFICIENTS
 
+    @property
+    def by_newton(self) -> bool:
+        """Whether its solver wants Hessians."""
+        return self.stage.l1 > 0 or not self.penalized or self.size <= NEWTON_UP_TO
+
     def kept(self, at: Array) -> Setting:
         """The same with some of the columns."""
         return replace(self, design=self.design.kept(at))
@@ -85,8 +90,7 @@ class Setting:
         stage, (rows, outputs) = self.stage, start.shape
         l1, l2 = (np.tile(np.append(0.0, np.full(rows - 1, value)), outputs) for value in (stage.l1, stage.l2))
         tied = tuple(range(0, self.size, rows)) if self.family == "multinomial" else ()
-        newton = stage.l1 > 0 or not self.penalized or self.size <= NEWTON_UP_TO
-        return Solver(Problem((rows, outputs), l1, l2, stage.tolerance, tied, newton), start.T.ravel())
+        return Solver(Problem((rows, outputs), l1, l2, stage.tolerance, tied, self.by_newton), start.T.ravel())
 
     def _null(self) -> Array:
         """The linear predictors without features."""

@@ -74,7 +74,7 @@ def summarized(part: Part, learning: Learning[Any]) -> Summary:
     numbers = [at for at in range(features.shape[1]) if at >= len(learning.columns) or learning.columns[at] not in stage.categorical]
     counts = Counter({f"rows_{name}": int((labels.splits == code).sum()) for code, name in enumerate(SPLITS)})
     counts |= {"rows": part.frame.height, "learned": int(train.sum()), "watched": int(watched.sum())}
-    counts["missing_values"] = int(np.isnan(features[:, numbers]).sum())
+    counts["missing_values"] = int(np.isnan(features).sum(axis=0)[numbers].sum())
     known = labels.values[train]
     classes = Counter(labels.values[labels.of_split("train")].astype(int).tolist() if is_class(stage) else [])
     return Summary(

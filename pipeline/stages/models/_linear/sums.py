@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ import polars as pl
 from pipeline.backend.arrays import array_module, to_device
 from pipeline.kernels.generalized_linear import LossSums, loss_sums
 from pipeline.kernels.least_squares import gram_sums, stacked, triangle
+from pipeline.kernels.sparse_columns import SparseColumns
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._linear.setting import Setting
 from pipeline.stages.models._linear.summary import chosen_rows
@@ -25,6 +26,7 @@ Array = Any
 
 TARGET, TRAINS, WEIGHT = "target", "trains", "weight"  # columns of rows that are used
 FEATURES = "features"  # the array beside them, float64 [rows, features]
+READY = "ready"  # or that of their columns, and a 1 before them, float64 [rows, 1 + columns]
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,31 @@ def used_rows(part: Part, learning: Learning[Any]) -> Part:
     return Part(frame, {FEATURES: to_device(features, learning.backend)})
 
 
-def losses(part: Part, setting: Setting, wanted: Wanted, name: str) -> Sums:
+@dataclass(frozen=True)
+class SparseRows:
+    """Rows that are used, whose columns are kept by what is not 0 alone."""
+
+    frame: pl.DataFrame
+    columns: SparseColumns
+
+
+Used = Part | SparseRows
+
+
+def ready(part: Part, setting: Setting) -> Used:
+    """The rows with their columns once for all rounds: of numbers alone, which are no more than the features."""
+    features, design = part.arrays[FEATURES], setting.design
+    if not setting.by_newton:
+        numbers = features[:, design.places] if design.columns < features.shape[1] else features
+        if sparse := SparseColumns.of(numbers, design.means, design.scales):
+            return SparseRows(part.frame, sparse)
+    columns = array_module(features).ones((1 + design.columns, len(features))).T
+    for at, block in design.blocks(features, slice(0, len(features))):
+        columns[at, 1:] = block
+    return Part(part.frame, {READY: columns})
+
+
+def losses(part: Used, setting: Setting, wanted: Wanted, name: str) -> Sums:
     """One part's sums of losses; says the round to those who wait."""
     Rounds(name).done(Round(wanted.at, setting.stage.rounds, wanted.figures))
     trains = int(part.frame[TRAINS].sum())
@@ -69,22 +95,35 @@ def losses(part: Part, setting: Setting, wanted: Wanted, name: str) -> Sums:
     return Sums(_losses(part, setting, wanted, slice(0, trains), learns=True), watched)
 
 
-def _losses(part: Part, setting: Setting, wanted: Wanted, rows: slice, *, learns: bool) -> LossSums:
+def _losses(part: Used, setting: Setting, wanted: Wanted, rows: slice, *, learns: bool) -> LossSums:
     """Sums over some rows; classes of those that are not learned from weigh the same, and they want no Hessian."""
-    features, target = part.arrays[FEATURES], part.frame[TARGET].to_numpy()
-    xp = array_module(features)
+    target = part.frame[TARGET].to_numpy()
+    xp = np if isinstance(part, SparseRows) else array_module(*part.arrays.values())
     coefficients, found = xp.asarray(wanted.coefficients), []
     with np.errstate(all="ignore"):  # a step that went too far is taken back by its infinite loss
-        for at, block in setting.design.blocks(features, rows):
+        for at, design in _designs(part, setting, rows):
             labels = target[at]
             weights = _own(part, at) * (1.0 if setting.weights is None or not learns else setting.weights[labels.astype(int)])
-            design = xp.concatenate([xp.ones((len(block), 1)), block], axis=1)
             hessian = wanted.hessian and learns
             found.append(loss_sums(design, xp.asarray(labels), xp.asarray(weights), coefficients, setting.family, hessian=hessian))
     return reduce(LossSums.plus, found)
 
 
-def _own(part: Part, at: slice) -> np.ndarray[Any, Any]:
+def _designs(part: Used, setting: Setting, rows: slice) -> Iterator[tuple[slice, Array]]:
+    """Blocks of some rows' columns with a 1 before them, `[n, 1 + c]`."""
+    if isinstance(part, SparseRows):
+        yield rows, part.columns[rows]
+    elif READY in part.arrays:
+        columns = part.arrays[READY]
+        yield from ((at, columns[at]) for at in setting.design.steps(columns, rows))
+    else:
+        features = part.arrays[FEATURES]
+        xp = array_module(features)
+        for at, block in setting.design.blocks(features, rows):
+            yield at, xp.concatenate([xp.ones((len(block), 1)), block], axis=1)
+
+
+def _own(part: Used, at: slice) -> np.ndarray[Any, Any]:
     """The rows' own weights, 1 where they have none."""
     rows = part.frame[at]
     return rows[WEIGHT].to_numpy() if WEIGHT in rows.columns else np.ones(rows.height)

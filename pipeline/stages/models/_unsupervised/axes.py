@@ -12,6 +12,7 @@ from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.kernels.principal_axes import Axes, axes_of, determined, triangle
 from pipeline.kernels.randomized_pca import Krylov, krylov_start, krylov_step, ritz_pairs
+from pipeline.kernels.sparse_columns import compact
 from pipeline.stages.models._unsupervised.rows import training
 from pipeline.stages.models._unsupervised.scaled import Measured
 from pipeline.tables.part import Part
@@ -42,15 +43,13 @@ class Products:
 
 @dataclass(frozen=True)
 class ProductPasses:
-    """A pass over the parts; `split` is the column that says which rows to learn from."""
+    """A pass over the points to learn from, a part at a time."""
 
-    split: str | None
-
-    def sums(self, part: Part, state: Products) -> tuple[Array, float]:
-        """Z'ZV, and the sum of all squares."""
-        points = training(part, self.split)[0]
+    def sums(self, points: Array, state: Products) -> tuple[Array, float]:
+        """Z'ZV, and the sum of all squares where that is not known yet."""
         vectors = array_module(points).asarray(state.krylov.bases[-1])
-        return to_host(points.T @ (points @ vectors)), float((points * points).sum())
+        squares = 0.0 if state.squares else float((points * points).sum())
+        return to_host(points.T @ (points @ vectors)), squares
 
     def added(self, found: Sequence[tuple[Array, float]]) -> tuple[Array, float]:
         """Over several parts."""
@@ -58,7 +57,7 @@ class ProductPasses:
 
     def next(self, state: Products, total: tuple[Array, float]) -> Products:
         """The basis after one more pass."""
-        return Products(krylov_step(state.krylov, total[0] / state.rows), state.rows, total[1])
+        return Products(krylov_step(state.krylov, total[0] / state.rows), state.rows, state.squares or total[1])
 
     def is_done(self, state: Products) -> bool:
         """Whether the basis has nothing left to grow by."""
@@ -67,6 +66,11 @@ class ProductPasses:
     def figures(self, state: Products) -> Mapping[str, float]:
         """Vectors of the basis."""
         return {"vectors": float(sum(_width(block) for block in state.krylov.bases))}
+
+
+def learned_points(part: Part, split: str | None) -> Array:
+    """The points of a part to learn from, `[n, d]`: those that are not 0 alone where they are few."""
+    return compact(training(part, split)[0])
 
 
 def triangle_of(part: Part, split: str | None) -> Array:

@@ -20,8 +20,8 @@ Sums = TypeVar("Sums")
 class Method(Protocol[State, Sums]):
     """What a round does."""
 
-    def sums(self, part: Part, state: State) -> Sums:
-        """What a part adds to a round."""
+    def sums(self, part: Any, state: State) -> Sums:
+        """What a part, or what was made of it, adds to a round."""
         ...
 
     def added(self, found: Sequence[Sums]) -> Sums:

@@ -9,6 +9,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError
+from pipeline.genome.genotypes import refuse_genotypes
 from pipeline.stage import ColumnName, Whole, need_columns
 from pipeline.stages._keys import need_hashable
 from pipeline.stages.models._predictor import Learns
@@ -51,8 +52,7 @@ class NumberRows(Whole):
                 raise StageError(
                     f"features names {name!r}, which is the key or the split, is in exclude, or is named twice", key="features"
                 )
-        if "calls" in schema.arrays:
-            raise StageError("the table has packed genotype calls, which are no features. Use genotype_features to make dosages of them.")
+        refuse_genotypes(schema)
         if not features and not schema.arrays:
             raise StageError("there is no feature column left: the table has only key, split and excluded columns")
 

@@ -1,0 +1,25 @@
+"""More parts of a table that has few: for a stage that makes wide rows of narrow ones, and has work for all processors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.tables.part import Part
+from pipeline.tables.steps import Step
+from pipeline.tables.table import Table
+
+
+def divided(table: Table, parts: int) -> Table:
+    """The same rows in order, in so many parts at least: each part in stretches of about as many rows, some of which may have none."""
+    count = -(-parts // len(table.blocks))
+    if count <= 1:
+        return table
+    blocks = [Step("part", table.stage, (block,), _stretch, (number, count)) for block in table.hold().blocks for number in range(count)]
+    return replace(table, blocks=tuple(blocks), origins=(), spread=(), name=None)
+
+
+def _stretch(part: Part, number: int, count: int) -> Part:
+    """One of so many stretches of a part's rows; the first has what was counted of them all."""
+    first, last = (part.rows * at // count for at in (number, number + 1))
+    arrays = {name: array[first:last] for name, array in part.arrays.items()}
+    return Part(part.frame[first:last], arrays, {} if number else part.counts)
