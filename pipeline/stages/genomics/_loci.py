@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, autosomes_of, natural_order
+from pipeline.genome.genotypes import people_of
+from pipeline.genome.inputs import OTHER_SPECIES
 from pipeline.kernels.ld_scores import ld_matrix
 from pipeline.kernels.linkage import without_haploid_heterozygotes
 from pipeline.stage import Context
+from pipeline.stages.genomics._genotypes import calls_in
 from pipeline.stages.genomics._linkage import chosen_calls
 from pipeline.tables.part import ROW, Part, added_counts, take
 from pipeline.tables.table import Table
@@ -70,7 +74,7 @@ def each_locus(tables: Mapping[str, Table], context: Context, reach: int, most: 
     given, genotypes = ((table if table.cheap else table.hold()).named(name) for table in (tables["associations"], tables["genotypes"]))
     places = session.submit(places_of, tables["loci"].named(name).value(), reach, traits_of(given), stage=name)
     rows, calls = (table.map_parts(near, places).value() for table in (given, genotypes))
-    people, lanes = genotypes.axes["calls"].value(), session.workers * session.threads
+    people, lanes = people_of(genotypes), session.workers * session.threads
     return [session.submit(_worked, work, (lane, lanes), places, (rows, calls, people), most, *more, stage=name) for lane in range(lanes)]
 
 
@@ -102,7 +106,11 @@ def places_of(loci: Part, reach: int, traits: Part | None) -> list[Place]:
     elif "trait" not in rows.columns:
         rows = rows.join(traits.frame, how="cross")
     places: list[Place] = []
-    for trait, chromosome, position in rows.select("trait", "chromosome", "base_pair_location").sort(pl.all(), nulls_last=True).iter_rows():
+    each = sorted(
+        rows.select("trait", "chromosome", "base_pair_location").iter_rows(),
+        key=lambda row: (row[0] is None, row[0] or "", natural_order(row[1]), row[1], row[2]),
+    )
+    for trait, chromosome, position in each:
         low, high = max(int(position) - reach, 1), int(position) + reach
         last = places[-1] if places else None
         if last and (last.trait, last.chromosome) == (trait, chromosome) and low <= last.high:
@@ -122,7 +130,7 @@ def traits_of(associations: Table) -> Any:
 
 
 def near(part: Part, places: list[Place]) -> Part:
-    """The rows that lie in one of the places."""
+    """The rows that lie in one of the places, with their calls alone: of dosages, those nearest to them."""
     frame = part.frame.with_row_index(ROW)
     chromosome, position = frame["chromosome"], frame["base_pair_location"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     inside = np.zeros(frame.height, np.bool_)
@@ -133,11 +141,16 @@ def near(part: Part, places: list[Place]) -> Part:
         before = np.searchsorted(lows, position[rows], "right") - 1
         farthest = np.maximum.accumulate(highs)
         inside[rows] = (before >= 0) & (position[rows] <= farthest[np.maximum(before, 0)])
-    return part.with_frame(frame.filter(inside)) if part.arrays else Part(frame.filter(inside).drop(ROW))
+    found = frame.filter(inside)
+    if not part.arrays:
+        return Part(found.drop(ROW))
+    chosen = part.with_frame(found)
+    return Part(chosen.frame, {"calls": calls_in(chosen)})
 
 
 def locus_of(place: Place, associations: Part, calls: Part, people: Part, most: int) -> Locus:
     """A locus of at most so many variants. Raises DataError for more, and where no association finds its calls."""
+    need_one_species(associations.frame, people.frame)
     within = pl.col("base_pair_location").is_between(place.low, place.high) & (pl.col("chromosome") == place.chromosome)
     rows = associations.frame.filter(within)
     rows = rows if place.trait is None else rows.filter(pl.col("trait") == place.trait)
@@ -166,6 +179,13 @@ def locus_of(place: Place, associations: Part, calls: Part, people: Part, most: 
     sign = np.where(matched["effect_allele"].to_numpy() == calls.frame["alt"].gather(found).to_numpy(), 1.0, -1.0)
     z = sign * (matched["beta"] / matched["standard_error"]).cast(pl.Float64).to_numpy()
     return Locus(place, matched.drop(CALLS_ROW), z, sign, r, counts)
+
+
+def need_one_species(associations: pl.DataFrame, people: pl.DataFrame) -> None:
+    """Raise DataError where associations and people are of different chromosome sets."""
+    if AUTOSOME_COUNT in associations.columns and (theirs := autosomes_of(associations)) != (ours := autosomes_of(people)):
+        sets = f"{theirs} {AUTOSOME_COUNT} and {ours}"
+        raise DataError(f"associations and genotypes are of different chromosome sets, {sets}, {OTHER_SPECIES}")
 
 
 def matched_rows(associations: pl.DataFrame, variants: pl.DataFrame) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import DataError
 from pipeline.kernels.linkage import Samples, without_haploid_heterozygotes
+from pipeline.stages.genomics._genotypes import calls_in
 from pipeline.stages.genomics._linkage import UNPLACED, chosen_calls, last_position, stretches
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.session import Session
@@ -29,7 +30,7 @@ class Ahead:
 class Stretch(NamedTuple):
     """Neighbours on one chromosome: rows of a part and `variants` and `packed` calls of them and of those ahead of them.
 
-    `ends` is for each row of the part one past the last that it reaches.
+    Of dosages calls are those nearest to them. `ends` is for each row of the part one past the last that it reaches.
     """
 
     chromosome: str
@@ -102,7 +103,7 @@ def neighbours(part: Part, later: Ahead | None, people: pl.DataFrame, reach: Rea
         whole = concat_parts([rows, later.rows]) if goes_on and later else rows
         places = reach.places(chromosome, whole.frame)
         ends = np.searchsorted(places, places[: high - low] + reach.distance, "right")
-        packed, samples = chosen_calls(whole.arrays["calls"], people, chromosome)
+        packed, samples = chosen_calls(calls_in(whole), people, chromosome)
         yield Stretch(chromosome, low, whole.frame, without_haploid_heterozygotes(packed, samples), samples, ends)
 
 

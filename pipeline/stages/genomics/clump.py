@@ -15,14 +15,13 @@ from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, autosomes_of
 from pipeline.genome.columns import VOCABULARY, dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes, people_of
-from pipeline.genome.inputs import OTHER_SPECIES
 from pipeline.genome.people import check_sex
 from pipeline.kernels.linkage import haplotype_r_squared, without_haploid_heterozygotes
 from pipeline.kernels.linkage_pruning import MORE
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._genotypes import calls_in
 from pipeline.stages.genomics._linkage import chosen_calls, kind_of
-from pipeline.stages.genomics._loci import ALLELES, CALLS_ROW, PLACE, examples_of, matched_rows
+from pipeline.stages.genomics._loci import ALLELES, CALLS_ROW, PLACE, examples_of, matched_rows, need_one_species
 from pipeline.tables.counts import Count
 from pipeline.tables.part import ROW, Part, Schema, take
 from pipeline.tables.table import Table
@@ -112,9 +111,7 @@ class Clump(Whole, name="clump", version=2):
 
     def clumps(self, hits: Part, calls: Part, people: Part) -> tuple[Part, dict[str, int]]:
         """The clumps of all traits, and what was counted. Raises DataError where no association finds its calls."""
-        if AUTOSOME_COUNT in hits.frame.columns and (theirs := autosomes_of(hits.frame)) != (ours := autosomes_of(people.frame)):
-            sets = f"{theirs} {AUTOSOME_COUNT} and {ours}"
-            raise DataError(f"associations and genotypes are of different chromosome sets, {sets}, {OTHER_SPECIES}")
+        need_one_species(hits.frame, people.frame)
         matched = matched_rows(hits.frame, calls.frame)
         counts = {"hits": hits.frame.height, "unmatched": hits.frame.height - matched.height}
         if matched.height == 0 < hits.frame.height:

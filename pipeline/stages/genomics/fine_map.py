@@ -71,7 +71,7 @@ class FineMap(Whole, name="fine_map", version=1):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row a variant; a row a credible set."""
         need_known(schemas["associations"], NEEDED, "associations")
-        check_sex(need_genotypes(schemas["genotypes"], (*PLACE, "ref", "alt")))
+        check_sex(need_genotypes(schemas["genotypes"], (*PLACE, "ref", "alt"), dosages=True))
         need_known(schemas["loci"], PLACE[:2], "loci")
         return {name: Schema(columns) for name, columns in zip(("", "sets"), self._columns(schemas["associations"]), strict=True)}
 

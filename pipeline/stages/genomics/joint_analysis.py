@@ -62,7 +62,7 @@ class JointAnalysis(Whole, name="joint_analysis", version=1):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row a chosen variant; a row for each of the others."""
         need_known(schemas["associations"], NEEDED, "associations")
-        check_sex(need_genotypes(schemas["genotypes"], (*PLACE, "ref", "alt")))
+        check_sex(need_genotypes(schemas["genotypes"], (*PLACE, "ref", "alt"), dosages=True))
         need_known(schemas["loci"], PLACE[:2], "loci")
         if "given" in schemas:
             need_known(schemas["given"], ("variant_id",), "given")

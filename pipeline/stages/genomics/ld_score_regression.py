@@ -140,7 +140,14 @@ class LdScoreRegression(Whole, name="ld_score_regression", version=1):
     def _heritability(self, trait: str, frame: pl.DataFrame, known: tuple[pl.DataFrame, float]) -> tuple[Any, ...]:
         scores = self._scores(f"trait {trait!r}", frame[_PLACE], known, self.two_step)
         n, chi_square = frame["n"].to_numpy(), frame["z"].to_numpy() ** 2
-        fit = heritability(chi_square, n, scores, None if self.confounded else 1.0)
+        try:
+            fit = heritability(chi_square, n, scores, None if self.confounded else 1.0)
+        except np.linalg.LinAlgError:
+            low, high = float(scores.ld.min()), float(scores.ld.max())
+            raise DataError(
+                f"the regression of trait {trait!r} has no solution: LD scores of its {len(n)} variants are {low:g} to {high:g}, and they "
+                "must vary."
+            ) from None
         excess = float(chi_square.mean()) - 1
         ratio = ((fit.intercept - 1) / excess, fit.intercept_error / excess) if excess > 0 and self.confounded else (None, None)
         inflation = float(np.median(chi_square)) / MEDIAN_CHI_SQUARE

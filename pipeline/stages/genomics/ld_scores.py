@@ -14,7 +14,7 @@ from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import autosomes_of, on_autosome
 from pipeline.genome.columns import VARIANT, dtypes_of
-from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.people import check_sex
 from pipeline.kernels.genotypes import alt_frequency, call_counts
 from pipeline.kernels.ld_scores import ld_score_sums
@@ -66,13 +66,13 @@ class LdScores(Whole, name="ld_scores", version=1):
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """One row a variant on an autosome."""
-        check_sex(need_genotypes(schemas["genotypes"], (*VARIANT, self.reach.column)))
+        check_sex(need_genotypes(schemas["genotypes"], (*VARIANT, self.reach.column), dosages=True))
         return {"": Schema(pl.Schema(dtypes_of((*VARIANT, "minor_allele_frequency", "ld_score"))))}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """A task a part, with the variants of the next parts that it reaches; what these have of it is added to them."""
         genotypes, session, name = tables["genotypes"].named(context.name), context.session, context.name
-        people, parts = genotypes.axes["calls"].value(), genotypes.futures()
+        people, parts = people_of(genotypes), genotypes.futures()
         carried: Any = np.empty(0)
         scored = []
         for part, later in zip(parts, aheads(session, parts, self.reach, name), strict=True):

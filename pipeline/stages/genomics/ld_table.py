@@ -11,7 +11,7 @@ from pydantic import Field
 
 from pipeline.errors import StageError
 from pipeline.genome.columns import VARIANT, dtypes_of
-from pipeline.genome.genotypes import need_genotypes
+from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.people import check_sex
 from pipeline.kernels.linkage_pairs import linked
 from pipeline.kernels.linkage_pruning import MORE
@@ -53,7 +53,7 @@ class LdTable(Whole, name="ld_table", version=1):
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """One row a pair. Raises StageError for positions that are no whole numbers."""
         schema = schemas["genotypes"]
-        check_sex(need_genotypes(schema, VARIANT))
+        check_sex(need_genotypes(schema, VARIANT, dosages=True))
         if not schema.columns["base_pair_location"].is_integer():
             raise StageError(f"base_pair_location is {schema.columns['base_pair_location']}, and whole numbers are needed. Cast it.")
         return {"": Schema(self._columns())}
@@ -67,7 +67,7 @@ class LdTable(Whole, name="ld_table", version=1):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """A task a part, with the variants of the next parts that it reaches."""
         genotypes, session, name = tables["genotypes"].named(context.name), context.session, context.name
-        people, parts = genotypes.axes["calls"].value(), genotypes.futures()
+        people, parts = people_of(genotypes), genotypes.futures()
         later = aheads(session, parts, self.reach, name)
         pairs = [session.submit(self.pairs, *given, people, stage=name) for given in zip(parts, later, strict=True)]
         table = Table.of(session, name, pairs)

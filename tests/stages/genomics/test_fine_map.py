@@ -18,6 +18,7 @@ from pipeline.tables.session import ClusterSession
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import plan_stage
 from tests.stages.genomics.cohorts import Cohort, Found, run, same_for_any_parts
+from tests.stages.genomics.test_dosages import certain
 from tests.stages.genomics.test_ld_prune import scrambled
 
 PEOPLE, VARIANTS = 800, 60
@@ -159,3 +160,14 @@ def test_fine_map__refuses_what_does_not_fit() -> None:
         run(FineMap(kb=40), strange)
     with pytest.raises(StageError, match="no column 'n'"):
         plan_stage(FineMap(), {"associations": scan().drop("n"), "genotypes": cohort().rows, "loci": HITS}, {"calls": cohort().people})
+
+
+def test_fine_map__of_dosages_is_of_the_calls_nearest_to_them() -> None:
+    given = {**DATA, "genotypes": certain(cohort())}
+    assert run(FineMap(kb=10, effects=2), given, 3)[""].frame.equals(run(FineMap(kb=10, effects=2), DATA)[""].frame)
+
+
+def test_fine_map__refuses_associations_of_another_species() -> None:
+    cattle = {**DATA, "associations": scan().with_columns(autosomes=pl.lit(29, pl.Int16))}
+    with pytest.raises(DataError, match="associations and genotypes are of different chromosome sets, 29 autosomes and 22"):
+        run(FineMap(kb=10, effects=2), cattle)

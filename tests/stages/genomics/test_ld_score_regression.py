@@ -132,5 +132,8 @@ def test_ld_score_regression__refuses_what_it_cannot_tell() -> None:
     strange = {**tables(), "ld_scores": tables()["ld_scores"].with_columns(variant_id=pl.lit("x") + pl.col("variant_id"))}
     with pytest.raises(DataError, match="no association has an LD score"):
         run_stage(LdScoreRegression(), strange)
+    flat = {**tables(), "ld_scores": tables()["ld_scores"].with_columns(ld_score=pl.lit(0.0))}
+    with pytest.raises(DataError, match="the regression of trait 'height' has no solution: LD scores of its 4000 variants are 0 to 0"):
+        run_stage(LdScoreRegression(), flat)
     with pytest.raises(StageError, match="no minor_allele_frequency to count common variants by"):
         plan_stage(LdScoreRegression(), {**tables(), "ld_scores": tables()["ld_scores"].drop("minor_allele_frequency")})
