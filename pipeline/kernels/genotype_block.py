@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeline.backend.arrays import array_module
+from pipeline.kernels.dosages import dosage_sums
 from pipeline.kernels.genotypes import MISSING, Array, call_counts, unpack
 
 Coding = Literal["additive", "dominant", "recessive"]
@@ -48,6 +49,11 @@ class GenotypeBlock:
         """Whether compiled kernels take it: packed calls in a CPU's memory."""
         return self.dosages is None and self.xp is np
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether two copies count twice what one counts."""
+        return self.codes[1] == 2 * self.codes[0]
+
     def __len__(self) -> int:
         return len(self.array)
 
@@ -63,6 +69,8 @@ class GenotypeBlock:
             return unpack(self.calls[rows], self.n_samples, xp.float64, float("nan"), self.codes)
         one, two = self.codes
         dosages = self.dosages[rows].astype(xp.float64)
+        if self.is_linear:
+            return dosages if one == 1 else one * dosages
         return one * xp.minimum(dosages, 1) + (two - one) * xp.maximum(dosages - 1, 0)
 
     def alleles(self, mask: Array) -> tuple[Array, Array]:
@@ -74,6 +82,9 @@ class GenotypeBlock:
             counts = call_counts(self.calls & mask, self.n_samples)
             uncounted = self.n_samples - int(people.sum())
             return counts[:, 1] + 2.0 * counts[:, 2], counts[:, :3].sum(axis=1) - float(uncounted)
+        if xp is np:
+            sums = dosage_sums(self.dosages, people)
+            return sums.copies, sums.called.astype(float)
         dosages = self.dosages[:, people]
         called = ~xp.isnan(dosages)
         return xp.where(called, dosages, 0).sum(axis=1, dtype=xp.float64), called.sum(axis=1, dtype=xp.float64)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipeline.kernels.dosages import dosage_sums
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import MISSING, Array, call_counts
 from pipeline.kernels.standardized import decoded
@@ -44,6 +45,12 @@ class MeanGenotypes:
             squares = one**2 * counts[:, 1] + two**2 * counts[:, 2]
             carriers = (one > 0) * counts[:, 1] + (two > 0) * counts[:, 2] + (mean > 0) * missing
             return cls(block, mean, called, squares + missing * mean**2, squares - total * mean, carriers)
+        if xp is np and block.is_linear:
+            sums = dosage_sums(block.dosages, used)
+            total, mean, missing = one * sums.copies, one * sums.copies / np.maximum(sums.called, 1), n - sums.called
+            squares = one**2 * sums.squares
+            carriers = ((block.dosages > 0) & used).sum(axis=1) + (mean > 0) * missing
+            return cls(block, mean, sums.called, squares + missing * mean**2, squares - total * mean, carriers)
         values = block.coded(slice(None))
         there = used & ~xp.isnan(values)
         called = there.sum(axis=1)

@@ -23,9 +23,6 @@ Floats = NDArray[np.float64]
 SADDLE_BELOW = 1e-5
 """Probabilities under this are Kuonen's, as in the programs that biobanks use."""
 
-_STEP, _TERMS, _LEAST_BEND = 0.24, 28, 0.05
-_AT_ONCE = 64  # factors whose product is taken before its logarithm: it neither overflows nor loses a turn that matters
-
 
 def mixture_tail(weights: Floats, value: Floats) -> Floats:
     """P(sum of weights x chi-square > value): `weights: float64[b, m]` (or `[m]`), at least one above 0, `value: float64[b]`.
@@ -79,44 +76,18 @@ def _checked(weights: Any, value: Any) -> tuple[Floats, Floats]:
 
 
 def _saddle(rows: Floats, value: Floats, *, pole: bool) -> Floats:
-    """Where K(z) - z q (less log |z| with `pole`) is least on the real axis: above 0 for values above the mean, else below."""
-    mean = rows.sum(axis=1)
-    upper = value >= mean
-    low = np.where(upper, 0.0, -(rows.shape[1] + 2) / value - 2)
-    high = np.where(upper, 0.5, 0.0)
-    if not pole:  # nothing keeps it from 0
-        low, high = np.minimum(low, -1e-3), np.where(upper, high, 1e-3)
-    at = np.clip(np.where(upper, 0.25, -0.5 * (mean + 2) / value), low + 1e-3 * (high - low), high - 1e-3 * (high - low))
-    for _ in range(100):
-        shares = rows / (1 - 2 * rows * at[:, None])
-        slope = shares.sum(axis=1) - value - (1 / at if pole else 0)
-        bend = 2 * (shares**2).sum(axis=1) + (1 / at**2 if pole else 0)
-        low, high = np.where(slope > 0, low, at), np.where(slope > 0, at, high)
-        newer = at - slope / bend
-        newer = np.where((newer <= low) | (newer >= high), (low + high) / 2, newer)
-        settled = abs(newer - at) <= 1e-5 * abs(newer)  # the next step would be some 1e-10
-        at = newer
-        if settled.all():
-            break
-    return np.asarray(at)
+    """Where K(z) - z q (less log |z| with `pole`) is least on the real axis."""
+    from pipeline.kernels.compiled.quadratic_forms import saddle_points
+
+    found = np.empty(len(value))
+    saddle_points(np.ascontiguousarray(rows), value, pole, found)
+    return found
 
 
 def _inverted(rows: Floats, value: Floats) -> Floats:
-    """The tail by the integral along z = s + i v + c v^2, v = sinh(t) / sqrt(curvature)."""
-    if not len(value):
-        return np.empty(0)
-    at = _saddle(rows, value, pole=True)
-    shares = rows / (1 - 2 * rows * at[:, None])
-    curvature = 2 * (shares**2).sum(axis=1) + 1 / at**2
-    bend = np.maximum((8 * (shares**3).sum(axis=1) - 2 / at**3) / (6 * curvature), _LEAST_BEND * np.sqrt(curvature))
-    steps = (np.arange(_TERMS) + 0.5) * _STEP
-    v, dv = (f(steps) / np.sqrt(curvature)[:, None] for f in (np.sinh, np.cosh))
-    z = at[:, None] + 1j * v + bend[:, None] * v**2
-    logarithm = np.zeros(z.shape, complex)
-    for low in range(0, rows.shape[1], _AT_ONCE):
-        some = rows[:, low : low + _AT_ONCE, None]
-        logarithm += np.log(np.prod(np.sqrt(1 - 2 * some * z[:, None, :]), axis=1))
-    top = -0.5 * np.log1p(-2 * rows * at[:, None]).sum(axis=1) - at * value
-    terms = np.exp(-logarithm - z * value[:, None] - top[:, None]) / z * dv * (1j + 2 * bend[:, None] * v)
-    found = terms.imag.sum(axis=1) * _STEP / np.pi * np.exp(top)
-    return np.asarray(np.clip(np.where(at > 0, found, 1 + found), 0, 1))
+    """The tail by the integral."""
+    from pipeline.kernels.compiled.quadratic_forms import tails
+
+    found = np.empty(len(value))
+    tails(np.ascontiguousarray(rows), value, _saddle(rows, value, pole=True), found)
+    return found

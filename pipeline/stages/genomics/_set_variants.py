@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from pipeline.errors import DataError
 from pipeline.genome.columns import VARIANT
@@ -43,15 +45,24 @@ def _rows(part: Part, rows: Any) -> Part:
     return Part(part.frame[rows], {name: take(array, rows) for name, array in part.arrays.items()})
 
 
-def block_of(part: Part, own: pl.DataFrame, people: int) -> GenotypeBlock:
-    """The genotypes at `row` of a set's rows."""
-    arrays = {name: take(array, own["row"].to_numpy().astype(np.int64)) for name, array in part.arrays.items()}
+def sets_of(rows: pl.DataFrame, place: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], NDArray[np.int64], dict[str, Any]]]:
+    """Of each set in `rows`, which stand together: its id, `key`, `kind` and place, where its variants are, and by mask which are in it."""
+    lengths = rows["set_id"].rle().struct.field("len").to_numpy()
+    starts = np.cumsum(lengths) - lengths
+    masks, numbers = rows["masks"].fill_null("").to_list(), rows["row"].to_numpy().astype(np.int64)
+    told = rows.select("set_id", "key", "kind", *place)[starts].rows()
+    for about, first, length in zip(told, starts.tolist(), lengths.tolist(), strict=True):
+        yield about, numbers[first : first + length], _members(masks[first : first + length])
+
+
+def block_of(part: Part, rows: NDArray[np.int64], people: int) -> GenotypeBlock:
+    """The genotypes of some rows."""
+    arrays = {name: take(array, rows) for name, array in part.arrays.items()}
     return GenotypeBlock(arrays.get("calls"), arrays.get("alt_dosages"), people)
 
 
-def members_of(own: pl.DataFrame) -> dict[str, Any]:
-    """By mask, which rows are in it."""
-    of_rows = [set(text.split(",")) for text in own["masks"].fill_null("").to_list()]
+def _members(masks: Sequence[str]) -> dict[str, Any]:
+    of_rows = [set(text.split(",")) for text in masks]
     names = sorted(set().union(*of_rows) - {""})
     return {name: np.array([name in own_names for own_names in of_rows]) for name in names}
 

@@ -22,7 +22,7 @@ from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Who
 from pipeline.stages.genomics._joint_tests import Model, Tested
 from pipeline.stages.genomics._predictions import NEEDED, PredictedTraits, joined_stretches, needed_predictions, stretches_of
 from pipeline.stages.genomics._set_tests import SetTests, Test
-from pipeline.stages.genomics._set_variants import block_of, check_sets, ends_of, going_on, ids_of, members_of, variants_of
+from pipeline.stages.genomics._set_variants import block_of, check_sets, ends_of, going_on, ids_of, sets_of, variants_of
 from pipeline.stages.genomics._sheet import need_traits, read_sheet
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
@@ -186,9 +186,8 @@ class SetAssociation(Whole, name="set_association", version=2):
         tally = dict.fromkeys(("sets_tested", "sets_not_tested", "masks_too_rare"), 0)
         models, found = dict[str, Model | None](), list[tuple[Any, ...]]()
         place = [f"set_{name}" if f"set_{name}" in rows.columns else name for name in _PLACE]
-        for own in rows.partition_by("set_id", maintain_order=True):
+        for (set_id, key, kind, *where), own, masks in sets_of(rows, place):
             go_on()
-            set_id, key, kind, *where = own.select("set_id", "key", "kind", *place).row(0)
             if key not in models:
                 model = None if kind is None or kind in ONE_COPY else fitted.of(key)
                 models[key] = model and model.beside(next(iter(whole.arrays.values())))
@@ -196,7 +195,7 @@ class SetAssociation(Whole, name="set_association", version=2):
             if model is None:
                 tally["sets_not_tested"] += 1
                 continue
-            tested, rare = self.rule.of(block_of(whole, own, len(model.known)), members_of(own), model)
+            tested, rare = self.rule.of(block_of(whole, own, len(model.known)), masks, model)
             tally["sets_tested"] += 1
             tally["masks_too_rare"] += rare
             people = model.known.sum(axis=0).tolist()
