@@ -60,7 +60,10 @@ class Scores:
 
 
 def heritability(chi_square: Floats, n: Floats, scores: Scores, intercept: float | None = None) -> Fit:
-    """Of a trait from chi-squares `float64[v]` of `n: float64[v]` people; the `intercept` is estimated unless it is given."""
+    """Of a trait from chi-squares `float64[v]` of `n: float64[v]` people; the `intercept` is estimated unless it is given.
+
+    Raises LinAlgError where LD scores do not vary.
+    """
 
     def weights(h2: float, offset: float, ld: Floats = scores.floor) -> Floats:
         expected = offset + np.clip(h2, 0, 1) * n / scores.variants * ld
@@ -73,24 +76,33 @@ def heritability(chi_square: Floats, n: Floats, scores: Scores, intercept: float
 def genetic_covariance(
     z: tuple[Floats, Floats], n: tuple[Floats, Floats], scores: Scores, fits: tuple[Fit, Fit], intercept: float | None = None
 ) -> Fit:
-    """Of two traits from their statistics z of the same allele, and the `fits` of their heritabilities."""
+    """Of two traits from their statistics z of the same allele, and the `fits` of their heritabilities.
+
+    NaN where by these a statistic has no variance, which happens to small scans: an intercept is far below 1.
+    """
     sizes = np.sqrt(n[0] * n[1])
 
-    def weights(covariance: float, offset: float, ld: Floats = scores.floor) -> Floats:
+    def expected(ld: Floats) -> tuple[Floats, Floats]:
         first, second = (
             fit.intercept + np.clip(fit.total.value[0], 0, 1) * count / scores.variants * ld for fit, count in zip(fits, n, strict=True)
         )
+        return first, second
+
+    def weights(covariance: float, offset: float, ld: Floats = scores.floor) -> Floats:
+        first, second = expected(ld)
         shared = offset + np.clip(covariance, -1, 1) * sizes / scores.variants * ld
         found: Floats = 1 / ((first * second + shared**2) * scores.floor)
         return found
 
+    if min(each.min() for each in expected(scores.floor)) <= 0:
+        return Fit(Jackknifed(np.full(1, np.nan), np.full((2, 1), np.nan)), np.nan, np.nan)
     return _fit(z[0] * z[1], sizes, scores, weights, _below(scores, np.maximum(z[0] ** 2, z[1] ** 2)), (0.0, intercept))
 
 
 def genetic_correlation(covariance: Fit, fits: tuple[Fit, Fit]) -> tuple[float, float]:
     """r_g and its standard error; NaN where a heritability is not above 0."""
     first, second = (fit.total for fit in fits)
-    if first.value[0] <= 0 or second.value[0] <= 0:
+    if not (first.value[0] > 0 and second.value[0] > 0 and np.isfinite(covariance.intercept)):
         return np.nan, np.nan
     with np.errstate(invalid="ignore"):
         without = covariance.total.without / np.sqrt(first.without * second.without)
@@ -107,6 +119,8 @@ def _fit(y: Floats, n: Floats, scores: Scores, weights: Callable[..., Floats], l
     null, given = offset
     mean = n.mean()
     x = (n * scores.ld / mean)[:, None]
+    if np.ptp(x) == 0:
+        raise np.linalg.LinAlgError("LD scores do not vary")
     scale = scores.variants / mean
     ends = _even(len(y), scores.blocks)
     start = float(scores.variants * (y.mean() - (null if given is None else given)) / (n * scores.ld).mean())

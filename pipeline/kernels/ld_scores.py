@@ -39,6 +39,21 @@ def ld_score_sums(packed: Array, ends: NDArray[np.int64], n_samples: int) -> Arr
     return xp.where(varies, sums, xp.nan)
 
 
+def ld_matrix(packed: Array, n_samples: int) -> Array:
+    """r `float64[v, v]` of variants `packed: uint8[v, w]` with one another, missing calls at the mean; NaN where one does not vary.
+
+    Such correlations are those of one table of numbers, so no sum of effects has a negative variance.
+    """
+    xp = array_module(packed)
+    values, varies = _values(call_counts(packed, n_samples), n_samples)
+    r = xp.empty((len(packed), len(packed)))
+    for rows, columns in tiles(np.full(len(packed), len(packed))):
+        tile = _products(packed, n_samples, values, (rows, columns)) / n_samples
+        r[rows, columns] = xp.where(varies[rows][:, None] & varies[columns], tile, xp.nan)
+        r[columns, rows] = r[rows, columns].T
+    return r
+
+
 def _values(counts: Array, n_samples: int) -> tuple[Array, Array]:
     """What codes stand for, `float64[v, 4]`: standardized calls, 0 where missing; and who varies, `bool[v]`."""
     xp = array_module(counts)

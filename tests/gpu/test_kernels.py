@@ -198,6 +198,11 @@ HOST_ONLY = {
     "genetic_correlation",  # of a million numbers a trait, once
     "genetic_covariance",
     "heritability",
+    "conditional_effects",  # of the variants of one locus
+    "credible_sets",
+    "joint_effects",
+    "selected",
+    "single_effects",
     "tiles",  # of numbers of variants
     "who_has",  # traits and covariates of a scan, once
     "shared_fields",
@@ -788,6 +793,7 @@ CASES = {
     "call_tables": Case(linkage_pairs.call_tables, (CALLS[:9], CALLS, SAMPLES)),
     "linked": Case(linked, (CALLS, False)),
     "linked haplotypes": Case(linked, (CALLS, True), 1e-9),
+    "ld_matrix": Case(ld_scores.ld_matrix, (CALLS, SAMPLES), 1e-10),
     "ld_score_sums": Case(ld_score_sums, (CALLS,), 1e-10),
     "without_haploid_heterozygotes": Case(haploid_calls, (CALLS,)),
     "prune": Case(pruned, (CALLS, linkage_pruning.PruneRule(10, 3, 0.02, by_position=False))),

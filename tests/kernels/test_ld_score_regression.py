@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -106,3 +107,6 @@ def test_genetic_correlation__of_a_trait_without_heritability_is_none() -> None:
     fits = heritability(z[0] ** 2, n[0], scores), heritability(flat**2, n[1], scores)
     assert fits[1].total.value[0] < 0
     assert np.isnan(genetic_correlation(genetic_covariance((z[0], flat), n, scores, fits), fits)).all()
+    below = replace(fits[0], intercept=-20.0)
+    none = genetic_covariance(z, n, scores, (below, fits[0]))
+    assert np.isnan([none.total.value[0], none.total.standard_error[0], none.intercept, *genetic_correlation(none, (below, fits[0]))]).all()

@@ -30,7 +30,7 @@ class Ahead:
 class Stretch(NamedTuple):
     """Neighbours on one chromosome: rows of a part and `variants` and `packed` calls of them and of those ahead of them.
 
-    `ends` is for each row of the part one past the last that it reaches.
+    Of dosages calls are those nearest to them. `ends` is for each row of the part one past the last that it reaches.
     """
 
     chromosome: str

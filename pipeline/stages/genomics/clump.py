@@ -15,19 +15,17 @@ from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, autosomes_of
 from pipeline.genome.columns import VOCABULARY, dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes, people_of
-from pipeline.genome.inputs import OTHER_SPECIES
 from pipeline.genome.people import check_sex
 from pipeline.kernels.linkage import haplotype_r_squared, without_haploid_heterozygotes
 from pipeline.kernels.linkage_pruning import MORE
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._genotypes import calls_in
 from pipeline.stages.genomics._linkage import chosen_calls, kind_of
+from pipeline.stages.genomics._loci import ALLELES, CALLS_ROW, PLACE, examples_of, matched_rows, need_one_species
 from pipeline.tables.counts import Count
 from pipeline.tables.part import ROW, Part, Schema, take
 from pipeline.tables.table import Table
 
-PLACE = ("chromosome", "base_pair_location", "variant_id")
-ALLELES = ("effect_allele", "other_allele")
 KEPT = (
     *PLACE,
     *ALLELES,
@@ -41,7 +39,6 @@ KEPT = (
     "test",
     AUTOSOME_COUNT,
 )
-CALLS_ROW = "__calls__"  # the row of the genotypes that an association is of
 SHOWN = (*PLACE, "index_variant_id", "r2", "p_value", "neg_log_10_p_value")
 
 
@@ -114,13 +111,11 @@ class Clump(Whole, name="clump", version=2):
 
     def clumps(self, hits: Part, calls: Part, people: Part) -> tuple[Part, dict[str, int]]:
         """The clumps of all traits, and what was counted. Raises DataError where no association finds its calls."""
-        if AUTOSOME_COUNT in hits.frame.columns and (theirs := autosomes_of(hits.frame)) != (ours := autosomes_of(people.frame)):
-            sets = f"{theirs} {AUTOSOME_COUNT} and {ours}"
-            raise DataError(f"associations and genotypes are of different chromosome sets, {sets}, {OTHER_SPECIES}")
+        need_one_species(hits.frame, people.frame)
         matched = matched_rows(hits.frame, calls.frame)
         counts = {"hits": hits.frame.height, "unmatched": hits.frame.height - matched.height}
         if matched.height == 0 < hits.frame.height:
-            raise DataError(f"no association finds its calls. {_examples(hits.frame, calls.frame)}")
+            raise DataError(f"no association finds its calls. {examples_of(hits.frame, calls.frame)}")
         rows: list[int] = []
         members: list[list[str]] = []
         for trait in matched.partition_by("trait", maintain_order=True) if "trait" in matched.columns else [matched]:
@@ -219,27 +214,3 @@ def _near(part: Part, top: Part) -> Part:
     ]
     frame = part.frame.with_row_index(ROW) if part.arrays else part.frame
     return part.with_frame(frame.filter(pl.any_horizontal(pl.lit(value=False), *inside)))
-
-
-def matched_rows(associations: pl.DataFrame, variants: pl.DataFrame) -> pl.DataFrame:
-    """The associations with the row of their variant, the first where several are alike: same id and place, and the alleles either way."""
-    calls = variants.select(*PLACE, pl.min_horizontal("ref", "alt").alias("__a__"), pl.max_horizontal("ref", "alt").alias("__b__"))
-    calls = calls.with_row_index(CALLS_ROW).unique([*PLACE, "__a__", "__b__"], keep="first", maintain_order=True)
-    calls = calls.cast({"base_pair_location": associations.schema["base_pair_location"], CALLS_ROW: pl.Int64})
-    alleles = {"__a__": pl.min_horizontal(*ALLELES), "__b__": pl.max_horizontal(*ALLELES)}
-    matched = associations.with_columns(**alleles).join(calls, on=[*PLACE, "__a__", "__b__"], how="inner", maintain_order="left")
-    return matched.drop("__a__", "__b__").with_columns(__row__=pl.int_range(pl.len()))
-
-
-def _examples(hits: pl.DataFrame, variants: pl.DataFrame) -> str:
-    """One of the associations, and what the genotypes have under its id."""
-    first = hits.row(0, named=True)
-    ours = (
-        f"{first['variant_id']} is at {first['chromosome']}:{first['base_pair_location']} {first['effect_allele']}/{first['other_allele']}"
-    )
-    same = variants.filter(pl.col("variant_id") == first["variant_id"])
-    if same.is_empty():
-        return f"{ours}, and no variant of the genotypes has its id. Are the ids written alike, and is it the same cohort?"
-    other = same.row(0, named=True)
-    theirs = f"{other['chromosome']}:{other['base_pair_location']} {other['ref']}/{other['alt']}"
-    return f"{ours} in the associations and at {theirs} in the genotypes. Are chromosome names, builds and alleles the same?"

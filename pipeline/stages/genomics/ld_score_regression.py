@@ -33,22 +33,22 @@ HERITABILITY: dict[str, pl.DataType] = {
     "mean_chi_square": pl.Float64(),
     "lambda": pl.Float64(),
     "heritability": pl.Float64(),
-    "heritability_error": pl.Float64(),
+    "heritability_se": pl.Float64(),
     "intercept": pl.Float64(),
-    "intercept_error": pl.Float64(),
+    "intercept_se": pl.Float64(),
     "ratio": pl.Float64(),
-    "ratio_error": pl.Float64(),
+    "ratio_se": pl.Float64(),
 }
 CORRELATION: dict[str, pl.DataType] = {
     "trait_1": pl.String(),
     "trait_2": pl.String(),
     "variants": pl.Int64(),
     "genetic_covariance": pl.Float64(),
-    "genetic_covariance_error": pl.Float64(),
+    "genetic_covariance_se": pl.Float64(),
     "intercept": pl.Float64(),
-    "intercept_error": pl.Float64(),
+    "intercept_se": pl.Float64(),
     "genetic_correlation": pl.Float64(),
-    "genetic_correlation_error": pl.Float64(),
+    "genetic_correlation_se": pl.Float64(),
     "p_value": pl.Float64(),
 }
 
@@ -140,7 +140,14 @@ class LdScoreRegression(Whole, name="ld_score_regression", version=1):
     def _heritability(self, trait: str, frame: pl.DataFrame, known: tuple[pl.DataFrame, float]) -> tuple[Any, ...]:
         scores = self._scores(f"trait {trait!r}", frame[_PLACE], known, self.two_step)
         n, chi_square = frame["n"].to_numpy(), frame["z"].to_numpy() ** 2
-        fit = heritability(chi_square, n, scores, None if self.confounded else 1.0)
+        try:
+            fit = heritability(chi_square, n, scores, None if self.confounded else 1.0)
+        except np.linalg.LinAlgError:
+            low, high = float(scores.ld.min()), float(scores.ld.max())
+            raise DataError(
+                f"the regression of trait {trait!r} has no solution: LD scores of its {len(n)} variants are {low:g} to {high:g}, and they "
+                "must vary."
+            ) from None
         excess = float(chi_square.mean()) - 1
         ratio = ((fit.intercept - 1) / excess, fit.intercept_error / excess) if excess > 0 and self.confounded else (None, None)
         inflation = float(np.median(chi_square)) / MEDIAN_CHI_SQUARE

@@ -61,15 +61,15 @@ FLOATS = (
     "mean_chi_square",
     "lambda",
     "heritability",
-    "heritability_error",
+    "heritability_se",
     "intercept",
-    "intercept_error",
+    "intercept_se",
     "ratio",
-    "ratio_error",
+    "ratio_se",
 )
-PAIRS = ("genetic_covariance", "genetic_covariance_error", "genetic_correlation", "genetic_correlation_error", "p_value")
+PAIRS = ("genetic_covariance", "genetic_covariance_se", "genetic_correlation", "genetic_correlation_se", "p_value")
 EXAMPLES = [
-    StageExample(LdScoreRegression(blocks=5, variants=15_000), some(400), tolerances=dict.fromkeys((*FLOATS, "ratio_error", *PAIRS), 1e-8))
+    StageExample(LdScoreRegression(blocks=5, variants=15_000), some(400), tolerances=dict.fromkeys((*FLOATS, "ratio_se", *PAIRS), 1e-8))
 ]
 
 
@@ -79,21 +79,21 @@ def row(stage: LdScoreRegression, trait: str = "ldl", name: str = "") -> dict[st
 
 
 def test_ld_score_regression__is_ldsc() -> None:
-    names = ("heritability", "heritability_error", "intercept", "intercept_error")
+    names = ("heritability", "heritability_se", "intercept", "intercept_se")
     two, one = row(LdScoreRegression(variants=int(M))), row(LdScoreRegression(variants=int(M), two_step=None))
     assert [two[name] for name in names] == pytest.approx(TWO_STEPS, rel=1e-9)
     assert [one[name] for name in names] == pytest.approx(ONE_STEP, rel=1e-9)
     assert two["ratio"] == pytest.approx((TWO_STEPS[2] - 1) / (two["mean_chi_square"] - 1), rel=1e-9)
-    assert two["ratio_error"] == pytest.approx(TWO_STEPS[3] / (two["mean_chi_square"] - 1), rel=1e-9)
+    assert two["ratio_se"] == pytest.approx(TWO_STEPS[3] / (two["mean_chi_square"] - 1), rel=1e-9)
     assert (two["variants"], two["mean_n"]) == (4000, two_traits()[1][0].mean())
     held = row(LdScoreRegression(variants=int(M), confounded=False))
-    assert (held["intercept"], held["intercept_error"], held["ratio"]) == (1, None, None)
+    assert (held["intercept"], held["intercept_se"], held["ratio"]) == (1, None, None)
     assert held["heritability"] > HELD[0]
 
 
 def test_ld_score_regression__turns_effects_round_for_correlations() -> None:
     found = row(LdScoreRegression(variants=int(M)), name="correlations")
-    names = (*PAIRS[2:4], *PAIRS[:2], "intercept", "intercept_error")
+    names = (*PAIRS[2:4], *PAIRS[:2], "intercept", "intercept_se")
     assert [found[name] for name in names] == pytest.approx(CORRELATION, rel=1e-9)
     assert (found["trait_1"], found["trait_2"], found["variants"]) == ("height", "ldl", 4000)
     assert found["p_value"] == pytest.approx(9e-21, rel=0.05)
@@ -132,5 +132,8 @@ def test_ld_score_regression__refuses_what_it_cannot_tell() -> None:
     strange = {**tables(), "ld_scores": tables()["ld_scores"].with_columns(variant_id=pl.lit("x") + pl.col("variant_id"))}
     with pytest.raises(DataError, match="no association has an LD score"):
         run_stage(LdScoreRegression(), strange)
+    flat = {**tables(), "ld_scores": tables()["ld_scores"].with_columns(ld_score=pl.lit(0.0))}
+    with pytest.raises(DataError, match="the regression of trait 'height' has no solution: LD scores of its 4000 variants are 0 to 0"):
+        run_stage(LdScoreRegression(), flat)
     with pytest.raises(StageError, match="no minor_allele_frequency to count common variants by"):
         plan_stage(LdScoreRegression(), {**tables(), "ld_scores": tables()["ld_scores"].drop("minor_allele_frequency")})

@@ -18,6 +18,7 @@ from pipeline.testing.examples import StageExample
 from tests import example_tables as examples
 from tests.kernels.plink_files import needs_data
 from tests.stages.genomics.cohorts import Cohort, hapmap3, run, same_for_any_parts
+from tests.stages.genomics.test_dosages import certain
 from tests.stages.genomics.test_ld_prune import odd_cohort
 
 EXAMPLES = [StageExample(LdScores(kb=0.03), {"genotypes": examples.GENOTYPES}, examples.AXES, {"ld_score": 1e-9}, ordered=True)]
@@ -91,3 +92,9 @@ def test_ld_scores__refuse_two_reaches_and_few_founders() -> None:
     alone = odd().people.with_columns(father_id=pl.when(pl.col("sample_id") == "s1").then(pl.lit("0")).otherwise(pl.lit("s1")))
     with pytest.raises(DataError, match="LD scores are of three founders at least, and there are 1"):
         run(LdScores(kb=1), {"genotypes": Cohort(odd().rows, alone)})
+
+
+def test_ld_scores__of_dosages_is_of_the_calls_nearest_to_them() -> None:
+    found = run(LdScores(kb=3), {"genotypes": certain(odd())}, 3)[""].frame
+    assert found.equals(run(LdScores(kb=3), {"genotypes": odd()}, 3)[""].frame)
+    assert found.height > 40

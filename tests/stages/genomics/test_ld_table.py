@@ -19,6 +19,7 @@ from pipeline.testing.stages import plan_stage
 from tests import example_tables as examples
 from tests.kernels.plink_files import REFERENCE, needs_data
 from tests.stages.genomics.cohorts import Cohort, run, same_for_any_parts
+from tests.stages.genomics.test_dosages import certain
 from tests.stages.genomics.test_ld_prune import kg_chr20, odd_cohort
 
 EXAMPLES = [
@@ -143,3 +144,9 @@ def test_ld_table__refuses_variants_out_of_order_and_apart() -> None:
             {"genotypes": examples.GENOTYPES.replaced(examples.GENOTYPES.frame.cast({"base_pair_location": pl.Float64}))},
             examples.AXES,
         )
+
+
+def test_ld_table__of_dosages_is_of_the_calls_nearest_to_them() -> None:
+    found = run(LdTable(kb=3, r2=0.1), {"genotypes": certain(odd())}, 3)[""].frame
+    assert found.equals(run(LdTable(kb=3, r2=0.1), {"genotypes": odd()}, 3)[""].frame)
+    assert found.height > 40
