@@ -11,7 +11,7 @@ from uuid import uuid4
 from pydantic import Field
 
 from pipeline.backend.devices import Backend
-from pipeline.backend.threads import worker_threads
+from pipeline.backend.threads import worker_environment
 from pipeline.clusters.kind import Size
 from pipeline.clusters.on_other_machines import COMPRESSED, OtherMachines
 from pipeline.clusters.on_this_machine import tasks_at_once
@@ -67,7 +67,7 @@ class Kubernetes(OtherMachines):
         from dask_kubernetes.operator import make_cluster_spec
 
         booked = {"cpu": str(self.threads), "memory": str(parse_bytes(self.memory_limit))}
-        environment = COMPRESSED | worker_threads(self.threads) | self.env
+        environment = COMPRESSED | worker_environment(self.threads) | self.env
         spec: dict[str, Any] = make_cluster_spec(
             name,
             image=self.image,

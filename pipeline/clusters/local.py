@@ -11,7 +11,7 @@ from pydantic import Field
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.memory import host_bytes
-from pipeline.backend.threads import started_with, worker_threads
+from pipeline.backend.threads import started_with, worker_environment
 from pipeline.clusters.encryption import check_tls
 from pipeline.clusters.kind import ClusterKind
 from pipeline.clusters.on_this_machine import HOST, QUIET, OwnWorkers, client_of, interrupts_held, nanny_class, tasks_at_once
@@ -74,7 +74,7 @@ class Local(OwnWorkers, ClusterKind):
     def _scaled(self, backend: Backend) -> Iterator[Any]:
         """A client of worker processes; those that come later start with the same environment."""
         threads = tasks_at_once(self.threads, at_most(self.workers), backend)
-        environment = worker_threads(threads)
+        environment = worker_environment(threads)
         kept = started_with(environment) if isinstance(self.workers, Scaling) else nullcontext()
         with kept, self._served(self._processes(threads, environment)) as client:
             yield client

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from pipeline.backend.devices import Backend
-from pipeline.backend.threads import worker_threads
+from pipeline.backend.threads import worker_environment
 from pipeline.clusters.encryption import in_files
 from pipeline.clusters.frozen import OWN_LIMIT
 from pipeline.clusters.kind import Size
@@ -88,7 +88,7 @@ class Slurm(OtherMachines):
     def options(self, backend: Backend) -> dict[str, Any]:
         """What dask-jobqueue's SLURMCluster is called with; of what is None it takes Dask's settings."""
         named = ("queue", "account", "walltime", "interface", "python", "local_directory", "log_directory")
-        exports = [f"export {name}={value}" for name, value in (COMPRESSED | worker_threads(self.threads)).items()]
+        exports = [f"export {name}={value}" for name, value in (COMPRESSED | worker_environment(self.threads)).items()]
         return {
             **{name: getattr(self, name) for name in named},
             "cores": tasks_at_once(self.threads, 1, backend),

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from pipeline.backend.devices import Backend
-from pipeline.backend.threads import worker_threads
+from pipeline.backend.threads import worker_environment
 from pipeline.clusters.frozen import OWN_LIMIT
 from pipeline.clusters.on_other_machines import COMPRESSED, OtherMachines
 from pipeline.clusters.on_this_machine import HOST, tasks_at_once
@@ -67,7 +67,7 @@ class Ssh(OtherMachines):
         options: dict[str, Any] = {"dashboard_address": f"{HOST}:0", "memory_limit": self.memory_limit or "auto", "env": COMPRESSED}
         if self.threads:
             threads = tasks_at_once(self.threads, 1, backend)
-            options |= {"nthreads": threads, "env": COMPRESSED | worker_threads(threads)}
+            options |= {"nthreads": threads, "env": COMPRESSED | worker_environment(threads)}
         return options
 
     def dashboard_of(self, client: Any, port: int) -> str:

@@ -17,13 +17,13 @@ import polars as pl
 import pytest
 
 from pipeline.backend import threads
-from pipeline.backend.threads import SETTINGS, cores, limit_threads, started_with, worker_threads
+from pipeline.backend.threads import MEMORY, SETTINGS, cores, limit_threads, started_with, worker_environment
 from tests.clusters.running import running_scheduler
 
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
-NAMES = (*SETTINGS, "POLARS_MAX_THREADS", "OMP_NUM_THREADS")
+NAMES = (*SETTINGS, *MEMORY, "POLARS_MAX_THREADS", "OMP_NUM_THREADS")
 LIBRARIES = {"numpy", "polars", "xgboost"}
 WITNESS = f"""\
 import json, os, sys
@@ -157,7 +157,7 @@ def test_worker_processes__have_their_threads_though_they_import_the_program_tha
 ) -> None:
     door = Door(tmp_path, **given)
     found = json.loads(door.run("program.py"))
-    settings = {**SETTINGS, "POLARS_MAX_THREADS": "1", **given}
+    settings = {**SETTINGS, **MEMORY, "POLARS_MAX_THREADS": "1", **given}
     workers = {process for process, _, _ in found["workers"]}
     assert len(workers) == 2
     for what in door.seen():
@@ -191,12 +191,12 @@ def test_limit_threads__keeps_what_is_set(monkeypatch: pytest.MonkeyPatch) -> No
     assert {name: os.environ[name] for name in SETTINGS} == {**SETTINGS, "MKL_NUM_THREADS": "7"}
 
 
-def test_worker_threads__shares_the_cores_unless_a_user_said_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_environment__shares_the_cores_unless_a_user_said_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
-    assert worker_threads(3) == {**SETTINGS, "POLARS_MAX_THREADS": "3"}
+    assert worker_environment(3) == {**SETTINGS, **MEMORY, "POLARS_MAX_THREADS": "3"}
     monkeypatch.setenv("POLARS_MAX_THREADS", "8")
-    assert worker_threads(3) == {**SETTINGS, "POLARS_MAX_THREADS": "8"}
+    assert worker_environment(3) == {**SETTINGS, **MEMORY, "POLARS_MAX_THREADS": "8"}
 
 
 def test_started_with__gives_the_environment_back_also_what_was_added_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def test_slurm__a_job_is_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for line in ("-p short", "-A acme", "-n 1", "--cpus-per-task=8", "--mem=15G", "-t 02:00:00", "--gres=gpu:1"):
         assert f"#SBATCH {line}\n" in script
     before, command = script.split("/opt/pipeline/bin/python -m distributed.cli.dask_worker ")
-    assert before.endswith("export OMP_WAIT_POLICY=PASSIVE\nexport POLARS_MAX_THREADS=8\nmodule load cuda\n")
+    assert before.endswith("export MALLOC_TRIM_THRESHOLD_=134217728\nexport POLARS_MAX_THREADS=8\nmodule load cuda\n")
     assert command.startswith("tls://127.0.0.1:")
     for option in ("--nthreads 8", "--nanny", "--local-directory /scratch", "--interface lo", "--protocol tls://", "--tls-key "):
         assert f" {option}" in command
