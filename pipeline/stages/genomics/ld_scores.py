@@ -35,8 +35,8 @@ class LdScores(Whole, name="ld_scores", version=1):
 
     ldsc's --l2 with --ld-wind-kb or --ld-wind-cm: r^2 - (1 - r^2) / (n - 2) of calls, missing ones at the variant's mean, of founders, over
     the variants within `kb` (or `cm`) on either side and itself. A variant that does not vary has none, and counts for none. Columns:
-    those that name the variant, minor_allele_frequency, ld_score. Variants must be sorted by position within a chromosome. Some
-    hundreds of people are needed at least, of the ancestry of the scan.
+    those that name the variant, minor_allele_frequency, ld_score. Variants must be sorted by position within a chromosome. Of
+    dosages the calls within 0.1 count. Some hundreds of people are needed at least, of the ancestry of the scan.
 
     Example:
         {use: ld_scores, from: reference, as: scores, kb: 1000}

@@ -30,8 +30,8 @@ class LdTable(Whole, name="ld_table", version=1):
     A row a pair, in order of position: chromosome, then base_pair_location, variant_id, ref and alt of the first (`_1`) and of the second
     (`_2`); r, r2. r is the correlation of the calls that count ALT, of founders who have both; its sign is that of ALT with ALT. With
     `haplotypes: true` it is of haplotypes of greatest likelihood, and d_prime is added (--r2 dprime-signed). Variants must be sorted by
-    position within a chromosome; on X women count twice, Y is men's alone. There are as many rows as pairs: a
-    window of 1,000 variants has 500 pairs a variant, so keep `r2` well above 0.
+    position within a chromosome; on X women count twice, Y is men's alone, and of dosages the calls within 0.1 count. There are as many
+    rows as pairs: a window of 1,000 variants has 500 pairs a variant, so keep `r2` well above 0.
 
     Example:
         {use: ld_table, from: passed, as: ld, kb: 500, r2: 0.2}

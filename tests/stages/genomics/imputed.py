@@ -87,8 +87,9 @@ RELATIVES = [
     (50, 35, 15, 0.333333, 0, 0.5), (53, 35, 16, 0.375, 0, 0.5), (53, 50, 19, 0.315789, 0, 0.5), (56, 8, 15, 0.333333, 0, 0.45),
     (56, 32, 16, 0.3125, 0, 0.45),
 ]  # fmt: skip
-# Variants that --indep-pairwise keeps: 6 1 0.3 of chromosomes 1 and 2, with and without the children; 6 1 0.05 of X, of everyone.
-PRUNED, PRUNED_X = (2, 5, 8, 9, 15, 17, 18), (22, 24)
+# Variants that --indep-pairwise keeps: 6 1 0.3 of chromosomes 1 and 2, with and without the children; 6 1 0.05 of X, of everyone
+# and of a fileset without the children (with --keep-founders, or children in the file, 2.00a3.5 takes other people's calls on X).
+PRUNED, PRUNED_X, PRUNED_X_FOUNDERS = (2, 5, 8, 9, 15, 17, 18), (22, 24), (22, 23)
 # Person, SCORE1_SUM, the same and SCORE1_AVG without mean imputation; on chromosomes 1, 2 and MT, --nonfounders.
 SCORES = [
     (0, 0.825247, 0.873047, 0.0223858), (1, 1.85742, 1.85742, 0.045303), (5, -0.216043, -0.644531, -0.0165264),

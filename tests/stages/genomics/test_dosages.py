@@ -15,6 +15,8 @@ from pipeline.stages.genomics import principal_components
 from pipeline.stages.genomics.clump import Clump
 from pipeline.stages.genomics.genotype_features import GenotypeFeatures
 from pipeline.stages.genomics.ld_prune import LdPrune
+from pipeline.stages.genomics.ld_scores import LdScores
+from pipeline.stages.genomics.ld_table import LdTable
 from pipeline.stages.genomics.polygenic_score import PolygenicScore
 from pipeline.stages.genomics.principal_components import PrincipalComponents
 from pipeline.stages.genomics.project_components import ProjectComponents
@@ -89,6 +91,7 @@ def test_ld_prune__of_dosages_keeps_what_plink_keeps(workers: ClusterSession) ->
         assert tuple(variants(found)) == imputed.PRUNED
     x = LdPrune(window_variants=6, step=1, r2=0.05)
     assert tuple(variants(run(x, {"genotypes": imputed_cohort("X")})[""])) == imputed.PRUNED_X
+    assert tuple(variants(run(x, {"genotypes": imputed_cohort("X", families=True)})[""])) == imputed.PRUNED_X_FOUNDERS
 
 
 def test_relatedness__of_dosages_is_plinks(workers: ClusterSession) -> None:
@@ -150,7 +153,10 @@ def associations(cohort: Cohort) -> pl.DataFrame:
 
 def test_stages__of_certain_dosages_give_what_calls_give() -> None:
     """Nothing is uncertain, so hard calls and dosages are one."""
-    calls = Cohort(small_cohort().rows, small_cohort().people.with_columns(sex=pl.Series(np.arange(41) % 3, dtype=pl.Int8)))
+    rows = small_cohort().rows
+    order = rows.frame.select(pl.arg_sort_by("chromosome", "base_pair_location")).to_series().to_numpy()
+    people = small_cohort().people.with_columns(sex=pl.Series(np.arange(41) % 3, dtype=pl.Int8))
+    calls = Cohort(Part(rows.frame[order], {"calls": rows.arrays["calls"][order]}), people)
     loadings = run(PrincipalComponents(components=2), {"genotypes": calls})["loadings"].frame
     wanted = calls.rows.frame.select("variant_id")[[3, 17, 40]]
     given: list[tuple[Stage, dict[str, Data]]] = [
@@ -161,6 +167,9 @@ def test_stages__of_certain_dosages_give_what_calls_give() -> None:
         (ProjectComponents(), {"loadings": loadings}),
         (Clump(p1=1e-2, p2=0.02, r2=0.02, kb=1), {"associations": associations(calls)}),
         (GenotypeFeatures(), {"variants": wanted}),
+        (LdPrune(window_kb=1, r2=0.05), {}),
+        (LdTable(r2=0.01), {}),
+        (LdScores(kb=1000), {}),
     ]
     for stage, tables in given:
         of_calls = run(stage, {"genotypes": calls, **tables}, 2)
