@@ -42,11 +42,11 @@ def small(sheet: pl.DataFrame | None = None, cohort: Cohort | None = None, **giv
 
 def families(people: int = 60) -> tuple[Any, Any, Any]:
     """Relationships of families of five, columns (intercept, a covariate, a trait that is inherited), and genotypes of 12 variants."""
-    rng = np.random.default_rng(4)
+    rng = np.random.default_rng(3)
     shared = rng.normal(size=(300, people // 5)).repeat(5, axis=1) + rng.normal(size=(300, people))
     genotypes = shared[:12] + 0.3 * rng.normal(size=(12, people))
     relationships = shared.T @ shared / 600
-    trait = np.linalg.cholesky(relationships) @ rng.normal(size=people) + 0.6 * rng.normal(size=people)
+    trait = np.linalg.cholesky(relationships) @ rng.normal(size=people) + rng.normal(size=people)
     return relationships, np.column_stack([np.ones(people), rng.normal(size=people), trait]), genotypes
 
 
