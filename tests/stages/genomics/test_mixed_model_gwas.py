@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from scipy import optimize, stats
 
 from pipeline.errors import DataError, RunError
+from pipeline.formats.plink import PlinkInput
 from pipeline.kernels.mixed_model import Rotated, best_log_ratio, heritability, mixed_association
 from pipeline.stages.genomics.mixed_model_gwas import MixedModelGwas
 from pipeline.tables.part import Part
@@ -17,7 +20,9 @@ from pipeline.tables.session import ClusterSession
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import Tables
 from tests import example_tables as examples
+from tests.formats.reading import read
 from tests.stages.genomics.cohorts import Cohort, Found, run, same_for_any_parts, small_cohort, small_sheet, with_calls
+from tests.stages.genomics.inbred import lines_sheet, write_lines
 
 SCANNED: Tables = {"genotypes": examples.GENOTYPES, "samples": examples.SHEET}
 EXAMPLES = [
@@ -151,3 +156,16 @@ def test_mixed_model_gwas__keeps_the_rows_of_small_p_values() -> None:
     strongest = every.sort("p_value", nulls_last=True).row(0, named=True)
     freedom = 39 - 4
     assert strongest["p_value"] == pytest.approx(2 * stats.t.sf(abs(strongest["statistic"]), freedom), rel=1e-9)
+
+
+def test_mixed_model_gwas__of_inbred_lines_is_that_of_their_calls_with_an_effect_of_a_line(tmp_path: Path) -> None:
+    path, found = write_lines(tmp_path), {}
+    for chromosomes in (-10, 22):
+        reader = PlinkInput.model_validate({"path": path, "chromosomes": chromosomes})
+        lines = Cohort(read(reader), reader.axes()["calls"])
+        found[chromosomes] = run(gwas(covariates=("age",)), {"genotypes": lines, "samples": lines_sheet()}, 2)
+    line, person = (found[key][""].frame for key in (-10, 22))
+    assert line["p_value"].null_count() == 0
+    np.testing.assert_allclose(line["p_value"], person["p_value"], rtol=1e-6)
+    np.testing.assert_allclose(line["beta"], 2 * person["beta"], rtol=1e-6)
+    assert_frame_equal(found[-10]["variances"].frame, found[22]["variances"].frame, rel_tol=1e-6)
