@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.harness import ROOT, python, timed, write_result
 from benchmarks.scaling_data import BASE, SMALL, Data
 from benchmarks.scaling_page import STRONG, draw
-from pipeline.backend.threads import cores, started_with, worker_threads
+from pipeline.backend.threads import cores, started_with, worker_environment
 from pipeline.plan.curve import Curve, Point, fitted, left_out, medians, worst
 
 WORKERS = SIZES = (1, 2, 4, 8)
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str], place: Path) -> dict[str, Any]:
 def tried(data: Data, trial: Trial, place: Path) -> tuple[float, int]:
     """Seconds of a trial, and the processes that it started; the program itself has one thread, as its workers do."""
     cluster = f"--set=cluster={{kind: local, workers: {trial.workers}, threads: 1}}"
-    with started_with(worker_threads(1)):
+    with started_with(worker_environment(1)):
         actual = run([*data.arguments(trial.work, trial.size), cluster], place)["actual"]
     return float(actual["seconds"]), int(actual["processes"])
 

@@ -26,7 +26,7 @@ import polars as pl
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.harness import write_result
-from pipeline.backend.threads import worker_threads
+from pipeline.backend.threads import worker_environment
 from pipeline.stage import Context, Stage
 from pipeline.stages.relational.aggregate import Aggregate
 from pipeline.stages.relational.join import Join
@@ -45,7 +45,7 @@ def cluster(workers: int) -> Iterator[ClusterSession]:
     from distributed import Client, LocalCluster
 
     register_with_dask()
-    told = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR, "env": worker_threads(1)}
+    told = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR, "env": worker_environment(1)}
     with LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, **told) as made, Client(made) as client:
         client.run(register_with_dask)
         yield ClusterSession(client, "cpu", workers=workers, threads=1)

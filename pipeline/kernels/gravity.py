@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pipeline.backend.arrays import array_module
 from pipeline.backend.memory import block_bytes
 
@@ -17,6 +19,8 @@ Array = Any
 BLOCK_BYTES = 1 << 17
 """Of one of some seven temporaries on a CPU, so that all of them lie in its second-level cache."""
 TEMPORARIES = 7
+MANY = 1_000
+"""Bodies from which a compiled loop, which takes a while to load, is worth it."""
 
 
 class Motion(NamedTuple):
@@ -31,6 +35,11 @@ def accelerations(first: int, bodies: int, places: Array, pull: Array, softening
     """Of so many bodies from the first: `float64[b, 3]`, from places `float64[n, 3]` and G m `float64[n]` of all."""
     xp = array_module(places)
     found = xp.empty((bodies, 3))
+    if _is_compiled(places):
+        from pipeline.kernels.compiled.gravity import add_pulls
+
+        add_pulls(first, np.ascontiguousarray(places), np.ascontiguousarray(pull), float(softening), found)
+        return found
     for block in _blocks(bodies, places):
         apart, squares = _apart(first, block, places, softening, 1.0)
         weights = pull / (squares * xp.sqrt(squares))
@@ -43,10 +52,20 @@ def potentials(first: int, bodies: int, places: Array, pull: Array, softening: f
     """Of so many bodies from the first: `float64[b]`, that of a unit of mass at their places; arguments as for `accelerations`."""
     xp = array_module(places)
     found = xp.empty(bodies)
+    if _is_compiled(places):
+        from pipeline.kernels.compiled.gravity import add_potentials
+
+        add_potentials(first, np.ascontiguousarray(places), np.ascontiguousarray(pull), float(softening), found)
+        return found
     for block in _blocks(bodies, places):
         _, squares = _apart(first, block, places, softening, xp.inf)
         found[block] = -(pull / xp.sqrt(squares)).sum(axis=1)
     return found
+
+
+def _is_compiled(places: Array) -> bool:
+    """By the number of all bodies: a block's answer is the same however many blocks there are."""
+    return array_module(places) is np and len(places) >= MANY
 
 
 def _blocks(bodies: int, places: Array) -> Iterator[slice]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pipeline.kernels import gravity
 from pipeline.kernels.gravity import accelerations, moved_on, potentials, run_on, set_out
 
 RNG = np.random.default_rng(2)
@@ -18,6 +19,17 @@ def test_accelerations_and_potentials__are_sums_over_the_others(softening: float
         accelerations(0, 130, PLACES, PULL, softening), ((PULL / size**3)[:, :, None] * apart).sum(axis=1), rtol=1e-11
     )
     np.testing.assert_allclose(potentials(0, 130, PLACES, PULL, softening), -(PULL / size).sum(axis=1), rtol=1e-13)
+
+
+@pytest.mark.parametrize("softening", [0.0, 0.3])
+def test_compiled__gives_what_arrays_give_and_the_same_bits_in_any_block(monkeypatch: pytest.MonkeyPatch, softening: float) -> None:
+    plain = accelerations(0, 130, PLACES, PULL, softening), potentials(0, 130, PLACES, PULL, softening)
+    monkeypatch.setattr(gravity, "MANY", 130)
+    found = accelerations(0, 130, PLACES, PULL, softening), potentials(0, 130, PLACES, PULL, softening)
+    for one, other in zip(found, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11)
+    assert (accelerations(37, 70, PLACES, PULL, softening) == found[0][37:107]).all()
+    assert (potentials(37, 70, PLACES, PULL, softening) == found[1][37:107]).all()
 
 
 def test_accelerations__are_the_slope_of_the_potential() -> None:
