@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,6 +59,7 @@ from pipeline.kernels import (
     logistic_score,
     logistic_terms,
     logistic_wald,
+    mixed_model,
     moments,
     neighbors,
     p_values,
@@ -117,6 +119,11 @@ VALUES = standardized.standard_values(FREQUENCY)
 SUMS = relationship.grm_sums(VARYING, SAMPLES, FREQUENCY)
 SHARED = relationship.shared_variants(SUMS)
 RELATED = relationship.grm(SUMS, SHARED)
+TAKEN_APART = np.linspace(0, 3, SAMPLES)
+TURNED = np.column_stack(
+    [np.ones(SAMPLES), np.sin(np.arange(SAMPLES) ** 2), np.sqrt(1 + TAKEN_APART) * np.cos(3.0 * np.arange(SAMPLES) ** 2)]
+)
+MIXED = np.sin(np.arange(1, 8)[:, None] * np.arange(SAMPLES) ** 2 + 1)
 VECTORS = RNG.normal(size=(SAMPLES, 3))
 WEIGHTS, SWAPPED = RNG.normal(size=len(CALLS)), np.arange(len(CALLS)) % 3 == 0
 ALT_DOSAGES = np.where(DOSAGES == 3, np.nan, DOSAGES * 0.9).astype(np.float32)
@@ -555,6 +562,10 @@ def near(calls: Any, least: float) -> Any:
     return [xp.asarray(column) for tile in tiles for column in tile]
 
 
+def inherited(values: Any, columns: Any) -> Any:
+    return array_module(values).asarray(mixed_model.heritability(values, columns))
+
+
 def shared(products: Any, both: Any) -> Any:
     return relationship.shared_variants(relationship.GrmSums(products, both, len(VARYING)))
 
@@ -954,6 +965,11 @@ CASES = {
     "call_scores without imputing": Case(scores.call_scores, (CALLS, SAMPLES, WEIGHTS, SWAPPED, False), 1e-10),
     "dosage_scores": Case(scores.dosage_scores, (ALT_DOSAGES, WEIGHTS, SWAPPED, True), 1e-10),
     "dosage_scores without imputing": Case(scores.dosage_scores, (ALT_DOSAGES, WEIGHTS, SWAPPED, False), 1e-10),
+    "profile": Case(partial(mixed_model.profile, restricted=True), (np.array([0.3]), TAKEN_APART, TURNED, MIXED), 1e-9),
+    "best_log_ratio": Case(partial(mixed_model.best_log_ratio, restricted=True), (TAKEN_APART, TURNED, MIXED), 1e-6),
+    "mixed_association": Case(mixed_model.mixed_association, (TAKEN_APART, TURNED, MIXED, "wald", np.zeros(1)), 1e-6),
+    "mixed_association at one ratio": Case(mixed_model.mixed_association, (TAKEN_APART, TURNED, MIXED, "score", np.zeros(1)), 1e-9),
+    "heritability": Case(inherited, (TAKEN_APART, TURNED), 1e-5),
     "principal_components": Case(relationship.principal_components, (RELATED, 2), 1e-8),
 }
 

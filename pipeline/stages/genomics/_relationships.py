@@ -1,23 +1,32 @@
-"""The relationship matrix of many people in tiles on disk: made side by side, read for every product with it. Not a stage."""
+"""The relationship matrix of a genotype table's people: as sums over its parts, or of many people in tiles on disk. Not a stage."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
+from pipeline.genome.chromosomes import autosomes_of, on_autosome
+from pipeline.genome.columns import VARIANT
+from pipeline.genome.genotypes import array_of
+from pipeline.kernels.dosages import alt_frequencies
+from pipeline.kernels.relationship import GrmSums, grm_sums
 from pipeline.kernels.relationship_tiles import Calls, add_products, joined_calls, relationship_tile
 from pipeline.stage import Context
 from pipeline.stages.genomics._genotypes import genotypes_in, of_block
 from pipeline.stages.genomics._on_disk import OnDisk
 from pipeline.stages.genomics._tiles import pair_work, people_blocks
-from pipeline.tables.part import Part
+from pipeline.tables.part import Part, hidden, take
 from pipeline.tables.rounds import go_on
+from pipeline.tables.table import Table
 
+SIDE_BY_SIDE = 32  # sums, at most
 _RATE, _PRODUCTS = 4e10, 3e-7  # pairs times variants a second of a core; seconds a pair of some 300 products with the matrix
 
 
@@ -34,6 +43,57 @@ def matrix_work(people: int, variants: int, whole: int) -> str:
     """How long the matrix takes and where it lies; of `whole` people and fewer in memory."""
     place = f"{4e-9 * people**2:,.1f} GB of tiles on local disk" if people > whole else "in memory"
     return f"{pair_work(people, variants, _RATE, _PRODUCTS)}; the matrix {place}"
+
+
+def varying_of(genotypes: Table, people: Any, *, all_chromosomes: bool = False) -> Table:
+    """The variants that vary among `people` (a future), held, with their `alt_frequency`; of the autosomes alone unless told otherwise."""
+    return genotypes.map(_needed, writes=frozenset()).map_parts(_varying, people, all_chromosomes).hold()
+
+
+def _needed(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """The columns that describe variants."""
+    return rows.select(*VARIANT, *hidden(rows))
+
+
+def _varying(part: Part, people: Part, all_chromosomes: bool) -> Part:
+    frame, array = part.frame, array_of(part.arrays)
+    genotypes = part.arrays[array]
+    if not all_chromosomes:
+        kept = frame.select(on_autosome(autosomes=autosomes_of(people.frame))).to_series()
+        if not kept.all():
+            frame, genotypes = frame.filter(kept), take(genotypes, kept.arg_true().to_numpy())
+    frequency = to_host(alt_frequencies(genotypes, people.frame.height))
+    rows = np.flatnonzero((frequency > 0) & (frequency < 1))
+    if len(rows) < len(frequency):
+        frame, genotypes = frame[rows], take(genotypes, rows)
+    return Part(frame.with_columns(alt_frequency=pl.Series(frequency[rows])), {array: genotypes})
+
+
+def frequency_of(part: Part) -> Any:
+    """The `alt_frequency` of a part's variants, where its genotypes are, `float64[v]`."""
+    return array_module(genotypes_in(part)).asarray(part.frame["alt_frequency"].to_numpy())
+
+
+def summed(parts: Sequence[Any], people: Any, context: Context) -> Any:
+    """A future of the sums over parts of variants that vary: some grow side by side, each over neighbouring parts, and are added in order.
+
+    How many there are depends on the parts alone: so do the last digits, wherever it runs. On GPUs it is one each, as their memory is
+    short. One that is there is added before the next begins, if it can be, so that no more are held than tasks run at once.
+    """
+    submit, name = context.session.submit, context.name
+    total: Any = None
+    sums = context.session.workers if context.session.backend == "gpu" else SIDE_BY_SIDE
+    for low, high in pairwise(len(parts) * i // sums for i in range(sums + 1)):
+        grown: Any = None
+        for part in parts[low:high]:
+            grown = submit(_summed, part, people, grown, stage=name)
+        if grown is not None:
+            total = grown if total is None else submit(GrmSums.plus, total, grown, stage=name)
+    return total
+
+
+def _summed(part: Part, people: Part, earlier: GrmSums | None) -> GrmSums:
+    return grm_sums(genotypes_in(part), people.frame.height, frequency_of(part), earlier, go_on)
 
 
 def tiles_of(parts: Sequence[Any], people: int, context: Context) -> list[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
-from itertools import pairwise
 from operator import itemgetter
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -15,26 +14,33 @@ from pydantic import Field
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
-from pipeline.genome.chromosomes import autosomes_of, is_haploid, on_autosome
+from pipeline.genome.chromosomes import autosomes_of, is_haploid
 from pipeline.genome.columns import VARIANT, dtypes_of
-from pipeline.genome.genotypes import array_of, need_genotypes, people_of
-from pipeline.kernels.dosages import alt_frequencies
+from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.kernels.randomized_pca import Krylov, krylov_start, krylov_step, relationship_product, ritz_pairs
-from pipeline.kernels.relationship import GrmSums, grm, grm_sums, principal_components, residuals, shared_variants
+from pipeline.kernels.relationship import GrmSums, grm, principal_components, residuals, shared_variants
 from pipeline.kernels.relationship_tiles import leading_axes
 from pipeline.kernels.standardized import standard_values, variant_products
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._genotypes import genotypes_in
-from pipeline.stages.genomics._relationships import PlacedTile, apart_of, matrix_work, product_of, refuse_apart, tiles_of
+from pipeline.stages.genomics._relationships import (
+    PlacedTile,
+    apart_of,
+    frequency_of,
+    matrix_work,
+    product_of,
+    refuse_apart,
+    summed,
+    tiles_of,
+    varying_of,
+)
 from pipeline.tables.counts import Count
-from pipeline.tables.part import Part, Schema, hidden, take
-from pipeline.tables.rounds import go_on
+from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
 WHOLE = 5_000  # people up to whom the matrix is held: 0.3 GB of sums a thread, and as much while sums are added
 MOST_ON_GPU = 20_000  # sums of 4.8 GB
 MOST_PEOPLE = 60_000  # 14.4 GB of tiles on disk, which every one of some hundred products reads
-SIDE_BY_SIDE = 32  # sums, at most
 LOADED = (*VARIANT, "alt_frequency")  # what describes a variant beside its loadings
 
 
@@ -99,7 +105,7 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
         """Sums over the parts and one eigenvalue problem, or passes over the parts."""
         genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
         people = people_of(genotypes)
-        used = genotypes.map(_needed, writes=frozenset()).map_parts(self.varying, people).hold()
+        used = varying_of(genotypes, people, all_chromosomes=self.all_chromosomes)
         solved = (self.exact if self.method == "exact" else self.randomized)(used, people, context)
         axes, eigenvalues, counts, metrics = (submit(itemgetter(place), solved, stage=name) for place in range(4))
         return Outcome(
@@ -112,20 +118,6 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
             metrics=metrics,
         )
 
-    def varying(self, part: Part, people: Part) -> Part:
-        """The variants to use, those that vary, with their ALT frequency."""
-        frame, array = part.frame, array_of(part.arrays)
-        genotypes = part.arrays[array]
-        if not self.all_chromosomes:
-            kept = frame.select(on_autosome(autosomes=autosomes_of(people.frame))).to_series()
-            if not kept.all():
-                frame, genotypes = frame.filter(kept), take(genotypes, kept.arg_true().to_numpy())
-        frequency = to_host(alt_frequencies(genotypes, people.frame.height))
-        rows = np.flatnonzero((frequency > 0) & (frequency < 1))
-        if len(rows) < len(frequency):
-            frame, genotypes = frame[rows], take(genotypes, rows)
-        return Part(frame.with_columns(alt_frequency=pl.Series(frequency[rows])), {array: genotypes})
-
     def exact(self, used: Table, people: Any, context: Context) -> Any:
         """A future of what the relationship matrix gives: sums grow side by side, each over neighbouring parts, and are added in order.
 
@@ -137,14 +129,7 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
         number = context.session.value(submit(_number, people, MOST_ON_GPU if on_gpu else MOST_PEOPLE, stage=name))
         if number > WHOLE and not on_gpu:
             return submit(self.solve_tiles, people, *tiles_of(parts, number, context), stage=name)
-        total: Any = None
-        sums = context.session.workers if context.session.backend == "gpu" else SIDE_BY_SIDE
-        for low, high in pairwise(len(parts) * i // sums for i in range(sums + 1)):
-            grown: Any = None
-            for part in parts[low:high]:
-                grown = submit(_summed, part, people, grown, stage=name)
-            if grown is not None:
-                total = grown if total is None else submit(GrmSums.plus, total, grown, stage=name)
+        total = summed(parts, people, context)
         return submit(self.solve, people, total, stage=name)
 
     def solve_tiles(self, people: Part, *tiles: PlacedTile) -> _Solved:
@@ -211,15 +196,6 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
         return _Solved(Part(people.frame.select("sample_id").hstack(axes)), Part(pl.DataFrame(eigenvalues)), counts, metrics, copies)
 
 
-def _needed(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """The columns that describe variants."""
-    return rows.select(*VARIANT, *hidden(rows))
-
-
-def _frequency(part: Part) -> Any:
-    return array_module(genotypes_in(part)).asarray(part.frame["alt_frequency"].to_numpy())
-
-
 def _number(people: Part, most: int) -> int:
     if people.frame.height > most:
         raise DataError(
@@ -228,12 +204,8 @@ def _number(people: Part, most: int) -> int:
     return people.frame.height
 
 
-def _summed(part: Part, people: Part, earlier: GrmSums | None) -> GrmSums:
-    return grm_sums(genotypes_in(part), people.frame.height, _frequency(part), earlier, go_on)
-
-
 def _multiplied(part: Part, people: Part, state: Krylov) -> tuple[Any, int]:
-    return relationship_product(genotypes_in(part), people.frame.height, _frequency(part), state.bases[-1]), part.frame.height
+    return relationship_product(genotypes_in(part), people.frame.height, frequency_of(part), state.bases[-1]), part.frame.height
 
 
 def _added(values: list[tuple[Any, int]]) -> tuple[Any, int]:
@@ -243,7 +215,7 @@ def _added(values: list[tuple[Any, int]]) -> tuple[Any, int]:
 def _loadings(part: Part, solved: _Solved) -> Part:
     """Per variant what one standard deviation of its calls adds to each axis: Z u / (m value); null for an axis of no variance."""
     axes, values = solved.axes.frame.drop("sample_id"), solved.eigenvalues.frame["eigenvalue"].to_numpy() * 2 / solved.copies
-    genotypes, frequency = genotypes_in(part), _frequency(part)
+    genotypes, frequency = genotypes_in(part), frequency_of(part)
     products = variant_products(genotypes, axes.height, standard_values(frequency), array_module(genotypes).asarray(axes.to_numpy()))
     loadings = to_host(products) / np.where(values > 1e-9 * values[0], values, np.nan) / solved.counts["variants_used"]
     columns = [pl.Series(name, np.ascontiguousarray(loadings[:, i])).fill_nan(None) for i, name in enumerate(axes.columns)]

@@ -240,6 +240,6 @@ def test_exact_components__ask_before_every_product_whether_their_run_still_want
         """As a run that was given up."""
         raise RunError("its run was interrupted")
 
-    monkeypatch.setattr("pipeline.stages.genomics.principal_components.go_on", interrupted)
+    monkeypatch.setattr("pipeline.stages.genomics._relationships.go_on", interrupted)
     with pytest.raises(RunError, match="its run was interrupted"):
         run(PrincipalComponents.model_validate({"components": 2}), {"genotypes": small_cohort()})
