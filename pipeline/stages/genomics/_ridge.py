@@ -49,7 +49,7 @@ class RidgeCohort:
         lacking = np.isnan(sheet.traits)
         used = ~np.isnan(sheet.covariates).any(axis=1) & ~(lacking.all(axis=1) if kind == "quantitative" else lacking.any(axis=1))
         builds = {"quantitative": RidgeDesign.build, "binary": RidgeDesign.build_binary, "time_to_event": RidgeDesign.build_times}
-        design = builds[kind](sheet.covariates[used], sheet.traits[used], names, folds)
+        design = builds[kind](sheet.covariates[used], sheet.traits[used], (sheet.covariate_names, traits), folds)
         index = np.flatnonzero(used)
         return cls(index, bool(used.all()), people.frame["sample_id"][index], design, autosomes_of(people.frame))
 

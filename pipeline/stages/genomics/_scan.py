@@ -25,7 +25,7 @@ from pipeline.kernels.genotypes import Array
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns
 from pipeline.stages.genomics._audited import Audit
 from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, named_variants, words_column
-from pipeline.stages.genomics._sheet import SEX, Sheet, need_traits, read_sheet
+from pipeline.stages.genomics._sheet import COVARIATES, SEX, Sheet, covariate_columns, need_traits, read_sheet
 from pipeline.tables.audits import AUDIT_COUNTS
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, added_counts, take
@@ -84,7 +84,7 @@ class Scan(Whole):
     genotypes_at_once: ClassVar[int] = 1 << 24  # of variants and people, there: then it is asked whether the run still wants them
 
     traits: ColumnNames = Field(description="Columns of the samples table to explain.")
-    covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
+    covariates: tuple[ColumnName, ...] = Field((), description=COVARIATES)
     coding: Coding = Field(
         "additive", description="What is counted: copies of ALT, whether there is one (dominant), or whether there are two (recessive)."
     )
@@ -145,7 +145,8 @@ class Scan(Whole):
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
         """The columns of the samples table that are used."""
         sex = [pl.col(self.sex).cast(pl.Float64).alias(SEX)] if self.sex else []
-        return samples.select("sample_id", *(pl.col(name).cast(pl.Float64) for name in (*self.traits, *self.covariates)), *sex)
+        traits = (pl.col(name).cast(pl.Float64) for name in self.traits)
+        return samples.select("sample_id", *traits, *covariate_columns(samples, self.covariates), *sex)
 
     def fitted(self, people: Part, rows: Part, audit: Audit) -> FittedTraits:
         """The sheets of the traits that are missing for the same people, and their models of all people."""

@@ -18,6 +18,9 @@ from pipeline.stage import need_numeric
 from pipeline.tables.part import Schema
 
 SEX = "__sex__"
+COVARIATES = "Columns of the samples table to adjust for: numbers, or words, each against the most frequent; the intercept is always there."
+MOST_WORDS = 100
+"""Different words of a covariate: an id among the covariates has more."""
 _SPANNED = 1e-8
 
 
@@ -35,6 +38,8 @@ class Sheet:
     """`int8[n]`: 1 male, 2 female, 0 unknown; None where nobody's is known."""
     log_odds: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     """Of binary traits with predictions, by maximum likelihood and by Firth's fit without a variant, `float64[t, n]`."""
+    words: frozenset[str] = frozenset()
+    """The covariates that say whether a column of words has one of them."""
 
     @property
     def males(self) -> NDArray[np.bool_]:
@@ -49,9 +54,19 @@ class Sheet:
     def groups(self) -> list[Sheet]:
         """One sheet for the traits that are missing for the same people, in order of their first traits."""
         return [
-            replace(self, trait_names=tuple(self.trait_names[i] for i in group), traits=self.traits[:, group])
+            replace(self, trait_names=tuple(self.trait_names[i] for i in group), traits=self.traits[:, group])._with_words_that_vary()
             for group in missingness_groups(self.traits)
         ]
+
+    def _with_words_that_vary(self) -> Sheet:
+        """Without the words that nobody has, or all, of those who have the traits."""
+        used = self.complete
+        kept = [
+            i
+            for i, name in enumerate(self.covariate_names)
+            if name not in self.words or (used.any() and np.ptp(self.covariates[used, i]) > 0)
+        ]
+        return replace(self, covariate_names=tuple(self.covariate_names[i] for i in kept), covariates=self.covariates[:, kept])
 
     def of_chromosome(self, kind: str) -> Sheet:
         """What a group's sheet (its traits are known for the same people) is on a sex chromosome.
@@ -76,11 +91,25 @@ def _explained(sex: NDArray[np.bool_], covariates: NDArray[np.float64]) -> bool:
     return bool(np.linalg.norm(left) <= _SPANNED * np.sqrt(len(sex)))
 
 
-def need_traits(samples: Schema, traits: Sequence[str], covariates: Sequence[str]) -> None:
-    """Raise StageError where a samples table has not these traits and covariates, in numbers, or where one column is named twice."""
+def is_words(dtype: pl.DataType | None) -> bool:
+    """Whether a covariate of this type stands for categories."""
+    return dtype is not None and dtype in (pl.String, pl.Categorical, pl.Enum)
+
+
+def covariate_columns(samples: pl.LazyFrame, covariates: Sequence[str]) -> list[pl.Expr]:
+    """What is read of the covariates: numbers as Float64, words as text."""
+    schema = samples.collect_schema()
+    return [pl.col(name).cast(pl.String if is_words(schema[name]) else pl.Float64) for name in covariates]
+
+
+def need_traits(samples: Schema, traits: Sequence[str], covariates: Sequence[str], *, words: bool = True) -> None:
+    """Raise StageError where a samples table has not these traits and covariates, or where one column is named twice.
+
+    Both are numbers; with `words` covariates may be words.
+    """
     need_known(samples, ("sample_id",), "samples")
     need_numeric(samples, traits, key="traits")
-    need_numeric(samples, covariates, key="covariates")
+    need_numeric(samples, [name for name in covariates if not (words and is_words(samples.columns.get(name)))], key="covariates")
     if both := sorted({*traits} & {*covariates}):
         raise StageError(f"{both[0]!r} is both a trait and a covariate; leave one of them out", key="covariates")
     for names, what in ((traits, "traits"), (covariates, "covariates")):
@@ -91,19 +120,45 @@ def need_traits(samples: Schema, traits: Sequence[str], covariates: Sequence[str
 def read_sheet(people: pl.DataFrame, rows: pl.DataFrame, traits: Sequence[str], covariates: Sequence[str]) -> Sheet:
     """The sheet of a genotype table's people from rows of the samples table, sex from its column `SEX` or else from the people.
 
-    Raises DataError where the rows do not fit the people, or a sex is none.
+    A covariate of words becomes columns COVARIATE=WORD of 0 and 1, for all words but the most frequent among those who have all covariates
+    and a trait. Raises DataError where the rows do not fit the people, a sex is none, or words are too many, or one.
     """
     aligned = aligned_sheet(people, rows)
     with under("sex" if SEX in aligned.columns else ""):
         sex = sexes(aligned, SEX) if SEX in aligned.columns else sexes(people)
-    columns = {name: aligned[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in (*traits, *covariates)}
+    used = aligned.filter(
+        pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in covariates)), pl.any_horizontal(pl.col(*traits).is_not_null())
+    )
+    numbers, columns, words = {name: _numbers(aligned[name]) for name in traits}, dict[str, NDArray[np.float64]](), set[str]()
+    for name in covariates:
+        if aligned.schema[name] != pl.String:
+            columns[name] = _numbers(aligned[name])
+            continue
+        own = {f"{name}={word}": _numbers(aligned[name] == word) for word in _words(used[name])[1:]}
+        columns, words = columns | own, words | {*own}
     return Sheet(
         trait_names=tuple(traits),
-        covariate_names=tuple(covariates),
-        traits=np.column_stack([columns[name] for name in traits]),
-        covariates=np.column_stack([np.empty((aligned.height, 0)), *(columns[name] for name in covariates)]),
+        covariate_names=tuple(columns),
+        traits=np.column_stack([*numbers.values()]),
+        covariates=np.column_stack([np.empty((aligned.height, 0)), *columns.values()]),
         sex=sex if sex is not None and sex.any() else None,
+        words=frozenset(words),
     )
+
+
+def _numbers(column: pl.Series) -> NDArray[np.float64]:
+    return np.asarray(column.cast(pl.Float64).fill_null(float("nan")).to_numpy(), float)
+
+
+def _words(column: pl.Series) -> list[str]:
+    """The words of a covariate, the most frequent first, and of equally frequent ones in the order of the alphabet."""
+    counted = column.value_counts().sort(["count", column.name], descending=[True, False])[column.name].to_list()
+    if len(counted) > MOST_WORDS:
+        text = f"covariate {column.name!r} has {len(counted):,} different words, such as {counted[0]!r}, and at most {MOST_WORDS} are taken"
+        raise DataError(f"{text}. Is it an id? Leave it out, or put words together.", key="covariates")
+    if len(counted) == 1:
+        raise DataError(f"covariate {column.name!r} is {counted[0]!r} for everybody who has the traits. Leave it out.", key="covariates")
+    return counted
 
 
 def aligned_sheet(people: pl.DataFrame, sheet: pl.DataFrame) -> pl.DataFrame:

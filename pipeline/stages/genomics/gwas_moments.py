@@ -72,7 +72,7 @@ class GwasMoments(Whole, name="gwas_moments", version=1):
         """A row a variant and trait. Raises StageError for columns that cannot be summed."""
         if AUTOSOME_COUNT in need_genotypes(schemas["genotypes"], VARIANT):
             raise StageError(f"the people have a column {AUTOSOME_COUNT!r}: moments are of human autosomes alone", key="from")
-        need_traits(schemas["samples"], self.traits, self.covariates)
+        need_traits(schemas["samples"], self.traits, self.covariates, words=False)
         return {"": Schema(pl.Schema(TABLE))}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:

@@ -23,7 +23,7 @@ from pipeline.stages.genomics._joint_tests import Model, Tested
 from pipeline.stages.genomics._predictions import NEEDED, PredictedTraits, joined_stretches, needed_predictions, stretches_of
 from pipeline.stages.genomics._set_tests import SetTests, Test
 from pipeline.stages.genomics._set_variants import block_of, check_sets, ends_of, going_on, ids_of, sets_of, variants_of
-from pipeline.stages.genomics._sheet import need_traits, read_sheet
+from pipeline.stages.genomics._sheet import COVARIATES, covariate_columns, need_traits, read_sheet
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.rounds import go_on
@@ -80,7 +80,7 @@ class SetAssociation(Whole, name="set_association", version=2):
     }
 
     traits: ColumnNames = Field(description="Columns of the samples table to explain.")
-    covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
+    covariates: tuple[ColumnName, ...] = Field((), description=COVARIATES)
     kind: Literal["quantitative", "binary"] = Field("quantitative", description="What the traits are; binary: 0 and 1, or 1 and 2 (case).")
     method: PredictedMethod = Field(
         "firth_approximate", description="Of binary traits: how what has p <= screen in the score test is tested (as in logistic_gwas)."
@@ -148,7 +148,8 @@ class SetAssociation(Whole, name="set_association", version=2):
         return Outcome({"": Table.of(context.session, name, found)})
 
     def _needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
-        return samples.select("sample_id", *(pl.col(name).cast(pl.Float64) for name in (*self.traits, *self.covariates)))
+        traits = (pl.col(name).cast(pl.Float64) for name in self.traits)
+        return samples.select("sample_id", *traits, *covariate_columns(samples, self.covariates))
 
     @property
     def rule(self) -> SetTests:
@@ -164,7 +165,7 @@ class SetAssociation(Whole, name="set_association", version=2):
         sheet = read_sheet(people.frame, rows.frame, self.traits, self.covariates)
         if stretches is not None:
             return FittedSets(None, PredictedTraits.of(sheet, stretches, self._built, None, autosomes), autosomes)
-        design = self._built(sheet.covariates, sheet.traits, (self.covariates, self.traits))
+        design = self._built(sheet.covariates, sheet.traits, (sheet.covariate_names, self.traits))
         return FittedSets(design.less(np.zeros(sheet.traits.T.shape)), None, autosomes)
 
     def _built(

@@ -23,7 +23,7 @@ from pipeline.kernels.stacked_ridge import Stacked, stacked_ridge
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Whole
 from pipeline.stages.genomics._on_disk import OnDisk
 from pipeline.stages.genomics._ridge import Kind, RidgeCohort, joined_runs, need_variants, piece_of, pieces_of, runs_of
-from pipeline.stages.genomics._sheet import need_traits
+from pipeline.stages.genomics._sheet import COVARIATES, covariate_columns, need_traits
 from pipeline.stages.genomics._survival import TimeToEvent, columns_of, signed, with_traits
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts, hidden
@@ -77,7 +77,7 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
     traits: ColumnNames | dict[ColumnName, TimeToEvent] = Field(
         description="Columns of the samples table to predict; of kind time_to_event names, each with its columns {time: ..., event: ...}."
     )
-    covariates: tuple[ColumnName, ...] = Field((), description="Columns of the samples table to adjust for; the intercept is always there.")
+    covariates: tuple[ColumnName, ...] = Field((), description=COVARIATES)
     block_size: int = Field(1_000, ge=1, le=10_000, description="Variants of a block, all on one chromosome; the last one has the rest.")
     folds: int = Field(5, ge=2, le=100, description="Groups of neighbouring people, each predicted by the others.")
     kind: Kind = Field("quantitative", description="What the traits are; binary ones 0 and 1, or 1 and 2 (case).")
@@ -144,8 +144,8 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
 
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
         """The columns of the samples table that are used."""
-        plain = [name for name in (*self.trait_names, *self.covariates) if name not in self._times]
-        return samples.select("sample_id", *columns_of(self._times), *(pl.col(name).cast(pl.Float64) for name in plain))
+        plain = (pl.col(name).cast(pl.Float64) for name in self.trait_names if name not in self._times)
+        return samples.select("sample_id", *columns_of(self._times), *plain, *covariate_columns(samples, self.covariates))
 
     def cohort(self, people: Part, rows: Part) -> RidgeCohort:
         """The people, and their traits and covariates."""
