@@ -11,7 +11,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from scipy import optimize, stats
 
-from pipeline.errors import DataError, RunError
+from pipeline.errors import DataError, RunError, StageError
 from pipeline.formats.plink import PlinkInput
 from pipeline.kernels.mixed_model import Rotated, best_log_ratio, heritability, mixed_association
 from pipeline.stages.genomics.mixed_model_gwas import MixedModelGwas
@@ -169,3 +169,11 @@ def test_mixed_model_gwas__of_inbred_lines_is_that_of_their_calls_with_an_effect
     np.testing.assert_allclose(line["p_value"], person["p_value"], rtol=1e-6)
     np.testing.assert_allclose(line["beta"], 2 * person["beta"], rtol=1e-6)
     assert_frame_equal(found[-10]["variances"].frame, found[22]["variances"].frame, rel_tol=1e-6)
+
+
+def test_mixed_model_gwas__refuses_what_it_cannot_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StageError, match=r"sex changes nothing\. Leave it out"):
+        small(sex="sex")
+    monkeypatch.setattr("pipeline.stages.genomics.mixed_model_gwas.MOST_PEOPLE", 40)
+    with pytest.raises((DataError, RunError), match="a mixed model is for 40 people at most, and these are 41"):
+        small()
