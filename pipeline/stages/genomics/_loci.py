@@ -14,18 +14,30 @@ from numpy.typing import NDArray
 from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, autosomes_of, natural_order
-from pipeline.genome.genotypes import people_of
+from pipeline.genome.columns import need_known
+from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.inputs import OTHER_SPECIES
+from pipeline.genome.people import check_sex
 from pipeline.kernels.ld_scores import ld_matrix
 from pipeline.kernels.linkage import without_haploid_heterozygotes
 from pipeline.stage import Context
 from pipeline.stages.genomics._genotypes import calls_in
 from pipeline.stages.genomics._linkage import chosen_calls
-from pipeline.tables.part import ROW, Part, added_counts, take
+from pipeline.tables.counts import Count
+from pipeline.tables.part import ROW, Part, Schema, added_counts, take
 from pipeline.tables.table import Table
 
 PLACE = ("chromosome", "base_pair_location", "variant_id")
 ALLELES = ("effect_allele", "other_allele")
+NEEDED = (*PLACE, *ALLELES, "beta", "standard_error", "n")
+"""Columns that a scan's rows must have."""
+COUNTS: Mapping[str, Count] = {
+    "loci": Count("loci"),
+    "variants": Count("variants in loci"),
+    "without_effect": Count("rows without an effect"),
+    "unmatched": Count("without calls", always=True),
+    "not_varying": Count("without variation in the panel"),
+}
 CALLS_ROW = "__calls__"
 """The row of the genotypes that an association is of."""
 
@@ -66,6 +78,13 @@ class Found:
     own: pl.DataFrame
     second: pl.DataFrame
     counts: Mapping[str, int]
+
+
+def need_loci(schemas: Mapping[str, Schema]) -> None:
+    """Raise StageError where the associations, the genotypes or the loci lack a column that every stage of loci needs."""
+    need_known(schemas["associations"], NEEDED, "associations")
+    check_sex(need_genotypes(schemas["genotypes"], (*PLACE, "ref", "alt"), dosages=True))
+    need_known(schemas["loci"], PLACE[:2], "loci")
 
 
 def each_locus(tables: Mapping[str, Table], context: Context, reach: int, most: int, work: Callable[..., Found], *more: Any) -> list[Any]:

@@ -10,17 +10,14 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.genome.columns import VOCABULARY, dtypes_of, need_known
-from pipeline.genome.genotypes import need_genotypes
-from pipeline.genome.people import check_sex
+from pipeline.genome.columns import VOCABULARY, dtypes_of
 from pipeline.kernels.single_effects import CredibleSet, SingleEffects, credible_sets, single_effects
 from pipeline.stage import Context, Outcome, Whole
-from pipeline.stages.genomics._loci import ALLELES, PLACE, Found, Locus, each_locus, joined
+from pipeline.stages.genomics._loci import COUNTS, NEEDED, Found, Locus, each_locus, joined, need_loci
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
-NEEDED = (*PLACE, *ALLELES, "beta", "standard_error", "n")
 SETS: dict[str, pl.DataType] = {
     "locus": pl.String(),
     "credible_set": pl.Int64(),
@@ -53,11 +50,7 @@ class FineMap(Whole, name="fine_map", version=1):
     roles = ("associations", "genotypes", "loci")
     long = "tables"
     counts: ClassVar[Mapping[str, Count]] = {
-        "loci": Count("loci"),
-        "variants": Count("variants in loci"),
-        "without_effect": Count("rows without an effect"),
-        "unmatched": Count("without calls", always=True),
-        "not_varying": Count("without variation in the panel"),
+        **COUNTS,
         "not_settled": Count("loci that did not settle"),
         "sets": Count("credible sets"),
     }
@@ -70,9 +63,7 @@ class FineMap(Whole, name="fine_map", version=1):
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row a variant; a row a credible set."""
-        need_known(schemas["associations"], NEEDED, "associations")
-        check_sex(need_genotypes(schemas["genotypes"], (*PLACE, "ref", "alt"), dosages=True))
-        need_known(schemas["loci"], PLACE[:2], "loci")
+        need_loci(schemas)
         return {name: Schema(columns) for name, columns in zip(("", "sets"), self._columns(schemas["associations"]), strict=True)}
 
     def _columns(self, associations: Schema) -> tuple[pl.Schema, pl.Schema]:

@@ -13,16 +13,13 @@ from pydantic import Field
 
 from pipeline.errors import DataError
 from pipeline.genome.columns import VOCABULARY, dtypes_of, need_known
-from pipeline.genome.genotypes import need_genotypes
-from pipeline.genome.people import check_sex
 from pipeline.kernels.joint_effects import Given, Marginal, conditional_effects, joint_effects, selected
 from pipeline.stage import Context, Outcome, Whole
-from pipeline.stages.genomics._loci import ALLELES, PLACE, Found, Locus, each_locus, joined
+from pipeline.stages.genomics._loci import COUNTS, NEEDED, Found, Locus, each_locus, joined, need_loci
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
-NEEDED = (*PLACE, *ALLELES, "beta", "standard_error", "n")
 GIVEN = ("beta", "standard_error", "p_value", "neg_log_10_p_value")
 
 
@@ -46,11 +43,7 @@ class JointAnalysis(Whole, name="joint_analysis", version=1):
     optional = frozenset({"given"})
     long = "tables"
     counts: ClassVar[Mapping[str, Count]] = {
-        "loci": Count("loci"),
-        "variants": Count("variants in loci"),
-        "without_effect": Count("rows without an effect"),
-        "unmatched": Count("without calls", always=True),
-        "not_varying": Count("without variation in the panel"),
+        **COUNTS,
         "chosen": Count("variants chosen"),
     }
 
@@ -61,9 +54,7 @@ class JointAnalysis(Whole, name="joint_analysis", version=1):
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row a chosen variant; a row for each of the others."""
-        need_known(schemas["associations"], NEEDED, "associations")
-        check_sex(need_genotypes(schemas["genotypes"], (*PLACE, "ref", "alt"), dosages=True))
-        need_known(schemas["loci"], PLACE[:2], "loci")
+        need_loci(schemas)
         if "given" in schemas:
             need_known(schemas["given"], ("variant_id",), "given")
         return {name: Schema(columns) for name, columns in zip(("", "conditional"), _columns(schemas["associations"]), strict=True)}
