@@ -97,6 +97,22 @@ def test_mixed_association__is_that_of_whole_covariances(method: str) -> None:
         np.testing.assert_allclose([found.beta[place], found.standard_error[place], found.statistic[place]], expected, rtol=2e-6)
 
 
+def test_mixed_association__by_emmax_is_generalized_least_squares_with_the_covariance_of_no_variant() -> None:
+    from statsmodels.api import GLS
+
+    relationships, columns, genotypes = families()
+    apart = Rotated.of(relationships)
+    turned = apart.vectors.T @ columns
+    null = best_log_ratio(apart.values, turned, None, restricted=True)
+    found = mixed_association(apart.values, turned, genotypes @ apart.vectors, "emmax", null)
+    scaled = relationships / (relationships.diagonal().mean() - relationships.mean())
+    covariance = np.exp(null[0]) * scaled + np.eye(len(columns))
+    for place, genotype in enumerate(genotypes):
+        fit = GLS(columns[:, -1], np.column_stack([columns[:, :-1], genotype]), sigma=covariance).fit()
+        expected = [fit.params[-1], fit.bse[-1], fit.tvalues[-1]]
+        np.testing.assert_allclose([values[place] for values in found], expected, rtol=1e-8)
+
+
 def test_heritability__and_its_error_are_those_of_the_likelihood() -> None:
     relationships, columns, _ = families()
     apart = Rotated.of(relationships)
