@@ -11,7 +11,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.backend.arrays import to_host
-from pipeline.errors import DataError
+from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, autosomes_of
 from pipeline.genome.columns import VARIANT
 from pipeline.genome.genotypes import need_genotypes, people_of
@@ -33,7 +33,7 @@ from pipeline.stages.genomics._sheet import Sheet, read_sheet
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
-MOST_PEOPLE = 15_000  # 1.8 GB a matrix, of which some four are held while the eigenvectors are found
+MOST_PEOPLE = 10_000  # sums of 1.2 GB a thread, and some four matrices of 0.8 GB while the eigenvectors are found
 _FINE, _FEW, _CONSTANT, _COLLINEAR = range(4)
 _NOT_TESTED = "two copies of everyone are needed, as relationships are of the autosomes"
 VARIANCES: dict[str, pl.DataType] = {
@@ -95,8 +95,8 @@ class MixedModelGwas(Scan, name="mixed_model_gwas", version=1):
 
     Relationships are those of principal_components, from the autosomes of `markers`, a genotype table of the same people (pruned, or of
     good quality alone), or by default of the genotypes themselves. Everyone with the trait and all covariates is used, and a missing
-    call is the mean. X is tested as autosomes are; Y and MT have no result. For 15,000 people at most: time grows with the cube of them,
-    and with their square for each variant. More take whole_genome_regression.
+    call is the mean. X is tested as autosomes are; Y and MT have no result. For 10,000 people at most: time grows with the cube of them,
+    and with their square for each variant; sums hold 12 bytes times that square a thread. More take whole_genome_regression.
 
     NAME.variances has a row per trait: its heritability without a variant, by restricted maximum likelihood, with its standard error.
     Results are not computed again by another way, as those of the other scans are.
@@ -114,7 +114,9 @@ class MixedModelGwas(Scan, name="mixed_model_gwas", version=1):
     method: Literal["wald", "likelihood_ratio", "score", "emmax"] = Field("wald", description="The test, and whose variances it takes.")
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
-        """One row per variant and trait; one per trait."""
+        """One row per variant and trait; one per trait. Raises StageError for `sex`, which nothing here asks for."""
+        if self.sex:
+            raise StageError("X is tested as the autosomes are, and Y has no result, so sex changes nothing. Leave it out.", key="sex")
         if "markers" in schemas:
             need_genotypes(schemas["markers"], VARIANT, dosages=True)
         return super().outputs(schemas) | {"variances": Schema(pl.Schema(VARIANCES))}

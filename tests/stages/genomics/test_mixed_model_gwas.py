@@ -11,7 +11,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from scipy import optimize, stats
 
-from pipeline.errors import DataError, RunError
+from pipeline.errors import DataError, RunError, StageError
 from pipeline.formats.plink import PlinkInput
 from pipeline.kernels.mixed_model import Rotated, best_log_ratio, heritability, mixed_association
 from pipeline.stages.genomics.mixed_model_gwas import MixedModelGwas
@@ -97,6 +97,22 @@ def test_mixed_association__is_that_of_whole_covariances(method: str) -> None:
         np.testing.assert_allclose([found.beta[place], found.standard_error[place], found.statistic[place]], expected, rtol=2e-6)
 
 
+def test_mixed_association__by_emmax_is_generalized_least_squares_with_the_covariance_of_no_variant() -> None:
+    from statsmodels.api import GLS
+
+    relationships, columns, genotypes = families()
+    apart = Rotated.of(relationships)
+    turned = apart.vectors.T @ columns
+    null = best_log_ratio(apart.values, turned, None, restricted=True)
+    found = mixed_association(apart.values, turned, genotypes @ apart.vectors, "emmax", null)
+    scaled = relationships / (relationships.diagonal().mean() - relationships.mean())
+    covariance = np.exp(null[0]) * scaled + np.eye(len(columns))
+    for place, genotype in enumerate(genotypes):
+        fit = GLS(columns[:, -1], np.column_stack([columns[:, :-1], genotype]), sigma=covariance).fit()
+        expected = [fit.params[-1], fit.bse[-1], fit.tvalues[-1]]
+        np.testing.assert_allclose([values[place] for values in found], expected, rtol=1e-8)
+
+
 def test_heritability__and_its_error_are_those_of_the_likelihood() -> None:
     relationships, columns, _ = families()
     apart = Rotated.of(relationships)
@@ -169,3 +185,11 @@ def test_mixed_model_gwas__of_inbred_lines_is_that_of_their_calls_with_an_effect
     np.testing.assert_allclose(line["p_value"], person["p_value"], rtol=1e-6)
     np.testing.assert_allclose(line["beta"], 2 * person["beta"], rtol=1e-6)
     assert_frame_equal(found[-10]["variances"].frame, found[22]["variances"].frame, rel_tol=1e-6)
+
+
+def test_mixed_model_gwas__refuses_what_it_cannot_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StageError, match=r"sex changes nothing\. Leave it out"):
+        small(sex="sex")
+    monkeypatch.setattr("pipeline.stages.genomics.mixed_model_gwas.MOST_PEOPLE", 40)
+    with pytest.raises((DataError, RunError), match="a mixed model is for 40 people at most, and these are 41"):
+        small()
