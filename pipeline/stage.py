@@ -41,17 +41,14 @@ class Context:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a stage gives, as values or futures: tables ('' is its own name, 'x' is `NAME.x`), models by name, metrics, counts, warnings.
-
-    `measures` are what run.json says of the stage beside its counts (what a training step cost, say): a mapping of what JSON can hold.
-    """
+    """What a stage gives, as values or futures: tables ('' is its own name, 'x' is `NAME.x`), models by name, metrics, counts, warnings."""
 
     tables: Mapping[str, Table]
     files: Mapping[str, Any] = field(default_factory=dict)
     metrics: Any = None
     counts: Any = None
     warnings: Any = None  # a list of texts, each with the column that it is of and the remedy
-    measures: Any = None
+    measures: Any = None  # what run.json says beside its counts (what a training step cost, say): a mapping of what JSON can hold
 
 
 class Stage(BaseModel):
@@ -79,8 +76,8 @@ class Stage(BaseModel):
         """
         for role, schema in schemas.items():
             self.check_input(role, schema)
-        tables = {role: Table.empty(context.session, context.name, schema) for role, schema in schemas.items()}
-        return {name: table.known_schema() for name, table in self.run(tables, context).tables.items()}
+        empty = {role: Table.empty(context.session, context.name, schema) for role, schema in schemas.items()}
+        return {name: table.known_schema() for name, table in self.run(empty, context).tables.items()}
 
     def opened(self, stage_class: Callable[[str], type[Stage]]) -> Self:
         """The stage with the files that its parameters name read, once, by the plan; raises InputError for what they are not."""
@@ -92,6 +89,10 @@ class Stage(BaseModel):
 
     def check_input(self, role: str, schema: Schema) -> None:
         """Raise StageError for what an empty frame cannot show (ranges, types that Polars lets pass); once a role, by the plan."""
+
+    def noticed(self, counts: Mapping[str, int]) -> Sequence[str]:
+        """What a run is warned of, by what the stage's tasks counted: texts with the remedy."""
+        return ()
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load what tasks in this process want, while the first of them run; `lean`: without what only a notebook's user would miss."""

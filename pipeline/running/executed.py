@@ -35,6 +35,9 @@ class Executed:
         self.files = dict(sorted((name, content) for of in files.values() for name, content in of.items()))
         self.metrics = {name: metrics[name] for name in names if name in metrics}
         self.warnings = [f"{name}: {text}" for name in names for text in warnings.get(name, ())] + [*notes]
+        for name, stage in ((stage.spec.name, stage.spec.stage) for stage in plan.stages):
+            if account := beside.accounting.accounts.get(name):
+                self.warnings += [f"{name}: {text}" for text in stage.noticed(account.counts)]
         self.beside = beside.document()
         for output in plan.job.outputs.values():
             self.entries += files_of(output)

@@ -127,7 +127,8 @@ def read_sheet(people: pl.DataFrame, rows: pl.DataFrame, traits: Sequence[str], 
     with under("sex" if SEX in aligned.columns else ""):
         sex = sexes(aligned, SEX) if SEX in aligned.columns else sexes(people)
     used = aligned.filter(
-        pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in covariates)), pl.any_horizontal(pl.col(*traits).is_not_null())
+        pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in covariates)),
+        pl.any_horizontal(pl.col(*traits).is_not_null()),
     )
     numbers, columns, words = {name: _numbers(aligned[name]) for name in traits}, dict[str, NDArray[np.float64]](), set[str]()
     for name in covariates:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from pipeline.tables.table import Table
 
 QUALITY = ("call_rate", "alt_frequency", "minor_allele_frequency", "hwe_p_value")
 IMPUTED = (*QUALITY, "mach_r2")
+_SOME = 20  # variants out of equilibrium that are worth a warning
 
 
 class VariantQc(Whole, name="variant_qc", version=2):
@@ -88,6 +89,15 @@ class VariantQc(Whole, name="variant_qc", version=2):
     def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels."""
         variant_quality(np.zeros((1, 1), np.uint8), People(1), {})
+
+    def noticed(self, counts: Mapping[str, int]) -> Sequence[str]:
+        """Where Hardy-Weinberg drops most variants: nearly always that is what the people are, and not how they were called."""
+        tested = counts.get("variants_in", 0) - counts.get("low_call_rate", 0) - counts.get("low_maf", 0)
+        fell = counts.get("out_of_hardy_weinberg", 0)
+        if fell < _SOME or fell <= tested / 2:
+            return ()
+        text = f"min_hwe_p drops {fell:,} of {tested:,} variants, as it does where people are inbred, or of several populations"
+        return (f"{text}. Leave it out, test each population by itself, or read inbred lines with `chromosomes: -N` (docs/genomics.md).",)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One map over the parts."""

@@ -62,7 +62,10 @@ def test_a_word_that_nobody_with_a_trait_has__is_no_column() -> None:
     ("column", "message"),
     [
         (pl.lit("oslo"), "covariate 'site' is 'oslo' for everybody who has the traits"),
-        (pl.int_range(pl.len()).cast(pl.String), "covariate 'site' has 39 different words, such as .*, and at most 30 are taken. Is it an id"),
+        (
+            pl.int_range(pl.len()).cast(pl.String),
+            "covariate 'site' has 39 different words, such as .*, and at most 30 are taken. Is it an id",
+        ),
     ],
 )
 def test_words_that_tell_nothing__are_refused(monkeypatch: pytest.MonkeyPatch, column: pl.Expr, message: str) -> None:

@@ -209,3 +209,18 @@ def test_variant_qc__refuses_a_table_without_calls() -> None:
         StageError, match=r"given as 'genotypes' has no calls \(a genotype table comes from a vcf, plink, pgen or bgen input\)"
     ):
         plan_stage(qc(), {"genotypes": small_cohort().rows.frame})
+
+
+@pytest.mark.parametrize(
+    ("counts", "warned"),
+    [
+        ({"variants_in": 2519, "low_call_rate": 100, "low_maf": 0, "out_of_hardy_weinberg": 2379}, True),
+        ({"variants_in": 2519, "low_call_rate": 100, "low_maf": 2000, "out_of_hardy_weinberg": 150}, False),
+        ({"variants_in": 30, "out_of_hardy_weinberg": 19}, False),
+        ({}, False),
+    ],
+)
+def test_variant_qc__warns_where_hardy_weinberg_drops_most_variants(counts: dict[str, int], warned: bool) -> None:
+    told = VariantQc(min_hwe_p=1e-6).noticed(counts)
+    assert len(told) == warned
+    assert not warned or "drops 2,379 of 2,419 variants, as it does where people are inbred" in told[0]
