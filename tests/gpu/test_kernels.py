@@ -78,6 +78,7 @@ from pipeline.kernels import (
     row_products,
     scores,
     set_scores,
+    sex_checks,
     spectrum,
     stacked_cox,
     stacked_logistic,
@@ -317,6 +318,11 @@ def associated(calls: Any, missing: Any) -> Any:
 
 def associated_dosages(dosages: Any, missing: Any) -> Any:
     return linear_regression.associate_plain(GenotypeBlock(None, dosages, SAMPLES), DESIGN.beside(dosages), missing)
+
+
+def sexes_told(calls: Any) -> Any:
+    sex = (np.arange(SAMPLES) % 3).astype(np.int8)
+    return sex_checks.sex_sums(calls, calls[:5], variant_quality.People(SAMPLES, np.arange(SAMPLES) % 4 > 0, sex))
 
 
 def products_added(rows: Any, columns: Any) -> Any:
@@ -919,6 +925,7 @@ CASES = {
     "cox_likelihood_ratio": Case(likelihood_ratio_of_times, (ADJUSTED, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio": Case(adjusted_tests.adjusted_likelihood_ratio, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio_plain": Case(adjusted_tests.adjusted_likelihood_ratio_plain, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
+    "sex_sums": Case(sexes_told, (CALLS,)),
     "add_products": Case(products_added, (ADJUSTED, ADJUSTED.T[:, :3].copy())),
     "add_products of many": Case(products_added, (np.tile(ADJUSTED, 40), np.tile(ADJUSTED.T, (40, 1)).copy())),
     "longest_steps": Case(adjusted_tests.longest_steps, (ADJUSTED,)),
