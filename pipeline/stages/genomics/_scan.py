@@ -25,7 +25,7 @@ from pipeline.kernels.genotypes import Array
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns
 from pipeline.stages.genomics._audited import Audit
 from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, named_variants, words_column
-from pipeline.stages.genomics._sheet import COVARIATES, SEX, Sheet, covariate_columns, need_traits, read_sheet
+from pipeline.stages.genomics._sheet import COVARIATES, SEX, Sheet, need_traits, read_sheet, sheet_columns
 from pipeline.tables.audits import AUDIT_COUNTS
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, added_counts, take
@@ -145,8 +145,7 @@ class Scan(Whole):
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
         """The columns of the samples table that are used."""
         sex = [pl.col(self.sex).cast(pl.Float64).alias(SEX)] if self.sex else []
-        traits = (pl.col(name).cast(pl.Float64) for name in self.traits)
-        return samples.select("sample_id", *traits, *covariate_columns(samples, self.covariates), *sex)
+        return samples.select("sample_id", *sheet_columns(samples, self.traits, self.covariates), *sex)
 
     def fitted(self, people: Part, rows: Part, audit: Audit) -> FittedTraits:
         """The sheets of the traits that are missing for the same people, and their models of all people."""

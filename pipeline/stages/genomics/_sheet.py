@@ -96,10 +96,10 @@ def is_words(dtype: pl.DataType | None) -> bool:
     return dtype is not None and dtype in (pl.String, pl.Categorical, pl.Enum)
 
 
-def covariate_columns(samples: pl.LazyFrame, covariates: Sequence[str]) -> list[pl.Expr]:
-    """What is read of the covariates: numbers as Float64, words as text."""
+def sheet_columns(samples: pl.LazyFrame, traits: Sequence[str], covariates: Sequence[str]) -> list[pl.Expr]:
+    """What is read of traits and covariates: numbers as Float64, words as text."""
     schema = samples.collect_schema()
-    return [pl.col(name).cast(pl.String if is_words(schema[name]) else pl.Float64) for name in covariates]
+    return [pl.col(name).cast(pl.String if is_words(schema[name]) else pl.Float64) for name in (*traits, *covariates)]
 
 
 def need_traits(samples: Schema, traits: Sequence[str], covariates: Sequence[str], *, words: bool = True) -> None:

@@ -24,7 +24,7 @@ from pipeline.stages.genomics._predicted_scan import PredictedScan
 from pipeline.stages.genomics._predictions import PredictedTraits, Stretch
 from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._scan import FittedTraits
-from pipeline.stages.genomics._sheet import SEX, Sheet, covariate_columns
+from pipeline.stages.genomics._sheet import SEX, Sheet, sheet_columns
 from pipeline.stages.genomics._survival import TimeToEvent, columns_of, signed, with_traits
 from pipeline.tables.part import Part, Schema
 
@@ -63,7 +63,7 @@ class CoxGwas(PredictedScan, name="cox_gwas", version=1):
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
         """The columns of the samples table that are used."""
         sex = [pl.col(self.sex).cast(pl.Float64).alias(SEX)] if self.sex else []
-        return samples.select("sample_id", *columns_of(self.traits), *covariate_columns(samples, self.covariates), *sex)
+        return samples.select("sample_id", *columns_of(self.traits), *sheet_columns(samples, (), self.covariates), *sex)
 
     def fitted(self, people: Part, rows: Part, audit: Audit) -> FittedTraits:
         """The sheets of the traits that are missing for the same people, and their models of all people."""

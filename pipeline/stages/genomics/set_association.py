@@ -23,7 +23,7 @@ from pipeline.stages.genomics._joint_tests import Model, Tested
 from pipeline.stages.genomics._predictions import NEEDED, PredictedTraits, joined_stretches, needed_predictions, stretches_of
 from pipeline.stages.genomics._set_tests import SetTests, Test
 from pipeline.stages.genomics._set_variants import block_of, check_sets, ends_of, going_on, ids_of, sets_of, variants_of
-from pipeline.stages.genomics._sheet import COVARIATES, covariate_columns, need_traits, read_sheet
+from pipeline.stages.genomics._sheet import COVARIATES, need_traits, read_sheet, sheet_columns
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.rounds import go_on
@@ -148,8 +148,7 @@ class SetAssociation(Whole, name="set_association", version=2):
         return Outcome({"": Table.of(context.session, name, found)})
 
     def _needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
-        traits = (pl.col(name).cast(pl.Float64) for name in self.traits)
-        return samples.select("sample_id", *traits, *covariate_columns(samples, self.covariates))
+        return samples.select("sample_id", *sheet_columns(samples, self.traits, self.covariates))
 
     @property
     def rule(self) -> SetTests:

@@ -23,7 +23,7 @@ from pipeline.kernels.stacked_ridge import Stacked, stacked_ridge
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Whole
 from pipeline.stages.genomics._on_disk import OnDisk
 from pipeline.stages.genomics._ridge import Kind, RidgeCohort, joined_runs, need_variants, piece_of, pieces_of, runs_of
-from pipeline.stages.genomics._sheet import COVARIATES, covariate_columns, need_traits
+from pipeline.stages.genomics._sheet import COVARIATES, need_traits, sheet_columns
 from pipeline.stages.genomics._survival import TimeToEvent, columns_of, signed, with_traits
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts, hidden
@@ -144,8 +144,8 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
 
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
         """The columns of the samples table that are used."""
-        plain = (pl.col(name).cast(pl.Float64) for name in self.trait_names if name not in self._times)
-        return samples.select("sample_id", *columns_of(self._times), *plain, *covariate_columns(samples, self.covariates))
+        plain = [name for name in self.trait_names if name not in self._times]
+        return samples.select("sample_id", *columns_of(self._times), *sheet_columns(samples, plain, self.covariates))
 
     def cohort(self, people: Part, rows: Part) -> RidgeCohort:
         """The people, and their traits and covariates."""
