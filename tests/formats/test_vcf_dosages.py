@@ -106,6 +106,18 @@ def test_parse_records__a_record_without_ds_is_missing_throughout() -> None:
     assert found.counts.without_ds == 1
 
 
+def test_parse_records__a_dosage_beside_a_haploid_call_counts_twice_as_in_plink() -> None:
+    """PLINK 2.00a3.5 `--vcf X dosage=DS` has 2, 1.4, 1.2, 0.9 and 0.4 of these."""
+    header = VcfHeader("x.vcf", ("a", "b", "c", "d", "e"), ())
+    line = record(b"1:1", b".:0.7", b"0/1:1.2", b".|.:0.9", b"0:0.2")
+    expected = np.array([[2, 1.4, 1.2, 0.9, 0.4]], np.float32)
+    np.testing.assert_array_equal(parse_records(line, header, "dosages").array, expected)
+    odd = line.replace(b"0.2", b"2e-1")  # which plain code reads
+    np.testing.assert_array_equal(parse_records(odd, header, "dosages").array, expected)
+    without = record(b"1:1:0", b"0.5:1:0", b"2:1:0", b".:1:0", b"0:1:0", keys=b"DS:GT:GP")  # GT is first, or is none
+    np.testing.assert_array_equal(parse_records(without, header, "dosages").array, np.array([[1, 0.5, 2, np.nan, 0]], np.float32))
+
+
 def test_parse_records__of_nothing_are_no_dosages() -> None:
     assert parse_records(b"", HEADER, "dosages").array.shape == (0, 2)
 
@@ -117,6 +129,7 @@ def test_parse_records__of_nothing_are_no_dosages() -> None:
         (record(b"0/1:1", b"0/1:1", b"0/1:1"), r"record 20:100 has 12 fields where 11 are expected"),
         (record(b"0/1", keys=b"GT"), r"record 20:100 has 10 fields where 11 are expected"),
         (record(b"0/1:1", b"0/1:2.1"), r"record 20:100, sample 's2': '2\.1' is no ALT dosage \(DS is a number from 0 to 2"),
+        (record(b"1:1.2", b"0/1:1"), r"sample 's1': '1\.2' is no ALT dosage \(DS is a number from 0 to 1, as its GT is haploid,"),
         (record(b"0/1:-0.1", b"0/1:1"), r"sample 's1': '-0\.1' is no ALT dosage"),
         (record(b"0/1:x", b"0/1:1"), r"sample 's1': 'x' is no ALT dosage"),
         (record(b"0/1:1_0", b"0/1:1"), r"sample 's1': '1_0' is no ALT dosage"),

@@ -16,8 +16,8 @@ _MISSING = (b".", b"", b"nan", b"NaN", b"NAN")
 def read_plain_dosages(records: Records) -> NDArray[np.float32]:
     """Dosages `float32[rows, samples]`, a row for each ALT allele of each record, NaN where missing (throughout in a record without DS).
 
-    InputError, with record, sample and text, for what is no number from 0 to 2, for another number of values than of ALT alleles, and for
-    too few or too many sample columns.
+    Where GT is haploid (no / or |), as of men on X, DS is of one copy, from 0 to 1, and counts twice. InputError, with record, sample and
+    text, for what is no number of that range, for another number of values than of ALT alleles, and for too few or too many sample columns.
     """
     dosages = np.full((int(records.n_alts.sum()), len(records.samples)), np.nan, np.float32)
     row = 0
@@ -28,13 +28,15 @@ def read_plain_dosages(records: Records) -> NDArray[np.float32]:
             for sample, field in enumerate(fields):
                 parts = field.split(b":")
                 if place < len(parts):
-                    dosages[row : row + n_alts, sample] = _values(records, index, sample, parts[place])
+                    copies = 1 if keys[0] == b"GT" and not re.search(rb"[/|]", parts[0]) else 2
+                    dosages[row : row + n_alts, sample] = _values(records, (index, sample), parts[place], copies)
         row += n_alts
     return dosages
 
 
-def _values(records: Records, index: int, sample: int, text: bytes) -> list[float]:
-    """The dosage of each ALT allele of one sample."""
+def _values(records: Records, where: tuple[int, int], text: bytes, copies: int) -> list[float]:
+    """The dosage of each ALT allele of one sample (`where`: record and sample) whose GT has so many copies."""
+    index, sample = where
     n_alts, parts = int(records.n_alts[index]), text.split(b",")
     if text in _MISSING or not n_alts:
         return [np.nan] * n_alts
@@ -42,6 +44,7 @@ def _values(records: Records, index: int, sample: int, text: bytes) -> list[floa
     if len(parts) != n_alts:
         raise records.refuse_sample(index, sample, shown, f"has {len(parts)} dosages, but the record has {n_alts} ALT allele(s)")
     values = [np.nan if part in _MISSING else float(part) if _NUMBER.fullmatch(part) else -1.0 for part in parts]
-    if not all(np.isnan(value) or 0 <= value <= 2 for value in values):
-        raise records.refuse_sample(index, sample, shown, "is no ALT dosage (DS is a number from 0 to 2 for each ALT allele)")
-    return values
+    if not all(np.isnan(value) or 0 <= value <= copies for value in values):
+        of = "" if copies == 2 else ", as its GT is haploid,"
+        raise records.refuse_sample(index, sample, shown, f"is no ALT dosage (DS is a number from 0 to {copies}{of} for each ALT allele)")
+    return [value * 2 / copies for value in values]

@@ -2,6 +2,8 @@
 
 `text` and `bounds` are those of kernels/compiled/vcf.py. Only plain decimals (0, 1.25, .5) and '.' are read; a record with any other text,
 or with a number above 2, is marked as odd and left to the plain code of formats/vcf_dosages.py, which is the oracle of this.
+
+Where GT is haploid (no / or |), as of men on X, DS is of one copy, from 0 to 1, and counts twice, as PLINK 2 has it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from pipeline.kernels.compiled.jit import compiled, inlined
 from pipeline.kernels.compiled.vcf import END, FIXED, next_field
 
-_TAB, _COMMA, _DOT, _ZERO, _NINE, _COLON, _D, _S = 9, 44, 46, 48, 57, 58, 68, 83
+_TAB, _COMMA, _DOT, _SLASH, _ZERO, _NINE, _COLON, _D, _G, _S, _T, _BAR = 9, 44, 46, 47, 48, 57, 58, 68, 71, 83, 84, 124
 _TENS = 10.0 ** np.arange(16)
 _DIGITS = 15  # of these a number is exact in a double, and so is the power of ten that divides it
 
@@ -27,6 +29,12 @@ def _place_of_ds(keys: NDArray[np.uint8]) -> int:
                 return place
             place, begin = place + 1, at + 1
     return -1
+
+
+@inlined
+def _begins_with_gt(keys: NDArray[np.uint8]) -> bool:
+    """Whether the first key of FORMAT is GT and others follow."""
+    return len(keys) > 2 and keys[0] == _G and keys[1] == _T and keys[2] == _COLON
 
 
 @inlined
@@ -50,20 +58,25 @@ def _read_number(text: NDArray[np.uint8], at: int, end: int) -> tuple[int, float
 
 
 @compiled
-def _read_fields(text: NDArray[np.uint8], at: int, end: int, place: int, dosages: NDArray[np.float32]) -> bool:
-    """Fill `dosages: float32[ALT alleles, samples]` of one record; whether all could be read."""
+def _read_fields(text: NDArray[np.uint8], at: int, end: int, where: tuple[int, bool], dosages: NDArray[np.float32]) -> bool:
+    """Fill `dosages: float32[ALT alleles, samples]` of one record; whether all could be read. `where`: the place of DS, and GT is first."""
+    place, has_gt = where
     alleles, n_samples = dosages.shape
     for sample in range(n_samples):
         if at > end:
             return False
-        colons = 0
+        colons, haploid = 0, has_gt
         while at < end and colons < place and text[at] != _TAB:
+            if colons == 0 and (text[at] == _SLASH or text[at] == _BAR):
+                haploid = False
             colons += text[at] == _COLON
             at += 1
         dosages[:, sample] = np.nan
         if colons == place and at < end and text[at] != _TAB:
             for allele in range(alleles):
                 at, dosage = _read_number(text, at, end)
+                if haploid:
+                    dosage *= 2
                 if dosage < 0 or dosage > 2:
                     return False
                 dosages[allele, sample] = dosage
@@ -90,9 +103,10 @@ def read_dosages(
     row = without = 0
     for record in range(len(bounds)):
         at, alleles = bounds[record, FIXED], n_alts[record]
-        place = _place_of_ds(text[bounds[record, FIXED - 1] : at - 1])
+        keys = text[bounds[record, FIXED - 1] : at - 1]
+        place = _place_of_ds(keys)
         without += place < 0
         place = 1 << 40 if place < 0 else place  # no field has so many parts
-        odd[record] = not _read_fields(text, at, bounds[record, END], place, dosages[row : row + alleles])
+        odd[record] = not _read_fields(text, at, bounds[record, END], (place, _begins_with_gt(keys)), dosages[row : row + alleles])
         row += alleles
     return without
