@@ -57,6 +57,17 @@ def _read_number(text: NDArray[np.uint8], at: int, end: int) -> tuple[int, float
     return at, mantissa / _TENS[decimals] if digits <= _DIGITS else -1.0
 
 
+@inlined
+def _to_value(text: NDArray[np.uint8], at: int, end: int, place: int) -> tuple[int, int, bool]:
+    """Where a sample's value of that place begins, how many colons came before, and whether its first one has a / or |."""
+    colons, separated = 0, False
+    while at < end and colons < place and text[at] != _TAB:
+        separated |= colons == 0 and (text[at] == _SLASH or text[at] == _BAR)
+        colons += text[at] == _COLON
+        at += 1
+    return at, colons, separated
+
+
 @compiled
 def _read_fields(text: NDArray[np.uint8], at: int, end: int, where: tuple[int, bool], dosages: NDArray[np.float32]) -> bool:
     """Fill `dosages: float32[ALT alleles, samples]` of one record; whether all could be read. `where`: the place of DS, and GT is first."""
@@ -65,18 +76,12 @@ def _read_fields(text: NDArray[np.uint8], at: int, end: int, where: tuple[int, b
     for sample in range(n_samples):
         if at > end:
             return False
-        colons, haploid = 0, has_gt
-        while at < end and colons < place and text[at] != _TAB:
-            if colons == 0 and (text[at] == _SLASH or text[at] == _BAR):
-                haploid = False
-            colons += text[at] == _COLON
-            at += 1
+        at, colons, separated = _to_value(text, at, end, place)
         dosages[:, sample] = np.nan
         if colons == place and at < end and text[at] != _TAB:
             for allele in range(alleles):
                 at, dosage = _read_number(text, at, end)
-                if haploid:
-                    dosage *= 2
+                dosage *= 2 if has_gt and not separated else 1
                 if dosage < 0 or dosage > 2:
                     return False
                 dosages[allele, sample] = dosage
