@@ -110,7 +110,7 @@ class VcfInput(SpeciesInput, SiftedInput):
 
     field: Field = Key(
         "calls",
-        description="calls: hard calls of GT. dosages: ALT dosages of DS (from 0 to 1 where GT is haploid); a record without DS is missing.",
+        description="calls: hard calls of GT. dosages: ALT dosages, DS (0 to 1 where GT is haploid); a record without is missing.",
     )
     regions: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_checked)] = Key(
         (), description="Records whose POS lies in these (20:1000000-2000000, chrX), read by the file's .tbi or .csi index."
