@@ -23,11 +23,10 @@ from pipeline.formats._bgzip.cutting import plan_ranges, text_size
 from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._bgzip.tabix import index_beside, read_index
 from pipeline.formats._bgzip.writer import bgzip
-from pipeline.formats._genotypes import ARRAYS
 from pipeline.formats._joined import join_files
 from pipeline.formats._vcf.header import VcfHeader, read_header
 from pipeline.formats._vcf.region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
-from pipeline.formats._vcf.text import VARIANT_COLUMNS, Field, VcfRecords, concat_records, parse_records
+from pipeline.formats._vcf.text import ARRAYS_OF, KEYS, VARIANT_COLUMNS, Field, VcfRecords, concat_records, parse_records
 from pipeline.formats._vcf.writing import CALL, MORE, checked, fields_of, header_of, lines_of
 from pipeline.genome.builds import Build, build_field
 from pipeline.genome.inputs import SpeciesInput
@@ -74,7 +73,7 @@ class VcfSource(CostlySource):
             found = [parse_records(lines, self.header, self.field, region) for lines, region in chunks]
         records = concat_records(found, self.header, self.field)
         self.chromosomes.check(records.variants["chromosome"].unique(maintain_order=True), self.header.path)
-        return Part(records.variants, {ARRAYS[self.field]: records.array}, asdict(records.counts))
+        return Part(records.variants, {ARRAYS_OF[self.field]: records.array}, asdict(records.counts))
 
     def sifted(self) -> tuple[pl.DataFrame, int]:
         """The bad records of the ranges, and how many records they have with them."""
@@ -110,7 +109,8 @@ class VcfInput(SpeciesInput, SiftedInput):
 
     field: Field = Key(
         "calls",
-        description="calls: hard calls of GT. dosages: ALT dosages, DS (0 to 1 where GT is haploid); a record without is missing.",
+        description="calls: hard calls of GT. dosages: ALT dosages of DS (0 to 1 where GT is haploid), of probabilities, GP, or of "
+        "haplotype_dosages, HDS. A record without is missing.",
     )
     regions: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_checked)] = Key(
         (), description="Records whose POS lies in these (20:1000000-2000000, chrX), read by the file's .tbi or .csi index."
@@ -128,9 +128,10 @@ class VcfInput(SpeciesInput, SiftedInput):
                 raise InputError(
                     f"{header.path}: its samples are not those of {headers[0].path}, in their order; read it as an input of its own"
                 )
-            if self.field == "dosages" and "DS" not in header.formats:
+            if self.field != "calls" and (key := KEYS[self.field]) not in header.formats:
                 listed = ", ".join(header.formats) or "none"
-                raise InputError(f"{header.path}: its header has no FORMAT field DS (it has: {listed}); read hard calls with field: calls")
+                remedy = "read hard calls with field: calls, or DS, GP or HDS by dosages, probabilities or haplotype_dosages"
+                raise InputError(f"{header.path}: its header has no FORMAT field {key} (it has: {listed}); {remedy}")
         return headers
 
     def table_schema(self) -> Schema:
@@ -141,7 +142,7 @@ class VcfInput(SpeciesInput, SiftedInput):
             self.chromosome_set.check(header.contigs, header.path)
         if self.regions:
             self._regions(headers)
-        return Schema(pl.Schema(VARIANT_COLUMNS), {ARRAYS[self.field]: self._people().schema})
+        return Schema(pl.Schema(VARIANT_COLUMNS), {ARRAYS_OF[self.field]: self._people().schema})
 
     def content(self) -> list[str]:
         """The files, and where regions are read by them their indexes."""
@@ -151,7 +152,7 @@ class VcfInput(SpeciesInput, SiftedInput):
 
     def axes(self) -> Mapping[str, pl.DataFrame]:
         """The samples of the header line."""
-        return {ARRAYS[self.field]: self._people()}
+        return {ARRAYS_OF[self.field]: self._people()}
 
     def _people(self) -> pl.DataFrame:
         return self.of_species(pl.DataFrame({"sample_id": list(self._headers()[0].samples)}, schema=SAMPLE))
@@ -186,7 +187,7 @@ class VcfInput(SpeciesInput, SiftedInput):
         headers = self._headers()
         size = sum(stamp(header.path).size for header in headers)
         text = size if ends_with(headers[0].path, ".vcf") else TEXT_RATIO * size
-        target = min(max(text // (4 * parallel), TEXT_BYTES_LEAST), TEXT_BYTES_MOST // (DOSAGES_SHARE if self.field == "dosages" else 1))
+        target = min(max(text // (4 * parallel), TEXT_BYTES_LEAST), TEXT_BYTES_MOST // (1 if self.field == "calls" else DOSAGES_SHARE))
         if self.regions:
             return self._region_sources(headers, target)
         if self.parts:

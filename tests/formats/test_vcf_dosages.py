@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import InputError
 from pipeline.formats._vcf import text as vcf_text
-from pipeline.formats._vcf.dosages import read_plain_dosages
+from pipeline.formats._vcf.dosages import read_plain_dosages, read_plain_sums
 from pipeline.formats._vcf.header import VcfHeader
 from pipeline.formats._vcf.records import TAIL, Records
 from pipeline.formats._vcf.text import parse_records
@@ -162,3 +163,69 @@ def test_vcf_input__needs_the_field_in_the_header(text_file: TextFile) -> None:
 def test_vcf_input__tells_the_genome_build(text_file: TextFile, meta: bytes, given: str | None, build: str | None) -> None:
     path = text_file("a.plain.vcf", meta + b"s\n")
     assert VcfInput.model_validate({"path": str(path), "build": given}).genome_build() == build
+
+
+def sums_of(n_samples: int, count: int) -> list[bytes]:
+    """Records with GP and HDS of diploid and haploid samples, with gaps, and without one ALT allele."""
+    rng, found = random.Random(7), list[bytes]()
+    for i in range(count):
+        alt = rng.choice([b"C"] * 8 + [b"."])
+        samples = []
+        for _ in range(n_samples):
+            copies = rng.choice([1, 2, 2, 2])
+            gp = rng.choice(["."] + [",".join(f"{rng.random():.{rng.choice([2, 17])}f}" for _ in range(copies + 1))] * 9)
+            hds = rng.choice([".", *[",".join(rng.choice([f"{rng.random():.3f}", "0", "1", ".5", "1e-2"]) for _ in range(copies))] * 9])
+            samples.append(f"{'0' if copies == 1 else '0|1'}:{gp}:{hds}".encode() if rng.random() < 0.95 else b"./.")
+        found.append(record(*samples, alt=alt, keys=rng.choice([b"GT:GP:HDS"] * 9 + [b"GT:DS:XX"]), position=i + 1))
+    return found
+
+
+@pytest.mark.parametrize("field", ["probabilities", "haplotype_dosages"])
+def test_vcf_input__gp_and_hds_are_dosages_of_what_htslib_reads(text_file: TextFile, field: Any) -> None:
+    names = b"\t".join(b"s%d" % i for i in range(9)) + b"\n"
+    meta = META.replace(b"#CHROM", b'##FORMAT=<ID=HDS,Number=.,Type=Float,Description="Haplotypes">\n#CHROM')
+    path = text_file("a.vcf", meta + names + b"".join(sums_of(9, 120)))
+    expected = []
+    for site in VCF(str(path)):
+        values = site.format("GP" if field == "probabilities" else "HDS") if site.ALT else None
+        if not site.ALT:
+            continue
+        if values is None:
+            expected.append(np.full(9, np.nan))
+            continue
+        known = ~np.isnan(values)
+        copies = known.sum(axis=1) - (field == "probabilities")
+        total = np.where(known, values, 0).sum(axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if field == "probabilities":
+                values = np.where(known, values, 0) @ np.arange(3)[: values.shape[1]] * 2 / copies / total
+            else:
+                values = 2 * total / copies
+        expected.append(np.where(known.any(axis=1), values, np.nan))
+    whole = concat_parts([source.load() for source in VcfInput.model_validate({"path": str(path), "field": field}).sources(1)])
+    np.testing.assert_allclose(whole.arrays["alt_dosages"], np.array(expected), rtol=2e-6, atol=1e-6)
+    lines = [line.rstrip().split(b"\t", TAIL) for line in sums_of(9, 120)]
+    records = Records("x.vcf", tuple(f"s{i}" for i in range(9)), lines, np.array([line[4] != b"." for line in lines]).astype(np.int64))
+    plain = read_plain_sums(records, vcf_text.KEYS[field])
+    np.testing.assert_array_equal(whole.arrays["alt_dosages"], plain)
+    assert whole.counts["without_ds"] == sum(b"GT:DS:XX" in line[TAIL - 1] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "message"),
+    [
+        (record(b"0/1:1,0,0", b"0/1:0,0,0", keys=b"GT:GP"), "probabilities", "sample 's2': '0,0,0' is no GP"),
+        (record(b"0/1:1,0,0,0", b"0/1:0,0,1", keys=b"GT:GP"), "probabilities", "sample 's1': '1,0,0,0' is no GP"),
+        (record(b"0/1:0.5", b"0/1:0,0,1", keys=b"GT:GP"), "probabilities", r"sample 's1': '0\.5' is no GP"),
+        (record(b"0/1:1,1.2", b"0/1:0,1", keys=b"GT:HDS"), "haplotype_dosages", r"sample 's1': '1,1\.2' is no HDS"),
+        (record(b"0/1:1,0,0", b"0/1:0,1", keys=b"GT:HDS"), "haplotype_dosages", "sample 's1': '1,0,0' is no HDS"),
+        (
+            record(b"0/1:1,0", b"0/1:0,1", keys=b"GT:HDS", alt=b"C,G"),
+            "haplotype_dosages",
+            "'1,0' is of 2 ALT alleles, and HDS",
+        ),
+    ],
+)
+def test_parse_records__refuses_what_is_no_probability_or_haplotype(line: bytes, field: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_records(line, HEADER, field)

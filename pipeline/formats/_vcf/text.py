@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.formats._genotypes import ARRAYS
 from pipeline.formats._vcf.calls import pack_records
-from pipeline.formats._vcf.dosages import read_plain_dosages
+from pipeline.formats._vcf.dosages import read_plain_dosages, read_plain_sums
 from pipeline.formats._vcf.header import VcfHeader
 from pipeline.formats._vcf.records import TAIL, Records
 from pipeline.formats._vcf.region import Region
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.kernels.genotypes import packed_width
 
-Field = Literal["calls", "dosages"]
-"""Which FORMAT field is read: GT as calls, or DS as ALT dosages."""
+Field = Literal["calls", "dosages", "probabilities", "haplotype_dosages"]
+"""What is read: GT as calls, or DS, GP or HDS as ALT dosages."""
+KEYS: Mapping[Field, str] = {"calls": "GT", "dosages": "DS", "probabilities": "GP", "haplotype_dosages": "HDS"}
+"""The FORMAT field of each."""
+ARRAYS_OF: Mapping[Field, str] = {field: ARRAYS["calls" if field == "calls" else "dosages"] for field in get_args(Field)}
+"""The array that a part has of it."""
 
 VARIANT_COLUMNS = dtypes_of(VARIANT)
 """The columns of a variant's row, in order."""
@@ -96,7 +101,7 @@ def parse_records(lines: bytes, header: VcfHeader, field: Field = "calls", regio
         monomorphic=int((n_alts == 0).sum()),
         symbolic=int(sites["alt"].str.contains(_SYMBOLIC).sum()) if met & vcf.SYMBOLIC else 0,
     )
-    array, met_in_field = found.calls() if field == "calls" else found.dosages()
+    array, met_in_field = found.calls() if field == "calls" else found.dosages(KEYS[field])
     return VcfRecords(variants, array, counts + met_in_field)
 
 
@@ -142,15 +147,20 @@ class _Found:
             counts += VcfCounts(without_gt=rest.without_gt, half_missing_calls=rest.half_missing, haploid_calls=rest.haploid)
         return packed, counts
 
-    def dosages(self) -> tuple[NDArray[np.float32], VcfCounts]:
-        """ALT dosages: those that the kernel did not read by plain code."""
-        from pipeline.kernels.compiled.vcf_dosages import read_dosages
+    def dosages(self, key: str) -> tuple[NDArray[np.float32], VcfCounts]:
+        """ALT dosages, of DS, GP or HDS: those that the kernel did not read by plain code."""
+        from pipeline.kernels.compiled.vcf_dosages import GP, HDS, read_dosages, read_sums
 
         dosages = np.empty((int(self.n_alts.sum()), len(self.header.samples)), np.float32)
         odd = np.zeros(len(self.n_alts), np.bool_)
-        without = read_dosages(self.text, self.bounds, self.n_alts, dosages, odd)
+        if key == "DS":
+            without = read_dosages(self.text, self.bounds, self.n_alts, dosages, odd)
+        else:
+            name = np.frombuffer(key.encode(), np.uint8), GP if key == "GP" else HDS
+            without = read_sums(self.text, self.bounds, self.n_alts, name, dosages, odd)
         if odd.any():
-            dosages[np.repeat(odd, self.n_alts)] = read_plain_dosages(self.plain(odd))
+            rest = self.plain(odd)
+            dosages[np.repeat(odd, self.n_alts)] = read_plain_dosages(rest) if key == "DS" else read_plain_sums(rest, key)
         return dosages, VcfCounts(without_ds=without)
 
 

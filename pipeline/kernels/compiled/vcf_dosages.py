@@ -1,9 +1,10 @@
-"""ALT dosages of VCF records as bytes: the FORMAT field DS, one decimal number for each ALT allele.
+"""ALT dosages of VCF records as bytes: the FORMAT field DS, one decimal number for each ALT allele, or what GP and HDS come to.
 
 `text` and `bounds` are those of kernels/compiled/vcf.py. Only plain decimals (0, 1.25, .5) and '.' are read; a record with any other text,
 or with a number above 2, is marked as odd and left to the plain code of formats/vcf_dosages.py, which is the oracle of this.
 
-Where GT is haploid (no / or |), as of men on X, DS is of one copy, from 0 to 1, and counts twice, as PLINK 2 has it.
+Where GT is haploid (no / or |), as of men on X, DS is of one copy, from 0 to 1, and counts twice, as PLINK 2 has it. GP are the
+probabilities of no, one and two copies (of none and one where haploid), HDS the dosages of each haplotype, of one ALT allele alone.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from numpy.typing import NDArray
 from pipeline.kernels.compiled.jit import compiled, inlined
 from pipeline.kernels.compiled.vcf import END, FIXED, next_field
 
-_TAB, _COMMA, _DOT, _SLASH, _ZERO, _NINE, _COLON, _D, _G, _S, _T, _BAR = 9, 44, 46, 47, 48, 57, 58, 68, 71, 83, 84, 124
+DS, GP, HDS = range(3)
+_TAB, _COMMA, _DOT, _SLASH, _ZERO, _NINE, _COLON, _G, _T, _BAR = 9, 44, 46, 47, 48, 57, 58, 71, 84, 124
 _TENS = 10.0 ** np.arange(16)
 _DIGITS = 15  # of these a number is exact in a double, and so is the power of ten that divides it
 
 
 @inlined
-def _place_of_ds(keys: NDArray[np.uint8]) -> int:
-    """Which of the keys of FORMAT is DS, from 0; -1 where none is."""
+def _place_of(keys: NDArray[np.uint8], name: NDArray[np.uint8]) -> int:
+    """Which of the keys of FORMAT has that name, from 0; -1 where none has."""
     place, begin = 0, 0
     for at in range(len(keys) + 1):
         if at == len(keys) or keys[at] == _COLON:
-            if at - begin == 2 and keys[begin] == _D and keys[begin + 1] == _S:
+            if at - begin == len(name) and (keys[begin:at] == name).all():
                 return place
             place, begin = place + 1, at + 1
     return -1
@@ -97,6 +99,77 @@ def _read_fields(text: NDArray[np.uint8], at: int, end: int, where: tuple[int, b
     return at == end + 1
 
 
+@inlined
+def _several(text: NDArray[np.uint8], at: int, end: int, numbers: NDArray[np.float64]) -> tuple[int, int]:
+    """Read up to three numbers with commas between: where they end, and how many they are; 0 for what cannot be read."""
+    count = 0
+    while count < 3:
+        at, number = _read_number(text, at, end)
+        if number < 0 or number > 1:
+            return at, 0
+        numbers[count] = number
+        count += 1
+        if at >= end or text[at] != _COMMA:
+            break
+        at += 1
+    return at, count
+
+
+@inlined
+def _dosage_of(kind: int, numbers: NDArray[np.float64], count: int) -> float:
+    """What so many numbers of GP or HDS come to: NaN where one is missing, -1 for what they cannot be."""
+    total = numbers[:count].sum()
+    if count == 0 or (kind == HDS and count == 3):
+        return -1.0
+    if kind == HDS:
+        return float(2 * total / count)
+    if np.isnan(total):
+        return np.nan
+    if count == 1 or total == 0:
+        return -1.0
+    return float(2 * (numbers[1] + (2 * numbers[2] if count == 3 else 0.0)) / (count - 1) / total)
+
+
+@compiled
+def _read_sums(text: NDArray[np.uint8], at: int, end: int, where: tuple[int, int], dosages: NDArray[np.float32]) -> bool:
+    """Fill `dosages: float32[samples]` of a record of one ALT allele; whether all could be read. `where`: the place, and GP or HDS."""
+    place, kind = where
+    numbers = np.empty(3)
+    for sample in range(len(dosages)):
+        if at > end:
+            return False
+        at, colons, _ = _to_value(text, at, end, place)
+        dosages[sample] = np.nan
+        if colons == place and at < end and text[at] != _TAB:
+            at, count = _several(text, at, end, numbers)
+            dosages[sample] = _dosage_of(kind, numbers, count)
+            if dosages[sample] < 0 or (at < end and text[at] != _TAB and text[at] != _COLON):
+                return False
+        at = next_field(text, at, end) + 1
+    return at == end + 1
+
+
+@compiled
+def read_sums(
+    text: NDArray[np.uint8], bounds: NDArray[np.int64], n_alts: NDArray[np.int64], key: tuple[NDArray[np.uint8], int],
+    dosages: NDArray[np.float32], odd: NDArray[np.bool_],
+) -> int:  # fmt: skip
+    """As `read_dosages`, of GP or HDS: `key` is the name and which it is. Records of several ALT alleles are odd."""
+    row = without = 0
+    for record in range(len(bounds)):
+        at, alleles = bounds[record, FIXED], n_alts[record]
+        place = _place_of(text[bounds[record, FIXED - 1] : at - 1], key[0])
+        without += place < 0
+        dosages[row : row + alleles] = np.nan
+        if alleles > 1:
+            odd[record] = place >= 0
+        elif alleles == 1:
+            place = 1 << 40 if place < 0 else place
+            odd[record] = not _read_sums(text, at, bounds[record, END], (place, key[1]), dosages[row])
+        row += alleles
+    return without
+
+
 @compiled
 def read_dosages(
     text: NDArray[np.uint8], bounds: NDArray[np.int64], n_alts: NDArray[np.int64], dosages: NDArray[np.float32], odd: NDArray[np.bool_]
@@ -105,11 +178,12 @@ def read_dosages(
 
     Marks in `odd: bool[records]` those that were not read; returns how many records have no DS.
     """
+    name = np.array([68, 83], np.uint8)  # DS
     row = without = 0
     for record in range(len(bounds)):
         at, alleles = bounds[record, FIXED], n_alts[record]
         keys = text[bounds[record, FIXED - 1] : at - 1]
-        place = _place_of_ds(keys)
+        place = _place_of(keys, name)
         without += place < 0
         place = 1 << 40 if place < 0 else place  # no field has so many parts
         odd[record] = not _read_fields(text, at, bounds[record, END], (place, _begins_with_gt(keys)), dosages[row : row + alleles])
