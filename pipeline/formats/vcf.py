@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -12,25 +10,23 @@ import polars as pl
 from pydantic import AfterValidator, BeforeValidator, model_validator
 from pydantic import Field as Key
 
-from pipeline.bounds import DEFAULTS, Bounds
 from pipeline.errors import InputError, JobError
 from pipeline.files import stamp
-from pipeline.format import CostlySource, JoinedOutput, Piece
-from pipeline.formats._bad_rows import BAD_ROWS, BadRow, SiftedInput, quarantined
-from pipeline.formats._bgzip.bad_lines import sift_range
+from pipeline.format import JoinedOutput, Piece
+from pipeline.formats._bad_rows import BAD_ROWS, SiftedInput
 from pipeline.formats._bgzip.blocks import EOF_BLOCK, TextRange
 from pipeline.formats._bgzip.cutting import plan_ranges, text_size
-from pipeline.formats._bgzip.lines import read_lines
 from pipeline.formats._bgzip.tabix import index_beside, read_index
 from pipeline.formats._bgzip.writer import bgzip
 from pipeline.formats._joined import join_files
 from pipeline.formats._vcf.header import VcfHeader, read_header
 from pipeline.formats._vcf.region import Region, check_indexable, contigs_of, plan_region, region_of, regions_of
-from pipeline.formats._vcf.text import ARRAYS_OF, KEYS, VARIANT_COLUMNS, Field, VcfRecords, concat_records, parse_records
+from pipeline.formats._vcf.site_fields import SiteField, site_fields
+from pipeline.formats._vcf.source import VcfSource
+from pipeline.formats._vcf.text import ARRAYS_OF, KEYS, Field, columns_of
 from pipeline.formats._vcf.writing import CALL, MORE, checked, fields_of, header_of, lines_of
 from pipeline.genome.builds import Build, build_field
 from pipeline.genome.inputs import SpeciesInput
-from pipeline.genome.species import HUMAN_SET, ChromosomeSet
 from pipeline.pieces import ends_with
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
@@ -51,41 +47,6 @@ def _checked(regions: tuple[str, ...]) -> tuple[str, ...]:
     for region in regions:
         region_of(region)
     return regions
-
-
-@dataclass(frozen=True)
-class VcfSource(CostlySource):
-    """Ranges of a VCF's lines; of each the records of one region, where one is given."""
-
-    ranges: tuple[tuple[TextRange, Region | None], ...]
-    header: VcfHeader
-    field: Field = "calls"
-    chromosomes: ChromosomeSet = HUMAN_SET
-    limits: Bounds = DEFAULTS
-    sifts: bool = False
-
-    def load(self) -> Part:
-        """Variants and packed calls, or dosages; text is held a few megabytes at a time."""
-        if self.sifts:
-            found = self._sift()[0]
-        else:
-            chunks = ((lines, region) for part, region in self.ranges for lines in read_lines(part, self.limits))
-            found = [parse_records(lines, self.header, self.field, region) for lines, region in chunks]
-        records = concat_records(found, self.header, self.field)
-        self.chromosomes.check(records.variants["chromosome"].unique(maintain_order=True), self.header.path)
-        return Part(records.variants, {ARRAYS_OF[self.field]: records.array}, asdict(records.counts))
-
-    def sifted(self) -> tuple[pl.DataFrame, int]:
-        """The bad records of the ranges, and how many records they have with them."""
-        good, bad = self._sift()
-        return quarantined(self.header.path, bad), sum(records.counts.records for records in good) + len(bad)
-
-    def _sift(self) -> tuple[list[VcfRecords], list[BadRow]]:
-        parse, good, bad = partial(parse_records, header=self.header, field=self.field), list[VcfRecords](), list[BadRow]()
-        for part, _ in self.ranges:
-            found, refused = sift_range(part, self.limits, parse)
-            good, bad = [*good, *found], [*bad, *refused]
-        return good, bad
 
 
 class VcfInput(SpeciesInput, SiftedInput):
@@ -111,6 +72,9 @@ class VcfInput(SpeciesInput, SiftedInput):
         "calls",
         description="calls: hard calls of GT. dosages: ALT dosages of DS (0 to 1 where GT is haploid), of probabilities, GP, or of "
         "haplotype_dosages, HDS. A record without is missing.",
+    )
+    fields: tuple[str, ...] = Key(
+        (), description="QUAL, FILTER and INFO fields (R2, AF ...) to have as columns of the variants, for filter."
     )
     regions: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_checked)] = Key(
         (), description="Records whose POS lies in these (20:1000000-2000000, chrX), read by the file's .tbi or .csi index."
@@ -142,7 +106,7 @@ class VcfInput(SpeciesInput, SiftedInput):
             self.chromosome_set.check(header.contigs, header.path)
         if self.regions:
             self._regions(headers)
-        return Schema(pl.Schema(VARIANT_COLUMNS), {ARRAYS_OF[self.field]: self._people().schema})
+        return Schema(columns_of(self._sites(headers)), {ARRAYS_OF[self.field]: self._people().schema})
 
     def content(self) -> list[str]:
         """The files, and where regions are read by them their indexes."""
@@ -192,11 +156,7 @@ class VcfInput(SpeciesInput, SiftedInput):
             return self._region_sources(headers, target)
         if self.parts:
             target = -(-sum(text_size(header.path) for header in headers) // self.parts)
-        return [
-            VcfSource(((part, None),), header, self.field, self.chromosome_set, self.limits, self.sifts)
-            for header in headers
-            for part in plan_ranges(header.path, target)
-        ]
+        return [self._source([(part, None)], header) for header in headers for part in plan_ranges(header.path, target)]
 
     def _region_sources(self, headers: Sequence[VcfHeader], target: int) -> list[VcfSource]:
         """Ranges that the indexes name, by contig and position; small ones share a source. `parts` has no say in them."""
@@ -206,11 +166,22 @@ class VcfInput(SpeciesInput, SiftedInput):
             for region in regions:
                 for part in plan_region(header.path, index, region, target):
                     if sum(known.end - known.start for known, _ in (*bunch, (part, region))) > target // TEXT_RATIO and bunch:
-                        sources.append(VcfSource(tuple(bunch), header, self.field, self.chromosome_set, self.limits))
+                        sources.append(self._source(bunch, header))
                         bunch = []
                     bunch.append((part, region))
-            sources += [VcfSource(tuple(bunch), header, self.field, self.chromosome_set, self.limits)] if bunch else []
-        return sources or [VcfSource((), headers[0], self.field, self.chromosome_set, self.limits)]
+            sources += [self._source(bunch, header)] if bunch else []
+        return sources or [self._source([], headers[0])]
+
+    def _source(self, ranges: Sequence[tuple[TextRange, Region | None]], header: VcfHeader) -> VcfSource:
+        return VcfSource(tuple(ranges), header, self.field, self.chromosome_set, self.limits, self.sifts, self._sites([header]))
+
+    def _sites(self, headers: Sequence[VcfHeader]) -> tuple[SiteField, ...]:
+        """The fields that become columns; InputError where a file lacks one, or has it of another type."""
+        found = [site_fields(self.fields, header) for header in headers]
+        for header, fields in zip(headers, found, strict=True):
+            if fields != found[0]:
+                raise InputError(f"{header.path}: Number or Type of {', '.join(self.fields)} are not those of {headers[0].path}")
+        return found[0]
 
 
 class VcfOutput(JoinedOutput):

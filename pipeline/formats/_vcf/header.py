@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,12 +21,15 @@ FIXED = (b"#CHROM", b"POS", b"ID", b"REF", b"ALT", b"QUAL", b"FILTER", b"INFO")
 
 _SAMPLES = len(FIXED) + 1
 _FIRST_LINE_ROOM = 4096
+_INFO = re.compile(rb"^##INFO=<ID=([^,>]+),Number=([^,>]+),Type=([^,>]+)")
 _CONTIG = re.compile(rb"[<,](ID|length|assembly)=\"?([^\",>]*)")
 
 
 @dataclass(frozen=True)
 class VcfHeader:
     """What a VCF says before its records: sample ids and ids of ##contig lines, in order; ids of FORMAT fields; the genome build; ##chrSet.
+
+    `infos` are Number and Type of INFO fields by their ids.
 
     `build` is None where the contigs' lengths and the names of the assembly and the reference tell of none.
     """
@@ -36,6 +40,7 @@ class VcfHeader:
     formats: tuple[str, ...] = ()
     build: str | None = None
     chromosome_set: tuple[str, ...] = ()
+    infos: Mapping[str, tuple[str, str]] = field(default_factory=dict, hash=False)
 
 
 def read_header(path: str | Path, limits: Bounds = DEFAULTS) -> VcfHeader:
@@ -66,7 +71,8 @@ def _header(path: str, limits: Bounds, _stamp: Stamp) -> VcfHeader:
     formats = [text[len(b"##FORMAT=<ID=") :].split(b",")[0] for text in meta if text.startswith(b"##FORMAT=<ID=")]
     names = tuple(_text(contig.get(b"ID", b"")) for contig in contigs)
     chromosome_set = tuple(_text(text) for text in meta if text.startswith(b"##chrSet="))
-    return VcfHeader(path, _sample_ids(path, line), names, tuple(map(_text, formats)), _build(contigs, meta), chromosome_set)
+    infos = {_text(name): (_text(number), _text(kind)) for text in meta for name, number, kind in _INFO.findall(text)}
+    return VcfHeader(path, _sample_ids(path, line), names, tuple(map(_text, formats)), _build(contigs, meta), chromosome_set, infos)
 
 
 def _text(name: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -16,6 +17,7 @@ from pipeline.formats._vcf.dosages import read_plain_dosages, read_plain_sums
 from pipeline.formats._vcf.header import VcfHeader
 from pipeline.formats._vcf.records import TAIL, Records
 from pipeline.formats._vcf.region import Region
+from pipeline.formats._vcf.site_fields import SiteField, by_allele, check_lengths
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.kernels.genotypes import packed_width
 
@@ -63,7 +65,9 @@ class VcfRecords:
     counts: VcfCounts
 
 
-def parse_records(lines: bytes, header: VcfHeader, field: Field = "calls", region: Region | None = None) -> VcfRecords:
+def parse_records(
+    lines: bytes, header: VcfHeader, field: Field = "calls", region: Region | None = None, sites_of: Sequence[SiteField] = ()
+) -> VcfRecords:
     """Whole lines of records to one row for each ALT allele; lines that are blank or begin with # are passed over.
 
     Of records outside the `region`, where one is given, only the first five fields are looked at.
@@ -79,7 +83,7 @@ def parse_records(lines: bytes, header: VcfHeader, field: Field = "calls", regio
     bounds = np.empty((lines.count(b"\n") + 1, vcf.END + 1), np.int64)
     n_records, met, short = vcf.find_records(text, bounds)
     if met & vcf.NON_ASCII and not _is_utf8(lines):  # Polars' text is UTF-8; an odd byte is no reason to refuse a file
-        return parse_records(lines.decode(errors="replace").encode(), header, field, region)
+        return parse_records(lines.decode(errors="replace").encode(), header, field, region, sites_of)
     bounds = bounds[:n_records]
     positions, n_alts = np.empty((2, n_records), np.int64)
     found = _Found(lines, header, text, bounds, n_alts)
@@ -90,19 +94,27 @@ def parse_records(lines: bytes, header: VcfHeader, field: Field = "calls", regio
         {name: positions if name == "base_pair_location" else _column(text, bounds, _TEXT_FIELDS[name]) for name in VARIANT_COLUMNS},
         schema=VARIANT_COLUMNS,
     )
+    if sites_of:
+        sites = sites.with_columns(one.texts(partial(_column, text, bounds)) for one in sites_of)
     if region is not None:
         inside = (sites["chromosome"] == region.contig) & sites["base_pair_location"].is_between(region.low, region.high)
         sites, found = sites.filter(inside), found.chosen(inside.to_numpy())
         n_alts = found.n_alts
-    variants = _rows(sites, n_alts, unnamed=bool(met & vcf.UNNAMED))
-    counts = VcfCounts(
+    variants = _rows(sites, n_alts, (sites_of, header.path), unnamed=bool(met & vcf.UNNAMED))
+    variants = variants.with_columns(one.typed(variants, header.path) for one in sites_of)
+    counts = _counted(sites, n_alts, symbolic=bool(met & vcf.SYMBOLIC))
+    array, met_in_field = found.calls() if field == "calls" else found.dosages(KEYS[field])
+    return VcfRecords(variants, array, counts + met_in_field)
+
+
+def _counted(sites: pl.DataFrame, n_alts: NDArray[np.int64], *, symbolic: bool) -> VcfCounts:
+    """What there is of records; `symbolic`: some may have such alleles."""
+    return VcfCounts(
         records=len(n_alts),
         multi_allelic=int((n_alts > 1).sum()),
         monomorphic=int((n_alts == 0).sum()),
-        symbolic=int(sites["alt"].str.contains(_SYMBOLIC).sum()) if met & vcf.SYMBOLIC else 0,
+        symbolic=int(sites["alt"].str.contains(_SYMBOLIC).sum()) if symbolic else 0,
     )
-    array, met_in_field = found.calls() if field == "calls" else found.dosages(KEYS[field])
-    return VcfRecords(variants, array, counts + met_in_field)
 
 
 def _is_utf8(lines: bytes) -> bool:
@@ -179,8 +191,11 @@ def _column(text: NDArray[np.uint8], bounds: NDArray[np.int64], field: int) -> p
     return cast("pl.Series", pl.from_arrow(column))
 
 
-def _rows(sites: pl.DataFrame, n_alts: NDArray[np.int64], *, unnamed: bool) -> pl.DataFrame:
-    """One row for each ALT allele; an id is built where there is none, and completed by the allele where it would stand for several."""
+def _rows(sites: pl.DataFrame, n_alts: NDArray[np.int64], more: tuple[Sequence[SiteField], str], *, unnamed: bool) -> pl.DataFrame:
+    """One row for each ALT allele; an id is built where there is none, and completed by the allele where it would stand for several.
+
+    `more` are the columns beside a variant's own, and the file's path.
+    """
     several = bool((n_alts > 1).any())
     if not (several or unnamed or (n_alts == 0).any()):
         return sites
@@ -188,16 +203,24 @@ def _rows(sites: pl.DataFrame, n_alts: NDArray[np.int64], *, unnamed: bool) -> p
     built = pl.format("{}:{}:{}:{}", "chromosome", "base_pair_location", "ref", "alt")
     rows = sites.with_columns(several=pl.Series(n_alts > 1)).filter(pl.Series(n_alts > 0))
     if several:
-        rows = rows.with_columns(alt.str.split(",")).explode("alt", empty_as_null=False)
+        lists = by_allele(more[0])
+        rows = rows.with_columns(alt.str.split(","), **lists)
+        check_lengths(rows, *more)
+        rows = rows.explode("alt", *lists, empty_as_null=False)
     completed = pl.when("several").then(pl.format("{}:{}", "variant_id", "alt")).otherwise(name)
     rows = rows.with_columns(pl.when(name == ".").then(built).otherwise(completed).alias("variant_id"))
-    return rows.select(*VARIANT_COLUMNS)
+    return rows.select(*VARIANT_COLUMNS, *(one.name for one in more[0]))
 
 
-def concat_records(chunks: Sequence[VcfRecords], header: VcfHeader, field: Field) -> VcfRecords:
+def columns_of(sites_of: Sequence[SiteField]) -> pl.Schema:
+    """The columns of a variant's row, with those of these fields."""
+    return pl.Schema({**VARIANT_COLUMNS, **{one.name: one.dtype for one in sites_of}})
+
+
+def concat_records(chunks: Sequence[VcfRecords], header: VcfHeader, field: Field, sites_of: Sequence[SiteField] = ()) -> VcfRecords:
     """The records of several chunks in turn; an empty table of the header's samples where there are none."""
     width = packed_width(len(header.samples)) if field == "calls" else len(header.samples)
     none = np.zeros((0, width), np.uint8 if field == "calls" else np.float32)
-    variants = pl.concat([pl.DataFrame(schema=VARIANT_COLUMNS), *(chunk.variants for chunk in chunks)]).rechunk()
+    variants = pl.concat([pl.DataFrame(schema=columns_of(sites_of)), *(chunk.variants for chunk in chunks)]).rechunk()
     array = np.concatenate([none, *(chunk.array for chunk in chunks)])
     return VcfRecords(variants, array, sum((chunk.counts for chunk in chunks), VcfCounts()))

@@ -1,0 +1,103 @@
+"""QUAL, FILTER and INFO fields as columns of a VCF's variants: what htslib reads, in any parts, and what is refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from cyvcf2 import VCF
+
+from pipeline import api
+from pipeline.errors import InputError
+from pipeline.formats.vcf import VcfInput
+from pipeline.tables.part import concat_parts
+
+TextFile = Callable[[str, bytes], Path]
+META = b"""##fileformat=VCFv4.3
+##contig=<ID=20,length=64444167>
+##FORMAT=<ID=GT,Number=1,Type=String,Description="Genotype">
+##FILTER=<ID=low,Description="Low">
+##INFO=<ID=R2,Number=1,Type=Float,Description="Quality, with a comma">
+##INFO=<ID=AF,Number=A,Type=Float,Description="Frequencies">
+##INFO=<ID=DP,Number=1,Type=Integer,Description="Depth">
+##INFO=<ID=TYPED,Number=0,Type=Flag,Description="Genotyped">
+##INFO=<ID=GENES,Number=.,Type=String,Description="Genes">
+#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ts1\ts2
+"""
+FIELDS = ["QUAL", "FILTER", "R2", "AF", "DP", "TYPED"]
+
+
+def records(count: int) -> bytes:
+    """Records of one or two ALT alleles, or none, whose fields are there or not, in any order, beside others of like names."""
+    rng, lines = random.Random(3), []
+    for at in range(count):
+        alt = rng.choice(["C", "C", "C,G", "."])
+        several = ",".join(rng.choice([f"{rng.random():.4f}", "."]) for _ in alt.split(","))
+        parts = [f"R2={rng.random():.5f}", f"AF={several}", f"DP={rng.randint(0, 99)}", "TYPED", "XR2=7", "TYPEDX", "GENES=R2,AF"]
+        info = ";".join(rng.sample(parts, rng.randint(0, 7))) or "."
+        qual, passed = rng.choice([".", "3.5", "100"]), rng.choice(["PASS", "low", "."])
+        lines.append(f"20\t{at + 1}\tv{at}\tA\t{alt}\t{qual}\t{passed}\t{info}\tGT\t{'0/0' if alt == '.' else '0/1'}\t0/0\n")
+    return "".join(lines).encode()
+
+
+def test_fields__are_what_htslib_reads(text_file: TextFile) -> None:
+    path = text_file("a.bgzip.vcf.gz", META + records(200))
+    reader = VcfInput.model_validate({"path": str(path), "fields": FIELDS, "parts": 3})
+    found = concat_parts([source.load() for source in reader.sources(2)]).frame
+    assert found.schema == reader.table_schema().columns
+    rows: list[tuple[Any, ...]] = []
+    for site in VCF(str(path)):
+        for place in range(len(site.ALT)):
+            shares = site.INFO.get("AF")
+            share = shares[place] if isinstance(shares, tuple) else shares
+            quality = next((part[3:] for part in str(site).split("\t")[7].split(";") if part.startswith("R2=")), None)
+            passed = str(site).split("\t")[6]
+            depth, typed = site.INFO.get("DP"), site.INFO.get("TYPED") is not None
+            rows.append((site.QUAL, None if passed == "." else passed, quality and float(quality), share, depth, typed))
+    assert len(rows) == found.height
+    for name, mine, theirs in zip(FIELDS, found.select(FIELDS).iter_columns(), zip(*rows, strict=True), strict=True):
+        expected = [None if value != value else value for value in theirs]
+        if name == "AF":  # htslib's are 32 bits
+            assert mine.is_null().to_list() == [value is None for value in expected]
+            assert mine.drop_nulls().to_list() == pytest.approx([value for value in expected if value is not None], rel=1e-6)
+        else:
+            assert mine.to_list() == expected, name
+
+
+def test_fields__are_seen_by_a_filter(text_file: TextFile, tmp_path: Path) -> None:
+    job = f"""job: fields
+results: {tmp_path / "out"}
+inputs:
+  cohort: {{format: vcf, path: {text_file("a.vcf", META + records(60))}, fields: [R2, FILTER]}}
+stages:
+  - {{use: filter, from: cohort, as: good, where: "R2 >= 0.5 and FILTER = 'PASS'"}}
+outputs:
+  good: {{from: good}}
+"""
+    (tmp_path / "job.yaml").write_text(job, encoding="utf-8")
+    frame = api.load(tmp_path / "job.yaml").run().table("good").to_polars()
+    assert frame.height > 2
+    assert frame.filter((pl.col("R2") < 0.5) | (pl.col("FILTER") != "PASS")).is_empty()
+
+
+@pytest.mark.parametrize(
+    ("fields", "line", "message"),
+    [
+        (["R3"], b"", r"no INFO field 'R3' \(it has: R2, AF, DP, TYPED, GENES\)"),
+        (["GENES"], b"", r"INFO field 'GENES' is Number=\., Type=String; a column has one value"),
+        (["R2", "R2"], b"", "fields names 'R2' twice"),
+        (["R2"], b"20\t9\tv\tA\tC\t.\t.\tR2=high\tGT\t0/1\t0/0\n", "record 20:9: R2 is 'high', and the header says it is one number"),
+        (["DP"], b"20\t9\tv\tA\tC\t.\t.\tDP=1.5\tGT\t0/1\t0/0\n", r"record 20:9: DP is '1\.5', and the header says it is one whole number"),
+        (["QUAL"], b"20\t9\tv\tA\tC\t4,5\t.\t.\tGT\t0/1\t0/0\n", "record 20:9: QUAL is '4,5', and the header"),
+        (["AF"], b"20\t9\tv\tA\tC,G\t.\t.\tAF=0.1\tGT\t0/1\t0/0\n", "record 20:9: AF has 1 values, and the record has 2 ALT alleles"),
+    ],
+)
+def test_fields__that_are_not_there_or_are_none_are_refused(text_file: TextFile, fields: list[str], line: bytes, message: str) -> None:
+    path = text_file("a.vcf", META + records(4) + line)
+    reader = VcfInput.model_validate({"path": str(path), "fields": fields})
+    with pytest.raises(InputError, match=message):
+        [source.load() for source in reader.sources(1)]
