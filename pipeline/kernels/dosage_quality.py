@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module
 from pipeline.kernels.dosages import DosageSums, dosage_sums, hard_calls
+from pipeline.kernels.frequencies import frequencies
 from pipeline.kernels.genotypes import Array, share
 from pipeline.kernels.variant_quality import MALE, People, Quality, variant_quality
 
@@ -34,22 +35,13 @@ def dosage_quality(
     """
     xp = array_module(dosages)
     called = variant_quality(hard_calls(dosages), people, special, midp=midp, everywhere=everywhere)
-    sums = dosage_sums(dosages, people.founders)
-    alt, alleles = sums.copies.copy(), 2.0 * sums.called
-    certain = _mach_r2(dosage_sums(dosages) if people.founders is not None else sums, copies=2)
+    certain, alt = _mach_r2(dosage_sums(dosages), copies=2), frequencies(dosages, people, special)
     rows = {name: xp.asarray(places) for name, places in special.items() if len(places)}
     for places in rows.values():
         certain[places] = xp.nan
-    if people.sex is not None and "x" in rows:
-        men = dosage_sums(dosages[rows["x"]], people.of_sex(MALE))
-        alt[rows["x"]] -= men.copies / 2
-        alleles[rows["x"]] -= men.called
     if people.sex is not None and "y" in rows:
-        men = dosage_sums(dosages[rows["y"]], people.of_sex(MALE))
-        alt[rows["y"]], alleles[rows["y"]] = men.copies / 2, men.called
         certain[rows["y"]] = _mach_r2(dosage_sums(dosages[rows["y"]], people.sex == MALE), copies=1)
-    minor = share(xp.minimum(alt, alleles - alt), alleles)
-    return DosageQuality(called.call_rate, share(alt, alleles), minor, called.hwe_p_value, certain)
+    return DosageQuality(called.call_rate, alt, xp.minimum(alt, 1 - alt), called.hwe_p_value, certain)
 
 
 def _mach_r2(sums: DosageSums, copies: int) -> Array:

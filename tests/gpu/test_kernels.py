@@ -34,6 +34,7 @@ from pipeline.kernels import (
     dosages,
     factorials,
     factorization,
+    frequencies,
     gaussian_mixture,
     generalized_linear,
     genetic_code,
@@ -128,6 +129,7 @@ TURNED = np.column_stack(
 MIXED = np.sin(np.arange(1, 8)[:, None] * np.arange(SAMPLES) ** 2 + 1)
 VECTORS = RNG.normal(size=(SAMPLES, 3))
 WEIGHTS, SWAPPED = RNG.normal(size=len(CALLS)), np.arange(len(CALLS)) % 3 == 0
+SHARES = np.concatenate(([np.nan], np.linspace(0, 1, len(WEIGHTS) - 1)))
 ALT_DOSAGES = np.where(DOSAGES == 3, np.nan, DOSAGES * 0.9).astype(np.float32)
 T = np.array([[0.0, 0.3, -0.9], [2.0, -7.5, 40.0], [400.0, -1e5, np.inf], [np.nan, 1e-9, 1.0]])
 DF = np.array([[4.0], [30.0], [1000.0], [2500.0]])
@@ -355,6 +357,11 @@ def imputed(given: Any, midp: bool) -> Any:
     people = variant_quality.People(SAMPLES, np.arange(SAMPLES) % 7 > 0, (np.arange(SAMPLES) % 3).astype(np.int8))
     rows = {"x": np.arange(5, 11), "y": np.array([2, 3]), "mt": np.array([40])}
     return dosage_quality.dosage_quality(given, people, rows, midp=midp)
+
+
+def founders_frequencies(given: Any) -> Any:
+    people = variant_quality.People(SAMPLES, np.arange(SAMPLES) % 7 > 0, (np.arange(SAMPLES) % 3).astype(np.int8))
+    return frequencies.frequencies(given, people, {"x": np.arange(5, 11), "y": np.array([2, 3])})
 
 
 def associated_binary(calls: Any, method: Any) -> Any:
@@ -844,6 +851,8 @@ CASES = {
     "hwe_x_by_logarithms": Case(hardy_weinberg_x.hwe_x_by_logarithms, (COUNTS_X,), 1e-9),
     "variant_quality": Case(sexed, (CALLS, False), 1e-9),
     "variant_quality mid-p": Case(sexed, (CALLS, True), 1e-9),
+    "frequencies": Case(founders_frequencies, (CALLS,)),
+    "frequencies of dosages": Case(founders_frequencies, (ALT_DOSAGES,), 1e-9),
     "dosage_quality": Case(imputed, (ALT_DOSAGES, False), 1e-9),
     "are_dosages": Case(dosages.are_dosages, (ALT_DOSAGES,)),
     "call_codes": Case(dosages.call_codes, (ALT_DOSAGES,), 0),
@@ -972,8 +981,10 @@ CASES = {
     "single_rows": Case(standardized.single_rows, (VARYING, SAMPLES, 4)),
     "call_scores": Case(scores.call_scores, (CALLS, SAMPLES, WEIGHTS, SWAPPED, True), 1e-10),
     "call_scores without imputing": Case(scores.call_scores, (CALLS, SAMPLES, WEIGHTS, SWAPPED, False), 1e-10),
+    "call_scores by frequencies": Case(scores.call_scores, (CALLS, SAMPLES, WEIGHTS, SWAPPED, True, SHARES), 1e-10),
     "dosage_scores": Case(scores.dosage_scores, (ALT_DOSAGES, WEIGHTS, SWAPPED, True), 1e-10),
     "dosage_scores without imputing": Case(scores.dosage_scores, (ALT_DOSAGES, WEIGHTS, SWAPPED, False), 1e-10),
+    "dosage_scores by frequencies": Case(scores.dosage_scores, (ALT_DOSAGES, WEIGHTS, SWAPPED, True, SHARES), 1e-10),
     "profile": Case(partial(mixed_model.profile, restricted=True), (np.array([0.3]), TAKEN_APART, TURNED, MIXED), 1e-9),
     "best_log_ratio": Case(partial(mixed_model.best_log_ratio, restricted=True), (TAKEN_APART, TURNED, MIXED), 1e-6),
     "mixed_association": Case(mixed_model.mixed_association, (TAKEN_APART, TURNED, MIXED, "wald", np.zeros(1)), 1e-6),

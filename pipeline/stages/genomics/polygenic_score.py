@@ -15,10 +15,13 @@ from pipeline.errors import DataError
 from pipeline.genome.chromosomes import ONE_COPY, autosomes_of, chromosome_kind
 from pipeline.genome.columns import dtypes_of, need_known
 from pipeline.genome.genotypes import need_genotypes, people_of
+from pipeline.genome.people import check_sex, counted_people, sexes
 from pipeline.kernels.dosages import are_dosages
+from pipeline.kernels.frequencies import frequencies
 from pipeline.kernels.scores import call_scores, dosage_scores
+from pipeline.kernels.variant_quality import MALE
 from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
-from pipeline.stages.genomics._genotypes import genotypes_in
+from pipeline.stages.genomics._genotypes import genotypes_in, special_rows
 from pipeline.stages.genomics._matching import Matches
 from pipeline.tables.part import Part, Schema, take
 from pipeline.tables.table import Table
@@ -35,13 +38,13 @@ class _Sums(NamedTuple):
     matches: Matches
 
 
-class PolygenicScore(Whole, name="polygenic_score", version=1):
+class PolygenicScore(Whole, name="polygenic_score", version=2):
     """Give every person the sum of weight x effect alleles over the variants that a table of weights names, as PLINK's --score.
 
     Weights (variant_id, effect_allele, weight) meet variants by variant_id. The effect allele is ALT or REF of the variant; where it is
     neither the weight is not used, and counted: strands are not guessed. score_average is the sum over the alleles that count: two a
-    variant, one on Y and MT and in a haploid genome (on X a man's count runs to 2, as a woman's). Dosages are used where the genotype
-    table has them. A row per person: sample_id, score_sum, score_average, variants_used; no score where no variant counts.
+    variant, one on Y, of men alone, and on MT and in a haploid genome (on X a man's count runs to 2, as a woman's). Dosages are used where
+    the genotype table has them. A row per person: sample_id, score_sum, score_average, variants_used; no score where no variant counts.
 
     Example:
         {use: polygenic_score, from: {genotypes: passed, weights: weights}, as: score}
@@ -53,11 +56,12 @@ class PolygenicScore(Whole, name="polygenic_score", version=1):
     missing: Literal["mean", "ignore"] = Field(
         "mean", description="A missing call counts as its variant's mean, twice the effect allele's frequency, or it does not count."
     )
+    founders_only: bool = Field(True, description="Frequencies of those with no parent named, as PLINK; false: of everyone.")
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row per person."""
         genotypes, weights = schemas["genotypes"], schemas["weights"]
-        need_genotypes(genotypes, ("chromosome", "variant_id", "ref", "alt"), dosages=True)
+        check_sex(need_genotypes(genotypes, ("chromosome", "variant_id", "ref", "alt"), dosages=True))
         need_known(weights, ("variant_id", "effect_allele"), "weights")
         need_columns(weights, ("weight",), "weights")
         need_numeric(weights, ("weight",))
@@ -82,27 +86,34 @@ class PolygenicScore(Whole, name="polygenic_score", version=1):
         variants = part.frame.select("chromosome", "variant_id", "ref", "alt").with_row_index("row")
         met = variants.join(weights.frame, on="variant_id", maintain_order="left")
         is_ref, is_alt = (pl.col("effect_allele") == pl.col(name) for name in ("ref", "alt"))
-        haploid = chromosome_kind(autosomes=autosomes_of(people.frame)).is_in(list(ONE_COPY)).fill_null(value=False)
-        used = met.filter(is_ref | is_alt).with_columns(swapped=is_ref, haploid=haploid)
-        sums, counted = np.zeros(n), np.zeros((2, n), np.int64)
-        for alleles, rows in ((2, used.filter(~pl.col("haploid"))), (1, used.filter("haploid"))):
+        kind = chromosome_kind(autosomes=autosomes_of(people.frame)).fill_null("")
+        used = (
+            met.filter(is_ref | is_alt).with_columns(kind=kind).with_columns(swapped=is_ref, haploid=pl.col("kind").is_in(list(ONE_COPY)))
+        )
+        sums, counted, on_y, sex = np.zeros(n), np.zeros((2, n), np.int64), pl.col("kind") == "y", sexes(people.frame)
+        two, one, of_men = used.filter(~pl.col("haploid")), used.filter("haploid", ~on_y), used.filter(on_y)
+        everyone = np.ones(n, np.bool_)
+        for alleles, rows, who in ((2, two, everyone), (1, one, everyone), (1, of_men, everyone if sex is None else sex == MALE)):
             if rows.height:
-                found, number = self._scored(part, n, rows, alleles / 2)
-                sums += found
-                counted += np.outer([alleles, 1], number)
+                found, number = self._scored(part, people, rows, alleles / 2)
+                sums += found * who
+                counted += np.outer([alleles, 1], number * who)
         return _Sums(sums, counted[0], counted[1], Matches.of(variants, met, used, weights.frame.height))
 
-    def _scored(self, part: Part, n_people: int, rows: pl.DataFrame, scale: float) -> tuple[Any, Any]:
+    def _scored(self, part: Part, people: Part, rows: pl.DataFrame, scale: float) -> tuple[Any, Any]:
         """Per person the sum, times `scale`, and the number of variants that count, of the part's variants at `rows`."""
         values, places = genotypes_in(part), rows["row"].to_numpy()
         values = values if np.array_equal(places, np.arange(len(values))) else take(values, places)
         xp = array_module(values)
         weights, swapped = xp.asarray(rows["weight"].to_numpy() * scale), xp.asarray(rows["swapped"].to_numpy())
-        impute = self.missing == "mean"
+        impute, frequency = self.missing == "mean", None
+        if impute:
+            special = special_rows(rows.select("chromosome"), people.frame)
+            frequency = frequencies(values, counted_people(people.frame, self.founders_only), special)
         if are_dosages(values):
-            sums, used = dosage_scores(values, weights, swapped, impute)
+            sums, used = dosage_scores(values, weights, swapped, impute, frequency)
         else:
-            sums, used = call_scores(values, n_people, weights, swapped, impute)
+            sums, used = call_scores(values, people.frame.height, weights, swapped, impute, frequency)
         return to_host(sums), to_host(used)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 
 from pipeline.errors import DataError, StageError
+from pipeline.kernels.genotypes import pack
 from pipeline.stages.genomics.polygenic_score import PolygenicScore
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession, Session
@@ -101,6 +103,42 @@ def test_polygenic_score__counts_mt_as_plink_does() -> None:
     weights = rows.select("variant_id", effect_allele="alt", weight=pl.lit(0.5))
     found = run(PolygenicScore(), {"genotypes": Cohort(Part(rows, {"calls": calls}), cohort.people), "weights": weights})[""].frame
     assert found.rows() == [(f"p{i}", 2.5, 0.5, 5) for i in range(3)]
+
+
+def family_with_sexes() -> Cohort:
+    """Ten people, the last three children of the first three, with missing calls, men who are heterozygous on X, women called on Y."""
+    calls = ["0120321012", "2103021301", "0022031210", "2031202013", "0333323330", "2333033032", "0220022032", "2003220202"]
+    rows = pl.DataFrame(
+        {
+            "chromosome": ["1", "1", "X", "X", "Y", "Y", "MT", "MT"],
+            "variant_id": [f"v{i}" for i in range(8)],
+            "ref": ["A"] * 8,
+            "alt": ["G"] * 8,
+        }
+    ).with_columns(base_pair_location=pl.int_range(8) * 1000 + 3_000_000)
+    fathers, mothers = [*[None] * 7, "p0", "p0", "p0"], [*[None] * 7, "p1", "p1", "p2"]
+    people = pl.DataFrame({"sample_id": [f"p{i}" for i in range(10)], "father_id": fathers, "mother_id": mothers}).with_columns(
+        sex=pl.Series([1, 2, 2, 2, 1, 1, 2, 2, 1, 1], dtype=pl.Int8)
+    )
+    packed = pack(np.array([[int(call) for call in of_one] for of_one in calls], np.uint8))
+    return Cohort(Part(rows, {"calls": packed}), people)
+
+
+@pytest.mark.parametrize("dosages", [False, True])
+def test_polygenic_score__imputes_by_founders_with_men_alone_on_y_as_plink_printed(*, dosages: bool) -> None:
+    """PLINK 2.00a3.5: --score 1 2 3 header cols=+scoresums, with --bad-freqs for so few people."""
+    cohort = family_with_sexes()
+    weights = weights_of(*((f"v{i}", "AG"[i % 2], w) for i, w in enumerate([0.5, -1, 0.25, 2, 1.5, -0.75, 1, 0.3])))
+    if dosages:
+        held = np.where(cohort.codes == 3, np.nan, cohort.codes).astype(np.float32)
+        cohort = Cohort(replace(cohort.rows, arrays={"alt_dosages": held}), cohort.people)
+    found = run(PolygenicScore(), {"genotypes": cohort, "weights": weights}, 3)[""].frame
+    averages = [0.4625, 0, 0.222222, 0.315, 0.5875, -0.152083, 0.375, 0.13, 0.296131, 0.231019]
+    np.testing.assert_allclose(found["score_sum"], [5.55, 0, 2.22222, 3.15, 7.05, -1.825, 3.75, 1.3, 3.55357, 2.77222], atol=5e-6)
+    np.testing.assert_allclose(found["score_average"], averages, atol=5e-7)
+    assert found["variants_used"].to_list() == [8, 6, 6, 6, 8, 8, 6, 6, 8, 8]
+    everyones = run(PolygenicScore(founders_only=False), {"genotypes": cohort, "weights": weights})[""].frame
+    assert (everyones["score_sum"] != found["score_sum"]).any()
 
 
 @pytest.mark.parametrize("missing", ["mean", "ignore"])
