@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import tempfile
 from contextlib import suppress
 from multiprocessing import util
-from pathlib import Path
 from typing import Any
 
-KILLED_S = 0.3  # for killed processes to be gone
-SCRATCH = "dask-scratch-space"
+from pipeline.clusters.scratch import remove_left
+
+KILLED_S = 10.0  # for killed processes to be gone, which is at once but on a busy machine: until then their folders are locked
 
 
 def end_at_once() -> None:
@@ -18,9 +17,8 @@ def end_at_once() -> None:
 
     Whatever else runs here goes wrong after that: the process is to end.
     """
-    import dask
     import psutil
-    from distributed.diskutils import WorkDir, WorkSpace
+    from distributed.diskutils import WorkDir
 
     children = [child for child in psutil.Process().children(recursive=True) if not _gives_back(child)]
     for child in children:
@@ -30,8 +28,7 @@ def end_at_once() -> None:
     for found in gc.get_objects():
         if type(found) is WorkDir:
             found.release()
-    place = Path(dask.config.get("temporary-directory") or tempfile.gettempdir()) / SCRATCH
-    WorkSpace(str(place)).new_work_dir(prefix="ended-").release()  # which removes folders of processes that are gone
+    remove_left()
     at_exit: Any = util
     at_exit._run_finalizers(0)
 

@@ -17,6 +17,7 @@ from pipeline.backend.threads import cores
 from pipeline.clusters.encryption import Tls, security_of
 from pipeline.clusters.kind import ClusterSpec, Size
 from pipeline.clusters.scaling import Count, Scaling
+from pipeline.clusters.scratch import remove_left
 
 HOST = "127.0.0.1"
 GONE_S = 120.0  # how long a process that was killed may take to be gone: a busy machine has it wait
@@ -66,18 +67,24 @@ def client_of(cluster: Any, *, dashboard: bool, of_workers: bool = False) -> Ite
 
     from pipeline.clusters._dashboards import OF_SCHEDULERS, serve_when_asked, serve_workers_when_asked
 
-    with closing(cluster), closing(Client(cluster)) as client:
-        if dashboard:
-            serve_when_asked(cluster.scheduler, OF_SCHEDULERS)
-        if dashboard and of_workers:
-            serve_workers_when_asked(client)
-        try:
-            yield client
-        except Exception:
-            raise
-        except BaseException:
-            _kill_workers(cluster)
-            raise
+    try:
+        with closing(cluster), closing(Client(cluster)) as client:
+            if dashboard:
+                serve_when_asked(cluster.scheduler, OF_SCHEDULERS)
+            if dashboard and of_workers:
+                serve_workers_when_asked(client)
+            try:
+                yield client
+            except Exception:
+                raise
+            except BaseException:
+                _kill_workers(cluster)
+                raise
+    except Exception:
+        raise
+    except BaseException:
+        remove_left()  # of workers that were killed: Dask ends before it has done so, now and then
+        raise
 
 
 def nanny_class() -> type:
