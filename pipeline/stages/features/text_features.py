@@ -21,6 +21,10 @@ WORD = r"\b\w\w+\b"
 SEEN, NORM = "rows", "__norm__"
 
 
+PARTS = 8
+"""Parts that a table is made into at least, for it becomes wide: as many on every cluster, for what is summed goes by parts."""
+
+
 class TextFeatures(FittedRows, name="text_features", version=1):
     """Replace a text by COLUMN_0 to COLUMN_n, Float64: how often its words, and n-grams of neighbours, fall into each bucket of a hash.
 
@@ -67,8 +71,8 @@ class TextFeatures(FittedRows, name="text_features", version=1):
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Buckets counted part by part, on the host; then as every stage that learns."""
-        (rows,), session = tables.values(), context.session
-        rows = divided(rows.named(context.name), session.workers * session.threads)
+        (rows,) = tables.values()
+        rows = divided(rows.named(context.name), PARTS)
         return super().run({"rows": rows.map_parts(self._with_counts, writes=frozenset(self._made))}, context)
 
     def _with_counts(self, part: Part) -> Part:
