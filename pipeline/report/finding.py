@@ -56,7 +56,9 @@ class Finding:
         """The sections of all outputs that it is about, in the order of the outputs."""
         for output, columns in evidence.columns.items():
             if self.applies(columns):
-                yield from self.show(output, evidence)
+                for section in self.show(output, evidence):
+                    section.output = output
+                    yield section
 
     def show(self, output: str, evidence: Evidence) -> Iterable[Section]:
         """The sections of one output."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -13,13 +13,17 @@ SOME_CHANGE, LARGE_CHANGE = 0.1, 0.25
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing with its caption; `legend` names its styles. As wide as drawn (narrow, medium), or as the page (wide)."""
+    """A drawing with its caption; `legend` names its styles. As wide as drawn (narrow, medium), or as the page (wide).
+
+    `data` is what the page's script draws a part of it from, as texts by name.
+    """
 
     kind: ClassVar[str] = "figure"
     svg: str
     caption: str
     legend: Sequence[tuple[str, str]] = ()
     size: Literal["narrow", "medium", "wide"] = "narrow"
+    data: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,12 @@ class Note:
 
 @dataclass
 class Section:
-    """A headed part of the page; `highlights` (figure and what it is) go to the head of the page."""
+    """A headed part of the page; `highlights` (figure and what it is) go to the head of the page. `output` is the one that it shows."""
 
     title: str
     blocks: list[Figure | Grid | Tally | Note] = field(default_factory=list)
     highlights: list[tuple[str, str]] = field(default_factory=list)
+    output: str = ""
 
 
 def headline(what: str, output: str) -> str:

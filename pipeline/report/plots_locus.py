@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from pipeline.report.plots_scan import STRENGTH_LABEL
-from pipeline.report.scan_data import GENOME_WIDE_STRENGTH, POSITION
+from pipeline.report.scan_data import CHROMOSOME, GENOME_WIDE_STRENGTH, POSITION
 from pipeline.report.svg import Panel, Range, span_of, ticks
 
 R2_STYLES = (("s0", "0.0 to 0.2"), ("s4", "0.2 to 0.4"), ("s2", "0.4 to 0.6"), ("s3", "0.6 to 0.8"), ("s1", "0.8 to 1.0"))
@@ -17,6 +18,8 @@ UNKNOWN_R2 = "s6"
 WIDTH, HEIGHT = 500, 300
 LANE, MOST_LANES, LETTER = 24, 8, 6.2
 """Pixels that a row of genes is high, the most rows, and pixels that a letter of a gene's name is wide."""
+MARGIN, RIGHT = 12, 46
+"""Pixels at the right of a figure, and of one with rates of recombination."""
 
 
 def span_bp(points: pl.DataFrame) -> Range:
@@ -33,13 +36,16 @@ def r2_bins(points: pl.DataFrame) -> pl.Series:
     return points.select((r2.clip(0, 1) * 5 + 1e-9).floor().clip(0, 4).cast(pl.Int64).alias("bin"))["bin"]
 
 
-def regional(points: pl.DataFrame, lead: dict[str, Any], about: str) -> str:
+def regional(points: pl.DataFrame, lead: dict[str, Any], rates: pl.DataFrame | None, about: str) -> str:
     """-log10 p along one locus, from points with base_pair_location, strength and r2 with the lead, which stands in a ring under its name.
 
-    `lead` has base_pair_location, strength, variant_id and chromosome. An infinite strength stands at the upper edge.
+    `lead` has base_pair_location, strength, variant_id and chromosome. An infinite strength stands at the upper edge. `rates` of
+    recombination (see `recombination_rates`), where there are any, are a line behind the points, with their axis at the right.
     """
     highest = max(GENOME_WIDE_STRENGTH, span_of([*points["strength"], lead["strength"]], 0)[1])
-    panel = Panel(WIDTH, HEIGHT, span_bp(points), (0.0, highest * 1.18))
+    panel = Panel(WIDTH, HEIGHT, span_bp(points), (0.0, highest * 1.18), right=MARGIN if rates is None else RIGHT)
+    if rates is not None:
+        _recombination(panel, rates)
     bins = r2_bins(points)
     for number, style in [(None, UNKNOWN_R2), *((n, style) for n, (style, _) in enumerate(R2_STYLES))]:
         dots = points.filter(bins.eq_missing(pl.lit(number, pl.Int64)))
@@ -55,12 +61,39 @@ def regional(points: pl.DataFrame, lead: dict[str, Any], about: str) -> str:
     return panel.svg(about, (f"Position on chromosome {lead['chromosome']} (Mb)", STRENGTH_LABEL), marks)
 
 
-def gene_track(genes: pl.DataFrame, span: Range, about: str) -> tuple[str, int]:
+def recombination_rates(genetic_map: pl.LazyFrame, chromosome: str, span: Range) -> pl.DataFrame | None:
+    """Centimorgans per million bases between neighbours of a map, `start`, `end` and `rate`; None where it has no two places there.
+
+    The map has chromosome, base_pair_location and centimorgan; it may be the variants of a table whose file gave them.
+    """
+    of_it = pl.col(CHROMOSOME).str.strip_prefix("chr") == chromosome.removeprefix("chr")
+    here = genetic_map.filter(of_it).select(pl.col(POSITION).cast(pl.Int64), pl.col("centimorgan").cast(pl.Float64))
+    places = here.drop_nulls().group_by(POSITION).agg(pl.col("centimorgan").max()).sort(POSITION).collect(engine="streaming")
+    start, end = (pl.col(POSITION), pl.col(POSITION).shift(-1))
+    rate = (pl.col("centimorgan").shift(-1) - pl.col("centimorgan")) / (end - start) * 1e6
+    rates = places.select(start.alias("start"), end.alias("end"), rate.alias("rate")).drop_nulls()
+    rates = rates.filter(pl.col("end") >= span[0], pl.col("start") <= span[1])
+    return rates if rates.height and rates["rate"].max() else None
+
+
+def _recombination(panel: Panel, rates: pl.DataFrame) -> None:
+    """The line of rates, a step between neighbours of the map, and its axis."""
+    highest = float(max(rates["rate"].to_list())) * 1.15
+    low, high = panel.x_range
+    places = rates.select(pl.col("start", "end").clip(low, high)).to_numpy().ravel()
+    heights = np.repeat(np.maximum(rates["rate"].to_numpy(), 0.0), 2)
+    panel.line(places, heights * (panel.y_range[1] / highest), "thin s4")
+    for value, text in ticks((0.0, highest), 4):
+        panel.text(high, value * panel.y_range[1] / highest, text, "start", (6, -4))
+    panel.text(high, panel.y_range[1], "cM/Mb", "start", (4, -4))
+
+
+def gene_track(genes: pl.DataFrame, span: Range, about: str, *, margin: int = MARGIN) -> tuple[str, int]:
     """Genes as lines with their names and directions, none over another; and how many found no room in `MOST_LANES` rows.
 
-    `genes` has start, end, gene_name and strand (+, - or null), sorted by start. The x axis is that of `regional`.
+    `genes` has start, end, gene_name and strand (+, - or null), sorted by start. The x axis is that of `regional`, `margin` its right one.
     """
-    frame = Panel(WIDTH, LANE, span, (0.0, 1.0), top=0, bottom=0)
+    frame = Panel(WIDTH, LANE, span, (0.0, 1.0), right=margin, top=0, bottom=0)
     lanes, placed = list[float](), list[tuple[int, dict[str, Any], str, float]]()
     for gene in genes.iter_rows(named=True):
         name = {"+": f"{gene['gene_name']} →", "-": f"← {gene['gene_name']}"}.get(gene["strand"], str(gene["gene_name"]))
@@ -72,7 +105,7 @@ def gene_track(genes: pl.DataFrame, span: Range, about: str) -> tuple[str, int]:
         if lane < MOST_LANES:
             lanes[lane : lane + 1] = [right]
             placed.append((lane, gene, name, centre))
-    panel = Panel(WIDTH, LANE * max(len(lanes), 1), span, (float(max(len(lanes), 1)), 0.0), top=0, bottom=0)
+    panel = Panel(WIDTH, LANE * max(len(lanes), 1), span, (float(max(len(lanes), 1)), 0.0), right=margin, top=0, bottom=0)
     for lane, gene, name, centre in placed:
         start, end = max(gene["start"], span[0]), min(gene["end"], span[1])
         panel.line((start, end), (lane + 0.8, lane + 0.8), "gene")

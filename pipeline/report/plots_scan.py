@@ -29,8 +29,8 @@ def manhattan_panel(genome: pl.DataFrame, best: float) -> Panel:
 
 def manhattan(genome: pl.DataFrame, places: pl.DataFrame, panel: Panel, leads: pl.DataFrame, about: str) -> str:
     """-log10 p along the genome: `places` are the dots' half pixels by series; `leads` get their name (variant_id), strongest first."""
-    for series, dots in places.group_by("series", maintain_order=True):
-        panel.spots(dots["x"].to_numpy(), dots["y"].to_numpy(), SERIES_STYLES[int(str(series[0]))])
+    for (series, weak), dots in places.group_by("series", "weak", maintain_order=True):
+        panel.spots(dots["x"].to_numpy(), dots["y"].to_numpy(), SERIES_STYLES[int(str(series))] + " weak" * bool(weak))
     panel.rule(SUGGESTIVE_STRENGTH, "suggestive", "1e-5")
     panel.rule(GENOME_WIDE_STRENGTH, "threshold", "5e-8")
     _label_leads(panel, leads, genome)

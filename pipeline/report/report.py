@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +32,7 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
     shown += [_stages(document), _outputs(executed)]
     highlights = [(seconds_text(document["seconds"]), "wall time"), *(entry for section in shown for entry in section.highlights)]
     job = record.plan.job
+    script = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")  # the only one that the page's policy lets run
     page: str = _template().render(
         title=job.raw.get("title") or job.name,  # as the record has them, secrets masked
         job=job.name,
@@ -38,10 +41,13 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
         highlights=highlights,
         rows={name: number_text(sum(entry.rows or 0 for entry in entries)) for name, entries in by_output(executed.entries).items()},
         sections=shown,
+        files={name: _links([entry.path for entry in entries]) for name, entries in by_output(executed.entries).items()},
         warnings=[*document["warnings"], *notes],
         about=_about(document),
         source=_yaml(document["job"]),
         picture=picture,
+        script=script,
+        script_hash="sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     return page
 

@@ -121,15 +121,16 @@ def inflations(rows: pl.LazyFrame, bins: Mapping[str, pl.DataFrame]) -> dict[str
     return {trait: genomic_inflation(10.0 ** -values[trait][place]) for trait, place in ranks.items()}
 
 
-def places_of(rows: pl.LazyFrame, genome: pl.DataFrame, panels: Mapping[str, Panel]) -> dict[str, pl.DataFrame]:
+def places_of(rows: pl.LazyFrame, genome: pl.DataFrame, panels: Mapping[str, Panel], told: Mapping[str, float]) -> dict[str, pl.DataFrame]:
     """Where each trait's dots are drawn, in half pixels (x, y), and in which series: 0 and 1 for alternating chromosomes, 2 genome-wide.
 
     `panels` of the traits differ in the upper edge of y (-log10 p) alone, and begin at 0; what is beyond it stands at the edge. From
     `STRONG` up every point has a dot at its own place, and points that share a place share the dot; below, points move to the middle of
-    their grid cell.
+    their grid cell. `weak` are those below a trait's strength in `told`, which the page cannot tell of one by one.
     """
     edges = pl.LazyFrame(
-        {"trait": [*panels], "edge": [panel.y_range[1] for panel in panels.values()]}, schema={"trait": pl.String, "edge": pl.Float64}
+        {"trait": [*panels], "edge": [panel.y_range[1] for panel in panels.values()], "told": [told[trait] for trait in panels]},
+        schema={"trait": pl.String, "edge": pl.Float64, "told": pl.Float64},
     )
     on_axis = genome.lazy().select(CHROMOSOME, "low", "start", "number")
     placed = _known(rows, [*panels]).join(on_axis, on=CHROMOSOME).join(edges, on="trait")
@@ -139,15 +140,18 @@ def places_of(rows: pl.LazyFrame, genome: pl.DataFrame, panels: Mapping[str, Pan
     y = panel.down(panel.y_range[1] * (pl.min_horizontal(strength, edge) / edge))
     x = panel.across(pl.col("start") + (pl.col(POSITION) - pl.col("low")))
     series = pl.when(strength > GENOME_WIDE_STRENGTH).then(2).otherwise(pl.col("number") % 2).cast(pl.Int64)
-    half_pixels = placed.select("trait", series=series, weak=strength < STRONG, x=x.round().cast(pl.Int64), y=y.round().cast(pl.Int64))
-    cells = [pl.when("weak").then(_cell(name, COARSE)).otherwise(name).alias(name) for name in ("x", "y")]
-    found = half_pixels.select("trait", "series", *cells).unique().collect(engine="streaming").sort("series", "x", "y")
+    weak = strength < pl.col("told")
+    half_pixels = placed.select(
+        "trait", series=series, weak=weak, coarse=strength < STRONG, x=x.round().cast(pl.Int64), y=y.round().cast(pl.Int64)
+    )
+    cells = [pl.when("coarse").then(_cell(name, COARSE)).otherwise(name).alias(name) for name in ("x", "y")]
+    found = half_pixels.select("trait", "series", "weak", *cells).unique().collect(engine="streaming").sort("series", "weak", "x", "y")
     places = {trait: found.filter(pl.col("trait") == trait).drop("trait") for trait in panels}
     return {trait: dots if dots.height <= MANY_PLACES else _fewer(dots) for trait, dots in places.items()}
 
 
 def _fewer(dots: pl.DataFrame) -> pl.DataFrame:
-    return dots.select("series", _cell("x", COARSER), _cell("y", COARSER)).unique().sort("series", "x", "y")
+    return dots.select("series", "weak", _cell("x", COARSER), _cell("y", COARSER)).unique().sort("series", "weak", "x", "y")
 
 
 def _cell(name: str, size: int) -> pl.Expr:

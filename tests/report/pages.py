@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -28,8 +29,11 @@ from pipeline.tables.part import Schema
 VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 
 
+SCRIPT = (files("pipeline.report") / "page.js").read_text(encoding="utf-8")
+
+
 class Page(HTMLParser):
-    """What a page holds: headings, text, addresses; refuses tags that do not nest, and what would run or be fetched."""
+    """What a page holds: headings, text, addresses; refuses tags that do not nest, and what would be fetched or run, but the one script."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -37,10 +41,12 @@ class Page(HTMLParser):
         self.headings: list[str] = []
         self.addresses: list[str] = []
         self.tags: list[str] = []
-        self.text = ""
+        self.text = self.script = ""
         self.feed(html)
         self.close()
         assert self.open == []
+        assert self.script == SCRIPT
+        assert self.tags.count("script") == 1
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
@@ -58,8 +64,9 @@ class Page(HTMLParser):
 
     @staticmethod
     def _need_harmless(tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """No page has anything that runs, or that is fetched from elsewhere."""
-        assert tag not in {"script", "iframe", "object", "embed", "form", "base", "foreignobject", "link"}
+        """No page has anything that runs but the one script, or that is fetched from elsewhere."""
+        assert tag != "script" or not attrs
+        assert tag not in {"iframe", "object", "embed", "form", "base", "foreignobject", "link"}
         assert not [name for name, _ in attrs if name.startswith("on")]
         for name, value in attrs:
             if name in ("src", "href", "xlink:href", "srcset", "action"):
@@ -71,7 +78,9 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open and self.open[-1] == "h2":
             self.headings[-1] += data
-        if self.open and self.open[-1] != "style":
+        if self.open and self.open[-1] == "script":
+            self.script += data
+        elif self.open and self.open[-1] != "style":
             self.text += data
 
 

@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 import polars as pl
+import pytest
 
 from pipeline.report.finding import Evidence, sections
 from pipeline.report.pieces import Figure, Section
-from pipeline.report.plots_locus import gene_track, r2_bins
+from pipeline.report.plots_locus import gene_track, r2_bins, recombination_rates
 from tests.report.pages import Page, dots_of, page_of, scan_of
 
 
@@ -69,6 +70,21 @@ def test_regions__show_the_genes_of_their_stretch() -> None:
     assert "&lt;i&gt;A&lt;/i&gt; →" in figure.svg
     assert figure.svg.count('class="line gene"') == 2
     assert "OTHER" not in figure.svg
+
+
+def test_regions__show_the_recombination_of_a_genetic_map() -> None:
+    places = [1_000_000, 1_100_000, 1_300_000, 1_400_000, 9_000_000]
+    table = pl.DataFrame({"chromosome": "chr20", "base_pair_location": places, "centimorgan": [1.0, 1.2, 1.2, 5.2, 9.0], "rsid": "x"})
+    figure = cast(Figure, sections_of(ld=linkage_of(), map=table)[0].blocks[0])
+    assert figure.caption.endswith("; recombination up to 40 cM/Mb.")  # 4 centimorgans within 100,000 bases
+    assert ("square s4", "recombination") in figure.legend
+    assert 'class="line thin s4"' in figure.svg
+    assert "cM/Mb</text>" in figure.svg
+    rates = recombination_rates(table.lazy(), "20", (1_050_000.0, 1_350_000.0))
+    assert rates is not None
+    assert rates["rate"].to_list() == pytest.approx([2.0, 0.0, 40.0])
+    unknown = cast(Figure, sections_of(ld=linkage_of(), map=table.with_columns(centimorgan=pl.lit(0.0)))[0].blocks[0])
+    assert "recombination" not in unknown.caption
 
 
 def test_gene_track__puts_no_gene_on_another() -> None:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from pipeline.genome.chromosomes import HUMAN
 from pipeline.report import plots_scan
 from pipeline.report.finding import Evidence, Finding
+from pipeline.report.genes import genes_of
 from pipeline.report.locus_table import COLUMNS, locus_table, place_text
 from pipeline.report.pieces import Figure, Grid, Note, Section, headline, number_text, p_text
 from pipeline.report.scan_data import (
@@ -28,6 +30,7 @@ from pipeline.report.scan_data import (
     strength_bins,
     trait_counts,
 )
+from pipeline.report.scan_points import MOST_POINTS, data_of, points_of, told_from
 from pipeline.report.svg import Panel
 
 LOCUS_BP = 500_000
@@ -47,9 +50,9 @@ class Associations(Finding, name="associations"):
 
     def show(self, output: str, evidence: Evidence) -> Iterator[Section]:
         """One section, whose figures at the head of the page name their scan where there are several."""
-        several = sum(self.applies(columns) for columns in evidence.columns.values()) > 1
-        section = associations(output, evidence.outputs[output])
-        if several:
+        scans = sum(self.applies(columns) for columns in evidence.columns.values())
+        section = associations(output, evidence.outputs[output], genes_of(evidence.outputs, HUMAN), MOST_POINTS // scans)
+        if scans > 1:
             section.highlights = [(figure, f"{what} in {output}") for figure, what in section.highlights]
         yield section
 
@@ -73,8 +76,11 @@ class TraitScan:
         return f" of {self.trait}" if self.trait else ""
 
 
-def associations(output: str, rows: pl.LazyFrame) -> Section:
-    """Per trait a Manhattan plot, a QQ plot with lambda, and the leads; traits beyond the `MOST_TRAITS` with the smallest p are listed."""
+def associations(output: str, rows: pl.LazyFrame, genes: pl.LazyFrame | None = None, most_points: int = MOST_POINTS) -> Section:
+    """Per trait a Manhattan plot, a QQ plot with lambda, and the leads; traits beyond the `MOST_TRAITS` with the smallest p are listed.
+
+    Of the strongest results, `most_points` of all traits drawn at most, the page tells one by one, by `genes` too (see `genes_of`).
+    """
     rows, section = scan_rows(rows), Section(headline("Associations", output))
     found = extents(rows)
     counts, genome = trait_counts(found), genome_of(found)
@@ -104,11 +110,13 @@ def associations(output: str, rows: pl.LazyFrame) -> Section:
         for trait, tested, known, weakest, cut in drawn.select("trait", "tested", "known", "weakest", "cut").iter_rows()
     ]
     panels = {scan.trait: plots_scan.manhattan_panel(genome, _finite_best(scan)) for scan in scans if scan.known}
-    places = places_of(rows, genome, panels) if panels else {}
+    told = {scan.trait: told_from(scan.bins, most_points // len(panels)) for scan in scans if scan.known}
+    places = places_of(rows, genome, panels, told) if panels else {}
+    points = points_of(rows, told, None if genes is None else genes.collect(engine="streaming")) if panels else {}
     for scan in scans:
         section.blocks += _missing(scan, rows)
         if scan.known:
-            _draw(section, scan, genome, places[scan.trait], panels[scan.trait])
+            _draw(section, scan, genome, places[scan.trait], panels[scan.trait], points[scan.trait])
     return section
 
 
@@ -165,7 +173,7 @@ def _missing(scan: TraitScan, rows: pl.LazyFrame) -> list[Note]:
     return [Note(text)]
 
 
-def _draw(section: Section, scan: TraitScan, genome: pl.DataFrame, places: pl.DataFrame, panel: Panel) -> None:
+def _draw(section: Section, scan: TraitScan, genome: pl.DataFrame, places: pl.DataFrame, panel: Panel, points: pl.DataFrame) -> None:
     """Add one trait's figures and its table of loci."""
     loci = leads(scan.hits)
     hits = loci.filter(pl.col("strength") > GENOME_WIDE_STRENGTH)
@@ -176,7 +184,12 @@ def _draw(section: Section, scan: TraitScan, genome: pl.DataFrame, places: pl.Da
     if loci.height:
         told += f", of {loci['variant_id'][0] or 'a variant without a name'} at {place_text(loci.row(0, named=True))}"
     wide = f"{scan.known:,} variants{of}. Lines at p = 5e-8 (genome-wide) and 1e-5 (suggestive); variants beyond the first in red."
-    section.blocks.append(Figure(plots_scan.manhattan(genome, places, panel, hits.head(MOST_LABELS), told), wide, size="wide"))
+    if points.height < scan.known:
+        wide += (
+            f" The {points.height:,} strongest answer the pointer; others stay on the grid of the whole picture where a part is looked at."
+        )
+    drawn, data = plots_scan.manhattan(genome, places, panel, hits.head(MOST_LABELS), told), data_of(points, genome, panel)
+    section.blocks.append(Figure(drawn, wide, size="wide", data=data))
     section.highlights.append((f"{hits.height}", f"loci below 5e-8{of}"))
     if scan.cut:
         kept = f"The rows{of} stop at p = {10**-scan.weakest:.3g}: without the rest there is no QQ plot and no inflation λ."

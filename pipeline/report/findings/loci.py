@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, chromosome_key
+from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN
 from pipeline.report.finding import Evidence, Finding, Outputs
+from pipeline.report.genes import genes_of, overlapping
 from pipeline.report.locus_table import place_text
 from pipeline.report.pieces import Figure, Note, Section, headline, p_text
-from pipeline.report.plots_locus import R2_STYLES, UNKNOWN_R2, gene_track, r2_bins, regional, span_bp
+from pipeline.report.plots_locus import MARGIN, R2_STYLES, RIGHT, UNKNOWN_R2, gene_track, r2_bins, recombination_rates, regional, span_bp
 from pipeline.report.scan_data import CHROMOSOME, LINKED, P_VALUES, POSITION, scan_rows
 
 MOST_REGIONS, MOST_NAMED = 6, 12
 REGION, PLACE = ["trait", "index_variant_id"], [CHROMOSOME, POSITION]
+RATES = ("square s4", "recombination")
 LOCUS_BP = 500_000  # index variants of several traits this near one another are of one locus
 
 
@@ -54,8 +57,9 @@ def regions(output: str, outputs: Outputs) -> Section:
     )
     for trait, index, others in shown.select(*REGION, "others").iter_rows():
         of_locus = points.filter(pl.col("trait") == trait, pl.col("index_variant_id") == index)
-        genes = _genes(outputs, of_locus[AUTOSOME_COUNT][0])
-        section.blocks.append(_region(of_locus, trait, genes, f"; a locus of {', '.join(others)}, too" if others else ""))
+        genes = genes_of(outputs, of_locus[AUTOSOME_COUNT][0])
+        around = Around(genes, _genetic_map(outputs))
+        section.blocks.append(_region(of_locus, trait, around, f"; a locus of {', '.join(others)}, too" if others else ""))
     return section
 
 
@@ -77,47 +81,47 @@ def once_a_locus(found: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(kept, schema=found.schema).with_columns(others=pl.Series(others, dtype=pl.List(pl.String)))
 
 
-def _region(points: pl.DataFrame, trait: str, genes: pl.LazyFrame | None, also: str) -> Figure:
+@dataclass(frozen=True)
+class Around:
+    """What other outputs say of the places of loci: genes and a genetic map, where there are any."""
+
+    genes: pl.LazyFrame | None
+    genetic_map: pl.LazyFrame | None
+
+
+def _region(points: pl.DataFrame, trait: str, around: Around, also: str) -> Figure:
     itself = points.filter(pl.col("variant_id") == pl.col("index_variant_id"))
     lead = (itself if itself.height else points).sort("strength", descending=True, maintain_order=True).row(0, named=True)
     lead["variant_id"] = lead["index_variant_id"]
     points = points.filter(pl.col(CHROMOSOME) == lead[CHROMOSOME])
     of = f"{lead['variant_id']}{f' ({trait})' if trait else ''} at {place_text(lead)}, p = {p_text(lead['strength'])}"
     told = f"{points.height:,} variants around {of}, by r² with it"
-    names, svg = "", ""
-    if genes is not None:
-        found = _overlapping(genes, lead, span_bp(points))
+    names, svg, rates = "", "", None
+    if around.genetic_map is not None:
+        rates = recombination_rates(around.genetic_map, lead[CHROMOSOME], span_bp(points))
+    if around.genes is not None:
+        found = overlapping(around.genes, lead, span_bp(points))
         listed = found["gene_name"].head(MOST_NAMED).to_list()
         names = f"; genes: {', '.join(listed) or 'none'}" + (
             f" and {found.height - len(listed)} more" if found.height > len(listed) else ""
         )
-        svg, left_out = gene_track(found, span_bp(points), f"Genes around {lead['variant_id']}{names}") if found.height else ("", 0)
+        named, right = f"Genes around {lead['variant_id']}{names}", MARGIN if rates is None else RIGHT
+        svg, left_out = gene_track(found, span_bp(points), named, margin=right) if found.height else ("", 0)
         names += f" ({left_out} not drawn, for want of room)" if left_out else ""
-    return Figure(regional(points, lead, f"Regional plot: {told}{names}") + svg, f"{told}{also}{names}.", _legend(points), "medium")
+    names += "" if rates is None else f"; recombination up to {max(rates['rate'].to_list()):.3g} cM/Mb"
+    drawn = regional(points, lead, rates, f"Regional plot: {told}{names}") + svg
+    return Figure(drawn, f"{told}{also}{names}.", _legend(points, [] if rates is None else [RATES]), "medium")
 
 
-def _legend(points: pl.DataFrame) -> list[tuple[str, str]]:
-    counts = dict(r2_bins(points).value_counts().iter_rows())
-    known = [(style, f"r² {text}: {counts[number]:,}") for number, (style, text) in enumerate(R2_STYLES) if number in counts]
-    return [("s5", "index variant"), *reversed(known), *([(UNKNOWN_R2, f"r² unknown: {counts[None]:,}")] if None in counts else [])]
-
-
-def _genes(outputs: Outputs, autosomes: int) -> pl.LazyFrame | None:
-    """Genes of the first output that has any: a key of the chromosome, start, end, gene_name and strand (null where it is not known)."""
+def _genetic_map(outputs: Outputs) -> pl.LazyFrame | None:
+    """The first output of places in centimorgans, none of which is a genotype file's 0 for unknown."""
     for rows in outputs.values():
-        columns = rows.collect_schema().names()
-        if {CHROMOSOME, "start", "end", "gene_name"} <= {*columns}:
-            whole = rows.filter(pl.col("feature").cast(pl.String) == "gene") if "feature" in columns else rows
-            strand = pl.col("strand").cast(pl.String) if "strand" in columns else pl.lit(None, pl.String)
-            place = [pl.col(name).cast(pl.Int64, strict=False) for name in ("start", "end")]
-            named = whole.select(pl.col(CHROMOSOME).cast(pl.String), *place, pl.col("gene_name").cast(pl.String), strand=strand)
-            return (
-                named.drop_nulls([CHROMOSOME, "start", "end", "gene_name"]).with_columns(key=chromosome_key(autosomes=autosomes)).unique()
-            )
+        if {CHROMOSOME, POSITION, "centimorgan"} <= {*rows.collect_schema().names()}:
+            return rows.with_columns(pl.col(CHROMOSOME).cast(pl.String)).filter(pl.col("centimorgan") != 0)
     return None
 
 
-def _overlapping(genes: pl.LazyFrame, lead: Mapping[str, Any], span: tuple[float, float]) -> pl.DataFrame:
-    key: Any = pl.select(pl.lit(lead[CHROMOSOME]).alias(CHROMOSOME)).select(chromosome_key(autosomes=lead[AUTOSOME_COUNT])).item()
-    inside = genes.filter(pl.col("key") == key, pl.col("end") >= span[0], pl.col("start") <= span[1])
-    return inside.sort("start", "end", "gene_name").collect(engine="streaming")
+def _legend(points: pl.DataFrame, more: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    counts = dict(r2_bins(points).value_counts().iter_rows())
+    known = [(style, f"r² {text}: {counts[number]:,}") for number, (style, text) in enumerate(R2_STYLES) if number in counts]
+    return [("s5", "index variant"), *reversed(known), *([(UNKNOWN_R2, f"r² unknown: {counts[None]:,}")] if None in counts else []), *more]
