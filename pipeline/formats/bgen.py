@@ -1,16 +1,16 @@
-"""BGEN 1.1 to 1.3 genotype probabilities as ALT dosages or hard calls, read by the package bgen; by variants' ranges in parallel.
+"""BGEN 1.1 to 1.3 genotype probabilities as ALT dosages or hard calls, read by the package bgen in ranges of variants; and 1.2 written.
 
 A .bgi index beside the file is used where there is one; else every task finds its variants by their headers, or at a URL is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -18,17 +18,20 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.errors import InputError, PlaceError
-from pipeline.files import Stamp, exists, is_url, read_bytes, stamp
-from pipeline.format import CostlySource
+from pipeline.files import Stamp, exists, is_url, stamp
+from pipeline.format import CostlySource, Piece
 from pipeline.formats._bgen import Stretch, cut_bgen, head_of, indexed
+from pipeline.formats._bgen_writing import head_bytes, variant_bytes
 from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes, remembered
-from pipeline.formats._plink.bed_files import read_columns, refuse_same_ids
+from pipeline.formats._genotypes_written import GenotypeOutput, array_of, names_checked
+from pipeline.formats._joined import join_files
+from pipeline.formats._plink.bed_files import refuse_same_ids
+from pipeline.formats._sample_file import read_sample, sample_file, sample_text
 from pipeline.genome.columns import VARIANT, dtypes_of
-from pipeline.genome.people import sex_of_code
 from pipeline.genome.species import ChromosomeSet
 from pipeline.kernels.dosages import call_codes
 from pipeline.kernels.genotypes import MISSING, pack, packed_width
-from pipeline.pieces import as_file, with_ending, with_more
+from pipeline.pieces import as_file, with_more
 from pipeline.tables.part import Part, Schema
 
 SITE = pl.Schema(dtypes_of(VARIANT))
@@ -80,28 +83,6 @@ def _starts(path: str, variants: int, _stamps: tuple[Stamp, ...]) -> NDArray[np.
         what = f"a BGEN file at a URL is read by its index, and there is no {index}"
         raise InputError(f"{path}: {what}. Make it where the file lies on a disk (bgenix -g FILE -index), and put it beside")
     return np.zeros(0, np.int64)
-
-
-def sample_file(path: str) -> str:
-    """The .sample beside a BGEN file, which may not be there."""
-    return with_ending(path, ".sample")
-
-
-def read_sample(path: str | Path) -> pl.DataFrame:
-    """People of an Oxford .sample file: sample_id (ID_2), family_id (ID_1), and sex (Int8, 1, 2, null) where it has that column.
-
-    InputError where its two header lines are missing, a line has another number of fields, or an ID_2 stands twice.
-    """
-    lines = read_bytes(path).decode(errors="replace").splitlines() if exists(path) else []
-    names = lines[0].split() if lines else []
-    if len(lines) < 2 or len(names) < 2 or not lines[1].split()[:2] == ["0", "0"]:
-        raise InputError(f"{path}: is no .sample file, whose first two lines are 'ID_1 ID_2 missing ...' and '0 0 0 ...'")
-    text = read_columns(path, ("family_id", "sample_id", *names[2:]), skip=2)
-    people = text.select("sample_id", "family_id", *(name for name in ("sex",) if name in names))
-    refuse_same_ids(path, people)
-    if "sex" in people.columns:
-        people = people.with_columns(sex_of_code())
-    return people
 
 
 @dataclass(frozen=True)
@@ -226,3 +207,30 @@ class BgenInput(GenotypeInput):
             )
             for first, count in ranges
         ]
+
+
+class BgenOutput(GenotypeOutput):
+    """One BGEN 1.2 file of a genotype table, NAME.bgen, REF first, with the people's ids inside, and NAME.sample with their sexes.
+
+    A dosage is stored as the probabilities of the two calls beside it, in steps of 1 / 255 or 1 / 65,535; phase is not known here.
+    """
+
+    name = "bgen"
+    label = "a BGEN file"
+
+    bits: Literal[8, 16] = Field(16, description="Of a probability; 8 is what UK Biobank's files have, and what regenie reads fastest.")
+
+    def write_piece(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> Mapping[str, int]:
+        """The part's variants."""
+        people = axes[array_of(axes)].height
+        with Path(f"{path}.bgen").open("wb") as file:
+            file.writelines(variant_bytes(part, people, self.bits))
+        return {"bgen": part.rows}
+
+    def join(self, pieces: Sequence[Piece], axes: Mapping[str, pl.DataFrame], stem: str) -> Mapping[str, int | None]:
+        """The file, and the .sample beside it."""
+        people, rows = axes[array_of(axes)], sum(piece.rows["bgen"] for piece in pieces)
+        before = head_bytes(rows, names_checked(people, self.label))
+        join_files(f"{stem}.bgen", [piece.file("bgen") for piece in pieces], before=before)
+        join_files(f"{stem}.sample", [], before=sample_text(people))
+        return {".bgen": rows, ".sample": None}

@@ -1,4 +1,4 @@
-"""PLINK 2's genotypes: .pgen, .pvar and .psam; `path` names the .pgen. Read by pgenlib, PLINK 2's own library."""
+"""PLINK 2's genotypes: .pgen, .pvar and .psam; `path` names the .pgen. Read by pgenlib, PLINK 2's own library; and written."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,18 +17,20 @@ from pydantic import Field
 
 from pipeline.errors import InputError, PlaceError
 from pipeline.files import Stamp, exists, is_url
-from pipeline.format import CostlySource
+from pipeline.format import CostlySource, Piece
 from pipeline.formats._bgzip.blocks import reading
 from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes, remembered
+from pipeline.formats._genotypes_written import GenotypeOutput, array_of, names_checked
+from pipeline.formats._joined import join_files
 from pipeline.formats._plink.pgen_cuts import cut_pgen
 from pipeline.formats._plink.pgen_files import BLOCK_VARIANTS, PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
+from pipeline.formats._plink.pgen_records import read_calls, read_dosages
+from pipeline.formats._plink.pgen_writing import PVAR, head_bytes, psam_text, pvar_rows, record_bytes
 from pipeline.genome.species import ChromosomeSet
 from pipeline.kernels.genotypes import packed_width
 from pipeline.pieces import as_file, ends_with, with_ending, with_more
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
-
-BLOCK_BYTES = 1 << 18  # of calls of a byte each: stays in a core's cache
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class PgenSource(CostlySource):
         files = _fileset(self.pgen, self.chromosomes, self.stamps)
         rows = files.rows.slice(self.first, self.count)
         index, allele = rows["index"].to_numpy(), rows["allele"].to_numpy()
-        read = _read_calls if self.field == "calls" else _read_dosages
+        read = read_calls if self.field == "calls" else read_dosages
         found = [_no_rows(self.field, files.people.height)]
         for some in self._stretches(index):
             with _reader(self.pgen, files, index[some]) as (reader, before):
@@ -137,42 +140,6 @@ def _reader(pgen: str, files: Fileset, index: NDArray[np.uint32]) -> Iterator[tu
     except RuntimeError as error:
         text = str(error).strip("b'\"\\n ")
         raise InputError(f"{pgen}: cannot be read ({text}); write it again with plink2 --make-pgen, or copy it again") from error
-
-
-def _is_range(index: NDArray[np.uint32], allele: NDArray[np.uint32]) -> bool:
-    """Whether rows are the first ALT alleles of variants that follow one another."""
-    return bool((allele == 1).all()) and int(index[-1]) - int(index[0]) + 1 == len(index)
-
-
-def _read_calls(reader: Any, index: NDArray[np.uint32], allele: NDArray[np.uint32], n_samples: int) -> NDArray[np.uint8]:
-    """Packed calls, block by block: pgenlib's bytes are 0, 1, 2 or -9 (missing), whose two low bits are our code."""
-    width = packed_width(n_samples)
-    packed, step = np.empty((len(index), width), np.uint8), max(1, BLOCK_BYTES // (4 * width))
-    bytes_ = np.zeros((step, 4 * width), np.int8)  # pgenlib leaves the padding as it is
-    for at in range(0, len(index), step):
-        some, which = index[at : at + step], allele[at : at + step]
-        if _is_range(some, which):
-            reader.read_range(int(some[0]), int(some[-1]) + 1, bytes_)
-        else:
-            for row, (variant, alt) in enumerate(zip(some.tolist(), which.tolist(), strict=True)):
-                reader.read(variant, bytes_[row], alt)
-        words = bytes_[: len(some)].view("<u4") & np.uint32(0x03030303)
-        words |= words >> np.uint32(6)
-        words |= words >> np.uint32(12)
-        packed[at : at + step] = words
-    return packed
-
-
-def _read_dosages(reader: Any, index: NDArray[np.uint32], allele: NDArray[np.uint32], n_samples: int) -> NDArray[np.float32]:
-    """ALT dosages, hard calls where a variant has none; pgenlib's -9 is NaN."""
-    dosages = np.empty((len(index), n_samples), np.float32)
-    if len(index) and _is_range(index, allele):
-        reader.read_dosages_range(int(index[0]), int(index[-1]) + 1, dosages)
-    else:
-        for row, (variant, alt) in enumerate(zip(index.tolist(), allele.tolist(), strict=True)):
-            reader.read_dosages(variant, dosages[row], alt)
-    dosages[dosages < 0] = np.nan
-    return dosages
 
 
 class PgenInput(GenotypeInput):
@@ -227,3 +194,26 @@ class PgenInput(GenotypeInput):
         files = self._files()
         ranges = self.ranges(files.rows.height, files.people.height, parallel)
         return [PgenSource(pgen, self.chromosome_set, stamps, self.field, first, count) for first, count in ranges]
+
+
+class PgenOutput(GenotypeOutput):
+    """One PLINK 2 fileset of a genotype table: NAME.pgen, NAME.pvar and NAME.psam; dosages in PLINK's steps of 1 / 16,384."""
+
+    name = "pgen"
+    label = "a pgen fileset"
+
+    def write_piece(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> Mapping[str, int]:
+        """The part's records of the .pgen, and lines of the .pvar."""
+        Path(f"{path}.pvar").write_bytes(pvar_rows(part))
+        Path(f"{path}.pgen").write_bytes(record_bytes(part, axes[array_of(axes)].height))
+        return {"pgen": part.rows, "pvar": part.rows}
+
+    def join(self, pieces: Sequence[Piece], axes: Mapping[str, pl.DataFrame], stem: str) -> Mapping[str, int | None]:
+        """The fileset; the rows stand at the .pgen."""
+        array, rows = array_of(axes), sum(piece.rows["pgen"] for piece in pieces)
+        people = len(names_checked(axes[array], self.label))
+        before = head_bytes(rows, people, dosages=array == ARRAYS["dosages"])
+        join_files(f"{stem}.pgen", [piece.file("pgen") for piece in pieces], before=before)
+        join_files(f"{stem}.pvar", [piece.file("pvar") for piece in pieces], before=PVAR)
+        join_files(f"{stem}.psam", [], before=psam_text(axes[array]))
+        return {".pgen": rows, ".pvar": None, ".psam": None}

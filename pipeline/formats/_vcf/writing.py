@@ -18,6 +18,7 @@ _FIELDS = {
     "DP": ("depth", "1", "Integer", "Reads used"),
     "AD": ("ref_depth", "R", "Integer", "Reads used that have REF, and ALT"),
 }
+_DESCRIBED = {**_FIELDS, "DS": ("", "A", "Float", "Copies of ALT that are expected")}
 
 
 def checked(rows: pl.DataFrame) -> pl.DataFrame:
@@ -43,7 +44,7 @@ def header_of(chromosomes: Sequence[str], samples: Sequence[str], fields: Sequen
     assembly = f",assembly={build}" if build else ""
     described = (
         f'##FORMAT=<ID={field},Number={number},Type={kind},Description="{said}">'
-        for field, (_, number, kind, said) in _FIELDS.items()
+        for field, (_, number, kind, said) in _DESCRIBED.items()
         if field in fields
     )
     head = ("#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO", "FORMAT", *samples)

@@ -97,17 +97,9 @@ def associations(output: str, rows: pl.LazyFrame, genes: pl.LazyFrame | None = N
     drawn = counts.head(MOST_TRAITS)
     hits = _hits(rows, drawn["trait"].to_list())
     scans = [
-        TraitScan(
-            trait,
-            tested,
-            known,
-            weakest or 0.0,
-            cut,
-            bins.get(trait, pl.DataFrame()),
-            texts.get(trait, ""),
-            hits.filter(pl.col("trait") == trait),
-        )
-        for trait, tested, known, weakest, cut in drawn.select("trait", "tested", "known", "weakest", "cut").iter_rows()
+        TraitScan(**row, bins=bins.get(row["trait"], pl.DataFrame()), inflation=texts.get(row["trait"], ""), hits=of)
+        for row in drawn.select("trait", "tested", "known", pl.col("weakest").fill_null(0.0), "cut").iter_rows(named=True)
+        for of in [hits.filter(pl.col("trait") == row["trait"])]
     ]
     panels = {scan.trait: plots_scan.manhattan_panel(genome, _finite_best(scan)) for scan in scans if scan.known}
     told = {scan.trait: told_from(scan.bins, most_points // len(panels)) for scan in scans if scan.known}
