@@ -26,6 +26,7 @@ AFTER_LOANS = {"score", "search"}  # they want what jobs/loans.yaml publishes
 SHIPPED = sorted(path for path in (ROOT / "jobs").glob("*.yaml") if path.stem not in AFTER_LOANS)
 NEEDS = {
     "align": ("mappy", "pysam"),
+    "family": (),
     "images": ("PIL", "flax"),
     "imputed": (),
     "matrix": (),

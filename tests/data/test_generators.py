@@ -442,6 +442,24 @@ def test_imputed__same_seed_gives_same_bytes_and_dosages_vary_as_their_r2_says(t
         assert not record.INFO.get("TYPED") or set(dosages) <= {0, 1, 2}
 
 
+def test_family__same_seed_gives_same_bytes_and_children_have_their_parents_alleles(tmp_path: Path) -> None:
+    make_family = script("make_family")
+    spoiled = {folder: make_family.write_family(tmp_path / folder, 6, seed) for folder, seed in (("a", 3), ("b", 3), ("c", 4))}
+    assert spoiled["a"] == spoiled["b"] != spoiled["c"]
+    for name in ("family.bed", "family.bim", "family.fam", "samples.csv"):
+        same, again, other = ((tmp_path / folder / name).read_bytes() for folder in "abc")
+        assert same == again != other
+    rows = len((tmp_path / "a" / "family.bim").read_text().splitlines())
+    fam = [line.split() for line in (tmp_path / "a" / "family.fam").read_text().splitlines()]
+    calls = read_bed(tmp_path / "a" / "family.bed", 0, rows, len(fam))
+    codes, places = unpack(calls, len(fam), np.int8), {line[1]: place for place, line in enumerate(fam)}
+    for line in fam:
+        if line[2] != "0" and line[1] not in {*spoiled["a"]["exchanged"], *spoiled["a"]["sex"]}:
+            child, father, mother = (codes[:2_000, places[name]] for name in (line[1], line[2], line[3]))
+            opposite = ((father == 0) & (child == 2)) | ((father == 2) & (child == 0)) | ((mother == 0) & (child == 2))
+            assert opposite.mean() < 0.01
+
+
 make_matrix = script("make_matrix")
 
 
