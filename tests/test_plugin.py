@@ -76,7 +76,7 @@ def test_list_and_describe__show_them_and_list_imports_neither(site: Path) -> No
     listed = run("-c", code, sites=[site]).stdout
     assert "acme_tables\n  clamp " in listed
     assert "  Numbers below `low` become `low`, those above `high` become `high`; missing stays missing.\n" in listed
-    assert "parquet, pgen, plink, plink_sheet, regenie, sql, tsv, vcf" in listed
+    assert "parquet, pgen, pgs_catalog, plink, plink_sheet, regenie, sql, tsv, vcf" in listed
     assert "acme_tables.clamp" not in listed
     assert "  high: number or null, optional\n" in run("-m", "pipeline.run", "--describe", "clamp", sites=[site]).stdout
     assert "as an output: As csv, with tabs" in run("-m", "pipeline.run", "--describe", "tsv", sites=[site]).stdout

@@ -21,17 +21,20 @@ from tests.kernels.plink_files import assert_printed, floats, needs_data, read_c
 from tests.stages.genomics.cohorts import HAPMAP3, Cohort, hapmap3, run, same_for_any_parts, small_cohort
 
 EFFECT = pl.when(pl.col("pc1") > 0).then("alt").otherwise("ref")
-SCORED: Tables = {
-    "genotypes": examples.GENOTYPES,
-    "weights": examples.LOADINGS[::2].select("variant_id", effect_allele=EFFECT, weight="pc2"),
-}
+WEIGHTS = examples.LOADINGS[::2].select("variant_id", effect_allele=EFFECT, weight="pc2")
+SCORED: Tables = {"genotypes": examples.GENOTYPES, "weights": WEIGHTS}
+P_VALUE = pl.int_range(1, pl.len() + 1) / pl.len()
+THRESHOLDED: Tables = {**SCORED, "weights": WEIGHTS.with_columns(beta="weight", p_value=P_VALUE)}
 SCORES = {"score_sum": examples.P_VALUES, "score_average": examples.P_VALUES}
 EXAMPLES = [
     StageExample(PolygenicScore(), SCORED, examples.AXES, SCORES),
     StageExample(PolygenicScore(missing="ignore"), SCORED, examples.AXES, SCORES),
+    StageExample(PolygenicScore(weight="beta", thresholds=(0.5, 1.0)), THRESHOLDED, examples.AXES, SCORES),
 ]
 
 Missing = Literal["mean", "ignore"]
+PRINTED = {0.3: {"NA19916": -0.988717, "NA19835": -1.43929}, 1.0: {"NA19916": -0.354484, "NA19835": -1.51291}}
+"""SCORE1_SUM of plink2 --q-score-range for two people of HapMap 3, by the greatest p-value."""
 
 
 def weights_of(*rows: tuple[Any, ...]) -> pl.DataFrame:
@@ -215,3 +218,52 @@ def test_polygenic_score__refuses_tables_without_its_columns() -> None:
     for genotypes, given, message in cases:
         with pytest.raises(StageError, match=message):
             plan_stage(PolygenicScore(), {"genotypes": genotypes, "weights": given}, axes)
+
+
+def placed(cohort: Cohort) -> pl.DataFrame:
+    """Weights of a small cohort's variants by their places, as a PGS Catalog file has them: no ids of ours, some with no other allele."""
+    weights = small_weights(cohort).join(cohort.rows.frame, on="variant_id")
+    other = pl.when(pl.col("effect_allele") == pl.col("alt")).then("ref").otherwise("alt")
+    known = pl.when(pl.int_range(pl.len()) % 2 == 0).then(other)
+    chromosome = pl.format("chr{}", pl.col("chromosome").str.strip_prefix("chr")).alias("chromosome")
+    return weights.select(chromosome, "base_pair_location", "effect_allele", "weight", other_allele=known)
+
+
+def test_polygenic_score__by_position_is_that_by_id() -> None:
+    cohort = small_cohort()
+    by_id = run(PolygenicScore(), {"genotypes": cohort, "weights": small_weights()})[""]
+    nowhere = {"chromosome": [None], "base_pair_location": [None], "effect_allele": ["A"], "weight": [9.0], "other_allele": [None]}
+    unplaced = pl.DataFrame(nowhere)
+    other = placed(cohort).filter(pl.col("other_allele").is_not_null()).head(1).with_columns(other_allele=pl.lit("CCC"))
+    weights = pl.concat([placed(cohort), unplaced, other], how="vertical_relaxed")
+    found = run(PolygenicScore(match="position"), {"genotypes": cohort, "weights": weights}, 3)[""]
+    np.testing.assert_allclose(found.frame["score_sum"], by_id.frame["score_sum"], rtol=1e-12)
+    assert found.frame["variants_used"].equals(by_id.frame["variants_used"])
+    assert found.counts["weights_out"] == by_id.counts["weights_out"]
+    twice = pl.concat([placed(cohort), placed(cohort).head(1)])
+    with pytest.raises(DataError, match="more than once"):
+        run(PolygenicScore(match="position"), {"genotypes": cohort, "weights": twice})
+
+
+def test_polygenic_score__of_thresholds_is_that_of_the_weights_below_each(workers: ClusterSession) -> None:
+    cohort = small_cohort()
+    weights = small_weights().with_columns(p_value=pl.int_range(1, pl.len() + 1) / 53).rename({"weight": "beta"})
+    stage = PolygenicScore(weight="beta", thresholds=(0.2, 1.0, 0.001))
+    found = same_for_any_parts(stage, {"genotypes": cohort, "weights": weights}, workers)[""]
+    for most in (0.2, 1.0):
+        some = weights.filter(pl.col("p_value") <= most).rename({"beta": "weight"})
+        alone = run(PolygenicScore(), {"genotypes": cohort, "weights": some})[""].frame
+        assert found.frame.filter(pl.col("p_threshold") == most).drop("p_threshold").equals(alone)
+    none = found.frame.filter(pl.col("p_threshold") == 0.001)
+    assert none["score_sum"].null_count() == none.height == len(cohort.people)
+    assert found.counts["weights_in"] == 53
+
+
+@needs_data
+def test_polygenic_score__of_thresholds_is_plinks_score_range() -> None:
+    lines = [line.split() for line in (HAPMAP3 / "prs.weights").read_text().splitlines()]
+    weights = weights_of(*((i, a, float(w)) for i, a, w in lines)).with_columns(p_value=pl.int_range(1, 12) / 11)
+    found = run(PolygenicScore(thresholds=(0.3, 1.0)), {"genotypes": hapmap3(), "weights": weights}, 3)[""].frame
+    for most, printed in PRINTED.items():
+        sums = dict(found.filter(pl.col("p_threshold") == most).select("sample_id", "score_sum").rows())
+        assert {name: sums[name] for name in printed} == pytest.approx(printed, abs=5e-6)
