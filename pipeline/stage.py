@@ -61,6 +61,7 @@ class Stage(BaseModel):
     roles: ClassVar[tuple[str, ...]] = ("rows",)
     optional: ClassVar[frozenset[str]] = frozenset()  # those of several roles that a job may leave out
     counts: ClassVar[Mapping[str, Count]] = {}  # the words for what its tasks count
+    unmarks: ClassVar[frozenset[str]] = frozenset()  # kinds of marks of its inputs (genome builds) that its tables no longer have
     long: ClassVar[Literal["", "tables", "training"]] = ""  # checkpoints may pay: of its tables; of a training also of what it reads
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -20,13 +20,13 @@ from pydantic import Field
 from pipeline.errors import InputError, PlaceError
 from pipeline.files import Stamp, exists, is_url, stamp
 from pipeline.format import CostlySource, Piece
-from pipeline.formats._bgen import Stretch, cut_bgen, head_of, indexed
-from pipeline.formats._bgen_writing import head_bytes, variant_bytes
+from pipeline.formats._bgen.cutting import Stretch, cut_bgen, head_of, indexed
+from pipeline.formats._bgen.sample_file import read_sample, sample_file, sample_text
+from pipeline.formats._bgen.writing import head_bytes, variant_bytes
 from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes, remembered
 from pipeline.formats._genotypes_written import GenotypeOutput, array_of, names_checked
 from pipeline.formats._joined import join_files
 from pipeline.formats._plink.bed_files import refuse_same_ids
-from pipeline.formats._sample_file import read_sample, sample_file, sample_text
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.genome.species import ChromosomeSet
 from pipeline.kernels.dosages import call_codes

@@ -12,6 +12,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+MARK = "genome builds"
+"""The kind of the mark that tables have of their build."""
+
 BUILDS = {
     "NCBI36": ("ncbi36", "hg18", "b36", "36", "grch36"),
     "GRCh37": ("grch37", "hg19", "b37", "37", "hs37", "hs37d5", "g1k_v37", "human_g1k_v37", "ncbi37"),

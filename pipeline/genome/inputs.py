@@ -9,7 +9,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.format import InputFormat, Mark
-from pipeline.genome.builds import Build, build_field
+from pipeline.genome.builds import MARK, Build, build_field
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, autosomes_of
 from pipeline.genome.columns import VOCABULARY
 from pipeline.genome.species import AutosomeCount, ChromosomeSet, Letter
@@ -35,7 +35,7 @@ class PlacedInput(InputFormat):
     def marks(self) -> Sequence[Mark]:
         """The genome build, where it is known, and the species of those whose genotypes the rows hold."""
         build = self.genome_build()
-        return [*([Mark("genome builds", build, REMEDY)] if build else []), *map(_species, self._autosomes())]
+        return [*([Mark(MARK, build, REMEDY)] if build else []), *map(_species, self._autosomes())]
 
     def _autosomes(self) -> Sequence[int]:
         """The number of autosomes, where there are genotypes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from pipeline.format import Mark
 
@@ -17,12 +17,15 @@ class Lineage:
         """Note an input's marks, those that are known."""
         self._marks[name] = dict.fromkeys(marks, name)
 
-    def add_stage(self, name: str, inputs: Mapping[str, str]) -> str | None:
-        """Note a stage's tables, by the tables that it reads in each role; returns what is wrong where two values would meet, else None."""
+    def add_stage(self, name: str, inputs: Mapping[str, str], unmarks: Set[str] = frozenset()) -> str | None:
+        """Note a stage's tables, by the tables that it reads in each role; returns what is wrong where two values would meet, else None.
+
+        They lose marks of the kinds in `unmarks`.
+        """
         found: dict[Mark, str] = {}
         for table in inputs.values():
             found.update(self._marks.get(table.split(".")[0], {}))
-        self._marks[name] = found
+        self._marks[name] = {mark: source for mark, source in found.items() if mark.kind not in unmarks}
         kinds = [mark.kind for mark in found]
         twice = next((kind for kind in kinds if kinds.count(kind) > 1), None)
         return _conflict({mark: source for mark, source in found.items() if mark.kind == twice}) if twice else None

@@ -130,7 +130,7 @@ class Planner:
                 self._problem(spec, "from", f"there is no table {missing[0]!r}.{near(missing[0], self.tables)}")
             return None
         reads = {role: self.tables[table] for role, table in spec.inputs.items()}
-        if conflict := self.lineage.add_stage(spec.name, spec.inputs):
+        if conflict := self.lineage.add_stage(spec.name, spec.inputs, spec.stage.unmarks):
             self._problem(spec, "from", conflict)
         try:
             spec = replace(spec, stage=spec.stage.opened(stage_class))
