@@ -14,7 +14,8 @@ MEDIAN_CHI_SQUARE = 0.454936423119572
 """Median of a chi-square with one degree of freedom."""
 
 _TINY_P = 1e-280
-_FRACTION_TERMS = 500
+_GREAT = 1e300  # a statistic
+_FRACTION_TERMS, _CHI_SQUARE_TERMS = 500, 12
 
 
 def t_test_p_values(t: Array, df: Array) -> tuple[Array, Array]:
@@ -60,6 +61,39 @@ def z_test_p_values(z: Array) -> tuple[Array, Array]:
     logarithm = -(math.log(2) + special.log_ndtr(-xp.minimum(size, 1e150))) / math.log(10)
     neg_log_10 = xp.where(p_value > _TINY_P, 0.0 - xp.log10(xp.maximum(p_value, _TINY_P)), logarithm)
     return p_value, xp.where(xp.isinf(z), xp.inf, neg_log_10)
+
+
+def f_test_p_values(f: Array, terms: int, df: Array) -> tuple[Array, Array]:
+    """Upper p-value and -log10 of it of an F statistic with `terms` and `df` degrees of freedom (arrays that broadcast); NaN for NaN.
+
+    p = I_x(df / 2, terms / 2) with x = df / (df + terms f), its logarithm by a continued fraction where that is too small for a float.
+    """
+    xp = array_module(f, df)
+    f, df = xp.broadcast_arrays(xp.asarray(f, xp.float64), xp.asarray(df, xp.float64))
+    square = terms * xp.clip(xp.nan_to_num(f), 0.0, _GREAT)
+    p_value = special_module(square).betainc(df / 2, terms / 2, df / (df + square))
+    neg_log_10, tiny = 0.0 - xp.log10(xp.maximum(p_value, _TINY_P)), p_value < _TINY_P
+    neg_log_10[tiny] = _neg_log_10_tail(square[tiny], df[tiny], terms / 2)
+    return xp.where(xp.isnan(f), xp.nan, p_value), xp.where(xp.isnan(f), xp.nan, neg_log_10)
+
+
+def chi_square_p_values(square: Array, terms: int) -> tuple[Array, Array]:
+    """Upper p-value and -log10 of it of a chi-square with `terms` degrees of freedom; NaN for NaN.
+
+    Where p is too small for a float, Q(a, x) = x^(a-1) e^-x / Gamma(a) (1 + (a-1)/x + (a-1)(a-2)/x^2 + ...), a = terms / 2 and x half the
+    statistic (NIST DLMF 8.11.2).
+    """
+    xp = array_module(square)
+    special, a = special_module(square), terms / 2
+    known = xp.clip(xp.nan_to_num(square), 0.0, _GREAT)
+    p_value, x = special.gammaincc(a, known / 2), xp.maximum(known / 2, 1.0)
+    series, term = xp.ones_like(x), xp.ones_like(x)
+    for number in range(1, _CHI_SQUARE_TERMS):
+        term = term * (a - number) / x
+        series = series + term
+    logarithm = ((a - 1) * xp.log(x) - x - math.lgamma(a) + xp.log(xp.maximum(series, _TINY_P))) / math.log(10)
+    neg_log_10 = xp.where(p_value < _TINY_P, -logarithm, 0.0 - xp.log10(xp.maximum(p_value, _TINY_P)))
+    return xp.where(xp.isnan(square), xp.nan, p_value), xp.where(xp.isnan(square), xp.nan, neg_log_10)
 
 
 def z_of_neg_log_10_p(neg_log_10: Array) -> Array:
@@ -114,20 +148,19 @@ def _least_t(df: Array, max_p: float) -> Array:
     return xp.asarray(np.minimum(-stdtrit(freedom, max(max_p, 1e-250) / 2), 1e100) * (1 - 1e-7))[places]
 
 
-def _neg_log_10_tail(square: Array, df: Array) -> Array:
-    """-log10 of I_x(a, 1/2), a = df / 2, for x well below 1: x^a (1 - x)^(1/2) / (a B(a, 1/2)) times a continued fraction."""
+def _neg_log_10_tail(square: Array, df: Array, b: float = 0.5) -> Array:
+    """-log10 of I_x(a, b), a = df / 2, for x = df / (df + square) well below 1: x^a (1 - x)^b / (a B(a, b)) times a continued fraction."""
     xp = array_module(square)
     a, gammaln = df / 2, special_module(square).gammaln
     log_x = -xp.log1p(square / df)
-    log_beta = gammaln(a) + 0.5 * math.log(math.pi) - gammaln(a + 0.5)
+    log_beta = gammaln(a) + math.lgamma(b) - gammaln(a + b)
     log_y = -xp.log1p(df / square)
-    logarithm = a * log_x + 0.5 * log_y - xp.log(a) - log_beta + xp.log(_beta_fraction(xp, a, xp.exp(log_x)))
+    logarithm = a * log_x + b * log_y - xp.log(a) - log_beta + xp.log(_beta_fraction(xp, a, xp.exp(log_x), b))
     return -logarithm / math.log(10)
 
 
-def _beta_fraction(xp: Any, a: Array, x: Array) -> Array:
-    """The continued fraction of I_x(a, 1/2) (DLMF 8.17.22) by Lentz's method; it converges fast for x < (a + 1) / (a + 5/2)."""
-    b = 0.5
+def _beta_fraction(xp: Any, a: Array, x: Array, b: float) -> Array:
+    """The continued fraction of I_x(a, b) (DLMF 8.17.22) by Lentz's method; it converges fast for x < (a + 1) / (a + b + 2)."""
     numerator, denominator = xp.ones_like(x), 1 / (1 - (a + b) * x / (a + 1))
     value = denominator.copy()
     for m in range(1, _FRACTION_TERMS):

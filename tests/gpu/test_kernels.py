@@ -80,6 +80,7 @@ from pipeline.kernels import (
     row_products,
     scores,
     set_scores,
+    several_terms,
     sex_checks,
     spectrum,
     stacked_cox,
@@ -317,6 +318,14 @@ def ran_on(speeds: Any, places: Any, pull: Any) -> Any:
 
 def associated(calls: Any, missing: Any) -> Any:
     return linear_regression.associate(GenotypeBlock(calls, None, SAMPLES, (1.0, 1.0)), DESIGN, missing)
+
+
+def associated_terms(calls: Any, logistic: bool) -> Any:
+    used, age = ~np.isnan(TRAITS).any(axis=1), np.where(np.isnan(TRAITS).any(axis=1), 0.0, COVARIATES[:, 0])
+    traits = np.where(used[:, None], np.nan_to_num(TRAITS) > 0.5, 0.0) if logistic else DESIGN.residuals
+    basis, with_each = DESIGN.values()[:-1, : DESIGN.columns], age[:, None]
+    design = several_terms.TermsDesign(SAMPLES, DESIGN.mask, basis, traits, with_each, not logistic, logistic, DESIGN.trait_names)
+    return several_terms.associate_terms(GenotypeBlock(calls, None, SAMPLES), design)
 
 
 def associated_dosages(dosages: Any, missing: Any) -> Any:
@@ -869,6 +878,8 @@ CASES = {
     "missingness_groups": Case(missingness_groups, (TRAITS,)),
     "associate": Case(associated, (CALLS, "complete_case"), 1e-9),
     "associate with means": Case(associated, (CALLS, "mean"), 1e-9),
+    "associate_terms": Case(associated_terms, (CALLS, False), 1e-8),
+    "associate_terms of cases": Case(associated_terms, (CALLS, True), 1e-6),
     "associate with nothing": Case(associated, (CALLS[:0], "complete_case")),
     "associate_plain of dosages": Case(
         associated_dosages, (np.where(DOSAGES == 3, np.nan, DOSAGES * 0.9).astype(np.float32), "mean"), 1e-9
@@ -913,6 +924,8 @@ CASES = {
     "z_test_p_values": Case(p_values.z_test_p_values, (T,), 1e-9),
     "block_products": Case(products, (CALLS,), 1e-9),
     "significant": Case(p_values.significant, (T[:, :2], DF[:, 0].astype(int), 0.5), 1e-9),
+    "f_test_p_values": Case(p_values.f_test_p_values, (T**2, 3, DF), 1e-9),
+    "chi_square_p_values": Case(p_values.chi_square_p_values, (T**2, 3), 1e-9),
     "t_test_p_values": Case(p_values.t_test_p_values, (T, DF), 1e-9),
     "genomic_inflation": Case(p_values.genomic_inflation, (P,), 1e-9),
     "alt_counts": Case(counted_set, (CALLS,), 0.0),

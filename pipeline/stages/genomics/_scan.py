@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -38,22 +38,6 @@ _BYTES_A_GENOTYPE = 8
 """Bytes that a decoded genotype takes."""
 NO_SEX = "no sex is known for the people, which X and Y need"
 NOT_DIPLOID = "dominant and recessive coding need two copies of the chromosome"
-
-
-class Model(Protocol):
-    """What `build` gives: whom it used and for which traits; the rest is the scan's own."""
-
-    @property
-    def used(self) -> int:
-        """People used."""
-
-    @property
-    def mask(self) -> Array:
-        """`uint8[ceil(n / 4)]`: both bits of the used people's calls are set."""
-
-    @property
-    def trait_names(self) -> tuple[str, ...]:
-        """The traits, in the order of the results."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +78,16 @@ class Scan(Whole):
     )
     max_p: Share = Field(1.0, description="Give the rows with at most this p-value; below 1, rows without a result go too.")
 
+    @property
+    def test_words(self) -> tuple[str, ...]:
+        """The tests that rows may carry, by their places in `ScanRows.test`."""
+        return self.tests
+
     def build(self, sheet: Sheet) -> Any:
-        """The `Model` of the people who have all of a sheet's values. Raises DataError where they cannot be fitted."""
+        """The model of the people who have all of a sheet's values: `used`, `mask`, `trait_names`, `beside`, and what is the scan's own.
+
+        Raises DataError where they cannot be fitted.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no build")
 
     def test(self, block: GenotypeBlock, model: Any) -> ScanRows:
@@ -169,7 +161,9 @@ class Scan(Whole):
         rows = found[0].frame
         if len(found) > 1:
             order = {trait: i for i, trait in enumerate(self.traits)}
-            rows = pl.concat([one.frame for one in found]).sort("row", pl.col("trait").replace_strict(order, return_dtype=pl.Int64))
+            rows = pl.concat([one.frame for one in found]).sort(
+                "row", pl.col("trait").replace_strict(order, return_dtype=pl.Int64), maintain_order=True
+            )
         species = [] if autosomes is None else [pl.lit(autosomes, VOCABULARY[AUTOSOME_COUNT].dtype).alias(AUTOSOME_COUNT)]
         return Part(rows.select(*COLUMNS, *species), counts=added_counts([one.counts for one in found]))
 
@@ -199,7 +193,7 @@ class Scan(Whole):
         """The rows of a block's variants that `max_p` keeps, and what was counted and audited of them."""
         sheet, model, audit = fitted
         rows = self.tested(block, model).on_host()
-        audited = audit.counts(block, sheet, rows, self.tests, self.again)
+        audited = audit.counts(block, sheet, rows, self.test_words, self.again)
         if self.max_p == 1:
             return Part(self._frame(variants, sheet.trait_names, rows), counts=audited)
         counts = [(f"tested_{name}", int(tested)) for name, tested in zip(sheet.trait_names, rows.with_result, strict=True)]
@@ -225,13 +219,13 @@ class Scan(Whole):
         return Part(pl.concat(rows).select("row", *COLUMNS) if rows else pl.DataFrame(schema={"row": pl.Int64(), **SCHEMA}))
 
     def _test_name(self, test: int) -> str:
-        return self.tests[test] + ("" if self.coding == "additive" else f" {self.coding}")
+        return self.test_words[test] + ("" if self.coding == "additive" else f" {self.coding}")
 
     def _frame(self, variants: pl.DataFrame, traits: tuple[str, ...], rows: ScanRows) -> pl.DataFrame:
         """A block's rows as a frame, with `row`, the variant's place in the part."""
         variant = rows.variant
         every = len(variant) == variants.height and bool((variant == np.arange(len(variant))).all())
-        tests = tuple(self._test_name(i) for i in range(len(self.tests)))
+        tests = tuple(self._test_name(i) for i in range(len(self.test_words)))
         named = named_variants(variants) if every else named_variants(variants)[variant]
         return named.with_columns(
             *(pl.Series(name, rows.numbers[name], pl.Float64, nan_to_null=True) for name in NUMBERS),
