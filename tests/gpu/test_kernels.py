@@ -163,6 +163,7 @@ HOST_ONLY = {
     "probes",
     "random_directions",
     "condition",  # a few answers of a system
+    "haseman_elston",  # a few sums over the pairs of a matrix that is on the host
     "right_side",  # R of a matrix, once
     "righting",
     "call_genotypes",  # of reads, which lie on a processor, as do CIGAR strings and piles of bases

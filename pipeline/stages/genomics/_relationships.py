@@ -16,7 +16,7 @@ from pipeline.genome.chromosomes import autosomes_of, on_autosome
 from pipeline.genome.columns import VARIANT
 from pipeline.genome.genotypes import array_of
 from pipeline.kernels.dosages import alt_frequencies
-from pipeline.kernels.relationship import GrmSums, grm_sums
+from pipeline.kernels.relationship import GrmSums, grm, grm_sums, shared_variants
 from pipeline.kernels.relationship_tiles import Calls, add_products, joined_calls, relationship_tile
 from pipeline.stage import Context
 from pipeline.stages.genomics._genotypes import genotypes_in, of_block
@@ -27,6 +27,8 @@ from pipeline.tables.rounds import go_on
 from pipeline.tables.table import Table
 
 SIDE_BY_SIDE = 32  # sums, at most
+MOST_PEOPLE = 10_000
+"""Whose whole matrix is held: sums of 1.2 GB a thread, and some four matrices of 0.8 GB while the eigenvectors are found."""
 _RATE, _PRODUCTS = 4e10, 3e-7  # pairs times variants a second of a core; seconds a pair of some 300 products with the matrix
 
 
@@ -94,6 +96,21 @@ def summed(parts: Sequence[Any], people: Any, context: Context) -> Any:
 
 def _summed(part: Part, people: Part, earlier: GrmSums | None) -> GrmSums:
     return grm_sums(genotypes_in(part), people.frame.height, frequency_of(part), earlier, go_on)
+
+
+def few_enough(people: Part, remedy: str = "Take a sample of them (sample, keep_people).") -> Part:
+    """The people. Raises DataError where they are too many for the whole matrix."""
+    if people.rows > MOST_PEOPLE:
+        raise DataError(f"the whole matrix is held of {MOST_PEOPLE:,} people at most, and these are {people.rows:,}. {remedy}")
+    return people
+
+
+def relationships_of(total: GrmSums | None) -> NDArray[np.float64]:
+    """The matrix of sums, on the host. Raises DataError where no variant was summed, or two people share none."""
+    if total is None or total.variants == 0:
+        raise DataError("no autosomal variant varies among these people, so nothing tells how they are related")
+    found: NDArray[np.float64] = to_host(grm(total, shared_variants(total)))
+    return found
 
 
 def tiles_of(parts: Sequence[Any], people: int, context: Context) -> list[Any]:

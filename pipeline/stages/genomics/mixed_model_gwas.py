@@ -23,17 +23,16 @@ from pipeline.kernels.linear_regression import COLLINEAR_BELOW
 from pipeline.kernels.mean_genotypes import MeanGenotypes
 from pipeline.kernels.mixed_model import Rotated, best_log_ratio, heritability, mixed_association
 from pipeline.kernels.p_values import significant, significant_z
-from pipeline.kernels.relationship import GrmSums, grm, shared_variants
+from pipeline.kernels.relationship import GrmSums
 from pipeline.stage import Context, Outcome
 from pipeline.stages.genomics._audited import Audit
-from pipeline.stages.genomics._relationships import summed, varying_of
+from pipeline.stages.genomics._relationships import few_enough, relationships_of, summed, varying_of
 from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._scan import FittedTraits, Scan
 from pipeline.stages.genomics._sheet import Sheet, read_sheet
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
-MOST_PEOPLE = 10_000  # sums of 1.2 GB a thread, and some four matrices of 0.8 GB while the eigenvectors are found
 _FINE, _FEW, _CONSTANT, _COLLINEAR = range(4)
 _NOT_TESTED = "two copies of everyone are needed, as relationships are of the autosomes"
 VARIANCES: dict[str, pl.DataType] = {
@@ -137,11 +136,9 @@ class MixedModelGwas(Scan, name="mixed_model_gwas", version=1):
 
     def related(self, people: Part, rows: Part, audit: Audit, total: GrmSums) -> FittedTraits:
         """The sheets of the traits that are missing for the same people, and their models."""
-        if total.variants == 0:
-            raise DataError("no autosomal variant varies among these people, so nothing tells how they are related")
         autosomes = autosomes_of(people.frame) if AUTOSOME_COUNT in people.frame.columns else None
         sheets = read_sheet(people.frame, rows.frame, self.traits, self.covariates).groups()
-        relationships = grm(total, shared_variants(total))
+        relationships = relationships_of(total)
         return FittedTraits(sheets, [self.model(sheet, relationships) for sheet in sheets], audit, autosomes)
 
     def model(self, sheet: Sheet, relationships: Array) -> MixedModel:
@@ -202,11 +199,7 @@ class MixedModelGwas(Scan, name="mixed_model_gwas", version=1):
 
 def _same(people: Part, markers: Part) -> Part:
     """The people, if the markers are of the same ones, and not too many."""
-    if people.frame.height > MOST_PEOPLE:
-        raise DataError(
-            f"a mixed model is for {MOST_PEOPLE:,} people at most, and these are {people.frame.height:,}. Use whole_genome_regression and "
-            "linear_gwas with its predictions."
-        )
+    few_enough(people, "Use whole_genome_regression and linear_gwas with its predictions.")
     if not people.frame["sample_id"].equals(markers.frame["sample_id"]):
         raise DataError(
             f"markers are of {markers.frame.height:,} people and the genotypes of {people.frame.height:,}, not the same in the same order. "
