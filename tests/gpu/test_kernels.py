@@ -43,6 +43,7 @@ from pipeline.kernels import (
     hardy_weinberg,
     hardy_weinberg_x,
     heat_steps,
+    homozygosity,
     isolation,
     k_means,
     kinship,
@@ -622,6 +623,12 @@ def linked(calls: Any, haplotypes: bool) -> Any:
     return [array_module(calls).asarray(values) for values in found]
 
 
+def homozygous(calls: Any) -> Any:
+    rule = homozygosity.WindowRule(8, 3, 2, 0.3, "piece")
+    found = homozygosity.homozygous_pieces(calls, SAMPLES, rule, slice(7, len(calls) - 7), np.arange(len(calls) - 14) % 9 > 0)
+    return array_module(calls).asarray(np.stack(found))
+
+
 def ld_score_sums(calls: Any) -> Any:
     return ld_scores.ld_score_sums(calls, np.minimum(np.arange(len(calls)) + 9, len(calls))[:-5], SAMPLES)
 
@@ -949,6 +956,7 @@ CASES = {
     "cox_likelihood_ratio": Case(likelihood_ratio_of_times, (ADJUSTED, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio": Case(adjusted_tests.adjusted_likelihood_ratio, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio_plain": Case(adjusted_tests.adjusted_likelihood_ratio_plain, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
+    "homozygous_pieces": Case(homozygous, (CALLS,)),
     "mendel_sums": Case(lambda calls: mendel.mendel_sums(calls, np.arange(9).reshape(3, 3), np.arange(3)), (CALLS,)),
     "sex_sums": Case(sexes_told, (CALLS,)),
     "add_products": Case(products_added, (ADJUSTED, ADJUSTED.T[:, :3].copy())),

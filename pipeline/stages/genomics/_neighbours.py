@@ -1,4 +1,4 @@
-"""Variants with those behind them that lie within reach, where a chromosome goes on in the next parts. Not a stage."""
+"""Variants with those around them that lie within reach, where a chromosome goes on in other parts. Not a stage."""
 
 from __future__ import annotations
 
@@ -60,6 +60,18 @@ class Reach:
         return places
 
 
+@dataclass(frozen=True)
+class Rows(Reach):
+    """A reach by the number of variants, whatever lies between them."""
+
+    column: str = ""
+
+    def places(self, chromosome: str, variants: pl.DataFrame) -> NDArray[Any]:
+        """The variants' numbers. Raises DataError where positions are missing or not in order."""
+        last_position(chromosome, variants, None)
+        return np.arange(variants.height)
+
+
 def aheads(session: Session, parts: list[Any], reach: Reach, stage: str) -> list[Any]:
     """For each part what lies ahead of it within reach, None for the last: futures, made from the last part to the first."""
     found: list[Any] = [None]
@@ -84,10 +96,41 @@ def _ahead(part: Part, later: Ahead | None, reach: Reach) -> Ahead:
     return Ahead(rows, chromosome, seen)
 
 
+def behinds(session: Session, parts: list[Any], count: int, stage: str) -> list[Any]:
+    """For each part the last `count` rows before it of the chromosome that they end in, None for the first: futures."""
+    found: list[Any] = [None]
+    for part in parts[:-1]:
+        found.append(session.submit(_behind, part, found[-1], count, stage=stage))
+    return found[: len(parts)]
+
+
+def _behind(part: Part, earlier: Part | None, count: int) -> Part:
+    """What stands before the part after this one."""
+    if part.frame.is_empty():
+        return earlier or part
+    *_, (chromosome, low, high) = stretches(part.frame)
+    rows = _slice(part, max(low, high - count), high)
+    if earlier and low == 0 and earlier.rows and earlier.frame["chromosome"][-1] == chromosome:
+        rows = concat_parts([earlier, rows])
+    return _slice(rows, max(0, rows.rows - count), rows.rows)
+
+
 def neighbours(part: Part, later: Ahead | None, people: pl.DataFrame, reach: Reach) -> Iterator[Stretch]:
     """The part's chromosomes, one after another, each with what lies ahead; chromosome 0 and unnamed ones are left out.
 
     Raises DataError where a chromosome's variants are not together and in order.
+    """
+    for chromosome, low, high, whole in going_on(part, later):
+        places = reach.places(chromosome, whole.frame)
+        ends = np.searchsorted(places, places[: high - low] + reach.distance, "right")
+        packed, samples = chosen_calls(calls_in(whole), people, chromosome)
+        yield Stretch(chromosome, low, whole.frame, without_haploid_heterozygotes(packed, samples), samples, ends)
+
+
+def going_on(part: Part, later: Ahead | None) -> Iterator[tuple[str, int, int, Part]]:
+    """Each chromosome of a part but 0 and unnamed ones, its first row and one past the last, and these rows with those ahead.
+
+    Raises DataError where a chromosome's variants are not together.
     """
     pieces = list(stretches(part.frame))
     for at, (chromosome, low, high) in enumerate(pieces):
@@ -100,11 +143,7 @@ def neighbours(part: Part, later: Ahead | None, people: pl.DataFrame, reach: Rea
                 "base_pair_location before this stage."
             )
         rows = _slice(part, low, high)
-        whole = concat_parts([rows, later.rows]) if goes_on and later else rows
-        places = reach.places(chromosome, whole.frame)
-        ends = np.searchsorted(places, places[: high - low] + reach.distance, "right")
-        packed, samples = chosen_calls(calls_in(whole), people, chromosome)
-        yield Stretch(chromosome, low, whole.frame, without_haploid_heterozygotes(packed, samples), samples, ends)
+        yield chromosome, low, high, concat_parts([rows, later.rows]) if goes_on and later else rows
 
 
 def counts_of(part: Part) -> dict[str, int]:
