@@ -53,12 +53,24 @@ def homozygous_pieces(packed: Array, n_samples: int, rule: WindowRule, own: slic
     """
     if len(packed) < rule.variants:
         return Pieces(*(np.empty(0, np.int64) for _ in range(5)))
+    if array_module(packed) is np:
+        return _compiled(packed, n_samples, rule, own, joined)
     step = max(1, block_bytes(packed, BLOCK_BYTES) // (4 * _BYTES * len(packed)))
     found = [
         _pieces(packed[:, at : at + step], min(4 * step, n_samples - 4 * at), rule, own, joined, 4 * at)
         for at in range(0, packed_width(n_samples), step)
     ]
     return Pieces(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def _compiled(packed: Array, n_samples: int, rule: WindowRule, own: slice, joined: Array) -> Pieces:
+    from pipeline.kernels.compiled.homozygosity import OUT, PIECE, STAYS, walk_windows
+
+    does = {None: STAYS, "out": OUT, "piece": PIECE}[rule.cut]
+    window, rows = (rule.variants, rule.heterozygous, rule.missing, does), (own.start, own.stop)
+    need = _need(rule, own, len(packed) - rule.variants + 1)[2]
+    found = walk_windows(packed, n_samples, window, rows, np.asarray(joined), need)
+    return Pieces(*found[np.lexsort((found[:, 1], found[:, 0]))].T)
 
 
 def _pieces(packed: Array, people: int, rule: WindowRule, own: slice, joined: Array, before: int) -> Pieces:
@@ -94,13 +106,18 @@ def _sums(marks: Array) -> Array:
     return sums
 
 
+def _need(rule: WindowRule, own: slice, windows: int) -> NDArray[np.int64]:
+    """Of each own row the first window that covers it, one past the last, and how many of them must be hits: `int64[3, own]`."""
+    rows = np.arange(own.start, own.stop)
+    low, high = np.maximum(rows - rule.variants + 1, 0), np.minimum(rows + 1, windows)
+    return np.stack([low, high, np.ceil((high - low) * rule.share - _ROUNDING).astype(np.int64)])
+
+
 def _covered(hit: Array, rule: WindowRule, own: slice) -> Array:
     """Which of a block's own rows have enough hits among the windows that cover them: `bool[own, n]`."""
     xp, sums = array_module(hit), _sums(hit)
-    rows = np.arange(own.start, own.stop)
-    low, high = np.maximum(rows - rule.variants + 1, 0), np.minimum(rows + 1, len(hit))
-    need = np.ceil((high - low) * rule.share - _ROUNDING).astype(sums.dtype)
-    covered: Array = sums[xp.asarray(high)] - sums[xp.asarray(low)] >= xp.asarray(need)[:, None]
+    low, high, need = (xp.asarray(of_rows) for of_rows in _need(rule, own, len(hit)))
+    covered: Array = sums[high] - sums[low] >= need.astype(sums.dtype)[:, None]
     return covered
 
 
