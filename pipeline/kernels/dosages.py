@@ -114,3 +114,18 @@ def genotypes_of(genotypes: Array, n_samples: int, index: Array) -> Array:
         return take_samples(genotypes, n_samples, index)
     xp = array_module(genotypes)
     return xp.take(genotypes, xp.asarray(index), axis=1)
+
+
+def other_allele(genotypes: Array, n_samples: int, rows: Array) -> Array:
+    """Packed calls, or dosages, in whose `rows: int64[k]` REF and ALT change places: copies of ALT become 2 less those; a copy."""
+    xp = array_module(genotypes)
+    changed, rows = genotypes.copy(), xp.asarray(rows)
+    if are_dosages(genotypes):
+        changed[rows] = 2 - genotypes[rows]
+        return changed
+    bits = (~genotypes[rows] & 0x55) << 1  # the upper bit of 0 and 2, which alone changes; padding keeps its own
+    last = n_samples % 4
+    if last:
+        bits[:, -1] &= (1 << 2 * last) - 1
+    changed[rows] = genotypes[rows] ^ bits
+    return changed

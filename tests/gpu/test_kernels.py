@@ -956,6 +956,7 @@ CASES = {
     "cox_likelihood_ratio": Case(likelihood_ratio_of_times, (ADJUSTED, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio": Case(adjusted_tests.adjusted_likelihood_ratio, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
     "adjusted_likelihood_ratio_plain": Case(adjusted_tests.adjusted_likelihood_ratio_plain, (ADJUSTED, ILL, ODDS, np.zeros(9)), 1e-6),
+    "other_allele": Case(lambda calls: dosages.other_allele(calls, SAMPLES, np.arange(0, len(calls), 3)), (CALLS,)),
     "homozygous_pieces": Case(homozygous, (CALLS,)),
     "mendel_sums": Case(lambda calls: mendel.mendel_sums(calls, np.arange(9).reshape(3, 3), np.arange(3)), (CALLS,)),
     "sex_sums": Case(sexes_told, (CALLS,)),
