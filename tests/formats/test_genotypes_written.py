@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import DataError, JobError
 from pipeline.format import InputFormat, OutputFormat
+from pipeline.formats.bcf import BcfInput, BcfOutput
 from pipeline.formats.bgen import BgenInput, BgenOutput
 from pipeline.formats.pgen import PgenInput, PgenOutput
 from pipeline.formats.plink import PlinkInput
@@ -29,10 +30,11 @@ from tests.kernels.plink_files import DATA, needs_data
 VARIANTS, PEOPLE = 37, 9
 FORMATS: dict[str, tuple[OutputFormat, type[InputFormat]]] = {
     "vcf": (VcfOutput(), VcfInput),
+    "bcf": (BcfOutput(), BcfInput),
     "bgen": (BgenOutput(), BgenInput),
     "pgen": (PgenOutput(), PgenInput),
 }
-STEP = {"vcf": 0.0, "bgen": 2 / 65_535, "pgen": 0.5 / 16_384}
+STEP = {"vcf": 0.0, "bcf": 0.0, "bgen": 2 / 65_535, "pgen": 0.5 / 16_384}
 """How far from a dosage the number is that a format has of it: BGEN halves its steps twice, of two probabilities."""
 
 
@@ -152,7 +154,7 @@ def test_hapmap3__is_the_same_to_plink_2_and_bcftools_in_every_format(tmp_path: 
     source = PlinkInput(path=(str(DATA / "hapmap3" / "data.bed"),))
     whole = read_table(source)
     bed = (DATA / "hapmap3" / "data.bed").read_bytes()
-    told = {"vcf": ["--vcf"], "bgen": ["--bgen"], "pgen": ["--pfile"]}
+    told = {"vcf": ["--vcf"], "bcf": ["--bcf"], "bgen": ["--bgen"], "pgen": ["--pfile"]}
     for name, (writer, _) in FORMATS.items():
         file = write_table(writer, whole, tmp_path / name, 3, source.axes())[0]
         path = [str(file.with_suffix(""))] if name == "pgen" else [str(file), *["ref-first"] * (name == "bgen")]

@@ -279,7 +279,7 @@ def test_read_header__gives_samples_and_contigs_and_pickles(text_file: TextFile,
     [
         (b"", "the file is empty"),
         (b"chrom,pos\n1,2\n", "not a VCF: its first line must begin with '##fileformat=VCF' and begins with 'chrom,pos'"),
-        (b"BCF\x02\x02", "not a VCF: this is a BCF .* bcftools view -Oz"),
+        (b"BCF\x02\x02", "not a VCF: this is a BCF .*, which is read with format: bcf"),
         (META, "there is no #CHROM line"),
         (META + record(b"0/0"), "there is no #CHROM line"),
         (file_text([], 1).replace(b"\tFORMAT\ts0", b""), "has no sample columns"),

@@ -45,7 +45,7 @@ def read_text(path: str, kind: Kind, limits: Bounds = DEFAULTS) -> Iterator[byte
     """The text of a file from its beginning, a megabyte at most at a time, wherever its lines end. InputError as for lines."""
     with reading(path):
         if kind == "bgzf":
-            yield from (text for text, _ in _bgzf_pieces(TextRange(path, kind, 0, stamp(path).size)))
+            yield from (text for text, _ in bgzf_pieces(TextRange(path, kind, 0, stamp(path).size)))
             return
         with open_text(path, kind, limits) as file:
             while text := file.read(TEXT_BYTES):
@@ -82,7 +82,7 @@ def _chunks(part: TextRange, limits: Bounds) -> Iterator[bytes]:
 def _pieces(part: TextRange, limits: Bounds) -> Iterator[tuple[bytes, bool]]:
     """Text from the byte before a range to the end of the file, piece by piece, and whether each lies in the range."""
     if part.kind == "bgzf":
-        yield from _bgzf_pieces(part)
+        yield from bgzf_pieces(part)
         return
     if part.kind == "gzip":
         with open_text(part.path, part.kind, limits) as unpacked:
@@ -97,7 +97,8 @@ def _pieces(part: TextRange, limits: Bounds) -> Iterator[tuple[bytes, bool]]:
             at += len(text)
 
 
-def _bgzf_pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
+def bgzf_pieces(part: TextRange) -> Iterator[tuple[bytes, bool]]:
+    """The text of each block of a range and of those after it, up to the file's end, and whether the block lies in the range."""
     with open_pieces(part.path, 1 << 20) as file:
         start, before = blocks_at(file, part.path, part.start) if part.is_cut else (part.start, part.before)
         at, skip = start if before < 0 else before, part.skip

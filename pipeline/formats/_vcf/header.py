@@ -19,6 +19,9 @@ from pipeline.genome.builds import build_in_text, build_of_contigs
 FIXED = (b"#CHROM", b"POS", b"ID", b"REF", b"ALT", b"QUAL", b"FILTER", b"INFO")
 """The columns that every VCF has; FORMAT and the samples follow."""
 
+BCF_MAGIC, BCF_HEAD = b"BCF\x02", 9
+"""How a BCF begins, and the bytes before its header's text: these, the second digit of the version, and how long the text is."""
+
 _SAMPLES = len(FIXED) + 1
 _FIRST_LINE_ROOM = 4096
 _INFO = re.compile(rb"^##INFO=<ID=([^,>]+),Number=([^,>]+),Type=([^,>]+)")
@@ -43,21 +46,23 @@ class VcfHeader:
     infos: Mapping[str, tuple[str, str]] = field(default_factory=dict, hash=False)
 
 
-def read_header(path: str | Path, limits: Bounds = DEFAULTS) -> VcfHeader:
-    """Read a VCF's header (plain, gzip or bgzip).
+def read_header(path: str | Path, limits: Bounds = DEFAULTS, *, is_binary: bool = False) -> VcfHeader:
+    """Read a VCF's header (plain, gzip or bgzip); that of a BCF where it is binary.
 
     InputError where the file is missing, empty, cut, beyond its limits or no VCF, has no #CHROM line or no samples, or a sample twice.
     """
     with reading(path):
         known = stamp(path)
-    return _header(str(path), limits, known)
+    return _header(str(path), limits, known, is_binary)
 
 
 @lru_cache(maxsize=64)
-def _header(path: str, limits: Bounds, _stamp: Stamp) -> VcfHeader:
+def _header(path: str, limits: Bounds, _stamp: Stamp, is_binary: bool) -> VcfHeader:
     """A header, read once while the file is unchanged."""
     kind, meta = file_kind(path), list[bytes]()
     with reading(path), open_text(path, kind, limits) as file:
+        if is_binary:
+            file.read(BCF_HEAD)
         first = file.readline(_FIRST_LINE_ROOM)
         if not first.startswith(b"##fileformat=VCF"):
             raise InputError(f"{path}: not a VCF: {_what_instead(first)}")
@@ -90,7 +95,7 @@ def _build(contigs: list[dict[bytes, bytes]], meta: list[bytes]) -> str | None:
 
 def _what_instead(first: bytes) -> str:
     if first.startswith(b"BCF"):
-        return "this is a BCF (binary) file; turn it into one with bcftools view -Oz"
+        return "this is a BCF (binary) file, which is read with format: bcf"
     if not first:
         return "there is no text in it"
     return f"its first line must begin with '##fileformat=VCF' and begins with {first[:40].decode(errors='replace').rstrip()!r}"

@@ -100,14 +100,14 @@ def parse_records(
         inside = (sites["chromosome"] == region.contig) & sites["base_pair_location"].is_between(region.low, region.high)
         sites, found = sites.filter(inside), found.chosen(inside.to_numpy())
         n_alts = found.n_alts
-    variants = _rows(sites, n_alts, (sites_of, header.path), unnamed=bool(met & vcf.UNNAMED))
+    variants = rows_of(sites, n_alts, (sites_of, header.path), unnamed=bool(met & vcf.UNNAMED))
     variants = variants.with_columns(one.typed(variants, header.path) for one in sites_of)
-    counts = _counted(sites, n_alts, symbolic=bool(met & vcf.SYMBOLIC))
+    counts = counted(sites, n_alts, symbolic=bool(met & vcf.SYMBOLIC))
     array, met_in_field = found.calls() if field == "calls" else found.dosages(KEYS[field])
     return VcfRecords(variants, array, counts + met_in_field)
 
 
-def _counted(sites: pl.DataFrame, n_alts: NDArray[np.int64], *, symbolic: bool) -> VcfCounts:
+def counted(sites: pl.DataFrame, n_alts: NDArray[np.int64], *, symbolic: bool) -> VcfCounts:
     """What there is of records; `symbolic`: some may have such alleles."""
     return VcfCounts(
         records=len(n_alts),
@@ -191,7 +191,7 @@ def _column(text: NDArray[np.uint8], bounds: NDArray[np.int64], field: int) -> p
     return cast("pl.Series", pl.from_arrow(column))
 
 
-def _rows(sites: pl.DataFrame, n_alts: NDArray[np.int64], more: tuple[Sequence[SiteField], str], *, unnamed: bool) -> pl.DataFrame:
+def rows_of(sites: pl.DataFrame, n_alts: NDArray[np.int64], more: tuple[Sequence[SiteField], str], *, unnamed: bool) -> pl.DataFrame:
     """One row for each ALT allele; an id is built where there is none, and completed by the allele where it would stand for several.
 
     `more` are the columns beside a variant's own, and the file's path.

@@ -1,0 +1,1 @@
+"""BCF to genotype tables."""
