@@ -146,6 +146,39 @@ def copy_texts(
     return text[:used]
 
 
+def _told() -> NDArray[np.uint8]:
+    """What two bytes of a diploid record of one ALT allele are: the code, 4 half-missing, 8 haploid, 16 an allele that is not there."""
+    found = np.zeros((256, 256), np.uint8)
+    alleles = [-1 if byte - 256 * (byte > 127) <= _END else (byte - 256 * (byte > 127) >> 1) - 1 for byte in range(256)]
+    for first, one in enumerate(alleles):
+        for second, own in enumerate(alleles):
+            is_haploid = second == _END + 256
+            other = one if is_haploid else own
+            code = MISSING if one < 0 or other < 0 else (one == 1) + (other == 1)
+            odd = 4 * ((one < 0) != (other < 0)) + 8 * (is_haploid and one >= 0) + 16 * (max(one, other) > 1)
+            found[second, first] = code + odd
+    return found.ravel()
+
+
+_DIPLOID = _told()
+
+
+@inlined
+def _read_diploid(data: NDArray[np.uint8], place: Number, samples: int, row: NDArray[np.uint8]) -> tuple[Number, Number, Number]:
+    """Packed calls of a record of one ALT allele with two bytes a sample; half-missing, haploid, and wrong ones among them."""
+    half, haploid, wrong = np.int64(0), np.int64(0), np.int64(0)
+    for byte in range(len(row)):
+        code = np.int64(0)
+        for sample in range(4 * byte, min(4 * byte + 4, samples)):
+            told = np.int64(_DIPLOID[np.int64(data[place + 2 * sample]) | np.int64(data[place + 2 * sample + 1]) << 8])
+            code |= (told & 3) << 2 * (sample & 3)
+            half += told >> 2 & 1
+            haploid += told >> 3 & 1
+            wrong += told >> 4
+        row[byte] = code
+    return half, haploid, wrong
+
+
 @inlined
 def _code(first: Any, second: Any, allele: int) -> Number:
     return MISSING if first < 0 or second < 0 else int(first == allele) + int(second == allele)
@@ -171,6 +204,11 @@ def read_calls(
         if kind != INT8 or ploidy not in (1, 2):
             odd[record] = True
             row += alts
+            continue
+        if ploidy == 2 and alts == 1:
+            met_half, met_haploid, wrong = _read_diploid(data, place, samples, packed[row])
+            odd[record] = wrong > 0
+            half, haploid, row = half + met_half * (wrong == 0), haploid + met_haploid * (wrong == 0), row + 1
             continue
         met_half, met_haploid, most = 0, 0, np.int64(0)
         for sample in range(samples):
