@@ -10,7 +10,8 @@ from __future__ import annotations
 from pipeline.backend.arrays import checked_linalg
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import Array
-from pipeline.kernels.ridge_predictors import COLLINEAR, SHARES, BlockCounts, RidgeDesign, standardized
+from pipeline.kernels.ridge_design import RidgeDesign
+from pipeline.kernels.ridge_predictors import COLLINEAR, SHARES, BlockCounts, standardized
 
 
 def left_out_predictors(block: GenotypeBlock, design: RidgeDesign, variants: int) -> Array:

@@ -25,7 +25,7 @@ from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, Array, take_samples, variant_blocks
 from pipeline.kernels.linear_regression import COLLINEAR, COLLINEAR_BELOW, FINE, FLAT, MONOMORPHIC, TOO_FEW
 from pipeline.kernels.mean_genotypes import MeanGenotypes
-from pipeline.kernels.ridge_predictors import RidgeDesign
+from pipeline.kernels.ridge_design import RidgeDesign
 
 _FEW, _SHIFT = 0.05, 0.01
 

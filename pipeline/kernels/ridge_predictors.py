@@ -11,114 +11,26 @@ itself (Cholesky), which is a third of the work of an eigendecomposition for fiv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.backend.arrays import array_module
 from pipeline.backend.memory import block_bytes
-from pipeline.errors import DataError
-from pipeline.kernels.cox_descent import cox_offset
-from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import BLOCK_BYTES, MISSING, Array
-from pipeline.kernels.logistic_design import LogisticDesign
+from pipeline.kernels.ridge_design import RidgeDesign
 from pipeline.kernels.ridge_systems import ridge_effects
 from pipeline.kernels.standardized import decoded
 
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)
 """Shares h of the variance that a level's predictors are taken to explain, as regenie has them."""
-FOLDS = 5
 COLLINEAR = 1e-6
 """Of a variant's sum of squares, what covariates must leave."""
 _SMALL = 2_000
 """People up to whom float64 is quick enough."""
-
-
-@dataclass(frozen=True)
-class RidgeDesign:
-    """People, covariates and traits of a whole-genome regression: of the n people who are used, in the order of the genotypes."""
-
-    basis: Array
-    """`float64[n, k]`: intercept and covariates, orthonormal; of times to an event covariates alone."""
-    traits: Array
-    """`float64[n, t]`: the traits, missing ones the mean, less what the basis explains, over their norm / sqrt(n - k)."""
-    scales: Array
-    """`float64[t]`: those norms / sqrt(n - k), in units of the traits."""
-    edges: tuple[int, ...]
-    """Where the folds of neighbouring people begin, and n."""
-    cases: Array | None = None
-    """Of binary traits, `float64[n, t]`: 1 for cases, 0 for controls; `traits` are then what the basis leaves of these."""
-    offsets: Array | None = None
-    """Of binary traits, `float64[n, t]`: everyone's log odds by intercept and covariates alone; of times to an event the log hazards."""
-    times: Array | None = None
-    """Of times to an event, `float64[n, t]`: the times, minus where censored; `traits` are then what the basis leaves of the times."""
-
-    @property
-    def freedom(self) -> int:
-        """People less columns of the basis."""
-        return int(self.basis.shape[0] - self.basis.shape[1])
-
-    @property
-    def folds(self) -> list[slice]:
-        """The people of each fold."""
-        return [slice(low, high) for low, high in zip(self.edges[:-1], self.edges[1:], strict=True)]
-
-    @classmethod
-    def build(
-        cls, covariates: Array, traits: Array, names: tuple[Sequence[str], Sequence[str]] = ((), ()), folds: int = FOLDS
-    ) -> RidgeDesign:
-        """From covariates `float64[n, k - 1]` without NaN, which may be none, and traits `float64[n, t]`, NaN where missing.
-
-        `names` of covariates and traits are for errors. Raises DataError as `Design.build` does, and for fewer than two people a fold.
-        """
-        if len(traits) < 2 * folds:
-            raise DataError(f"{len(traits)} people have a trait and all covariates; {folds} folds need {2 * folds} at least.")
-        known = ~np.isnan(traits)
-        means = np.where(known, traits, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        design = Design.build(covariates, np.where(known | ~known.any(axis=0), traits, means), *names)
-        n = design.used
-        scales = np.linalg.norm(design.residuals, axis=0) / np.sqrt(n - design.columns)
-        edges = (*(n // folds * fold for fold in range(folds)), n)
-        return cls(np.column_stack([np.full(n, 1 / np.sqrt(n)), design.basis]), design.residuals / scales, scales, edges)
-
-    @classmethod
-    def build_binary(
-        cls, covariates: Array, traits: Array, names: tuple[Sequence[str], Sequence[str]] = ((), ()), folds: int = FOLDS
-    ) -> RidgeDesign:
-        """The same of binary traits, 0 and 1 or 1 and 2 and none missing. Raises DataError as `LogisticDesign.build` does, too."""
-        logistic = LogisticDesign.build(covariates, traits, *names)
-        cases = (logistic.signs.T + 1) / 2
-        return replace(cls.build(covariates, cases, names, folds), cases=cases, offsets=(logistic.coefficients @ logistic.basis).T)
-
-    @classmethod
-    def build_times(
-        cls, covariates: Array, signed: Array, names: tuple[Sequence[str], Sequence[str]] = ((), ()), folds: int = FOLDS
-    ) -> RidgeDesign:
-        """The same of times to an event, minus where censored and none missing: whether it came is left to level 1.
-
-        The basis has no intercept, so that neither times nor genotypes are about their means: regenie 4.1 has it so, and its predictions
-        are to be met. Raises DataError as `Design.build` does, and for a trait without events.
-        """
-        design = cls.build(covariates, np.abs(signed), names, folds)
-        for name, column in zip(names[1] or map(str, range(signed.shape[1])), signed.T, strict=True):
-            if np.signbit(column).all():
-                raise DataError(f"Trait {name!r}: none of {len(column)} people has the event. Leave it out.")
-        centred = covariates - covariates.mean(axis=0)
-        centred = centred / np.sqrt((centred**2).mean(axis=0))
-        sizes, axes = np.linalg.eigh(centred.T @ centred)
-        basis = centred @ axes / np.sqrt(sizes)
-        left = np.abs(signed) - basis @ (basis.T @ np.abs(signed))
-        scales = np.linalg.norm(left, axis=0) / np.sqrt(len(signed) - basis.shape[1])
-        offsets = np.column_stack([cox_offset(basis, column) for column in signed.T])
-        return replace(design, basis=basis, traits=left / scales, scales=scales, offsets=offsets, times=signed)
-
-    def beside(self, array: Array) -> RidgeDesign:
-        """This design where `array` lives: in CuPy arrays on its GPU, or as it is."""
-        xp = array_module(array)
-        return self if xp is np else replace(self, basis=xp.asarray(self.basis), traits=xp.asarray(self.traits))
 
 
 class _Sums(NamedTuple):
@@ -129,11 +41,25 @@ class _Sums(NamedTuple):
     traits: Array
 
 
+class RidgeFit(NamedTuple):
+    """What a block predicts of each trait at each penalty, and by what."""
+
+    predictors: Array
+    """`float32[t, h, n]`, each of mean 0 and variance 1 (of n - 1); a fold's people by the others."""
+    effects: Array
+    """`float32[t, f, h, v]`: of one more copy of ALT on the predictor of each fold's people, but for what is the same for all."""
+
+
 def ridge_predictors(block: GenotypeBlock, design: RidgeDesign, variants: int) -> Array:
     """Predictions of each trait at each penalty, each of mean 0 and variance 1 (of n - 1): `float32[t, h, n]`.
 
     The block's `v` variants vary among the design's people, whose genotypes alone it holds; `variants` is M, those of all blocks.
     """
+    return ridge_fit(block, design, variants).predictors
+
+
+def ridge_fit(block: GenotypeBlock, design: RidgeDesign, variants: int) -> RidgeFit:
+    """The same, with the effects of the block's variants."""
     xp, design = block.xp, design.beside(block.array)
     counts = BlockCounts.of(block, design)
     sums = [counts.sums(design, fold) for fold in design.folds]
@@ -145,11 +71,13 @@ def ridge_predictors(block: GenotypeBlock, design: RidgeDesign, variants: int) -
     systems = [_projected(one, whole.basis, norms, design, fold) for one, fold in zip(sums, design.folds, strict=True)]
     del sums
     gram, right = (sum(parts[1:], start=parts[0]) for parts in zip(*systems, strict=True))
-    penalties = [variants * (1 - share) / share for share in SHARES]
+    penalties, each = [variants * (1 - share) / share for share in SHARES], list[Array]()
     for (own_gram, own_right), fold in zip(systems, design.folds, strict=True):
         effects = ridge_effects(gram - own_gram, right - own_right, penalties, single=counts.single) / norms[:, None]
         counts.predict(found, effects, whole.basis.T @ effects, design, fold)
-    return standardized(found)
+        each.append((effects * counts.signs[:, None]).astype(xp.float32))
+    spread = spreads(found).astype(xp.float32)
+    return RidgeFit(standardized(found), xp.stack(each).transpose(3, 0, 1, 2) / xp.where(spread > 0, spread, 1)[:, None, :, None])
 
 
 def _projected(own: _Sums, basis: Array, norms: Array, design: RidgeDesign, fold: slice) -> tuple[Array, Array]:
@@ -161,14 +89,19 @@ def _projected(own: _Sums, basis: Array, norms: Array, design: RidgeDesign, fold
     return squares / norms[:, None] / norms, traits / norms[:, None]
 
 
+def spreads(found: Array) -> Array:
+    """Standard deviations (of n - 1) of predictions `[t, h, n]`, `float64[t, h]`."""
+    xp = array_module(found)
+    return xp.stack([xp.std(trait.astype(xp.float64), axis=1, ddof=min(1, found.shape[2] - 1)) for trait in found])
+
+
 def standardized(found: Array) -> Array:
     """Each prediction less its mean, over its standard deviation; one that is the same for everyone is 0."""
     xp = array_module(found)
-    for trait in found:
+    for trait, spread in zip(found, spreads(found), strict=True):
         values = trait.astype(xp.float64)
         values -= values.mean(axis=1, keepdims=True)
-        spread = xp.sqrt((values**2).sum(axis=1, keepdims=True) / max(1, values.shape[1] - 1))
-        trait[:] = values / xp.where(spread > 0, spread, 1)
+        trait[:] = values / xp.where(spread > 0, spread, 1)[:, None]
     return found
 
 
@@ -196,6 +129,11 @@ class BlockCounts:
         single = xp is np and block.n_samples > _SMALL
         return cls(block, values.astype(xp.float32) if single else values, single)
 
+    @property
+    def signs(self) -> Array:
+        """`[v]`: 1 where copies of ALT are counted, -1 where those of REF are."""
+        return self.values[:, 1] - self.values[:, 0]
+
     def chunks(self, people: slice) -> Iterator[tuple[slice, Array]]:
         """Slices of neighbouring people and their counts, `[v, people of the slice]`."""
         width = self.values.dtype.itemsize * max(1, len(self.block))
@@ -211,8 +149,7 @@ class BlockCounts:
             calls = xp.ascontiguousarray(block.calls[:, first : -(-people.stop // 4)])
             return decoded(calls, people.stop - 4 * first, self.values)[:, people.start - 4 * first :]
         dosages = block.dosages[:, people].astype(self.values.dtype)
-        sign = self.values[:, 1:2] - self.values[:, :1]
-        return xp.where(xp.isnan(dosages), self.values[:, MISSING:], self.values[:, :1] + sign * dosages)
+        return xp.where(xp.isnan(dosages), self.values[:, MISSING:], self.values[:, :1] + self.signs[:, None] * dosages)
 
     def sums(self, design: RidgeDesign, fold: slice) -> _Sums:
         """The sums of a fold: those of some thousand people in `values`' type, added in float64."""

@@ -52,7 +52,8 @@ def stacked_cox(predictors: Array, chromosomes: Sequence[int], signed: Array, of
     )
     total = by_chromosome.sum(axis=0)
     predictions = xp.concatenate([total - by_chromosome, total[None]]).astype(xp.float32)
-    return Stacked(penalties, best, to_host(predictions), deviance=deviance)
+    chosen = np.stack([to_host(own[best]) for own in effects])
+    return Stacked(penalties, best, to_host(predictions), deviance=deviance, effects=chosen)
 
 
 def _predicted(predictors: Array, effects: Array, people: slice, starts: Sequence[int]) -> Array:

@@ -37,6 +37,19 @@ class Stacked:
     """`float64[h]`, of a binary trait: the negative log likelihood a person."""
     deviance: Array | None = None
     """`float64[h]`, of a time to an event: the sum of the folds' deviances a person."""
+    effects: Array | None = None
+    """`float64[f, K]`: by what each fold's people were predicted at the chosen penalty; None where each person was left out alone."""
+
+
+def variant_weights(effects: Array, stacked: Array, first: int) -> Array:
+    """Weights `float64[v]` of ALT of a block's variants, the mean of the folds'; in the host's memory.
+
+    `effects: float32[f, h, v]` are those of level 0 on the block's predictors, the first of which is number `first` of level 1's, whose
+    effects are `stacked: float64[f, K]`.
+    """
+    of_block = stacked[:, first : first + effects.shape[1]]
+    weights: Array = np.einsum("fh,fhv->v", of_block, effects.astype(np.float64)) / len(of_block)
+    return weights
 
 
 def stacked_ridge(predictors: Array, chromosomes: Sequence[int], trait: Array, folds: Sequence[slice]) -> Stacked:
@@ -62,7 +75,9 @@ def stacked_ridge(predictors: Array, chromosomes: Sequence[int], trait: Array, f
             for place, (low, high) in enumerate(pairwise(starts)):
                 predictions[place, people] = found[best, people] - weighted[low:high].sum(axis=0)
     predictions[-1] = found[best]
-    return Stacked(np.array(penalties), best, to_host(predictions), to_host(error), to_host(squared_correlations(found, trait)))
+    chosen = to_host(xp.stack([some[best] for some in effects]))
+    r_squared = to_host(squared_correlations(found, trait))
+    return Stacked(np.array(penalties), best, to_host(predictions), to_host(error), r_squared, effects=chosen)
 
 
 def _sums(predictors: Array, trait: Array, fold: slice) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.kernels.design import people_of_groups
 from pipeline.kernels.genotypes import Array
-from pipeline.kernels.ridge_predictors import RidgeDesign
+from pipeline.kernels.ridge_design import RidgeDesign
 
 
 @dataclass(frozen=True)

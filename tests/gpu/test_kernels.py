@@ -76,6 +76,7 @@ from pipeline.kernels import (
     predicted_scan,
     randomized_pca,
     relationship,
+    ridge_design,
     ridge_predictors,
     ridge_systems,
     row_products,
@@ -138,7 +139,7 @@ DF = np.array([[4.0], [30.0], [1000.0], [2500.0]])
 P = np.concatenate([RNG.uniform(1e-12, 1, 500), [np.nan]])
 BIG = RNG.multinomial(20_000, [0.3, 0.5, 0.2], 40)
 ODD = np.array([[0, 0, 0], [5, 0, 0], [0, 7, 0], [1, 0, 1], [50, 3, 47], [0, 1, 999]])
-RIDGE = ridge_predictors.RidgeDesign.build(COVARIATES, np.where(np.isnan(TRAITS), 0.5, TRAITS))
+RIDGE = ridge_design.RidgeDesign.build(COVARIATES, np.where(np.isnan(TRAITS), 0.5, TRAITS))
 RIDGE_CALLS = CALLS[:40]
 GAPS = np.where(np.arange(SAMPLES)[:, None] % 5 == [9, 2], np.nan, np.where(np.isnan(TRAITS), 0.5, TRAITS))
 PREDICTED = predicted_scan.PredictedDesign.build(COVARIATES, GAPS).less(RNG.normal(size=(2, SAMPLES)))
@@ -484,6 +485,11 @@ def hwe(counts: Any, midp: bool) -> Any:
 def ridge_blocks(genotypes: Any) -> Any:
     calls, dosages = (genotypes, None) if genotypes.dtype == np.uint8 else (None, genotypes)
     return ridge_predictors.ridge_predictors(GenotypeBlock(calls, dosages, SAMPLES), RIDGE, 60)
+
+
+def ridge_effects_of(calls: Any) -> Any:
+    found = ridge_predictors.ridge_fit(GenotypeBlock(calls, None, SAMPLES), RIDGE, 60)
+    return found.effects
 
 
 def with_predictions(genotypes: Any) -> Any:
@@ -969,6 +975,8 @@ CASES = {
     "z_of_neg_log_10_p": Case(p_values.z_of_neg_log_10_p, (P[:-1],), 1e-9),
     "significant_z": Case(p_values.significant_z, (T, 0.5), 1e-9),
     "student_t": Case(with_t, (CALLS,), 1e-9),
+    "ridge_fit": Case(ridge_effects_of, (RIDGE_CALLS,), 1e-5),
+    "spreads": Case(lambda values: ridge_predictors.spreads(values[None]), (PREDICTORS,), 1e-5),
     "ridge_predictors": Case(ridge_blocks, (RIDGE_CALLS,), 1e-5),
     "ridge_predictors of dosages": Case(ridge_blocks, (ALT_DOSAGES[:40],), 1e-5),
     "ridge_effects": Case(ridge_systems.ridge_effects, (RELATED, VECTORS, (0.1, 2.0)), 1e-9),

@@ -13,7 +13,8 @@ from pipeline.errors import DataError
 from pipeline.kernels import ridge_predictors as level_0
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import pack
-from pipeline.kernels.ridge_predictors import SHARES, RidgeDesign, ridge_predictors
+from pipeline.kernels.ridge_design import RidgeDesign
+from pipeline.kernels.ridge_predictors import SHARES, ridge_predictors
 from pipeline.kernels.ridge_systems import ridge_effects
 from pipeline.kernels.stacked_ridge import stacked_ridge
 

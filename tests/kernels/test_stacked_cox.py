@@ -13,7 +13,8 @@ from pipeline.kernels import stacked_ridge as chunks
 from pipeline.kernels.cox_descent import CoxFold, cox_offset, descended
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import pack
-from pipeline.kernels.ridge_predictors import RidgeDesign, ridge_predictors
+from pipeline.kernels.ridge_design import RidgeDesign
+from pipeline.kernels.ridge_predictors import ridge_predictors
 from pipeline.kernels.stacked_cox import stacked_cox
 from tests.kernels.times import BLOCK, CHROMOSOMES, LEFT_OUT, LEVEL_1, OF_CHROMOSOME, PEOPLE, SHOWN, times_cohort, wide_calls
 

@@ -11,7 +11,8 @@ from scipy.special import expit
 from pipeline.errors import DataError
 from pipeline.kernels import stacked_ridge as chunks
 from pipeline.kernels.left_out import left_out_predictors
-from pipeline.kernels.ridge_predictors import SHARES, RidgeDesign
+from pipeline.kernels.ridge_design import RidgeDesign
+from pipeline.kernels.ridge_predictors import SHARES
 from pipeline.kernels.stacked_logistic import stacked_logistic
 from pipeline.kernels.stacked_ridge import Stacked
 from tests.kernels.test_ridge_predictors import PEOPLE, SIZES, blocks_of, cohort, folds_of, projected

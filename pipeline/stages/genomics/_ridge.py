@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
 from pipeline.genome.chromosomes import autosomes_of, chromosome_key, is_haploid, natural_order, on_autosome
+from pipeline.genome.columns import VARIANT
 from pipeline.kernels.genotypes import Array, call_counts, take_samples
-from pipeline.kernels.ridge_predictors import RidgeDesign
+from pipeline.kernels.ridge_design import RidgeDesign
 from pipeline.stages.genomics._sheet import read_sheet
 from pipeline.tables.part import Part, take
 
@@ -61,7 +62,8 @@ class RidgeCohort:
     def used(self, part: Part) -> Part:
         """A part's variants of autosomes that vary among these people: `chromosome` by one name, and these people's genotypes."""
         key = chromosome_key(autosomes=self.autosomes)
-        frame = part.frame.select(key, on_autosome(autosomes=self.autosomes).alias("counts"))
+        names = [name for name in VARIANT if name in part.frame.columns and name != "chromosome"]
+        frame = part.frame.select(key, *names, on_autosome(autosomes=self.autosomes).alias("counts"))
         rows = frame["counts"].arg_true().to_numpy()
         (name,) = ["alt_dosages"] if "alt_dosages" in part.arrays else ["calls"]
         genotypes = part.arrays[name] if len(rows) == frame.height else take(part.arrays[name], rows)
@@ -70,7 +72,7 @@ class RidgeCohort:
         varies = np.flatnonzero(to_host(_varies(genotypes, len(self.index), packed=name == "calls")))
         if len(varies) < len(rows):
             rows, genotypes = rows[varies], take(genotypes, varies)
-        return Part(frame.select("chromosome")[rows], {name: genotypes})
+        return Part(frame.drop("counts")[rows], {name: genotypes})
 
     def _places(self, array: Array) -> Array:
         return array_module(array).asarray(self.index)

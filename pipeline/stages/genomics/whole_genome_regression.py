@@ -11,37 +11,22 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from pipeline.backend.arrays import to_device, to_host
+from pipeline.backend.arrays import to_device
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.genome.genotypes import need_genotypes, people_of
-from pipeline.kernels.genotype_block import GenotypeBlock
-from pipeline.kernels.left_out import left_out_predictors
-from pipeline.kernels.ridge_predictors import SHARES, RidgeDesign, ridge_predictors
-from pipeline.kernels.stacked_cox import stacked_cox
-from pipeline.kernels.stacked_logistic import stacked_logistic
-from pipeline.kernels.stacked_ridge import Stacked, stacked_ridge
+from pipeline.kernels.ridge_predictors import SHARES
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Whole
 from pipeline.stages.genomics._on_disk import OnDisk
 from pipeline.stages.genomics._ridge import Kind, RidgeCohort, joined_runs, need_variants, piece_of, pieces_of, runs_of
+from pipeline.stages.genomics._ridge_levels import FITS, WEIGHTS, fits_of, level_of, predictors_of, stacked_of, weights_of
 from pipeline.stages.genomics._sheet import COVARIATES, need_traits, sheet_columns
 from pipeline.stages.genomics._survival import TimeToEvent, columns_of, signed, with_traits
 from pipeline.tables.counts import Count
-from pipeline.tables.part import Part, Schema, concat_parts, hidden
+from pipeline.tables.part import Part, Schema, hidden
 from pipeline.tables.rounds import go_on
 from pipeline.tables.table import Table
 
 PREDICTIONS = dtypes_of(("trait", "sample_id", "chromosome", "prediction"))
-FITS = dtypes_of(("trait",)) | {
-    "explained_share": pl.Float64(),
-    "penalty": pl.Float64(),
-    "mean_squared_error": pl.Float64(),
-    "r_squared": pl.Float64(),
-    "log_loss": pl.Float64(),
-    "deviance": pl.Float64(),
-    "chosen": pl.Boolean(),
-}
-LEFT_OUT = 5_000
-"""People from whom on folds do for binary traits, too; of fewer each is left out alone, as in regenie."""
 _RATE = 6e10
 """Multiplications and additions in float32 a second of a core, of a matrix with itself (half of them are done) and of Cholesky factors."""
 
@@ -60,7 +45,8 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
     A row per trait, person and chromosome: prediction is that of a chromosome's scan, in standard deviations of what the covariates leave
     of the trait, log odds or log hazards. Every autosome has rows, and X. NAME.fits has a row per trait and penalty of level 1, by the
     share of the variance that it takes the predictors to explain: mean squared error and squared correlation (of a binary trait log_loss,
-    too; of a time to an event the deviance alone) of what cross-validation predicts, and which was chosen.
+    too; of a time to an event the deviance alone) of what cross-validation predicts, and which was chosen. NAME.weights, where asked for,
+    has a row per trait and variant: the mean of what the folds' models weigh a copy of ALT by, in the predictions' units.
 
     Example:
         {use: whole_genome_regression, from: {genotypes: common, samples: people}, as: wgr, traits: [ldl, height], covariates: [age, sex]}
@@ -81,6 +67,7 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
     block_size: int = Field(1_000, ge=1, le=10_000, description="Variants of a block, all on one chromosome; the last one has the rest.")
     folds: int = Field(5, ge=2, le=100, description="Groups of neighbouring people, each predicted by the others.")
     kind: Kind = Field("quantitative", description="What the traits are; binary ones 0 and 1, or 1 and 2 (case).")
+    weights: bool = Field(False, description="Give NAME.weights, what the model weighs each variant's ALT by, for polygenic_score.")
 
     @model_validator(mode="after")
     def _traits_are_of_their_kind(self) -> Self:
@@ -102,7 +89,8 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
         """The predictions, and the fits."""
         need_genotypes(schemas["genotypes"], VARIANT, dosages=True)
         need_traits(with_traits(schemas["samples"], self._times), self.trait_names, self.covariates)
-        return {"": Schema(pl.Schema(PREDICTIONS)), "fits": Schema(pl.Schema(FITS))}
+        more = {"weights": Schema(pl.Schema(WEIGHTS))} if self.weights else {}
+        return {"": Schema(pl.Schema(PREDICTIONS)), "fits": Schema(pl.Schema(FITS)), **more}
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels, and SciPy's solvers."""
@@ -126,21 +114,25 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
         rows = tables["samples"].named(name).map(self.needed).value()
         cohort = submit(self.cohort, people_of(genotypes), rows, stage=name)
         # Read twice, and not held, where that is cheap: once for how many variants there are, then block by block.
-        used = (genotypes if genotypes.cheap else genotypes.hold()).map(_needed, writes=frozenset()).map_parts(_used, cohort)
+        read = genotypes if genotypes.cheap else genotypes.hold()
+        used = read.map(_needed, VARIANT if self.weights else VARIANT[:1], writes=frozenset()).map_parts(_used, cohort)
         runs = context.session.value(used.reduce(runs_of, joined_runs))
         variants = need_variants(runs)
-        blocks = self._blocks(used, runs, cohort, variants, context)
-        chromosomes = [chromosome for chromosome, _ in blocks]
-        fitted = [self._fitted(place, cohort, chromosomes, list(blocks.values()), context) for place in range(len(self.traits))]
+        levels = self._blocks(used, runs, cohort, variants, context)
+        chromosomes, blocks = [chromosome for chromosome, _ in levels], list(levels.values())
+        if self.weights:
+            blocks = [submit(itemgetter(0), level, stage=name) for level in blocks]
+        fitted = [self._fitted(place, cohort, chromosomes, blocks, context) for place in range(len(self.traits))]
         predictions = [submit(itemgetter(0), each, stage=name) for each in fitted]
         fits = submit(_below, *(submit(itemgetter(1), each, stage=name) for each in fitted), stage=name)
-        return Outcome(
-            {
-                "": Table.of(context.session, name, predictions).map_parts(_rows, cohort),
-                "fits": Table.of(context.session, name, [fits]),
-            },
-            counts=submit(_counts, cohort, variants, len(blocks), stage=name),
-        )
+        found = {"": Table.of(context.session, name, predictions).map_parts(_rows, cohort), "fits": Table.of(context.session, name, [fits])}
+        if self.weights:
+            effects = [submit(itemgetter(2), each, stage=name) for each in fitted]
+            starts = range(0, len(blocks) * len(SHARES), len(SHARES))
+            each = zip(levels.values(), starts, strict=True)
+            parts = [submit(weights_of, level, first, self.trait_names, *effects, stage=name) for level, first in each]
+            found["weights"] = Table.of(context.session, name, parts)
+        return Outcome(found, counts=submit(_counts, cohort, variants, len(blocks), stage=name))
 
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
         """The columns of the samples table that are used."""
@@ -162,7 +154,8 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
             for piece in pieces:
                 waiting.setdefault(piece.block, []).append(submit(piece_of, part, piece.low, piece.high, stage=name))
                 if piece.last:
-                    found[piece.block] = submit(_predictors, cohort, variants, *waiting.pop(piece.block), stage=name)
+                    level_0 = level_of if self.weights else predictors_of
+                    found[piece.block] = submit(level_0, cohort, variants, *waiting.pop(piece.block), stage=name)
         order = {chromosome: place for place, chromosome in enumerate(dict.fromkeys(chromosome for chromosome, _ in found))}
         return dict(sorted(found.items(), key=lambda item: (order[item[0][0]], item[0][1])))
 
@@ -172,52 +165,27 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
         own = [submit(OnDisk.entry, block, place, stage=context.name) for block in blocks] if session.workers > 1 else blocks
         return submit(self.fitted, place, cohort, chromosomes, session.backend, *own, stage=context.name)
 
-    def fitted(self, place: int, cohort: RidgeCohort, chromosomes: list[str], backend: Any, *blocks: Any) -> tuple[Part, pl.DataFrame]:
+    def fitted(self, place: int, cohort: RidgeCohort, chromosomes: list[str], backend: Any, *blocks: Any) -> tuple[Part, pl.DataFrame, Any]:
         """Level 1 of one trait: a part with a row per chromosome left out and the people's predictions, and the fits."""
         go_on()
         names = list(dict.fromkeys(chromosomes))
         predictors = np.concatenate([block.entry(place) if isinstance(block, OnDisk) else block for block in blocks])
         places = [names.index(name) for name in chromosomes for _ in SHARES]
         design = cohort.design
-        found = _stacked(to_device(predictors, backend), places, design, place)
+        found = stacked_of(to_device(predictors, backend), places, design, place)
         every = cohort.chromosomes(names)
         rows = [names.index(name) if name in names else len(names) for name in every]
         frame = pl.DataFrame({"trait": [self.trait_names[place]] * len(every), "chromosome": every})
-        return Part(frame, {"predictions": found.predictions[rows]}), _fits(self.trait_names[place], found)
+        return Part(frame, {"predictions": found.predictions[rows]}), fits_of(self.trait_names[place], found), found.effects
 
 
-def _needed(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """The chromosomes of variants."""
-    return rows.select("chromosome", *hidden(rows))
+def _needed(rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
+    """The chromosomes of variants, or all that names them."""
+    return rows.select(*names, *hidden(rows))
 
 
 def _used(part: Part, cohort: RidgeCohort) -> Part:
     return cohort.used(part)
-
-
-def _predictors(cohort: RidgeCohort, variants: int, *pieces: Part) -> OnDisk:
-    """What a block predicts of every trait, on disk: `float32[t, h, n]`."""
-    go_on()
-    arrays = concat_parts(pieces).arrays
-    block = GenotypeBlock(arrays.get("calls"), arrays.get("alt_dosages"), len(cohort.index))
-    predict = left_out_predictors if _alone(cohort.design) else ridge_predictors
-    return OnDisk(to_host(predict(block, cohort.design, variants)))
-
-
-def _alone(design: RidgeDesign) -> bool:
-    """Whether each person is a fold."""
-    return design.cases is not None and len(design.traits) < LEFT_OUT
-
-
-def _stacked(predictors: Any, places: Sequence[int], design: RidgeDesign, trait: int) -> Stacked:
-    """Level 1 of a trait."""
-    if design.offsets is None:
-        return stacked_ridge(predictors, places, design.traits[:, trait], design.folds)
-    if design.cases is None:
-        assert design.times is not None
-        return stacked_cox(predictors, places, design.times[:, trait], design.offsets[:, trait], design.folds)
-    folds = None if _alone(design) else design.folds
-    return stacked_logistic(predictors, places, design.cases[:, trait], design.offsets[:, trait], folds)
 
 
 def _rows(part: Part, cohort: RidgeCohort) -> Part:
@@ -227,15 +195,6 @@ def _rows(part: Part, cohort: RidgeCohort) -> Part:
     each = part.frame.select("trait", "chromosome")[np.repeat(np.arange(chromosomes), people)]
     prediction = pl.Series("prediction", part.arrays["predictions"].reshape(-1).astype(np.float64))
     return Part(each.with_columns(ids.alias("sample_id"), prediction).select(*PREDICTIONS))
-
-
-def _fits(trait: str, found: Stacked) -> pl.DataFrame:
-    """A row a penalty; what the kind of trait has not is null."""
-    metrics = {name: getattr(found, name) for name in ("mean_squared_error", "r_squared", "log_loss", "deviance")}
-    columns = {"explained_share": SHARES if found.deviance is None else None, "penalty": found.penalties, **metrics}
-    series = [pl.Series(name, [None] * len(found.penalties) if given is None else given, pl.Float64) for name, given in columns.items()]
-    chosen = pl.Series("chosen", np.arange(len(found.penalties)) == found.best)
-    return pl.DataFrame(series).with_columns(chosen, trait=pl.lit(trait)).select(*FITS)
 
 
 def _below(*fits: pl.DataFrame) -> Part:

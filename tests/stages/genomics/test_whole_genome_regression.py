@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from pipeline.errors import DataError, StageError
 from pipeline.kernels.ridge_predictors import SHARES
-from pipeline.stages.genomics import whole_genome_regression as module
+from pipeline.stages.genomics import _ridge_levels as module
 from pipeline.stages.genomics.whole_genome_regression import WholeGenomeRegression
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession, Session
