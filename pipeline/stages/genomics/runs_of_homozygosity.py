@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -90,6 +91,10 @@ class RunsOfHomozygosity(Whole, name="runs_of_homozygosity", version=1):
         check_sex(need_genotypes(schema, PLACE, dosages=True))
         variants = {name: schema.columns[name] for name in PLACE} | {"people_in_runs": pl.Int64()}
         return {"": Schema(pl.Schema(RUN)), "people": Schema(pl.Schema(PERSON)), "variants": Schema(pl.Schema(variants))}
+
+    def prepare(self, *, lean: bool = False) -> None:
+        """Load the compiled kernel."""
+        import_module("pipeline.kernels.compiled.homozygosity")
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """A task a part, with the variants that its windows reach; pieces are joined in a tree, and then looked up by variant."""
