@@ -1,8 +1,8 @@
-"""Analyses of relatives and families beside the programs that geneticists use: python benchmarks/related.py [--people N ...] [--variants N].
+"""Relatives and families beside other programs: python benchmarks/related.py [--people N ...] [--variants N].
 
 `mixed_model_gwas` beside GEMMA (-gk 1, then -lmm 1: the relationships, and Wald tests of every variant), and `runs_of_homozygosity` beside
-PLINK 1.9's --homozyg, on simulated cohorts (data/make_cohort.py) as PLINK filesets. Whole processes in turn, two threads each, after one run
-of each that does not count.
+PLINK 1.9's --homozyg, on simulated cohorts (data/make_cohort.py) as PLINK filesets. Whole processes in turn, two threads each, after one
+run of each that does not count.
 """
 
 from __future__ import annotations

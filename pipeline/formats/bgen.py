@@ -26,7 +26,7 @@ from pipeline.formats._bgen.writing import head_bytes, variant_bytes
 from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes, remembered
 from pipeline.formats._genotypes_written import GenotypeOutput, array_of, names_checked
 from pipeline.formats._joined import join_files
-from pipeline.formats._plink.bed_files import refuse_same_ids
+from pipeline.formats._plink.ids import Ids, ids_field, named
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.genome.species import ChromosomeSet
 from pipeline.kernels.dosages import call_codes
@@ -53,7 +53,7 @@ def _opened(path: str, pieces: Iterable[bytes] = ()) -> Iterator[Any]:
 
 
 @remembered
-def _summary(path: str, samples: str | None, _stamps: tuple[Stamp, ...]) -> tuple[int, pl.DataFrame]:
+def _summary(path: str, samples: str | None, ids: Ids, _stamps: tuple[Stamp, ...]) -> tuple[int, pl.DataFrame]:
     """The number of variants, and the people, read once while the files are unchanged."""
     count, head = head_of(path) if is_url(path) else (0, b"")
     with _opened(path, [head]) as reader:
@@ -63,10 +63,9 @@ def _summary(path: str, samples: str | None, _stamps: tuple[Stamp, ...]) -> tupl
         raise InputError(f"{path}: says that it has {count:,} variants, and has {size:,} bytes; it is damaged, copy it again")
     beside = sample_file(path)
     if samples is None and header.has_sample_ids:
-        people = pl.DataFrame({"sample_id": inside}, schema={"sample_id": pl.String()})
-        refuse_same_ids(path, people)
+        people = named(path, pl.DataFrame({"sample_id": inside}, schema={"sample_id": pl.String()}))
     elif samples is not None or exists(beside):
-        people = read_sample(samples or beside)
+        people = read_sample(samples or beside, ids)
     else:
         raise InputError(f"{path}: holds no sample ids, and there is no {beside}; name the file that has them with samples:")
     if people.height != header.nsamples:
@@ -152,6 +151,7 @@ class BgenInput(GenotypeInput):
     )
     ref_first: bool = Field(True, description="Whether the first allele is REF, as the format recommends; PLINK's and regenie's ref-first.")
     samples: str | None = Field(None, description="A .sample file with the people's ids; the ids in the file where it is not given.")
+    ids: Ids = ids_field()
 
     def beside(self, path: str) -> Sequence[str]:
         """The file with the people's ids, where there is one, and at a URL the index."""
@@ -169,7 +169,7 @@ class BgenInput(GenotypeInput):
     def _bgen(self) -> tuple[str, int, pl.DataFrame]:
         """The file, its number of variants, and the people."""
         path, stamps = self.stamped()
-        return path, *_summary(path, self.samples, stamps)
+        return path, *_summary(path, self.samples, self.ids, stamps)
 
     def _starts(self) -> NDArray[np.int64]:
         """Where the variants begin, where that is to be known."""

@@ -22,6 +22,7 @@ from pipeline.formats._bgzip.blocks import reading
 from pipeline.formats._genotypes import ARRAYS, GenotypeInput, Genotypes, remembered
 from pipeline.formats._genotypes_written import GenotypeOutput, array_of, names_checked
 from pipeline.formats._joined import join_files
+from pipeline.formats._plink.ids import Ids, ids_field
 from pipeline.formats._plink.pgen_cuts import cut_pgen
 from pipeline.formats._plink.pgen_files import BLOCK_VARIANTS, PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
 from pipeline.formats._plink.pgen_records import read_calls, read_dosages
@@ -48,9 +49,9 @@ class Fileset:
 
 
 @remembered
-def _fileset(pgen: str, chromosomes: ChromosomeSet, _stamps: tuple[Stamp, ...]) -> Fileset:
+def _fileset(pgen: str, chromosomes: ChromosomeSet, ids: Ids, _stamps: tuple[Stamp, ...]) -> Fileset:
     """The fileset, read once while its three files are unchanged."""
-    header, people = read_pgen_header(pgen), read_psam(_beside(pgen, ".psam"))
+    header, people = read_pgen_header(pgen), read_psam(_beside(pgen, ".psam"), ids)
     pvar = read_pvar(_beside(pgen, ".pvar"), chromosomes)
     for what, ending, found, expected in (
         ("variants", ".pvar", pvar.variants, header.variants),
@@ -80,6 +81,7 @@ class PgenSource(CostlySource):
 
     pgen: str
     chromosomes: ChromosomeSet
+    ids: Ids
     stamps: tuple[Stamp, ...]
     field: Genotypes
     first: int
@@ -87,7 +89,7 @@ class PgenSource(CostlySource):
 
     def load(self) -> Part:
         """Their rows, and their packed calls or dosages; variants with phase, and with dosages that are read as calls, are counted."""
-        files = _fileset(self.pgen, self.chromosomes, self.stamps)
+        files = _fileset(self.pgen, self.chromosomes, self.ids, self.stamps)
         rows = files.rows.slice(self.first, self.count)
         index, allele = rows["index"].to_numpy(), rows["allele"].to_numpy()
         read = read_calls if self.field == "calls" else read_dosages
@@ -155,6 +157,7 @@ class PgenInput(GenotypeInput):
         "variants_with_dosages": Count("variants with dosages"),
     }
 
+    ids: Ids = ids_field()
     field: Genotypes = Field("calls", description="calls: hard calls of two bits. dosages: ALT dosages as float32.")
 
     def beside(self, path: str) -> Sequence[str]:
@@ -164,7 +167,7 @@ class PgenInput(GenotypeInput):
     def _files(self) -> Fileset:
         """What is known without the genotypes."""
         pgen, stamps = self.stamped()
-        return _fileset(pgen, self.chromosome_set, stamps)
+        return _fileset(pgen, self.chromosome_set, self.ids, stamps)
 
     def people(self) -> pl.DataFrame:
         """The people of the .psam."""
@@ -193,7 +196,7 @@ class PgenInput(GenotypeInput):
         pgen, stamps = self.stamped()
         files = self._files()
         ranges = self.ranges(files.rows.height, files.people.height, parallel)
-        return [PgenSource(pgen, self.chromosome_set, stamps, self.field, first, count) for first, count in ranges]
+        return [PgenSource(pgen, self.chromosome_set, self.ids, stamps, self.field, first, count) for first, count in ranges]
 
 
 class PgenOutput(GenotypeOutput):

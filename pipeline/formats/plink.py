@@ -25,16 +25,17 @@ from pipeline.formats._plink.bed_files import (
     read_bim,
     read_fam,
 )
+from pipeline.formats._plink.ids import Ids, ids_field
 from pipeline.genome.columns import VARIANT
 from pipeline.genome.species import ChromosomeSet
 from pipeline.tables.part import Part, Schema
 
 
 @remembered
-def _fileset(bed: str, chromosomes: ChromosomeSet, _stamps: tuple[Stamp, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _fileset(bed: str, chromosomes: ChromosomeSet, ids: Ids, _stamps: tuple[Stamp, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Variants and people of a fileset, read once while its three files are unchanged."""
     bim, fam = bim_and_fam(bed)
-    variants, people = read_bim(bim, chromosomes), read_fam(fam)
+    variants, people = read_bim(bim, chromosomes), read_fam(fam, ids)
     bed_shape_check(bed, variants.height, people.height)
     return variants, people
 
@@ -45,13 +46,14 @@ class PlinkSource(CostlySource):
 
     bed: str
     chromosomes: ChromosomeSet
+    ids: Ids
     stamps: tuple[Stamp, ...]
     first: int
     count: int
 
     def load(self) -> Part:
         """Their rows and packed calls."""
-        variants, people = _fileset(self.bed, self.chromosomes, self.stamps)
+        variants, people = _fileset(self.bed, self.chromosomes, self.ids, self.stamps)
         return Part(variants.slice(self.first, self.count), {"calls": read_bed(self.bed, self.first, self.count, people.height)})
 
 
@@ -61,6 +63,8 @@ class PlinkInput(GenotypeInput):
     name = "plink"
     suffixes = (".bed",)
 
+    ids: Ids = ids_field()
+
     def beside(self, path: str) -> Sequence[str]:
         """The .bim and the .fam."""
         return bim_and_fam(path)
@@ -68,7 +72,7 @@ class PlinkInput(GenotypeInput):
     def _files(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The .bim and the .fam."""
         bed, stamps = self.stamped()
-        return _fileset(bed, self.chromosome_set, stamps)
+        return _fileset(bed, self.chromosome_set, self.ids, stamps)
 
     def people(self) -> pl.DataFrame:
         """The people of the .fam."""
@@ -87,7 +91,7 @@ class PlinkInput(GenotypeInput):
         bed, stamps = self.stamped()
         variants, people = self._files()
         ranges = self.ranges(variants.height, people.height, parallel)
-        return [PlinkSource(bed, self.chromosome_set, stamps, first, count) for first, count in ranges]
+        return [PlinkSource(bed, self.chromosome_set, self.ids, stamps, first, count) for first, count in ranges]
 
 
 class PlinkOutput(JoinedOutput):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 import polars as pl
 from pydantic import Field
@@ -20,9 +19,9 @@ from pipeline.files import Stamp, stamp
 from pipeline.format import CostlySource
 from pipeline.formats._bgzip.lines import whole_text
 from pipeline.formats._bounded import BoundedInput
+from pipeline.formats._plink.ids import Ids, ids_field
 from pipeline.tables.part import Part, Schema
 
-Ids = Literal["iid", "fid_iid"]
 IDS = ("FID", "IID", "SID")
 
 
@@ -59,7 +58,7 @@ class PlinkSheetInput(BoundedInput):
     name = "plink_sheet"
     suffixes = (".pheno", ".phen", ".covar", ".cov", ".keep", ".remove", ".txt")
 
-    ids: Ids = Field("iid", description="sample_id: the IID, or the FID and the IID with _ between, where families have IIDs alike.")
+    ids: Ids = ids_field()
     missing: tuple[str, ...] = Field(("NA", "nan", "NaN", "-9"), description="Texts that mean a missing value; of ids only NA does not.")
     text: tuple[str, ...] = Field((), description="Columns that stay text though they are numbers: codes of centres, say.")
 

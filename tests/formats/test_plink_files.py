@@ -136,7 +136,8 @@ def test_read_fam__nulls_and_whitespace(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fam", "message"),
     [
-        ("f a 0 0 1 -9\ng a 0 0 1 -9\n", r"x\.fam: 1 sample id\(s\) .* more than once, such as a; .* make them unique"),
+        ("f a 0 0 1 -9\nf a 0 0 1 -9\n", r"x\.fam: 1 sample id\(s\) .* more than once, such as a; .* make them unique"),
+        ("f a 0 0 1 -9\ng a 0 0 1 -9\n", r"x\.fam: 1 sample id\(s\) .* more than once, such as a; .* ids: fid_iid"),
         ("f a 0 0 1 -9\nf b 0 0 1\n", r"x\.fam: line 2 has 5 fields where 6 are expected"),
         ("f a 0 0 1 -9\nf b 0 0 1 -9 8\n", r"x\.fam: line 2 has 7 fields where 6 are expected"),
         ("f a 0 0 1 ill\n", r"x\.fam: line 1: phenotype must be a number, found 'ill'; write one of -9"),

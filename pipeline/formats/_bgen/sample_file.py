@@ -8,7 +8,8 @@ import polars as pl
 
 from pipeline.errors import InputError
 from pipeline.files import exists, read_bytes
-from pipeline.formats._plink.bed_files import read_columns, refuse_same_ids
+from pipeline.formats._plink.bed_files import read_columns
+from pipeline.formats._plink.ids import Ids, named
 from pipeline.genome.people import sex_of_code
 from pipeline.pieces import with_ending
 
@@ -18,18 +19,17 @@ def sample_file(path: str) -> str:
     return with_ending(path, ".sample")
 
 
-def read_sample(path: str | Path) -> pl.DataFrame:
-    """People of an Oxford .sample file: sample_id (ID_2), family_id (ID_1), and sex (Int8, 1, 2, null) where it has that column.
+def read_sample(path: str | Path, ids: Ids = "iid") -> pl.DataFrame:
+    """People of an Oxford .sample file: sample_id (ID_2, or by `ids`), family_id (ID_1), and sex (1, 2, null) where it has that column.
 
-    InputError where its two header lines are missing, a line has another number of fields, or an ID_2 stands twice.
+    InputError where its two header lines are missing, a line has another number of fields, or an id stands twice.
     """
     lines = read_bytes(path).decode(errors="replace").splitlines() if exists(path) else []
     names = lines[0].split() if lines else []
     if len(lines) < 2 or len(names) < 2 or not lines[1].split()[:2] == ["0", "0"]:
         raise InputError(f"{path}: is no .sample file, whose first two lines are 'ID_1 ID_2 missing ...' and '0 0 0 ...'")
     text = read_columns(path, ("family_id", "sample_id", *names[2:]), skip=2)
-    people = text.select("sample_id", "family_id", *(name for name in ("sex",) if name in names))
-    refuse_same_ids(path, people)
+    people = named(path, text.select("sample_id", "family_id", *(name for name in ("sex",) if name in names)), ids)
     if "sex" in people.columns:
         people = people.with_columns(sex_of_code())
     return people

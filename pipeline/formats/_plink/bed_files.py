@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pipeline.errors import DataError, InputError
 from pipeline.files import exists, read_bytes, stamp
 from pipeline.formats._bgzip.blocks import reading
+from pipeline.formats._plink.ids import Ids, named
 from pipeline.genome.people import sex_of_code
 from pipeline.genome.species import HUMAN_SET, ChromosomeSet
 from pipeline.kernels.genotypes import packed_width
@@ -123,29 +124,18 @@ def read_bim(path: str | Path, chromosomes: ChromosomeSet = HUMAN_SET) -> pl.Dat
     return frame.select("chromosome", "base_pair_location", "variant_id", "ref", "alt", "centimorgan")
 
 
-def read_fam(path: str | Path) -> pl.DataFrame:
-    """People of a .fam: sample_id (IID), family_id, father_id, mother_id, sex (Int8: 1 male, 2 female, null unknown) and phenotype.
+def read_fam(path: str | Path, ids: Ids = "iid") -> pl.DataFrame:
+    """People of a .fam: sample_id (by `ids`), family_id, father_id, mother_id, sex (Int8: 1 male, 2 female, null unknown) and phenotype.
 
     The phenotype is Float64, null for -9 and NA; other values stay as they are.
-    InputError where a line has not six fields, a phenotype is no number, or an IID stands more than once.
+    InputError where a line has not six fields, a phenotype is no number, or an id stands more than once.
     """
-    text = read_columns(path, _FAM)
-    refuse_same_ids(path, text)
+    text = named(path, read_columns(path, _FAM), ids)
     frame = text.with_columns(
         sex_of_code(),
         numbers(path, text, "phenotype", pl.Float64(), unknown=("-9", "NA", "nan", "NaN")),
     )
     return frame.select("sample_id", "family_id", "father_id", "mother_id", "sex", "phenotype")
-
-
-def refuse_same_ids(path: str | Path, people: pl.DataFrame) -> None:
-    """InputError where a sample_id stands more than once."""
-    twice = people["sample_id"].filter(people["sample_id"].is_duplicated()).unique(maintain_order=True).to_list()
-    if twice:
-        raise InputError(
-            f"{path}: {len(twice)} sample id(s) (IID) stand more than once, such as {', '.join(twice[:3])}; people are known by "
-            "this id alone, so make them unique (plink2 --update-ids)"
-        )
 
 
 def bed_shape_check(bed: str | Path, n_variants: int, n_samples: int) -> None:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.files import stamp
 from pipeline.formats._bgzip.blocks import reading
-from pipeline.formats._plink.bed_files import numbers, read_bim, read_columns, read_fam, refuse_same_ids
+from pipeline.formats._plink.bed_files import numbers, read_bim, read_columns, read_fam
+from pipeline.formats._plink.ids import Ids, named
 from pipeline.genome.builds import build_in_text, build_of_contigs
 from pipeline.genome.people import sex_of_code
 from pipeline.genome.species import HUMAN_SET, ChromosomeSet
@@ -146,19 +147,18 @@ def _alleles(variants: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def read_psam(path: str | Path) -> pl.DataFrame:
-    """People of a .psam (or of one written as a .fam): sample_id (IID), and family_id, father_id, mother_id and sex where it has them.
+def read_psam(path: str | Path, ids: Ids = "iid") -> pl.DataFrame:
+    """People of a .psam (or of one written as a .fam): sample_id (by `ids`), and family_id, father_id, mother_id and sex where it has them.
 
-    Sex is Int8, 1 male, 2 female, null unknown. InputError for a missing IID, another number of fields in a line, an IID that stands twice.
+    Sex is Int8, 1 male, 2 female, null unknown. InputError for a missing IID, another number of fields in a line, an id that stands twice.
     """
     meta, names = _header(path)
     if not names:
-        return read_fam(path).drop("phenotype")
+        return read_fam(path, ids).drop("phenotype")
     if "IID" not in names:
         raise InputError(f"{path}: its header line has no column IID; a .psam begins with #FID and IID, or with #IID")
     text = read_columns(path, tuple(_PSAM.get(name, name) for name in names), skip=len(meta) + 1)
-    people = text.select(name for name in _PSAM.values() if name in text.columns)
-    refuse_same_ids(path, people)
+    people = named(path, text.select(name for name in _PSAM.values() if name in text.columns), ids)
     if "sex" in people.columns:
         people = people.with_columns(sex_of_code())
     return people

@@ -62,6 +62,15 @@ def quantiles(partial: pl.LazyFrame, shares: Mapping[str, float]) -> pl.LazyFram
     return found.select("column", "count", *(_between(name) for name in shares))
 
 
+def shares(partial: pl.LazyFrame, offset: float) -> pl.LazyFrame:
+    """Column, count, and each value with its share (r - c) / (n - 2c + 1), in order: r is the mean rank of equal values, c the offset."""
+    counts = partial.group_by("column", "value").agg(pl.col("rows").sum()).sort("column", "value")
+    reached, count = pl.col("rows").cum_sum().over("column"), pl.col("rows").sum().over("column")
+    rank = reached - (pl.col("rows") - 1) / 2
+    share = (rank - offset) / (count - 2 * offset + 1)
+    return counts.select("column", count.alias("count"), "value", share.alias("share"))
+
+
 def _between(name: str) -> pl.Expr:
     low, high, part = (pl.col(f"{name}:{end}") for end in ("low", "high", "part"))
     return pl.when(low == high).then(low).otherwise(low * (1 - part) + high * part).alias(name)
