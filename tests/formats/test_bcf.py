@@ -148,6 +148,13 @@ def test_bcf__whose_header_has_a_length_that_looks_like_a_line_end_is_read(files
     assert read(BcfInput, tmp_path / "x.bcf").frame.equals(read(BcfInput, files[1]).frame)
 
 
+def test_bcf__of_one_haploid_person_is_read(tmp_path: Path) -> None:
+    lines = "".join(f"20\t{at}\t.\tA\tC\t.\t.\t.\tGT\t{at % 2}\n" for at in range(1, 6))
+    (tmp_path / "x.vcf").write_text(META + "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\tp\n" + lines)
+    pysam.bcftools.view("-Ob", "-o", str(tmp_path / "x.bcf"), str(tmp_path / "x.vcf"), catch_stdout=False)
+    assert read(BcfInput, tmp_path / "x.bcf").arrays["calls"].ravel().tolist() == [2, 0, 2, 0, 2]
+
+
 def test_bcf__that_is_damaged_or_none_is_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
     raw, path = pysam.BGZFile(str(files[1])).read(), tmp_path / "bad.bcf"
     start = 9 + int.from_bytes(raw[5:9], "little")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -34,7 +35,7 @@ def parse_records(data: bytes, header: BcfHeader, field: Field, sites_of: Sequen
     table = table[:count]
     contigs = table[:, bcf.CHROM]
     if is_wrong or (count and not (contigs.max() < len(header.contigs) and table[:, bcf.ALLELES].min() > 0)):
-        raise InputError(f"{header.vcf.path}: record {count:,} of some is damaged; copy the file, or write it again with bcftools view")
+        raise _damaged(header, f"record {count:,} of some")
     found = _Found(data, header, table, table[:, bcf.ALLELES] - 1)
     sites = found.sites()
     if sites_of:
@@ -43,10 +44,17 @@ def parse_records(data: bytes, header: BcfHeader, field: Field, sites_of: Sequen
             one.texts(lambda place: pl.Series([fields[place].decode() for fields in columns], dtype=pl.String)) for one in sites_of
         )
     unnamed = bool((sites["variant_id"] == ".").any())
+    wrong = sites["alt"].str.count_matches(",", literal=True) != pl.Series(np.maximum(found.n_alts - 1, 0))
+    if wrong.any():
+        raise _damaged(header, f"the allele {sites['alt'][int(wrong.arg_true()[0])]!r}")
     variants = rows_of(sites, found.n_alts, (sites_of, header.vcf.path), unnamed=unnamed)
     variants = variants.with_columns(one.typed(variants, header.vcf.path) for one in sites_of)
     array, met = found.calls() if field == "calls" else found.dosages(KEYS[field])
     return VcfRecords(variants, array, counted(sites, found.n_alts, symbolic=True) + met)
+
+
+def _damaged(header: BcfHeader, what: str) -> InputError:
+    return InputError(f"{header.vcf.path}: {what} is damaged; copy the file, or write it again with bcftools view")
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,10 @@ class _Found:
 
         offsets = np.zeros(len(starts) + 1, np.int64)
         text = copy_texts(np.frombuffer(self.data, np.uint8), np.ascontiguousarray(starts), np.ascontiguousarray(counts), offsets)
+        if (text > 127).any():  # Polars' text is UTF-8; an odd byte is no reason to refuse a file
+            return pl.Series(
+                [text[low:high].tobytes().decode(errors="replace") for low, high in pairwise(offsets.tolist())], dtype=pl.String
+            )
         column = pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(text))
         return cast("pl.Series", pl.from_arrow(column))
 

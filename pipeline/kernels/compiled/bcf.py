@@ -60,7 +60,31 @@ def typed(data: NDArray[np.uint8], at: Number, end: Number) -> tuple[Number, Num
 @inlined
 def integer(data: NDArray[np.uint8], kind: Number, at: Number) -> Number:
     """A whole number that is not below 0."""
-    return np.int64(data[at]) if kind == 1 else word(data, at) & 0xFFFF if kind == 2 else word(data, at)
+    if kind == 3:
+        return word(data, at)
+    return np.int64(data[at]) if kind == 1 else np.int64(data[at]) | np.int64(data[at + 1]) << 8
+
+
+@inlined
+def _find_keys(
+    data: NDArray[np.uint8], places: tuple[Number, Number], keys: tuple[Number, Number, Number], samples: Number, row: NDArray[np.int64]
+) -> bool:
+    """Note where the values of GT and of a wanted key begin, of so many keys between two places; whether these hold them all."""
+    place, end = places
+    for _ in range(keys[0]):
+        kind, size, place = typed(data, place, end)
+        if kind < 1 or kind > 3 or size != 1 or place + size_of(kind) > end:
+            return False
+        key, begin = integer(data, kind, place), place + size_of(kind)
+        kind, size, place = typed(data, begin, end)
+        place += size * size_of(kind) * samples
+        if kind < 0 or place > end:
+            return False
+        if key == keys[1]:
+            row[GT] = begin
+        elif key == keys[2]:
+            row[VALUE] = begin
+    return True
 
 
 @compiled
@@ -75,11 +99,13 @@ def find_records(data: NDArray[np.uint8], keys: tuple[int, int], samples: int, t
         shared, end = at + 8 + word(data, at), at + 8 + word(data, at) + word(data, at + 4)
         row = table[count]
         count += 1
+        if shared < at + FIXED or end < shared or end > len(data):
+            return count, True
         row[START], row[CHROM], row[POS] = at, word(data, at + 8), np.int32(word(data, at + 12)) + 1
         row[ALLELES], row[ID], row[GT], row[VALUE] = word(data, at + 24) >> 16, at + FIXED, -1, -1
         kind, size, place = typed(data, at + FIXED, shared)
         row[REF] = place + size
-        if end > len(data) or shared > end or kind not in (0, CHAR) or row[REF] > shared or word(data, at + 28) & 0xFFFFFF != samples:
+        if kind not in (0, CHAR) or row[REF] > shared or word(data, at + 28) & 0xFFFFFF != samples:
             return count, True
         place = row[REF]
         for _ in range(row[ALLELES]):
@@ -87,22 +113,10 @@ def find_records(data: NDArray[np.uint8], keys: tuple[int, int], samples: int, t
             place += size
             if kind not in (0, CHAR) or place > shared:
                 return count, True
-        place = shared
-        for _ in range(word(data, at + 28) >> 24):
-            kind, size, place = typed(data, place, end)
-            if kind < 1 or kind > 3 or size != 1 or place + 4 > end:
-                return count, True
-            key, begin = integer(data, kind, place), place + size_of(kind)
-            kind, size, place = typed(data, begin, end)
-            place += size * size_of(kind) * samples
-            if kind < 0 or place > end:
-                return count, True
-            if key == keys[0]:
-                row[GT] = begin
-            elif key == keys[1]:
-                row[VALUE] = begin
+        if not _find_keys(data, (shared, end), (word(data, at + 28) >> 24, keys[0], keys[1]), samples, row):
+            return count, True
         at = end
-    return count, False
+    return count, at != len(data)
 
 
 @compiled
