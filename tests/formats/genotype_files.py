@@ -17,6 +17,7 @@ from pipeline.format import InputFormat
 from pipeline.formats._bgzip.blocks import EOF_BLOCK
 from pipeline.formats._bgzip.writer import bgzip
 from pipeline.formats._plink.bed_files import write_plink
+from pipeline.formats.bcf import BcfInput
 from pipeline.formats.bgen import BgenInput
 from pipeline.formats.fasta import FastaInput
 from pipeline.formats.fastq import FastqInput
@@ -67,6 +68,16 @@ def vcf(folder: Path, variants: int, people: int, ending: str) -> Made:
     text, path = vcf_text(variants, people), folder / f"x.{ending}"
     path.write_bytes(_packed(text, ending))
     return VcfInput(path=(str(path),)), path
+
+
+def bcf(folder: Path, variants: int, people: int) -> Made:
+    """A BCF, made of the VCF by htslib."""
+    bcftools = pytest.importorskip("pysam.bcftools")
+    text, path = vcf_text(variants, people), folder / "x.bcf"
+    typed = b'##FORMAT=<ID=GT,Number=1,Type=String,Description="Genotype">\n'
+    (folder / "text.vcf").write_bytes(text.replace(b"#CHROM", typed + b"#CHROM", 1))
+    bcftools.view("-Ob", "-o", str(path), str(folder / "text.vcf"), catch_stdout=False)
+    return BcfInput(path=(str(path),)), path
 
 
 def plink(folder: Path, variants: int, people: int) -> Made:
@@ -167,6 +178,7 @@ def fastq(folder: Path, reads: int, _: int, ending: str) -> Made:
 
 MAKERS: dict[str, Callable[[Path, int, int], Made]] = {
     **{ending: partial(vcf, ending=ending) for ending in ("vcf", "vcf.gz", "vcf.bgz")},
+    "bcf": bcf,
     "plink": plink,
     "pgen": pgen,
     "pgen of alleles": pgen_of_alleles,
