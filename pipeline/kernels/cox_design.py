@@ -11,7 +11,7 @@ from pipeline.backend.arrays import array_module
 from pipeline.errors import DataError
 from pipeline.kernels.cox_null import RiskOrder, cox_coefficients
 from pipeline.kernels.genotypes import Array
-from pipeline.kernels.traits_design import TraitsDesign, shared_fields, who_has
+from pipeline.kernels.traits_design import OfTraits, TraitsDesign, shared_fields, who_has
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class CoxDesign(TraitsDesign):
 
 
 @dataclass(frozen=True)
-class CoxModels:
+class CoxModels(OfTraits):
     """The models of a chromosome's scan, without a variant; 0 for who lacks a trait."""
 
     design: CoxDesign
@@ -86,24 +86,9 @@ class CoxModels:
     """By trait, with places among all people."""
 
     @property
-    def known(self) -> Array:
-        """Who has each trait, `bool[n, t]`."""
-        return self.design.known
-
-    @property
-    def trait_names(self) -> tuple[str, ...]:
-        """The traits, in the order of the results."""
-        return self.design.trait_names
-
-    @property
     def mask(self) -> Array:
         """Both bits of the used people's calls are set."""
         return self.design.mask
-
-    @property
-    def used(self) -> int:
-        """People with all covariates and a trait."""
-        return int(self.design.known.any(axis=1).sum())
 
     def beside(self, array: Array) -> CoxModels:
         """These models where `array` lives: in CuPy arrays on its GPU, or as they are."""

@@ -164,3 +164,26 @@ def _residuals(names: tuple[str, ...], traits: Array, basis: Array) -> Array:
                 f"Trait {name!r} is a linear combination of the covariates: nothing is left to explain. Leave that covariate out."
             )
     return residuals
+
+
+@dataclass(frozen=True)
+class OfDesign:
+    """Base of models whose people and traits are those of a design."""
+
+    design: Any
+
+    @property
+    def used(self) -> int:
+        """People used."""
+        return int(self.design.used)
+
+    @property
+    def mask(self) -> Array:
+        """Both bits of the used people's calls are set."""
+        return self.design.mask
+
+    @property
+    def trait_names(self) -> tuple[str, ...]:
+        """The traits, in the order of the results."""
+        names: tuple[str, ...] = self.design.trait_names
+        return names

@@ -13,7 +13,7 @@ from pipeline.errors import DataError
 from pipeline.kernels.genotypes import Array
 from pipeline.kernels.logistic_design import binary_trait, null_coefficients
 from pipeline.kernels.logistic_null import NullModel
-from pipeline.kernels.traits_design import TraitsDesign, shared_fields, who_has
+from pipeline.kernels.traits_design import OfTraits, TraitsDesign, shared_fields, who_has
 
 _STEPS, _STILL = 200, 1e-10
 
@@ -79,7 +79,7 @@ def _penalized(name: str, basis: Array, cases: Array, offset: Array, start: Arra
 
 
 @dataclass(frozen=True)
-class PredictedBinary:
+class PredictedBinary(OfTraits):
     """The models of a chromosome's scan, without a variant."""
 
     design: PredictedBinaryDesign
@@ -91,21 +91,6 @@ class PredictedBinary:
     """`float64[t, n]`: the log odds of Firth's fit; 0 where there is none."""
     coefficients: Array
     """`float64[t, k]`: of the basis in o."""
-
-    @property
-    def known(self) -> Array:
-        """Who has each trait, `bool[n, t]`."""
-        return self.design.known
-
-    @property
-    def trait_names(self) -> tuple[str, ...]:
-        """The traits, in the order of the results."""
-        return self.design.trait_names
-
-    @property
-    def used(self) -> int:
-        """People with all covariates and a trait."""
-        return int(self.design.known.any(axis=1).sum())
 
     def beside(self, array: Array) -> PredictedBinary:
         """These models where `array` lives: in CuPy arrays on its GPU, or as they are."""

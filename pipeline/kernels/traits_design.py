@@ -52,3 +52,26 @@ def shared_fields(covariates: Array, values: Array, known: Array, names: tuple[S
     basis[used] = ridge.basis
     groups, masks = people_of_groups(known, used)
     return {"mask": masks[0], "basis": basis, "known": known, "trait_names": names[1], "groups": groups, "masks": masks[1:]}
+
+
+@dataclass(frozen=True)
+class OfTraits:
+    """Base of models of a chromosome's scan, whose people and traits are those of a design of traits."""
+
+    design: Any
+
+    @property
+    def known(self) -> Array:
+        """Who has each trait, `bool[n, t]`."""
+        return self.design.known
+
+    @property
+    def trait_names(self) -> tuple[str, ...]:
+        """The traits, in the order of the results."""
+        names: tuple[str, ...] = self.design.trait_names
+        return names
+
+    @property
+    def used(self) -> int:
+        """People with all covariates and a trait."""
+        return int(self.known.any(axis=1).sum())

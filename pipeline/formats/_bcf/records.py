@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.formats._bcf.header import BcfHeader
 from pipeline.formats._bcf.text import record_fields
-from pipeline.formats._vcf.calls import pack_records
-from pipeline.formats._vcf.dosages import read_plain_dosages, read_plain_sums
 from pipeline.formats._vcf.records import TAIL, Records
 from pipeline.formats._vcf.site_fields import SiteField
-from pipeline.formats._vcf.text import KEYS, VARIANT_COLUMNS, Field, VcfCounts, VcfRecords, counted, rows_of
+from pipeline.formats._vcf.text import KEYS, VARIANT_COLUMNS, Field, VcfCounts, VcfRecords, counted, odd_calls, odd_dosages, rows_of
 from pipeline.kernels.genotypes import packed_width
 
 _FLOAT, _INT8 = 5, 1
@@ -110,12 +108,9 @@ class _Found:
         packed = np.zeros((int(self.n_alts.sum()), packed_width(samples)), np.uint8)
         odd = np.zeros(len(self.n_alts), np.bool_)
         half, haploid = read_calls(np.frombuffer(self.data, np.uint8), self.table, self.n_alts, samples, packed, odd)
-        counts = VcfCounts(half_missing_calls=half, haploid_calls=haploid)
-        if odd.any():
-            rest = pack_records(self.plain(odd))
-            packed[np.repeat(odd, self.n_alts)] = rest.calls
-            counts += VcfCounts(without_gt=rest.without_gt, half_missing_calls=rest.half_missing, haploid_calls=rest.haploid)
-        return packed, counts
+        return packed, VcfCounts(half_missing_calls=half, haploid_calls=haploid) + odd_calls(
+            packed, np.repeat(odd, self.n_alts), self.plain(odd)
+        )
 
     def dosages(self, key: str) -> tuple[NDArray[np.float32], VcfCounts]:
         """ALT dosages, of DS, GP or HDS: of floats and one ALT allele at once, others by plain code."""
@@ -129,9 +124,7 @@ class _Found:
             odd[record] = found is None
             if found is not None:
                 dosages[rows[record]] = found
-        if odd.any():
-            rest = self.plain(odd)
-            dosages[np.repeat(odd, self.n_alts)] = read_plain_dosages(rest) if key == "DS" else read_plain_sums(rest, key)
+        odd_dosages(dosages, np.repeat(odd, self.n_alts), self.plain(odd), key)
         return dosages, VcfCounts(without_ds=int((~has).sum()))
 
     def array(self, record: int, column: int, kind: int) -> NDArray[Any] | None:

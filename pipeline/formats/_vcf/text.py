@@ -152,12 +152,9 @@ class _Found:
         packed = np.zeros((int(self.n_alts.sum()), packed_width(n_samples)), np.uint8)
         odd = np.zeros(len(self.n_alts), np.bool_)
         half, haploid = read_calls(self.text, self.bounds, self.n_alts, n_samples, packed, odd)
-        counts = VcfCounts(half_missing_calls=half, haploid_calls=haploid)
-        if odd.any():
-            rest = pack_records(self.plain(odd))
-            packed[np.repeat(odd, self.n_alts)] = rest.calls
-            counts += VcfCounts(without_gt=rest.without_gt, half_missing_calls=rest.half_missing, haploid_calls=rest.haploid)
-        return packed, counts
+        return packed, VcfCounts(half_missing_calls=half, haploid_calls=haploid) + odd_calls(
+            packed, np.repeat(odd, self.n_alts), self.plain(odd)
+        )
 
     def dosages(self, key: str) -> tuple[NDArray[np.float32], VcfCounts]:
         """ALT dosages, of DS, GP or HDS: those that the kernel did not read by plain code."""
@@ -170,10 +167,23 @@ class _Found:
         else:
             name = np.frombuffer(key.encode(), np.uint8), GP if key == "GP" else HDS
             without = read_sums(self.text, self.bounds, self.n_alts, name, dosages, odd)
-        if odd.any():
-            rest = self.plain(odd)
-            dosages[np.repeat(odd, self.n_alts)] = read_plain_dosages(rest) if key == "DS" else read_plain_sums(rest, key)
+        odd_dosages(dosages, np.repeat(odd, self.n_alts), self.plain(odd), key)
         return dosages, VcfCounts(without_ds=without)
+
+
+def odd_calls(packed: NDArray[np.uint8], rows: NDArray[np.bool_], records: Records) -> VcfCounts:
+    """Write the calls of records that a kernel did not read, by plain code, into their rows; what was met in them."""
+    if not records.fields:
+        return VcfCounts()
+    rest = pack_records(records)
+    packed[rows] = rest.calls
+    return VcfCounts(without_gt=rest.without_gt, half_missing_calls=rest.half_missing, haploid_calls=rest.haploid)
+
+
+def odd_dosages(dosages: NDArray[np.float32], rows: NDArray[np.bool_], records: Records, key: str) -> None:
+    """The same of dosages, of DS, GP or HDS."""
+    if records.fields:
+        dosages[rows] = read_plain_dosages(records) if key == "DS" else read_plain_sums(records, key)
 
 
 def _column(text: NDArray[np.uint8], bounds: NDArray[np.int64], field: int) -> pl.Series:

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import ONE_COPY
 from pipeline.kernels.audit import Again
-from pipeline.kernels.design import Design
+from pipeline.kernels.design import Design, OfDesign
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import Array
 from pipeline.kernels.several_terms import REASONS, TermsDesign, associate_terms
@@ -27,25 +27,10 @@ _PAIRS = 2  # of the values of a binary trait
 
 
 @dataclass(frozen=True)
-class TermsModel:
+class TermsModel(OfDesign):
     """A design as the model of a scan."""
 
     design: TermsDesign
-
-    @property
-    def used(self) -> int:
-        """People used."""
-        return self.design.used
-
-    @property
-    def mask(self) -> Array:
-        """Both bits of the used people's calls are set."""
-        return self.design.mask
-
-    @property
-    def trait_names(self) -> tuple[str, ...]:
-        """The traits."""
-        return self.design.trait_names
 
     def beside(self, array: Array) -> TermsModel:
         """The same where an array lives."""

@@ -16,7 +16,7 @@ from pipeline.genome.chromosomes import AUTOSOME_COUNT, autosomes_of
 from pipeline.genome.columns import VARIANT
 from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.kernels.audit import Again
-from pipeline.kernels.design import Design
+from pipeline.kernels.design import Design, OfDesign
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import Array
 from pipeline.kernels.linear_regression import COLLINEAR_BELOW
@@ -42,7 +42,7 @@ VARIANCES: dict[str, pl.DataType] = {
 
 
 @dataclass(frozen=True)
-class MixedModel:
+class MixedModel(OfDesign):
     """The people who are used, their relationships taken apart, and rotated covariates and traits."""
 
     design: Design
@@ -55,21 +55,6 @@ class MixedModel:
     """`float64[used, t]`."""
     null_log_ratio: Array
     """`float64[t]`: of the model of no variant."""
-
-    @property
-    def used(self) -> int:
-        """People used."""
-        return self.design.used
-
-    @property
-    def mask(self) -> Array:
-        """Both bits of the used people's calls are set."""
-        return self.design.mask
-
-    @property
-    def trait_names(self) -> tuple[str, ...]:
-        """The traits, in the order of the results."""
-        return self.design.trait_names
 
     def beside(self, array: Array) -> MixedModel:
         """This model where `array` lives."""
