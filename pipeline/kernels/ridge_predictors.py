@@ -76,8 +76,7 @@ def ridge_fit(block: GenotypeBlock, design: RidgeDesign, variants: int) -> Ridge
         effects = ridge_effects(gram - own_gram, right - own_right, penalties, single=counts.single) / norms[:, None]
         counts.predict(found, effects, whole.basis.T @ effects, design, fold)
         each.append((effects * counts.signs[:, None]).astype(xp.float32))
-    spread = spreads(found).astype(xp.float32)
-    return RidgeFit(standardized(found), xp.stack(each).transpose(3, 0, 1, 2) / xp.where(spread > 0, spread, 1)[:, None, :, None])
+    return as_predictors(found, xp.stack(each).transpose(3, 0, 1, 2))
 
 
 def _projected(own: _Sums, basis: Array, norms: Array, design: RidgeDesign, fold: slice) -> tuple[Array, Array]:
@@ -87,6 +86,12 @@ def _projected(own: _Sums, basis: Array, norms: Array, design: RidgeDesign, fold
     squares = own.squares - cross - cross.T + basis @ (of_fold.T @ of_fold) @ basis.T
     traits = own.traits - basis @ (of_fold.T @ design.traits[fold])
     return squares / norms[:, None] / norms, traits / norms[:, None]
+
+
+def as_predictors(found: Array, effects: Array) -> RidgeFit:
+    """Predictions `[t, h, n]` as level 1 takes them, and what they come of by `effects: [t, f, h, v]` on these."""
+    xp, spread = array_module(found), spreads(found)
+    return RidgeFit(standardized(found), effects / xp.where(spread > 0, spread, 1).astype(xp.float32)[:, None, :, None])
 
 
 def spreads(found: Array) -> Array:

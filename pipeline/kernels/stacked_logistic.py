@@ -53,7 +53,7 @@ def stacked_logistic(
     by_chromosome = _left_out(data, [own[best] for own in effects], penalties[best], folds, starts)
     predictions = xp.concatenate([by_chromosome[-1] - by_chromosome[:-1], by_chromosome[-1:]]).astype(xp.float32)
     error, r_squared = ((data.cases - probability) ** 2).mean(axis=1), squared_correlations(probability, data.cases)
-    chosen = to_host(xp.stack([own[best] for own in effects])) if folds else None
+    chosen = to_host(xp.stack([own[best] for own in effects]))
     return Stacked(np.array(penalties), best, to_host(predictions), to_host(error), to_host(r_squared), to_host(loss), effects=chosen)
 
 

@@ -38,7 +38,7 @@ class Stacked:
     deviance: Array | None = None
     """`float64[h]`, of a time to an event: the sum of the folds' deviances a person."""
     effects: Array | None = None
-    """`float64[f, K]`: by what each fold's people were predicted at the chosen penalty; None where each person was left out alone."""
+    """`float64[f, K]`: by what each fold's people were predicted at the chosen penalty; those of everyone where each was left out alone."""
 
 
 def variant_weights(effects: Array, stacked: Array, first: int) -> Array:

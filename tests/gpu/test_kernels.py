@@ -975,6 +975,10 @@ CASES = {
     "z_of_neg_log_10_p": Case(p_values.z_of_neg_log_10_p, (P[:-1],), 1e-9),
     "significant_z": Case(p_values.significant_z, (T, 0.5), 1e-9),
     "student_t": Case(with_t, (CALLS,), 1e-9),
+    "left_out_fit": Case(lambda calls: left_out.left_out_fit(GenotypeBlock(calls, None, SAMPLES), RIDGE, 60).effects, (RIDGE_CALLS,), 1e-5),
+    "as_predictors": Case(
+        lambda values: ridge_predictors.as_predictors(values[None].copy(), values[None, None]).effects, (PREDICTORS,), 1e-5
+    ),
     "ridge_fit": Case(ridge_effects_of, (RIDGE_CALLS,), 1e-5),
     "spreads": Case(lambda values: ridge_predictors.spreads(values[None]), (PREDICTORS,), 1e-5),
     "ridge_predictors": Case(ridge_blocks, (RIDGE_CALLS,), 1e-5),

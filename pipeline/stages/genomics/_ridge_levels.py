@@ -9,10 +9,9 @@ import numpy as np
 import polars as pl
 
 from pipeline.backend.arrays import to_host
-from pipeline.errors import DataError
 from pipeline.genome.columns import dtypes_of
 from pipeline.kernels.genotype_block import GenotypeBlock
-from pipeline.kernels.left_out import left_out_predictors
+from pipeline.kernels.left_out import left_out_fit, left_out_predictors
 from pipeline.kernels.ridge_design import RidgeDesign
 from pipeline.kernels.ridge_predictors import SHARES, ridge_fit, ridge_predictors
 from pipeline.kernels.stacked_cox import stacked_cox
@@ -71,13 +70,11 @@ def stacked_of(predictors: Any, places: Sequence[int], design: RidgeDesign, trai
 
 
 def level_of(cohort: RidgeCohort, variants: int, *pieces: Part) -> Level:
-    """What a block predicts of every trait, and by what. Raises DataError where each person is a fold."""
+    """What a block predicts of every trait, and by what."""
     go_on()
-    if alone(cohort.design):
-        what = f"weights of binary traits are of {LEFT_OUT:,} people or more, and there are {len(cohort.index):,}, each left out alone"
-        raise DataError(f"{what}. Leave `weights` out.", key="weights")
     whole = concat_parts(pieces)
-    found = ridge_fit(_block(cohort, whole), cohort.design, variants)
+    fit = left_out_fit if alone(cohort.design) else ridge_fit
+    found = fit(_block(cohort, whole), cohort.design, variants)
     return Level(OnDisk(to_host(found.predictors)), OnDisk(to_host(found.effects)), whole.frame)
 
 

@@ -46,7 +46,8 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
     of the trait, log odds or log hazards. Every autosome has rows, and X. NAME.fits has a row per trait and penalty of level 1, by the
     share of the variance that it takes the predictors to explain: mean squared error and squared correlation (of a binary trait log_loss,
     too; of a time to an event the deviance alone) of what cross-validation predicts, and which was chosen. NAME.weights, where asked for,
-    has a row per trait and variant: the mean of what the folds' models weigh a copy of ALT by, in the predictions' units.
+    has a row per trait and variant: the mean of what the folds' models weigh a copy of ALT by (where each person is a fold, what the fit to
+    all does), in the predictions' units.
 
     Example:
         {use: whole_genome_regression, from: {genotypes: common, samples: people}, as: wgr, traits: [ldl, height], covariates: [age, sex]}

@@ -9,8 +9,10 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from pipeline.errors import DataError
+from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import pack
+from pipeline.kernels.left_out import left_out_fit
+from pipeline.kernels.ridge_design import RidgeDesign
 from pipeline.kernels.ridge_predictors import SHARES
 from pipeline.stages.genomics.polygenic_score import PolygenicScore
 from pipeline.stages.genomics.whole_genome_regression import WholeGenomeRegression
@@ -75,9 +77,9 @@ def test_weights__are_those_of_plain_cross_validation(workers: ClusterSession) -
         np.testing.assert_allclose(own["weight"], expected, atol=2e-5 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("kind", ["quantitative", "binary", "time_to_event"])
-def test_weights__predict_people_whom_the_model_never_saw(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stages.genomics._ridge_levels.LEFT_OUT", 100)
+@pytest.mark.parametrize(("kind", "left_out"), [("quantitative", 100), ("binary", 100), ("binary", 5_000), ("time_to_event", 100)])
+def test_weights__predict_people_whom_the_model_never_saw(kind: str, left_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.genomics._ridge_levels.LEFT_OUT", left_out)
     random = np.random.default_rng(6)
     calls = random.binomial(2, random.uniform(0.1, 0.9, (200, 1)), (200, 700)).astype(np.uint8)
     truth = random.normal(size=200) @ (calls - calls.mean(axis=1, keepdims=True))
@@ -97,9 +99,20 @@ def test_weights__predict_people_whom_the_model_never_saw(kind: str, monkeypatch
     assert np.corrcoef(scores[500:], truth[500:])[0, 1] > 0.7
 
 
-def test_weights__of_few_people_with_a_binary_trait_are_refused() -> None:
-    genotypes, sheet, _ = study()
-    sheet = sheet.with_columns(case=(pl.int_range(pl.len()) % 3 == 0).cast(pl.Int8))
-    stage = WholeGenomeRegression(traits=("case",), kind="binary", weights=True)
-    with pytest.raises(DataError, match=r"weights of binary traits are of 5,000 people or more, and there are \d+, each left out alone"):
-        run(stage, {"genotypes": genotypes, "samples": sheet})
+def test_effects__where_each_person_is_left_out_are_those_of_the_fit_to_all() -> None:
+    _, _, (genotypes, covariates, traits) = study()
+    cases = (traits[:, 0] > np.median(traits[:, 0])).astype(np.float64)
+    design = RidgeDesign.build_binary(covariates, cases[:, None])
+    some = genotypes[: SIZES[0]]
+    found = left_out_fit(GenotypeBlock(pack(np.where(np.isnan(some), 3, some).astype(np.uint8)), None, PEOPLE), design, len(genotypes))
+    basis = np.column_stack([np.ones(PEOPLE), covariates])
+    rows, scaled = projected(some, basis), projected(np.asarray(cases[None], np.float64), basis)[0]
+    filled = np.where(np.isnan(some), np.nanmean(some, axis=1, keepdims=True), some)
+    left = filled - np.linalg.lstsq(basis, filled.T, rcond=None)[0].T @ basis.T
+    for place, share in enumerate(SHARES):
+        ridge = rows @ rows.T + len(genotypes) * (1 - share) / share * np.eye(len(rows))
+        effects = np.linalg.solve(ridge, rows @ scaled)
+        fit, hat = rows.T @ effects, np.einsum("vn,vn->n", rows, np.linalg.solve(ridge, rows))
+        spread = ((fit - hat * scaled) / (1 - hat)).std(ddof=1)
+        expected = effects * np.sqrt(PEOPLE - basis.shape[1]) / np.linalg.norm(left, axis=1) / spread
+        np.testing.assert_allclose(found.effects[0, 0, place], expected, atol=1e-5 * np.abs(expected).max())
