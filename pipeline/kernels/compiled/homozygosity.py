@@ -24,15 +24,23 @@ def _read(calls: NDArray[np.uint8], row: int, bytes_: tuple[int, int], codes: ND
         codes[at] = _FOUR[calls[row, bytes_[0] + at]]
 
 
+class _Block(NamedTuple):
+    """What is known of a block of people: a ring of codes and one of hits, sums of the window, and the pieces that are open."""
+
+    codes: NDArray[np.uint8]  # [window, n]
+    hits: NDArray[np.uint8]  # [window, n]
+    sums: NDArray[np.uint16]  # [3, n], heterozygous and missing calls in the window, windows that cover the variant and are hits
+    met: NDArray[np.int32]  # [2, n], heterozygous and missing calls up to the variant
+    state: NDArray[np.uint8]  # [3, n], who is inside now, who was, and whose piece begins here though it was
+    run: NDArray[np.int64]  # [3, n], of who was: the first row, and the calls met before it
+
+
 @inlined
 def _slide(
-    entering: NDArray[np.uint8], leaving: NDArray[np.uint8], sums: NDArray[np.uint16], hits: NDArray[np.uint8], limits: tuple[int, int]
+    block: _Block, entering: NDArray[np.uint8], leaving: NDArray[np.uint8], hits: NDArray[np.uint8], limits: tuple[int, int]
 ) -> None:
-    """One window on: `sums[3, n]` are heterozygous and missing calls in it, and how many windows that cover the variant are hits.
-
-    `entering` is read before and `leaving` after the window is judged; `hits` are those of the window that covers it no more.
-    """
-    heterozygous, missing, covering = sums[0], sums[1], sums[2]
+    """One window on: `entering` is read before and `leaving` after the window is judged; `hits` are those that it leaves behind."""
+    heterozygous, missing, covering = block.sums[0], block.sums[1], block.sums[2]
     most_heterozygous, most_missing = np.uint16(limits[0]), np.uint16(limits[1])
     for s in range(len(entering)):
         heterozygous[s] += np.uint16(entering[s] == 1)
@@ -44,25 +52,31 @@ def _slide(
         missing[s] -= np.uint16(leaving[s] == MISSING)
 
 
+@inlined
+def _judge(block: _Block, own: NDArray[np.uint8], need: np.uint16, rule: tuple[int, int, bool]) -> None:
+    """Note whose windows are hits often enough, and whose piece must begin here; `rule`: people, what a heterozygous call does, joined.
+
+    Whoever stands behind the people in the block is never inside.
+    """
+    people, cut, goes_on = rule
+    now, broken, covering, heterozygous, missing = block.state[0], block.state[2], block.sums[2], block.met[0], block.met[1]
+    is_out, is_piece, always = np.uint8(cut == OUT), np.uint8(cut == PIECE), np.uint8(not goes_on)
+    for s in range(len(own)):
+        one = np.uint8(own[s] == 1)
+        heterozygous[s] += np.int32(one)
+        missing[s] += np.int32(own[s] == MISSING)
+        inside = np.uint8(covering[s] >= need) & ~(one & is_out)
+        now[s] = inside
+        broken[s] = inside & (always | one & is_piece)
+    now[people:], broken[people:] = 0, 0
+
+
 @compiled
 def _grown(found: NDArray[np.int64]) -> NDArray[np.int64]:
     """Twice the room."""
     more = np.empty((2 * len(found), found.shape[1]), np.int64)
     more[: len(found)] = found
     return more
-
-
-class _Block(NamedTuple):
-    """What is known of a block of people: a ring of codes and one of hits, sums of the window, who is inside, and the pieces that are open.
-
-    `state[0]` says who would be inside now and `state[1]` who was, `run` the first row and the calls of whoever was.
-    """
-
-    codes: NDArray[np.uint8]  # [window, n]
-    hits: NDArray[np.uint8]  # [window, n]
-    sums: NDArray[np.uint16]  # [3, n]
-    state: NDArray[np.uint8]  # [2, n]
-    run: NDArray[np.int64]  # [3, n]
 
 
 @compiled
@@ -76,7 +90,8 @@ def _begun(calls: NDArray[np.uint8], bytes_: tuple[int, int], size: int) -> _Blo
         for s in range(people):
             sums[0, s] += np.uint16(codes[row, s] == 1)
             sums[1, s] += np.uint16(codes[row, s] == MISSING)
-    return _Block(codes, np.zeros((size, people), np.uint8), sums, np.zeros((2, people), np.uint8), np.zeros((3, people), np.int64))
+    met, state = np.zeros((2, people), np.int32), np.zeros((3, people), np.uint8)
+    return _Block(codes, np.zeros((size, people), np.uint8), sums, met, state, np.zeros((3, people), np.int64))
 
 
 @compiled
@@ -98,55 +113,45 @@ def walk_windows(
     for first in range(0, calls.shape[1], _BYTES):
         bytes_ = (first, min(first + _BYTES, calls.shape[1]))
         block = _begun(calls, bytes_, size)
-        packed, covering, now = block.codes.view(np.uint32), block.sums[2], block.state[0]
+        packed, covering = block.codes.view(np.uint32), block.sums[2]
         for row in range(high):
             slot, enters = row % size, row + size - 1
+            codes = block.codes[slot]
             if enters < len(calls):
                 _read(calls, enters, bytes_, packed[enters % size])
-                _slide(block.codes[enters % size], block.codes[slot], block.sums, block.hits[slot], (most_heterozygous, most_missing))
+                _slide(block, block.codes[enters % size], codes, block.hits[slot], (most_heterozygous, most_missing))
             else:
                 covering -= block.hits[slot]
             if row >= low:
-                _judge(covering, np.uint16(need[row - low]), now[: people - 4 * first])
-                found, count = _moved(block, slot, (row - low, 4 * first, cut), joined[row - low], (found, count))
-        now[:] = 0
-        found, count = _moved(block, 0, (high - low, 4 * first, STAYS), False, (found, count))
+                _judge(block, codes, np.uint16(need[row - low]), (people - 4 * first, cut, joined[row - low]))
+                found, count = _moved(block, codes, (row - low, 4 * first), (found, count))
+        block.state[0][:], block.state[2][:], block.codes[0][:] = 0, 0, 0
+        found, count = _moved(block, block.codes[0], (high - low, 4 * first), (found, count))
     return found[:count]
-
-
-@inlined
-def _judge(covering: NDArray[np.uint16], need: np.uint16, now: NDArray[np.uint8]) -> None:
-    """Note of people whether enough windows are hits; whoever stands behind them in the block never is."""
-    for s in range(len(now)):
-        now[s] = np.uint8(covering[s] >= need)
 
 
 @compiled
 def _moved(
-    block: _Block, slot: int, place: tuple[int, int, int], goes_on: bool, before: tuple[NDArray[np.int64], int]
+    block: _Block, own: NDArray[np.uint8], place: tuple[int, int], before: tuple[NDArray[np.int64], int]
 ) -> tuple[NDArray[np.int64], int]:
-    """The pieces before with those that end above a row; what begins or goes on in the row is noted.
-
-    `place`: the row, how many people stand before the block, and what a heterozygous call does.
-    """
-    row, others, cut = place
+    """The pieces before with those that end above a row; those that begin in it are noted. `place`: the row, people before the block."""
+    row, others = place
     found, count = before
-    own, now, inside, run, marks = block.codes[slot], block.state[0], block.state[1], block.run, block.state.view(np.uint64)
+    now, inside, broken, run, met = block.state[0], block.state[1], block.state[2], block.run, block.met
+    marks = block.state.view(np.uint64)
     for word in range(marks.shape[1]):
-        if marks[0, word] | marks[1, word] == 0:
+        if (marks[0, word] ^ marks[1, word]) | marks[2, word] == 0:
             continue
         for s in range(8 * word, 8 * word + 8):
-            is_heterozygous = own[s] == 1
-            is_inside = now[s] == 1 and not (cut == OUT and is_heterozygous)
-            if inside[s] and not (is_inside and goes_on and not (cut == PIECE and is_heterozygous)):
+            if now[s] == inside[s] and not broken[s]:
+                continue
+            heterozygous, missing = np.int64(met[0, s]) - (own[s] == 1), np.int64(met[1, s]) - (own[s] == MISSING)
+            if inside[s]:
                 if count == len(found):
                     found = _grown(found)
-                found[count] = (others + s, run[0, s], row - 1, run[1, s], run[2, s])
+                found[count] = (others + s, run[0, s], row - 1, heterozygous - run[1, s], missing - run[2, s])
                 count += 1
-                inside[s] = 0
-            if is_inside:
-                if not inside[s]:
-                    inside[s], run[0, s], run[1, s], run[2, s] = 1, row, 0, 0
-                run[1, s] += is_heterozygous
-                run[2, s] += own[s] == MISSING
+            inside[s] = now[s]
+            if now[s]:
+                run[0, s], run[1, s], run[2, s] = row, heterozygous, missing
     return found, count
