@@ -23,7 +23,7 @@ from pipeline.tables.priority import priority
 from pipeline.tables.slots import evaluate_filled, evaluate_into, extract, fill
 from pipeline.tables.spread import AllGpus
 from pipeline.tables.steps import Source, Step, lazy_of, read_part
-from pipeline.tables.task import LOOK_S, run_task
+from pipeline.tables.task import LOOK_S, run_sent_task
 from pipeline.tables.wire import deserialize_part, serialize_part
 
 MANY = 16  # parts that a task which measures them may have in memory together
@@ -117,7 +117,7 @@ class ClusterSession(Session):
         key = task_key(stage, function, self.submitted[stage])
         urgency = priority(self.depth, arguments, ahead=ahead)
         with span(stage):
-            return self.client.submit(run_task, stage, function, *arguments, key=key, pure=False, priority=urgency, **where)
+            return self.client.submit(run_sent_task, stage, function, *arguments, key=key, pure=False, priority=urgency, **where)
 
     def is_one_query(self, blocks: Sequence[Step]) -> bool:
         """On one worker always; on several GPUs where only scans and queries lie below, which cuDF's own engine spreads over them."""

@@ -11,7 +11,7 @@ from pipeline.errors import RunError
 from pipeline.tables.keys import task_key
 from pipeline.tables.lanes import lane
 from pipeline.tables.session import ClusterSession, Session
-from pipeline.tables.task import LOOK_S, run_task
+from pipeline.tables.task import LOOK_S, run_sent_task
 
 HERE = "127.0.0.1"
 
@@ -71,7 +71,7 @@ class Together:
         session.submitted[self._stage] += 1
         place = {"workers": [address], "allow_other_workers": elsewhere, "pure": False, "key": task_key(self._stage, task)}
         with lane(session.backend, on_host=False):
-            return session.client.submit(run_task, self._stage, task, *arguments, **place)
+            return session.client.submit(run_sent_task, self._stage, task, *arguments, **place)
 
     def _value(self, future: Any) -> Any:
         if future.status in {"finished", "error"}:

@@ -29,12 +29,10 @@ class RankToNormal(FittedRows, name="rank_to_normal", version=1):
     it on a CPU alone. The table NAME.fitted has column, count and a column for each quantile.
 
     With `offset` c the share of the value of rank r of n is (r - c) / (n - 2c + 1), equal values at their mean rank: the rank-based inverse
-    normal transformation of traits, 0.375 by Blom (regenie's --apply-rint), 0.5 as PLINK 2's --quantile-normalize. NAME.fitted then has
-    column, count, value and share. A value that was not learned from lies on the line between those beside it.
+    normal transformation of traits, `offset: 0.375` by Blom (regenie's --apply-rint), 0.5 as PLINK 2's --quantile-normalize. NAME.fitted
+    then has column, count, value and share. A value that was not learned from lies on the line between those beside it.
 
-    Examples:
-        {use: rank_to_normal, from: filled, as: ranked, columns: [income, debt], fit_where: "split = 'train'"}
-        {use: rank_to_normal, from: sheet, as: normal, columns: [ldl], offset: 0.375}
+    Example: {use: rank_to_normal, from: filled, as: ranked, columns: [income, debt], fit_where: "split = 'train'"}
     """
 
     columns: ColumnNames = Field(description="The columns to transform: numbers.")

@@ -45,14 +45,19 @@ def passed(method: Method[Any, Any], table: Table, state: Any, most: int, contex
     """A future of the state after so many rounds at most, over the parts of a table that is held.
 
     All rounds are submitted at once and nothing is waited for: those after the last that is needed do nothing. One part takes one task for
-    all rounds. In one process a task takes several parts where there are more than threads: a task costs a millisecond.
+    all rounds. In one process a task takes several parts where there are more than threads: a task costs a millisecond. What is added to
+    what is the same wherever, or the last digits would differ.
     """
     parts, session, name = table.futures(), context.session, context.name
     if len(parts) == 1:
         return session.submit(_alone, method, parts[0], state, most, name, stage=name)
     several = min(TOGETHER, max(1, len(parts) // session.threads)) if session.workers == 1 else 1
     for _ in range(most):
-        sums = [session.submit(_sums, method, state, *group, stage=name) for group in _groups(parts, several)]
+        blocks = [
+            [session.submit(_sums, method, state, *group, stage=name) for group in _groups(block, several)]
+            for block in _groups(parts, TOGETHER)
+        ]
+        sums = blocks[0] if len(blocks) == 1 else [session.submit(_added, method, *block, stage=name) for block in blocks]
         while len(sums) > TOGETHER:
             sums = [session.submit(_added, method, *group, stage=name) for group in _groups(sums, TOGETHER)]
         state = session.submit(_next, method, state, *sums, stage=name)
@@ -73,13 +78,15 @@ def _alone(method: Method[Any, Any], part: Part, state: Any, most: int, stage: s
     return state
 
 
-def _sums(method: Method[Any, Any], state: Any, *parts: Part) -> Any:
-    return None if method.is_done(state) else method.added([method.sums(part, state) for part in parts])
+def _sums(method: Method[Any, Any], state: Any, *parts: Part) -> list[Any]:
+    """Of each part, none where there is nothing left to do."""
+    return [] if method.is_done(state) else [method.sums(part, state) for part in parts]
 
 
-def _added(method: Method[Any, Any], *found: Any) -> Any:
-    return None if found[0] is None else method.added(found)
+def _added(method: Method[Any, Any], *found: list[Any]) -> list[Any]:
+    values = [one for some in found for one in some]
+    return [method.added(values)] if values else []
 
 
-def _next(method: Method[Any, Any], state: Any, *found: Any) -> Any:
-    return state if found[0] is None else method.next(state, method.added(found))
+def _next(method: Method[Any, Any], state: Any, *found: list[Any]) -> Any:
+    return method.next(state, *total) if (total := _added(method, *found)) else state
