@@ -10,6 +10,8 @@ from pipeline.errors import PlaceError
 
 # `translate` is the plan of a gpu run: empty frames on the CPU, after cuDF has been asked whether it would run the query.
 Backend = Literal["cpu", "gpu", "translate"]
+# Where a run on GPUs has its tables between queries.
+Frames = Literal["host", "device"]
 
 
 def gpu_count() -> int:

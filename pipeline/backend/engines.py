@@ -61,16 +61,16 @@ def refusals(query: pl.LazyFrame) -> list[str]:
     import polars
 
     node = cast("Any", query)._ldf
-    found = _translated(node)[1]
+    found = translated(node)[1]
     if found:
         return found
     # What one expression needs twice is a column of its own in the plan that runs; here each stands whole, with what guards it.
     whole = polars.QueryOptFlags(comm_subexpr_elim=False)._pyoptflags
-    return differences(_translated(node.with_optimizations(whole))[0])
+    return differences(translated(node.with_optimizations(whole))[0])
 
 
-def _translated(query: Any) -> tuple[Any, list[str]]:
-    """A query of Polars as cuDF's own, and what it cannot run of it."""
+def translated(query: Any) -> tuple[Any, list[str]]:
+    """A query of Polars (what is under its LazyFrame) as cuDF's own, and what it cannot run of it."""
     import polars
     from cudf_polars import Translator
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SkipValidation
 
+from pipeline.backend.devices import Frames
 from pipeline.clusters.auto import Auto
 from pipeline.clusters.kinds import AnyCluster
 from pipeline.format import InputFormat, OutputFormat
@@ -123,6 +124,7 @@ class JobSettings(BaseModel):
     description: Shown | None = Field(None, description="What the job is for.")
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of everything random: splits, samples, training.")
     backend: Literal["auto", "cpu", "gpu"] = Field("auto", description="auto takes the GPU where one is visible.")
+    frames: Frames = Field("host", description="Where a run on GPUs has its tables between queries. No GPU has run device yet.")
     cluster: AnyCluster = Field(
         default_factory=Auto, description="Where the job runs: a kind, the address of a running scheduler, or a mapping."
     )

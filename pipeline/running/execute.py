@@ -59,7 +59,7 @@ class Execution:
     ) -> None:
         self.plan, self.cluster, self.folder, self.tell, self.accounts = resumed.meanings.plan, cluster, folder, tell, accounts
         self.session = cluster.session()
-        self.session.follow = self._progress
+        self.session.frames, self.session.follow = self.plan.job.frames, self._progress
         self.waiting = Waiting(cluster.client)
         self.resumed, self.accounting = resumed, Accounting(accounts, self.plan.rows)
         self.checkpoints = Checkpointing(resumed, self.session, accounts, self.waiting.add)

@@ -31,4 +31,4 @@ def _of_pieces(pieces: Sequence[tuple[int, Part]]) -> int:
 
 
 def _height(part: Part) -> int:
-    return part.frame.height
+    return part.rows

@@ -6,15 +6,18 @@ fails; then its rows are halved until the first row is left with which it fails.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import polars as pl
 
 from pipeline.errors import DataError
 from pipeline.sql.checks import Problem
+from pipeline.sql.whole import ROUNDED
 
 YEARS_9999 = 250_000_000_000  # seconds from 1970 on that all clocks can show
 TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+BEYOND = re.compile(r"conversion from `i128` to `[iu]64` failed .*: \[(-?\d+)")  # of sums and products in 128 bits
 Run = Callable[[pl.LazyFrame], object]
 
 
@@ -32,6 +35,13 @@ def _found(error: Exception) -> Problem | None:
     if "overflow in decimal addition" in str(error):
         return Problem("a sum of decimals has more than 38 digits", "Add up floats, as in sum(cast(x as double)).", (), "compute")
     return Problem.found(str(error))
+
+
+def text_of(error: Exception) -> str:
+    """What an engine's error says; of one whole number beyond 64 bits what that is."""
+    if found := BEYOND.search(str(error)):
+        return f"a whole number is beyond 64 bits: {found[1]}. {ROUNDED}"
+    return f"{type(error).__name__}: {error}"
 
 
 def is_of_a_check(error: Exception) -> bool:

@@ -16,8 +16,10 @@ from zlib import crc32
 
 import polars as pl
 
+from pipeline.backend import frames
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect
+from pipeline.backend.frames import DeviceFrame
 from pipeline.sql.expression import Value, finite
 from pipeline.tables.counts import ONCE, Count
 from pipeline.tables.part import Part
@@ -84,16 +86,20 @@ class Tally:
                 self._found[place] += count
         return value
 
-    def collect(self, query: pl.LazyFrame) -> pl.DataFrame:
-        """Run the query, and with it, once, those that count."""
+    def collect(self, query: pl.LazyFrame, *, stays: bool = False) -> pl.DataFrame | DeviceFrame:
+        """Run the query, and with it, once, those that count; `stays`: on a GPU, where its answer is left."""
         if not self._queries:
-            return collect(query, self.backend)
+            return frames.collect_there(query) if stays else collect(query, self.backend)
         queries, self._queries = self._queries, []
-        counts = [counted for _, counted in queries]
-        whole = collect(pl.concat([query.with_columns(pl.lit(True).alias(THERE)), *counts], how="horizontal_extend"), self.backend)
-        for number, (place, _) in enumerate(queries):
-            self._found[place] += whole[f"{THERE}{number}"][0] or 0
-        rows = whole.drop(f"{THERE}{number}" for number in range(len(counts)))
+        names = [f"{THERE}{number}" for number in range(len(queries))]
+        beside = pl.concat([query.with_columns(pl.lit(True).alias(THERE)), *(counted for _, counted in queries)], how="horizontal_extend")
+        there = frames.collect_there(beside) if stays else None
+        whole = collect(there.lazy().select(names).head(1) if there else beside, self.backend)
+        for name, (place, _) in zip(names, queries, strict=True):
+            self._found[place] += whole[name][0] or 0
+        if there:
+            return frames.collect_there(there.lazy().filter(THERE).drop(THERE, *names))
+        rows = whole.drop(names)
         return rows.filter(THERE).drop(THERE) if rows[THERE].null_count() else rows.drop(THERE)
 
 

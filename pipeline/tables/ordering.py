@@ -75,7 +75,7 @@ def _cut(part: Part, order: Order, places: pl.DataFrame, folder: str) -> Cut:
     at = (~is_row).arg_true().to_list()
     ends = [place - number for number, place in enumerate(at)] + [part.rows]
     heights = [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
-    return cut_at(replace(part, frame=both.filter(is_row).drop(SIDE)), heights, folder)
+    return cut_at(part.replaced(both.filter(is_row).drop(SIDE)), heights, folder)
 
 
 def _runs(cuts: Sequence[Cut], sides: Sequence[int], most: int) -> Sequence[tuple[list[int], tuple[int, int]]]:

@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 
 from pipeline.backend.arrays import array_module
+from pipeline.backend.devices import Backend
+from pipeline.backend.frames import DeviceFrame
 from pipeline.errors import RunError
 from pipeline.tables.columns import AXES
 from pipeline.tables.counts import is_once
@@ -38,43 +40,61 @@ class Schema:
 class Part:
     """A frame and its arrays: `arrays[name]` is [rows of the frame, ...], NumPy or CuPy.
 
+    The frame is of the host, or lies on the GPU where the run leaves frames there; whoever asks for `frame` has it on the host.
     `counts` are what a task counted on the way (rows that a join lost, sites that a reader split): a step gives its own by plain names,
     and the tree that runs it puts the stage's name before them, so that they add up over parts and stages for the record.
     """
 
-    frame: pl.DataFrame
+    held: pl.DataFrame | DeviceFrame
     arrays: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
+    def frame(self) -> pl.DataFrame:
+        """The frame on the host."""
+        return self.held if isinstance(self.held, pl.DataFrame) else self.held.on_host
+
+    @property
     def rows(self) -> int:
         """Rows of the frame."""
-        return int(self.frame.height)
+        return int(self.held.height)
 
     @property
     def nbytes(self) -> int:
         """Bytes held: the frame's and the arrays'."""
-        return int(self.frame.estimated_size()) + sum(int(array.nbytes) for array in self.arrays.values())
+        return int(self.held.estimated_size()) + sum(int(array.nbytes) for array in self.arrays.values())
 
     @property
     def on_device(self) -> bool:
+        """Whether its arrays lie on a GPU, all of them, or its frame."""
+        return isinstance(self.held, DeviceFrame) or self.arrays_on_device
+
+    @property
+    def arrays_on_device(self) -> bool:
         """Whether its arrays lie on a GPU; those of one part lie all on one side."""
         return any(array_module(array) is not np for array in self.arrays.values())
 
-    def with_frame(self, frame: pl.DataFrame) -> Part:
+    def lazy(self, backend: Backend) -> pl.LazyFrame:
+        """The frame for a query on that backend: where it lies, if the query's engine can read it there."""
+        return self.held.lazy() if backend == "gpu" else self.frame.lazy()
+
+    def with_frame(self, frame: pl.DataFrame | DeviceFrame) -> Part:
         """The part after a query on its frame: where `frame` still has the row column the arrays follow it, else they are dropped."""
         if ROW not in frame.columns:
             return Part(frame, {}, self.counts)
-        rows = frame[ROW].to_numpy()
-        frame = frame.drop(ROW)
+        rows: Any
+        if isinstance(frame, DeviceFrame):
+            rows, frame = frame.taken_out(ROW)
+        else:
+            rows, frame = frame[ROW].to_numpy(), frame.drop(ROW)
         height = max((len(array) for array in self.arrays.values()), default=0)
-        if len(rows) == height and bool((rows == np.arange(height)).all()):
+        if len(rows) == height and bool((rows == array_module(rows).arange(height)).all()):
             return Part(frame, self.arrays, self.counts)
         return Part(frame, {name: take(array, rows) for name, array in self.arrays.items()}, self.counts)
 
     def replaced(self, frame: pl.DataFrame | None = None, **arrays: Any) -> Part:
         """This part with another frame of the same rows, or with some arrays replaced."""
-        return Part(self.frame if frame is None else frame, {**self.arrays, **arrays}, self.counts)
+        return Part(self.held if frame is None else frame, {**self.arrays, **arrays}, self.counts)
 
 
 def take(array: Any, rows: Any) -> Any:
@@ -100,10 +120,10 @@ def concat_parts(parts: Sequence[Part]) -> Part:
     """One part of all rows in order; arrays are stacked along the rows. Frames keep their chunks (no copy)."""
     if len(parts) == 1:
         return parts[0]
-    filled = [part for part in parts if part.frame.height] or [parts[0]]
+    filled = [part for part in parts if part.rows] or [parts[0]]
     arrays = {name: array_module(filled[0].arrays[name]).concatenate([part.arrays[name] for part in filled]) for name in filled[0].arrays}
     whole = Part(pl.concat([part.frame for part in parts], rechunk=False), arrays, added_counts([part.counts for part in parts]))
-    rows = sum(part.frame.height for part in parts)
+    rows = sum(part.rows for part in parts)
     if any(found != rows for found in (whole.frame.height, *map(len, arrays.values()))):
         raise RunError(f"{len(parts)} parts of {rows:,} rows together came to {whole.frame.height:,}. Please report this.")
     return whole

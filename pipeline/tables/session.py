@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.backend.devices import Backend
+from pipeline.backend.devices import Backend, Frames
 from pipeline.errors import PipelineError, RunError
 from pipeline.tables.budget import Budget
 from pipeline.tables.keys import task_key
@@ -20,7 +20,7 @@ from pipeline.tables.lanes import in_lane, lane, place
 from pipeline.tables.measured import Measured
 from pipeline.tables.part import Part, frame_bytes, read_frame
 from pipeline.tables.priority import priority
-from pipeline.tables.slots import evaluate_filled, evaluate_into, extract, fill
+from pipeline.tables.slots import evaluate_filled, evaluate_into, extract, fill, staying
 from pipeline.tables.spread import AllGpus
 from pipeline.tables.steps import Source, Step, lazy_of, read_part
 from pipeline.tables.task import LOOK_S, run_sent_task
@@ -38,6 +38,7 @@ class Session:
     readers = 1  # tasks of a worker that read or write at once
     depth = 0  # of the stage that submits just now: stages of the job on the longest way to it from an input
     budget: Budget | None = None  # the memory that tables may have, where there is a disk that all tasks can put the rest on
+    frames: Frames = "host"  # where a GPU run keeps what its queries give
     lean = False  # whether tasks run in the command line's own process, which nobody else imports libraries for
 
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str, on_host: bool = False) -> Any:
@@ -77,13 +78,17 @@ class Session:
 
     def evaluate(self, step: Step) -> Any:
         """The part that a tree stands for (or a future of it), in one task."""
-        tree, futures = extract(step, self.is_future)
+        tree, futures = extract(self._staying(step), self.is_future)
         return self.submit(evaluate_filled, tree, self.backend, *futures, stage=step.stage)
 
     def evaluate_into(self, step: Step, function: Callable[..., Any], *given: Any) -> Any:
         """What `function(Part, *given)` makes of the part that a tree stands for, in the same task: nobody holds the part."""
-        tree, futures = extract(step, self.is_future)
+        tree, futures = extract(replace(self._staying(step), stays=False), self.is_future)
         return self.submit(evaluate_into, tree, self.backend, function, len(given), *given, *futures, stage=step.stage)
+
+    def _staying(self, step: Step) -> Step:
+        """The tree as it runs where frames stay on the GPU."""
+        return staying(step) if self.backend == "gpu" and self.frames == "device" else step
 
 
 class ClusterSession(Session):

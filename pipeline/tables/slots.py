@@ -28,6 +28,11 @@ def substitute(step: Step, change: Callable[[Any], Any]) -> Step:
     )
 
 
+def staying(step: Step) -> Step:
+    """The tree, whose queries leave on the GPU what they give."""
+    return replace(step, inputs=tuple(map(staying, step.inputs)), stays=True)
+
+
 def extract(step: Step, is_future: Callable[[Any], bool]) -> tuple[Step, list[Any]]:
     """The tree with slots in place of futures, and those futures in the slots' order."""
     found: list[Any] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,12 +13,9 @@ from pipeline.backend.arrays import to_device
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect, read_by_polars
 from pipeline.errors import DataError, PipelineError, RunError
-from pipeline.sql.whole import ROUNDED
-from pipeline.tables.failures import at_row, is_of_a_check, problem_of
+from pipeline.tables.failures import at_row, is_of_a_check, problem_of, text_of
 from pipeline.tables.infinities import Tally, counting, enter, tally_here
 from pipeline.tables.part import ROW, Part, added_counts, concat_parts
-
-BEYOND = re.compile(r"conversion from `i128` to `[iu]64` failed .*: \[(-?\d+)")  # of sums and products in 128 bits
 
 
 @runtime_checkable
@@ -65,6 +61,7 @@ class Step:
 
     `scan` takes what a task has laid on disk, `keep` hands its function what makes the part below. `small` are reduced values or gathered
     tables, handed to the function after its inputs. `fresh`: the source is a part that a task has just read, whose counts nobody knows yet.
+    `stays`: what a query gives stays on the GPU, also for a function on parts that says `takes_device`.
     """
 
     kind: Literal["read", "scan", "frame", "part", "concat", "keep"]
@@ -74,6 +71,7 @@ class Step:
     small: tuple[Any, ...] = ()
     source: Any = None
     fresh: bool = False
+    stays: bool = False
 
     @property
     def cheap(self) -> bool:
@@ -104,8 +102,11 @@ class Lazy:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(part: Part) -> Lazy:
+    def of(part: Part, backend: Backend) -> Lazy:
         """A part as the start of a query; where it has arrays, a column remembers their rows."""
+        if not isinstance(part.held, pl.DataFrame):
+            rows = part.lazy(backend)
+            return Lazy(rows.with_row_index(ROW) if part.arrays else rows, part.arrays, part.counts)
         frame = part.frame.with_row_index(ROW) if part.arrays else part.frame
         return Lazy(frame.lazy(), part.arrays, part.counts)
 
@@ -146,7 +147,7 @@ def _collected(made: Part | Lazy, step: Step, tally: Tally) -> Part:
     if isinstance(made, Part):
         return made
     try:
-        frame = tally.collect(made.query)
+        frame = tally.collect(made.query, stays=step.stays)
     except (pl.exceptions.PolarsError, OSError) as error:
         if is_of_a_check(error) and (failed := _failed_check(step)):
             raise failed from error
@@ -178,19 +179,17 @@ def _failed_check(step: Step) -> DataError | None:
 
 
 def _explained(step: Step, error: Exception) -> str:
-    """What the first source that cannot be read says of itself, else the error; of one whole number beyond 64 bits what that is."""
+    """What the first source that cannot be read says of itself, else the error."""
     for source in step.sources:
         if isinstance(source, Explains) and (problem := source.explain()):
             return problem
-    if found := BEYOND.search(str(error)):
-        return f"a whole number is beyond 64 bits: {found[1]}. {ROUNDED}"
-    return f"{type(error).__name__}: {error}"
+    return text_of(error)
 
 
 def lazy_of(step: Step, backend: Backend) -> Lazy:
     """The query that a tree stands for; steps on parts are run on the way."""
     made = _made(step, backend)
-    return Lazy.of(made) if isinstance(made, Part) else made
+    return Lazy.of(made, backend) if isinstance(made, Part) else made
 
 
 def _made(step: Step, backend: Backend) -> Part | Lazy:
@@ -205,8 +204,9 @@ def _made(step: Step, backend: Backend) -> Part | Lazy:
         query = _call(step, inputs[0].query, *others)
         return Lazy(query, inputs[0].arrays, added_counts([lazy.counts for lazy in inputs]))
     if step.kind == "part":
-        parts = [_part(child, backend) for child in step.inputs]
-        part: Part = _call(step, *(Part(part.frame, part.arrays) for part in parts))
+        stays = step.stays and getattr(step.function, "takes_device", False)
+        parts = [_part(replace(child, stays=stays), backend) for child in step.inputs]
+        part: Part = _call(step, *(Part(part.held, part.arrays) for part in parts))
         own = {f"{step.stage}:{name}": count for name, count in part.counts.items()}
         return replace(part, counts=added_counts([own, *(part.counts for part in parts)]))
     if step.kind == "keep" and step.function is not None:
@@ -218,10 +218,10 @@ def _made(step: Step, backend: Backend) -> Part | Lazy:
 def _stacked(step: Step, backend: Backend) -> Part | Lazy:
     """The rows of several trees below one another: as parts where any has arrays or all are parts already, else as one query."""
     made = [_made(child, backend) for child in step.inputs]
-    if any(each.arrays for each in made) or all(isinstance(each, Part) for each in made):
+    if any(each.arrays for each in made) or all(isinstance(each, Part) and isinstance(each.held, pl.DataFrame) for each in made):
         tally = tally_here(backend)
-        return concat_parts([_collected(each, child, tally) for each, child in zip(made, step.inputs, strict=True)])
-    queries = [Lazy.of(each) if isinstance(each, Part) else each for each in made]
+        return concat_parts([_collected(each, replace(child, stays=False), tally) for each, child in zip(made, step.inputs, strict=True)])
+    queries = [Lazy.of(each, backend) if isinstance(each, Part) else each for each in made]
     return Lazy(pl.concat([lazy.query for lazy in queries]), {}, added_counts([lazy.counts for lazy in queries]))
 
 

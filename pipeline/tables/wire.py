@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from pipeline.backend.allocator import count_on_device
 from pipeline.backend.arrays import to_device, to_host
+from pipeline.backend.frames import DeviceFrame
 from pipeline.tables.part import Part, frame_bytes, read_frame
 
 
@@ -25,38 +27,46 @@ def serialize_part(part: Part) -> tuple[dict[str, Any], list[Any]]:
     arrays = {name: to_host(array) for name, array in part.arrays.items()}
     header = {
         "arrays": [(name, array.dtype.str, list(array.shape)) for name, array in arrays.items()],
-        "on_device": part.on_device,
+        "on_device": part.arrays_on_device,
+        "frame_on_device": isinstance(part.held, DeviceFrame),
         "counts": dict(part.counts),
     }
     return header, [frame_bytes(part.frame), *(_buffer(array) for array in arrays.values())]
 
 
 def deserialize_part(header: dict[str, Any], frames: list[Any]) -> Part:
-    """The part that `serialize_part` wrote; arrays that were on a GPU go back to one."""
+    """The part that `serialize_part` wrote; arrays that were on a GPU go back to one, and so does the frame."""
     arrays: dict[str, Any] = {}
     for (name, dtype, shape), buffer in zip(header["arrays"], frames[1:], strict=True):
         if header["on_device"]:
             arrays[name] = to_device(np.frombuffer(buffer, dtype).reshape(shape), "gpu")
         else:
             arrays[name] = np.frombuffer(bytearray(buffer), dtype).reshape(shape)  # writable, unlike a view of the message
-    return Part(read_frame(frames[0]), arrays, header["counts"])
+    frame = read_frame(frames[0])
+    return Part(DeviceFrame.of_host(frame) if header["frame_on_device"] else frame, arrays, header["counts"])
 
 
 def serialize_device_part(part: Part) -> tuple[dict[str, Any], list[Any]]:
-    """The wire form between GPUs (UCX): the frame as Arrow IPC, the arrays where they lie, with no way over the host.
+    """The wire form between GPUs (UCX): what lies on a GPU from there, with no way over the host; a frame of the host as Arrow IPC.
 
-    Raises NotImplementedError for a part with none on a GPU; Dask then takes the other form.
+    Raises NotImplementedError for a part with nothing on a GPU; Dask then takes the other form.
     """
     from distributed.protocol.cuda import cuda_dumps
 
     if not part.on_device:
-        raise NotImplementedError("a part whose arrays are on the host")
-    headers, frames = [], [frame_bytes(part.frame)]
+        raise NotImplementedError("a part that is on the host")
+    headers, columns, frames = [], None, list[Any]()
+    if isinstance(part.held, DeviceFrame):
+        own, described, buffer = part.held.dumped()
+        header, buffers = cuda_dumps(buffer)
+        columns, frames = (own, header, 1 + len(buffers)), [described, *buffers]
+    else:
+        frames = [frame_bytes(part.held)]
     for name, array in part.arrays.items():
         header, buffers = cuda_dumps(array)
         headers.append((name, header, len(buffers)))
         frames += buffers
-    return {"arrays": headers, "counts": dict(part.counts)}, frames
+    return {"frame": columns, "arrays": headers, "counts": dict(part.counts)}, frames
 
 
 def deserialize_device_part(header: dict[str, Any], frames: list[Any]) -> Part:
@@ -64,11 +74,17 @@ def deserialize_device_part(header: dict[str, Any], frames: list[Any]) -> Part:
     from distributed.protocol.cuda import cuda_loads
 
     arrays: dict[str, Any] = {}
+    held: pl.DataFrame | DeviceFrame
     first = 1
+    if header["frame"] is None:
+        held = read_frame(frames[0])
+    else:
+        columns, described, first = header["frame"]
+        held = DeviceFrame.loaded(columns, frames[0], cuda_loads(described, frames[1:first]))
     for name, described, buffers in header["arrays"]:
         arrays[name] = cuda_loads(described, frames[first : first + buffers])
         first += buffers
-    return Part(read_frame(frames[0]), arrays, header["counts"])
+    return Part(held, arrays, header["counts"])
 
 
 def _buffer(array: np.ndarray[Any, Any]) -> memoryview:

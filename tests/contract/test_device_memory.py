@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ import polars as pl
 import pytest
 
 from pipeline.backend.arrays import array_module
+from pipeline.backend.frames import DeviceFrame
 from pipeline.tables.part import Part
 from pipeline.tables.session import register_with_dask
 from pipeline.tables.wire import register_with_gpus
+from tests.standin.frames import Container, installed
 
 pytestmark = pytest.mark.contract
 
@@ -112,3 +115,62 @@ def test_a_part_of_host_arrays__goes_by_host_buffers_over_ucx_too() -> None:
     assert header["serializer"] == "dask"
     back = deserialize(header, frames, deserializers=ucx)
     assert (back.arrays["calls"] == 4).all()
+
+
+class Packed(Container):
+    """cuDF's container, whose buffer is an array of this file."""
+
+    def serialize(self, stream: Any) -> Any:
+        header, (text, buffer) = super().serialize(stream)
+        return header, (text, DeviceArray(buffer.host))
+
+    @staticmethod
+    def deserialize(header: Any, frames: Any, stream: Any) -> Container:
+        buffer: Any = SimpleNamespace(host=frames[1].held)
+        return Container.deserialize(header, (frames[0], buffer), stream)
+
+
+@pytest.fixture
+def _staying(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Frames that stay on the device are of that container."""
+    with installed():
+        monkeypatch.setattr("cudf_polars.containers.DataFrame", Packed)
+        yield
+
+
+def staying(number: int) -> Part:
+    """A part of some 30 MB of a frame on the device, all of it its number."""
+    frame = pl.DataFrame([pl.Series(f"x{at}", np.full(ROWS, number, np.int64)) for at in range(125)])
+    return Part(DeviceFrame(Packed(frame)), {}, {"lost": number})
+
+
+@pytest.mark.usefixtures("_staying")
+def test_frames_on_the_gpu__spill_from_it_beyond_its_limit_and_come_back(memory: Any) -> None:
+    for number in range(6):
+        memory[f"p{number}"] = staying(number)
+    assert sorted(memory.device) == ["p3", "p4", "p5"]
+    assert sorted([*memory.host, *memory.disk]) == ["p0", "p1", "p2"]
+    for number in (0, 5, 1):
+        back = memory[f"p{number}"]
+        assert isinstance(back.held, DeviceFrame)
+        assert back.frame.equals(staying(number).frame)
+        assert back.counts == {"lost": number}
+
+
+@pytest.mark.usefixtures("_staying")
+def test_a_frame_between_gpus__goes_by_its_one_buffer_and_so_do_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed.protocol import deserialize, serialize
+
+    monkeypatch.setattr(DeviceArray, "get", None)
+    monkeypatch.setattr(Container, "to_polars", None)  # no way over the host
+    ucx = ("cuda", "dask", "pickle", "error")
+    given = Part(staying(7).held, part(3).arrays, {"lost": 7})
+    header, frames = serialize(given, serializers=ucx)
+    assert header["serializer"] == "cuda"
+    assert [hasattr(frame, "__cuda_array_interface__") for frame in frames] == [False, True, True]
+    back = deserialize(header, frames, deserializers=ucx)
+    monkeypatch.undo()
+    assert isinstance(back.held, DeviceFrame)
+    assert back.held.held.rows_of().equals(staying(7).frame)
+    assert back.arrays["calls"] is given.arrays["calls"]
+    assert back.counts == {"lost": 7}

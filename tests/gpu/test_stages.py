@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from pipeline.backend.devices import Frames
 from pipeline.kernels.metrics import auc
 from pipeline.tables.part import Part
 from pipeline.tables.session import Session
@@ -22,15 +23,20 @@ def oracle(number: int) -> dict[str, Part]:
     return EXAMPLES[number].run(Session())
 
 
-@pytest.mark.parametrize(("parts", "workers"), [(1, 1), (2, 2), (7, 1), (7, 2)])
+@pytest.mark.parametrize(
+    "divided",
+    [(1, 1, "host"), (2, 2, "host"), (7, 1, "device"), (7, 2, "host")],
+    ids=lambda divided: "-".join(map(str, divided)),
+)
 @pytest.mark.parametrize("number", range(len(EXAMPLES)), ids=IDS)
 def test_a_stage__gives_what_the_cpu_gives(
-    number: int, parts: int, workers: int, session: Session, placed: Callable[[Part], Part], library: str
+    number: int, divided: tuple[int, int, Frames], session: Session, placed: Callable[[Part], Part], library: str
 ) -> None:
+    """`divided`: into so many parts, as for so many workers, and where frames stay between queries."""
     example = EXAMPLES[number]
     if example.needs:
         pytest.importorskip(example.needs)
-    session.workers = workers
+    parts, session.workers, session.frames = divided
     found = example.run(session, parts, placed)
     example.check(found, oracle(number))
     assert {library_of(array) for part in found.values() for array in part.arrays.values()} <= {library}

@@ -52,7 +52,7 @@ def write_job(folder: Path, how: str = "left") -> Path:
 def fewer(value: Any) -> Any:
     """A part, or a query, with a row less."""
     if isinstance(value, Part):
-        return replace(value, frame=value.frame.head(max(value.frame.height - 1, 0)))
+        return replace(value, held=value.frame.head(max(value.frame.height - 1, 0)))
     return value.slice(1) if isinstance(value, pl.LazyFrame) else value
 
 

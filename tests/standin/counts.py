@@ -33,6 +33,10 @@ class Counts:
     """Bytes from the device to the host."""
     copies: int = 0
     """Copies either way."""
+    frames_sent: int = 0
+    """Bytes of frames of the host that queries sent to the device."""
+    frames_fetched: int = 0
+    """Bytes of frames that came from the device."""
     touched: int = 0
     """Bytes of the arguments and results of all launches."""
     flops: int = 0

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import polars as pl
 
-from tests.standin import counts, modules
+from tests.standin import counts, frames, modules
 from tests.standin.array import Array
 from tests.standin.functions import device_of, host_of
 from tests.standin.runtime import NAME
@@ -51,6 +51,7 @@ def gpu() -> Iterator[Any]:
         enter(patch.dict("os.environ", {"CUDA_VISIBLE_DEVICES": "0"}))
         enter(dask.config.set({"distributed.diagnostics.nvml": False}))  # workers would ask NVML for more than there is
         enter(boosting_on_the_host())
+        enter(frames.installed())
         yield cupy
 
 
@@ -59,14 +60,10 @@ def collected(collect: Callable[..., Any]) -> Callable[..., Any]:
 
     def shown(query: pl.LazyFrame, *, engine: Any = "auto", **options: Any) -> Any:
         if isinstance(engine, pl.GPUEngine):
-            from cudf_polars import Translator
-
-            node: Any = query
-            translator = Translator(node._ldf.visit(), engine)
-            translator.translate_ir()
-            if (refused := translator.unsupported_operations_error()) is not None:
-                raise refused
-            engine = "streaming"
+            frames.shown_to_cudf(query)
+            found = collect(query, engine="streaming", **options)
+            counts.counting.frames_fetched += int(found.estimated_size())
+            return found
         return collect(query, engine=engine, **options)
 
     return shown

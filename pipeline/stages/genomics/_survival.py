@@ -67,4 +67,4 @@ def signed(rows: Part, traits: Traits) -> Part:
         frame = frame.with_columns(pl.when(event.is_null()).then(None).when(event == 1).then(time).otherwise(-time).alias(f"signed {name}"))
     own = list(chain.from_iterable((f"time {name}", f"event {name}") for name in traits))
     renamed = {f"signed {name}": name for name in traits}
-    return replace(rows, frame=frame.drop(own).rename(renamed))
+    return rows.replaced(frame.drop(own).rename(renamed))

@@ -59,8 +59,8 @@ class Learning(Generic[Model]):
         labelled = zip(self.arrays, axes, strict=True)
         return [*self.columns, *(name for array, axis in labelled for name in axis.frame[AXIS_IDS[AXES[array]]].to_list())]
 
-    def matrix(self, part: Part) -> np.ndarray[Any, Any]:
-        """Features of a part's rows, [rows, columns] in the model's precision, NaN where missing."""
+    def matrix(self, part: Part) -> Any:
+        """Features of a part's rows, [rows, columns] in the model's precision, NaN where missing; NumPy, or CuPy of `COLUMNS` on a GPU."""
         return feature_matrix(part, self.columns, self.arrays, self.stage.precision, self.unfolded)
 
     def frame(self, part: Part) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 import polars as pl
 
-from pipeline.backend.arrays import to_host
+from pipeline.backend.arrays import array_module, to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.stage import Whole
@@ -84,15 +84,20 @@ class Learns(Whole):
 
 
 NONE: Mapping[str, Unfolded] = {}
+COLUMNS = "__columns__"
+"""The array of a part whose features among the frame's columns lie on a GPU: CuPy [rows, columns], NaN where missing."""
 
 
 def feature_matrix(
     part: Part, columns: Sequence[str], arrays: Sequence[str], precision: pl.DataType, unfolded: Mapping[str, Unfolded] = NONE
-) -> np.ndarray[Any, Any]:
+) -> Array:
     """Columns of the frame, then the arrays', `[rows, features]` in Float32 or Float64, NaN where missing.
 
-    A column that is `unfolded` is several of the matrix.
+    A column that is `unfolded` is several of the matrix. Of `COLUMNS` on a GPU the matrix is there.
     """
+    if COLUMNS in part.arrays:
+        there = [part.arrays[COLUMNS], *(part.arrays[name] for name in arrays)]
+        return array_module(*there).hstack(there, dtype=np.float32) if arrays else there[0]
     dtype = np.float32 if precision == pl.Float32 else np.float64
     pieces = [np.empty((part.frame.height, 0), dtype)]
     for wide, names in groupby(columns, key=unfolded.__contains__):

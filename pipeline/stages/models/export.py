@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -135,7 +134,7 @@ class Export(OfModel, Learns, name="export", version=1):
                 f"{self.tolerance:g}, and so it is not published. Allow more, or keep to score.",
                 key="tolerance",
             )
-        return replace(whole, frame=frame)
+        return whole.replaced(frame)
 
     def _described(self, name: str, compared: Part) -> bytes:
         """The file beside it."""

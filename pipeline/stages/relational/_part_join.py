@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import polars as pl
 
+from pipeline.backend import frames
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect
+from pipeline.backend.frames import DeviceFrame
 from pipeline.errors import DataError, under
 from pipeline.sql.checks import Problem
 from pipeline.sql.expression import check_condition
@@ -22,13 +25,27 @@ MATCHED, OTHER = "__matched__", "__other__"
 OURS, THEIRS = f"{COPY}first", f"{COPY}second"  # which rows of hot keys are copies, of the first part and of the second
 
 
+@contextmanager
+def _named() -> Iterator[None]:
+    """A check that fails in a condition is an error of the job."""
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        if problem := Problem.found(str(error)):
+            raise DataError(str(problem), key="where") from error
+        raise
+
+
 @dataclass(frozen=True)
 class PartJoin:
     """The join of two parts, whose keys have the same names and whose other columns have different ones.
 
     Of `right` the first part is of the right table, and its rows are kept as `left` keeps the left's. `columns` are those of the result, in
-    their order; `noted` is counted once a pair of parts.
+    their order; `noted` is counted once a pair of parts. Where one of the parts lies on a GPU the result does, and of the joined rows the
+    host sees those columns that say what to count.
     """
+
+    takes_device: ClassVar[bool] = True
 
     on: tuple[str, ...]
     how: How
@@ -45,13 +62,11 @@ class PartJoin:
             self._need_unique(right, "right")
         if self.validate in {"one_to_one", "one_to_many"}:
             self._need_unique(left, "left")
+        if isinstance(first.held, DeviceFrame) or isinstance(second.held, DeviceFrame):
+            return self._there(first, second)
         ours, theirs = first.frame.rename({COPY: OURS}, strict=False), second.frame.rename({COPY: THEIRS}, strict=False)
-        try:
+        with _named():
             joined = collect(self._query(ours, theirs), self.backend, of_frames=self.where is None and self.how != "cross")
-        except pl.exceptions.PolarsError as error:
-            if problem := Problem.found(str(error)):
-                raise DataError(str(problem), key="where") from error
-            raise
         if self.how == "inner" and MATCHED in joined.columns and joined[MATCHED].null_count():
             joined = joined.filter(pl.col(MATCHED))
         counts = {**self._counts(joined, ours), **self.noted}
@@ -59,13 +74,30 @@ class PartJoin:
             return Part(joined.select(self.columns), counts=counts)
         return replace(first.with_frame(joined.select(*self.columns, ROW)), counts=counts)
 
-    def _by_left(self, first: pl.DataFrame, second: pl.DataFrame) -> bool:
+    def _there(self, first: Part, second: Part) -> Part:
+        """The joined part, on the GPU."""
+        ours, theirs = (part.lazy(self.backend).rename({COPY: own}, strict=False) for part, own in ((first, OURS), (second, THEIRS)))
+        with _named():
+            joined = frames.collect_there(self._query(ours, theirs))
+        told = [name for name in (ROW, MATCHED, OURS) if name in joined.columns]
+        copies = collect(ours.select(OURS), self.backend) if OURS in ours.collect_schema() else pl.DataFrame(height=first.rows)
+        counts = {**self._counts(collect(joined.lazy().select(told), self.backend), copies), **self.noted}
+        if self.how in {"right", "full"}:
+            return Part(frames.collect_there(joined.lazy().select(self.columns)), counts=counts)
+        return replace(first.with_frame(frames.collect_there(joined.lazy().select(*self.columns, ROW))), counts=counts)
+
+    def _by_left(self, first: pl.DataFrame | pl.LazyFrame, second: pl.DataFrame | pl.LazyFrame) -> bool:
         """Whether an inner join is done as a left one whose rows without a partner go.
 
         That has its pairs in order, where an inner one sorts them, which takes twice as long (Polars 1.44). Where the second table is
         small, most rows may have no partner, and would be made in vain.
         """
-        return self.backend == "cpu" and first.height <= 2 * second.height
+        return (
+            isinstance(first, pl.DataFrame)
+            and isinstance(second, pl.DataFrame)
+            and self.backend == "cpu"
+            and first.height <= 2 * second.height
+        )
 
     def _counts(self, joined: pl.DataFrame, first: pl.DataFrame) -> dict[str, int]:
         """Rows of the first with and without a partner, more rows by second partners, and rows of the second that came alone.
@@ -85,7 +117,7 @@ class PartJoin:
         counts = {"matched": matched, "multiplied": both.height - matched, "lost": height - matched}
         return {**counts, "added": joined[ROW].null_count()} if self.how == "full" else counts
 
-    def _query(self, first: pl.DataFrame, second: pl.DataFrame) -> pl.LazyFrame:
+    def _query(self, first: pl.DataFrame | pl.LazyFrame, second: pl.DataFrame | pl.LazyFrame) -> pl.LazyFrame:
         rows, others = first.with_row_index(ROW).lazy(), second.lazy()
         if self.where is not None:
             return self._conditional(rows, second.with_row_index(OTHER).lazy())
@@ -101,9 +133,9 @@ class PartJoin:
             joined = rows.join(others, on=self.on, how="full", coalesce=True).sort(ROW, OTHER, nulls_last=True).drop(OTHER)
         else:
             joined = rows.join(others.with_columns(told), on=self.on, how="left", coalesce=True, maintain_order="left_right")
-        if OURS in first.columns and self.how != "inner":
+        if OURS in first.collect_schema() and self.how != "inner":
             joined = joined.filter(pl.col(MATCHED).is_not_null() | (pl.col(OURS) == NORMAL))
-        if THEIRS in second.columns and self.how == "full":
+        if THEIRS in second.collect_schema() and self.how == "full":
             joined = joined.filter(pl.col(ROW).is_not_null() | (pl.col(THEIRS) == NORMAL))
         return joined
 
@@ -126,7 +158,7 @@ class PartJoin:
         return pl.concat([kept, alone], how="diagonal")
 
     def _need_unique(self, part: Part, side: str) -> None:
-        keys = part.frame.lazy().select(self.on).drop_nulls().group_by(self.on).len()
+        keys = part.lazy(self.backend).select(self.on).drop_nulls().group_by(self.on).len()
         twice = collect(keys.filter(pl.col("len") > 1).sort(self.on).head(1), self.backend)
         if twice.height:
             *key, times = twice.row(0)

@@ -103,7 +103,7 @@ class Pivot(Stage, name="pivot", version=1):
                 "Add it to values, or take unseen: count.",
                 key="values",
             )
-        return replace(part, frame=part.frame.drop(UNSEEN, EXAMPLE), counts={"unseen": unseen})
+        return replace(part, held=part.frame.drop(UNSEEN, EXAMPLE), counts={"unseen": unseen})
 
 
 def _quoted(name: str) -> str:

@@ -60,7 +60,7 @@ class Found:
         """The rows, and what rides along with them, in another order."""
         order = self.frame[by].arg_sort().to_numpy()
         arrays = {name: array[order] for name, array in self.part.arrays.items()}
-        return replace(self, part=replace(self.part, frame=self.frame[order], arrays=arrays))
+        return replace(self, part=replace(self.part, held=self.frame[order], arrays=arrays))
 
 
 MOVES = {"copied", "exchanged", "hot_keys"}  # what a join counts of rows that go between workers

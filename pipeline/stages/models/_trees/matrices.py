@@ -13,6 +13,7 @@ from pipeline.backend.arrays import to_device
 from pipeline.backend.boosting import gpu_memory, import_xgboost
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._measures import class_weights
+from pipeline.stages.models._predictor import COLUMNS
 from pipeline.stages.models._training_rows import TrainingRows
 from pipeline.stages.models._trees.boosted_trees import BoostedTrees
 from pipeline.stages.models._trees.draws import Draws
@@ -120,7 +121,8 @@ def _passes(learning: Learning[BoostedTrees], rows: TrainingRows, split: str, ex
         """A part's features, where XGBoost bins them."""
         return to_device(learning.matrix(part), "gpu")
 
-    if learning.columns:  # a frame without columns has no rows
+    in_arrays = bool(learning.arrays) or COLUMNS in rows.part.arrays
+    if learning.columns and COLUMNS not in rows.part.arrays:  # a frame without columns has no rows
         rows = TrainingRows(rows.part.replaced(rows.part.frame.select(learning.columns)), rows.labels)
     features = on_gpu if learning.backend == "gpu" else learning.matrix if learning.arrays else learning.frame
 
@@ -128,7 +130,7 @@ def _passes(learning: Learning[BoostedTrees], rows: TrainingRows, split: str, ex
         """The features of every batch and the rows' places."""
         return ((features(piece), places) for places, piece in rows.chosen(split))
 
-    if 4 * len(learning.columns) * rows.part.frame.height > HELD_BYTES or learning.arrays or external:
+    if 4 * len(learning.columns) * rows.part.frame.height > HELD_BYTES or in_arrays or external:
         return batches
     return list(batches()).__iter__
 

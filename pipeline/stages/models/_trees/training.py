@@ -9,10 +9,13 @@ from typing import Any
 
 import polars as pl
 
+from pipeline.backend.arrays import array_module
 from pipeline.backend.boosting import import_xgboost
+from pipeline.backend.engines import collect
+from pipeline.backend.frames import DeviceFrame
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import Given, Trained, outcome, predictions, split_counts, with_states
-from pipeline.stages.models._predictor import check_finite
+from pipeline.stages.models._predictor import COLUMNS, check_finite
 from pipeline.stages.models._training_rows import TrainingRows, in_key_order
 from pipeline.stages.models._trees.booster import Grown, Trees, grown, history, importance, native, predict
 from pipeline.stages.models._trees.explained import MEAN, contributions, mean_contributions, shap_table
@@ -76,11 +79,12 @@ def _in_32_bits(learning: Trees, rows: pl.LazyFrame) -> pl.LazyFrame:
 
 def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
     """Train on all parts."""
-    stage, whole = learning.stage, concat_parts(parts)
-    if not whole.frame[stage.key].is_sorted():  # they are copied
+    stage, whole = learning.stage, concat_parts(_left_on_gpu(learning, parts))
+    there = COLUMNS in whole.arrays
+    if not there and not whole.frame[stage.key].is_sorted():  # they are copied
         whole = whole.replaced(_in_32_bits(learning, whole.frame.lazy()).collect())
     whole = by_group(stage, in_key_order(stage, whole))
-    check_finite(learning.columns, whole.frame, pl.Float32())
+    check_finite([] if there else learning.columns, whole.frame, pl.Float32())
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
     rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
     check_groups(stage, whole.frame, rows.labels)
@@ -91,6 +95,21 @@ def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: 
     trained = finished(learning, model, asked, answers(learning, model.booster, asked, names), (names, with_states(steps, states)))
     more = {"external_rows": whole.frame.height if model.external else 0, "rounds_found": model.found}
     return replace(trained, counts={**trained.counts, **{name: count for name, count in more.items() if count}})
+
+
+def _left_on_gpu(learning: Trees, parts: Sequence[Part]) -> Sequence[Part]:
+    """The parts, whose features stay on the GPU, as an array, where all of them lie there: the host sees the other columns alone."""
+    stage, there = learning.stage, [part.held for part in parts if isinstance(part.held, DeviceFrame)]
+    if len(there) < len(parts) or learning.unfolded or not learning.columns:
+        return parts
+    seen = list(dict.fromkeys([*stage.row_columns, *stage.aside_columns, *stage.categorical]))
+    found = []
+    for part, frame in zip(parts, there, strict=True):
+        features = frame.matrix(learning.columns)
+        if bool(array_module(features).isinf(features).any()):
+            check_finite(learning.columns, part.frame, pl.Float32())
+        found.append(Part(collect(frame.lazy().select(seen), "gpu"), {**part.arrays, COLUMNS: features}))
+    return found
 
 
 def answers(learning: Trees, booster: Any, rows: TrainingRows, names: list[str]) -> Answers:
