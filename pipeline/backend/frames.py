@@ -40,6 +40,10 @@ class DeviceFrame:
         buffers = (memoryview(described), pylibcudf.gpumemoryview(buffer))
         return DeviceFrame(DataFrame.deserialize(header, buffers, stream=get_cuda_stream()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Inside of what is pickled it goes by way of the host, and comes back to the GPU."""
+        return DeviceFrame.of_host, (self.on_host,)
+
     def dumped(self) -> tuple[Any, memoryview, Any]:
         """A header that pickles, its description in bytes, and all columns in one buffer of the GPU (a copy: it takes the room twice)."""
         import cupy

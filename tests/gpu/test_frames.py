@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from datetime import date
 from typing import Any
@@ -137,6 +138,12 @@ def test_over_the_host__it_comes_back_to_the_gpu() -> None:
     assert isinstance(back.held, DeviceFrame)
     assert dict(back.counts) == {"lost": 3}
     assert_alike(back.frame, part.frame, ordered=True)
+
+
+def test_pickled__it_comes_back_to_the_gpu() -> None:
+    back = pickle.loads(pickle.dumps(there(ROWS)))
+    assert isinstance(back, DeviceFrame)
+    assert_alike(back.on_host, there(ROWS).on_host, ordered=True)
 
 
 def test_between_gpus__its_columns_go_as_one_buffer_of_the_device(placed: Callable[[Part], Part], stand_in: bool) -> None:
