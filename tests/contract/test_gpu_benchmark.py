@@ -52,6 +52,7 @@ def test_the_benchmark__runs_to_its_end_on_the_stand_in(tmp_path: Path) -> None:
     for name in (*OF_VARIANTS, *OF_PAIRS, *STAGES, "genomics job", "loans job", "training", "Parquet"):
         assert any(work.startswith(name) for work in works), name
     assert all("gpu_s" in row or "apart" in row for row in found["rows"])
+    assert all("gpu_s_with_frames_there" in row for row in found["rows"] if " job" in row["work"])
 
 
 def test_the_kernels__need_numpy_scipy_and_cupy_alone(tmp_path: Path) -> None:
