@@ -129,7 +129,7 @@ def events(rows: pl.LazyFrame) -> pl.LazyFrame:
             ended=c("time").max() + pl.duration(minutes=15),
             quarters=pl.len().cast(pl.Int64),
             cars_more=(c("flow") - c("usual")).sum().round(3),
-            speed=c("speed").mean().round(3),
+            speed=c("speed").mean().round(9).round(3),
             score=c("score").max(),
         )
         .filter(c("quarters") > 1)
