@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite import ir
 from numba.core import types
+from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -18,12 +20,30 @@ def compiled(function: F) -> F:
 
     Division by zero gives infinity or NaN, as in NumPy. Tasks give the parallelism, so a kernel runs on the thread that calls it.
     """
-    return cast("F", numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    return cast("F", _kept(numba.njit(nogil=True, cache=True, error_model="numpy")(function)))
 
 
 def fused(function: F) -> F:
     """As `compiled`, with a product and its sum in one instruction, and one rounding."""
-    return cast("F", numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})(function))
+    return cast("F", _kept(numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})(function)))
+
+
+def _kept(dispatcher: Any) -> Any:
+    """The compiled function, which loads what is kept on disk without what compiling it would take."""
+    cache = getattr(dispatcher, "_cache", None)  # none where numba is told not to compile
+    if cache is not None:
+        cache.load_overload = partial(_from_disk, cache)
+    return dispatcher
+
+
+def _from_disk(cache: Any, signature: Any, context: Any) -> Any:
+    """What is kept for a signature; None where nothing is, and the compiler then loads its rules by itself.
+
+    numba loads these first, which are modules upon modules: a third of a second in every process, for machine code that is there.
+    """
+    rtsys.initialize(context)
+    with cache._guard_against_spurious_io_errors():
+        return cache._load_overload(signature, context)
 
 
 def inlined(function: F) -> F:
