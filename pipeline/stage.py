@@ -6,7 +6,7 @@ keys together) and `Whole` (the tables themselves). A new stage is one file unde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -97,6 +97,10 @@ class Stage(BaseModel):
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load what tasks in this process want, while the first of them run; `lean`: without what only a notebook's user would miss."""
+
+    def prepare_for(self, roles: Collection[str], *, lean: bool = False) -> None:
+        """As `prepare`, by the roles that the job has tables for."""
+        self.prepare(lean=lean)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """The stage's work, lazily: verbs on the tables of its roles."""

@@ -62,6 +62,7 @@ class PlinkInput(GenotypeInput):
 
     name = "plink"
     suffixes = (".bed",)
+    dense = True
 
     ids: Ids = ids_field()
 

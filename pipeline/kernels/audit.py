@@ -5,12 +5,13 @@ Nothing here is shared with the kernels that scan (products, tables of bytes, sh
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc, ndtri
+
+from pipeline.kernels.roots import falling_root
 
 Numbers = NDArray[np.float64]
 
@@ -150,9 +151,9 @@ def _by_slope(left: Numbers, values: Numbers, log_odds: Numbers, near: tuple[flo
     def slope(beta: float) -> float:
         """Of the penalized likelihood."""
         chance, variance = weights(beta)
-        return float(left @ (values - chance) + left**3 @ (variance * (1 - 2 * chance)) / (2 * left**2 @ variance))
+        return float(left @ (values - chance) + left @ (left**2 * variance * (1 - 2 * chance)) / (2 * left**2 @ variance))
 
-    beta = _root(slope, near[0], 8 * near[1])
+    beta = falling_root(slope, near[0], 8 * near[1])
     return beta, float((left**2 @ weights(beta)[1]) ** -0.5)
 
 
@@ -172,23 +173,11 @@ def _deviate(left: Numbers, p: Numbers, own: NDArray[np.bool_], score: float) ->
         """The probabilities there."""
         return np.asarray(1 / (1 + (1 - chances) / chances * np.exp(-numbers * t)), np.float64)
 
-    t = _root(lambda t: score - float(numbers @ (moved(t) - chances)) - t * spread, score / variance, 8 * variance**-0.5)
+    t = falling_root(lambda t: score - float(numbers @ (moved(t) - chances)) - t * spread, score / variance, 8 * variance**-0.5)
     cumulant = float(np.log1p(chances * np.expm1(numbers * t)).sum() - t * (numbers @ chances)) + t * t * spread / 2
     second = float((numbers**2) @ (moved(t) * (1 - moved(t)))) + spread
     w, v = np.sign(t) * np.sqrt(2 * (t * score - cumulant)), t * np.sqrt(second)
     return float(w + np.log(v / w) / w)
-
-
-def _root(slope: Callable[[float], float], middle: float, wide: float) -> float:
-    """Where a falling function is 0, within `wide` of a place or farther; NaN where it is nowhere near."""
-    low, high = middle - wide, middle + wide
-    while slope(low) < 0 or slope(high) > 0:
-        low, high = low - wide, high + wide
-        if high - low > 1e3 * wide:
-            return np.nan
-    from scipy.optimize import brentq  # of few variants, and half a second of every scan's start
-
-    return float(brentq(slope, low, high, xtol=1e-12 * wide))
 
 
 def _columns(genotype: Numbers, covariates: Numbers, people: NDArray[np.bool_]) -> Numbers:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.kernels.audit import Again, Numbers
+from pipeline.kernels.roots import between
 
 _TIED = 1e-7
 
@@ -74,7 +75,5 @@ def _penalized(
         low, high = low - error, high + error
     else:
         return Again(np.nan, np.nan, n)
-    from scipy.optimize import brentq  # as in audit
-
-    found = float(brentq(slope, low, high, xtol=1e-9))
+    found = between(slope, (low, high), 1e-9)
     return Again(found, moments(found)[1] ** -0.5, n)

@@ -22,6 +22,7 @@ from pipeline.kernels.logistic_scan import LogisticAssociation
 from pipeline.kernels.logistic_score import COLLINEAR, COLLINEAR_BELOW, FINE, MONOMORPHIC, TOO_FEW, UNCONVERGED
 from pipeline.kernels.mean_genotypes import MeanGenotypes
 from pipeline.kernels.p_values import z_test_p_values
+from pipeline.kernels.whole_columns import Columns
 
 CoxMethod = Literal["score", "firth_approximate"]
 
@@ -38,8 +39,9 @@ def associate_times(block: GenotypeBlock, models: CoxModels, method: CoxMethod, 
     genotypes = MeanGenotypes.of(block, design.mask, design.known.any(axis=1))
     k, copies, called = design.basis.shape[1], {}, {}
     columns = xp.concatenate([models.whitened * models.hazards[:, None], models.whitened, models.residuals[:, None]], axis=1)
-    products = genotypes.products(columns.reshape(-1, block.n_samples).T).reshape(len(block), len(design.trait_names), 2 * k + 1)
-    squares = genotypes.products(design.known.astype(columns.dtype), power=2)
+    of_all = Columns(columns.reshape(-1, block.n_samples).T), Columns(design.known.astype(columns.dtype), power=2)
+    products, squares = genotypes.products(*of_all)
+    products = products.reshape(len(block), len(design.trait_names), 2 * k + 1)
     for group, mask in zip(design.groups, design.masks, strict=True):
         alleles = block.alleles(mask)
         for trait in group:

@@ -10,6 +10,7 @@ from pipeline.kernels.dosages import dosage_sums
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import MISSING, Array, call_counts
 from pipeline.kernels.standardized import decoded
+from pipeline.kernels.whole_columns import Columns, products_of_calls
 
 
 @dataclass(frozen=True)
@@ -69,17 +70,12 @@ class MeanGenotypes:
         values = block.coded(rows)
         return xp.where(xp.isnan(values), means[:, None], values)
 
-    def products(self, columns: Array, power: int = 1) -> Array:
-        """Sums over people of their genotypes, to a power, times `columns: float64[n, c]`, 0 for who is not used: `float64[v, c]`.
+    def products(self, *asked: Columns) -> list[Array]:
+        """Sums over people of their genotypes, to a power, times columns: `float64[v, c]` for each that is asked.
 
         Packed calls in a CPU's memory are looked up, and not decoded.
         """
-        if not self.block.compiled:
-            return self.dense() ** power @ columns
-        from pipeline.kernels.compiled.products import add_means, calls_product
-
-        calls = np.require(self.block.calls, requirements=["C", "W"])  # no view of a file's bytes: numba would compile for those once more
-        one, two = self.block.codes
-        product, columns = calls_product(calls, columns, (one**power, two**power)), np.ascontiguousarray(columns)
-        add_means(calls, self.means**power, columns, product)
-        return product[:, : columns.shape[1]]
+        if self.block.compiled:
+            return products_of_calls(self.block.calls, self.block.codes, self.means, asked)
+        dense = self.dense()
+        return [(dense if columns.power == 1 else dense**columns.power) @ columns.values for columns in asked]

@@ -28,6 +28,7 @@ from pipeline.kernels.logistic_score import COLLINEAR, COLLINEAR_BELOW, FINE, MO
 from pipeline.kernels.mean_genotypes import MeanGenotypes
 from pipeline.kernels.p_values import z_of_neg_log_10_p, z_test_p_values
 from pipeline.kernels.predicted_binary_design import PredictedBinary
+from pipeline.kernels.whole_columns import Columns
 
 PredictedMethod = Literal["firth_approximate", "firth", "spa", "wald", "score"]
 AGAIN = {
@@ -68,8 +69,8 @@ def associate_predicted_binary(
     weights = chances * (1 - chances)
     k, copies, called = design.basis.shape[1], {}, {}
     columns = xp.concatenate([models.whitened * weights[:, None], (design.cases.T - chances)[:, None]], axis=1)
-    products = genotypes.products(columns.reshape(-1, block.n_samples).T).reshape(len(block), -1, k + 1)
-    squares = genotypes.products(weights.T, power=2)
+    products, squares = genotypes.products(Columns(columns.reshape(-1, block.n_samples).T), Columns(weights.T, power=2))
+    products = products.reshape(len(block), -1, k + 1)
     for group, mask in zip(design.groups, design.masks, strict=True):
         alleles = block.alleles(mask)
         for trait in group:

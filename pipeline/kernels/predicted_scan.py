@@ -26,6 +26,7 @@ from pipeline.kernels.genotypes import BLOCK_BYTES, Array, take_samples, variant
 from pipeline.kernels.linear_regression import COLLINEAR, COLLINEAR_BELOW, FINE, FLAT, MONOMORPHIC, TOO_FEW
 from pipeline.kernels.mean_genotypes import MeanGenotypes
 from pipeline.kernels.ridge_design import RidgeDesign
+from pipeline.kernels.whole_columns import Columns
 
 _FEW, _SHIFT = 0.05, 0.01
 
@@ -125,11 +126,11 @@ def associate_predicted(block: GenotypeBlock, design: PredictedDesign) -> Predic
     if len(design.basis) != block.n_samples:
         raise ValueError(f"The design is of {len(design.basis)} people, the genotypes are of {block.n_samples}.")
     xp, design = block.xp, design.beside(block.array)
-    columns = xp.concatenate([design.basis, design.residuals], axis=1)
     if block.compiled and 4 * sum(map(len, design.absent)) <= block.n_samples:
-        return _some(block, design, columns, decode=False)
+        return _some(block, design, None)
+    columns = xp.concatenate([design.basis, design.residuals], axis=1)
     rows = [*variant_blocks(len(block), 24 * block.n_samples, block_bytes(block.array, BLOCK_BYTES))] or [slice(0)]
-    found = [_some(block.part(some), design, columns, decode=True) for some in rows]
+    found = [_some(block.part(some), design, columns) for some in rows]
     names = [field.name for field in fields(PredictedAssociation)]
     return PredictedAssociation(**{name: xp.concatenate([getattr(one, name) for one in found]) for name in names})
 
@@ -141,14 +142,16 @@ def student_t(found: PredictedAssociation, freedom: Array) -> PredictedAssociati
     return replace(found, statistic=statistic, standard_error=found.beta / statistic)
 
 
-def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array, *, decode: bool) -> PredictedAssociation:
-    """The results of a few variants; their genotypes are decoded, or looked up."""
+def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array | None) -> PredictedAssociation:
+    """The results of a few variants; their genotypes are decoded and multiplied with basis and residuals, or looked up without these."""
     xp, k = block.xp, design.basis.shape[1]
     coded = MeanGenotypes.of(block, design.mask, design.known.any(axis=1))
-    dense = coded.dense() if decode else None
-    product = coded.products(columns) if dense is None else dense @ columns
-    explained = product[:, :k]
-    crossed = product[:, k:] - explained @ (design.basis.T @ design.residuals)  # predictions are not free of covariates
+    dense = None if columns is None else coded.dense()
+    if dense is None:
+        explained, product = coded.products(Columns(design.basis), Columns(design.residuals))
+    else:
+        explained, product = xp.split(dense @ columns, [k], axis=1)
+    crossed = product - explained @ (design.basis.T @ design.residuals)  # predictions are not free of covariates
     squares = _squares(coded, explained, dense, design)
     frequency, n, reason = xp.empty(crossed.shape), xp.empty(crossed.shape, xp.int64), xp.zeros(crossed.shape, xp.uint8)
     for group, mask in zip(design.groups, design.masks, strict=True):

@@ -132,7 +132,7 @@ class Execution:
         for table, future in self.session.accounts:
             self.waiting.add(f"rows of {table or 'a table'}", [future], partial(self._measured, table))
         for stage in self.plan.stages if self.cluster.spec.in_this_process else ():
-            stage.spec.stage.prepare(lean=self.session.lean)
+            stage.spec.stage.prepare_for(stage.spec.inputs, lean=self.session.lean)
 
     def _reader(self, name: str) -> InputFormat:
         reader = self.plan.job.inputs[name].reader  # workers of a running cluster may have been started in another folder

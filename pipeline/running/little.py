@@ -13,8 +13,8 @@ from pipeline.plan.plan import Plan
 from pipeline.stage import Stage
 from pipeline.tables.told import TellsWorkers
 
-MOST_BYTES = 64 << 20
-"""Of the files of all inputs together: what they come to in memory may be ten times that."""
+MOST_BYTES, SWELLING = 64 << 20, 10
+"""Of the files of all inputs together: what they come to in memory may be ten times that. Those of a dense format count a tenth."""
 
 
 def is_little(plan: Plan, spec: ClusterSpec) -> bool:
@@ -25,9 +25,10 @@ def is_little(plan: Plan, spec: ClusterSpec) -> bool:
     kind, asked = spec.for_backend(plan.backend), "dashboard" in spec.model_fields_set and spec.dashboard
     if asked or plan.backend != "cpu" or type(kind) is not Local or kind.workers or kind.memory_limit or kind.tls:
         return False
-    sizes = input_bytes(plan).values()
-    known = [size for size in sizes if size is not None]
-    return len(known) == len(sizes) and sum(known) <= MOST_BYTES and not any(over_workers(stage.spec.stage) for stage in plan.stages)
+    sizes, dense = input_bytes(plan), {name for name, entry in plan.job.inputs.items() if entry.reader.dense}
+    known = {name: size / (SWELLING if name in dense else 1) for name, size in sizes.items() if size is not None}
+    small = len(known) == len(sizes) and sum(known.values()) <= MOST_BYTES
+    return small and not any(over_workers(stage.spec.stage) for stage in plan.stages)
 
 
 def opened(plan: Plan, *, lean: bool) -> AbstractContextManager[Cluster]:

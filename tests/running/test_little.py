@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from pipeline.api import LoadedJob
+from pipeline.formats.csv import CsvInput
+from pipeline.formats.vcf import VcfInput
 from pipeline.job.load import load
 from pipeline.running import little
 from pipeline.running.certificate import ATTEMPT
@@ -103,3 +105,11 @@ def test_large_inputs__get_a_cluster(folder: Path, monkeypatch: pytest.MonkeyPat
     with (folder / "sheet.csv").open("a") as file:
         file.write("s00,1,2,x\n")
     assert not little_with(folder)
+
+
+def test_dense_inputs__may_be_ten_times_as_large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(little, "MOST_BYTES", 20 * sum((folder / name).stat().st_size for name in ("cohort.vcf", "sheet.csv")) // 100)
+    assert not little_with(folder)
+    monkeypatch.setattr(VcfInput, "dense", True)
+    monkeypatch.setattr(CsvInput, "dense", True)
+    assert little_with(folder)

@@ -28,6 +28,11 @@ def fused(function: F) -> F:
     return cast("F", _kept(numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})(function)))
 
 
+def summed(function: F) -> F:
+    """As `fused`, for sums over people, whose terms may be added in any order: several at once."""
+    return cast("F", _kept(numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})(function)))
+
+
 def _kept(dispatcher: Any) -> Any:
     """The compiled function, which loads what is kept on disk without what compiling it would take."""
     cache = getattr(dispatcher, "_cache", None)  # none where numba is told not to compile
@@ -82,3 +87,33 @@ word_at: Any = intrinsic(_word_at)
 
 Nothing checks that the place is at least 0 and 8 bytes before the end.
 """
+
+
+def _nearest(typing_context: Any, number: Any) -> Any:
+    """How numba writes `nearest`: its signature, and a call of LLVM's rint."""
+
+    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, arguments: tuple[Any]) -> Any:
+        """The call."""
+        return builder.call(builder.module.declare_intrinsic("llvm.rint", [ir.DoubleType()]), arguments)
+
+    return types.float64(types.float64), generate
+
+
+nearest: Any = intrinsic(_nearest)
+"""The nearest whole number, as one instruction that vectorizes; for compiled kernels."""
+
+
+def _power_of_two(typing_context: Any, number: Any) -> Any:
+    """How numba writes `power_of_two`: its signature, and operations on whole numbers, which vectorize."""
+
+    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, arguments: tuple[Any]) -> Any:
+        """The whole number becomes the exponent."""
+        word = ir.IntType(64)
+        exponent = builder.add(builder.sext(builder.fptosi(arguments[0], ir.IntType(32)), word), ir.Constant(word, 1023))
+        return builder.bitcast(builder.shl(exponent, ir.Constant(word, 52)), ir.DoubleType())
+
+    return types.float64(types.float64), generate
+
+
+power_of_two: Any = intrinsic(_power_of_two)
+"""2^k of a whole k from -1022 to 1023, given as a float; for compiled kernels."""

@@ -15,7 +15,6 @@ from pipeline.kernels.compiled.jit import compiled
 _LANES = 4
 _TABLE_BYTES = 1 << 20  # tables of so many bytes stay in a core's own cache while all variants pass
 _COLUMNS = 64  # at a time
-_TOGETHER = 16  # bytes of calls that are looked at together for missing ones
 
 
 def _add_rows(_typing: Any, tables: Any, places: Any, target: Any, place: Any) -> tuple[Any, Callable[..., Any]]:
@@ -106,30 +105,3 @@ def calls_product(calls: Any, values: Any, codes: tuple[float, float]) -> Any:
         shape = len(calls), calls.shape[1], columns, column
         _look_up(calls.reshape(-1), some, counts, np.empty((size, 256, some.shape[1])), product.reshape(-1), shape)
     return product
-
-
-@compiled
-def add_means(calls: Any, means: Any, values: Any, product: Any) -> None:
-    """Adds to a variant's row of `product: float64[v, at least c]` its mean times the rows of `values` whose people have no call.
-
-    `calls: uint8[v, w]`, `means: float64[v]`, `values: float64[n, c]`; calls past n are not looked at.
-    """
-    people, columns = values.shape
-    width = calls.shape[1]
-    for variant in range(len(calls)):
-        mean, row, own = means[variant], product[variant], calls[variant]
-        for first in range(0, width, _TOGETHER):
-            last, some = min(first + _TOGETHER, width), 0
-            for byte in range(first, last):
-                some |= own[byte] & (own[byte] >> 1) & 0x55
-            if some == 0:
-                continue
-            for byte in range(first, last):
-                bits = own[byte] & (own[byte] >> 1) & 0x55
-                if bits == 0:
-                    continue
-                for field in range(4):
-                    person = 4 * byte + field
-                    if bits >> (2 * field) & 1 and person < people:
-                        for column in range(columns):
-                            row[column] += mean * values[person, column]

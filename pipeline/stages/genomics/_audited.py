@@ -25,7 +25,7 @@ MOST = 500
 _ONE_IN, _SHARED = 25_000, 5
 """Traits of a variant, and so many beside them, of which one is computed again: it takes some hundred times what a scan takes for a variant
 of one trait, and each further trait a fifth of that."""
-_FEWEST = 8  # of a scan that has fewer results than it takes for so many
+_FEWEST = 16  # of a scan that has fewer results than it takes for so many
 
 Test = Callable[[Any, Sheet, int, str], Again]
 """genotype `[n]`, NaN where missing, the sheet and the place of its trait, and the test that the row carries -> what it should say."""
@@ -36,7 +36,11 @@ class Audit:
     """How a scan of so many parts is audited: by which seed."""
 
     seed: int
-    parts: int
+    parts: float
+
+    def of_share(self, share: float) -> Audit:
+        """That of a share of a part, such as a chromosome's variants."""
+        return replace(self, parts=self.parts / share if share else self.parts)
 
     def chosen(self, rows: ScanRows, variants: int, traits: int) -> NDArray[np.int64]:
         """Places of the rows of a block to compute again, ascending: half are drawn, half have the smallest p-values."""

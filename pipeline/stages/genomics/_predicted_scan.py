@@ -5,13 +5,18 @@ Not a stage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
+
+import numpy as np
 
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, autosomes_of, chromosome_key, chromosome_kind
 from pipeline.genome.columns import need_known
 from pipeline.genome.genotypes import people_of
+from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import Array
+from pipeline.kernels.mean_genotypes import MeanGenotypes
+from pipeline.kernels.whole_columns import Columns
 from pipeline.stage import Context, Outcome
 from pipeline.stages.genomics._audited import Audit
 from pipeline.stages.genomics._predictions import (
@@ -36,6 +41,14 @@ class PredictedScan(Scan):
 
     roles = ("genotypes", "samples", "predictions")
     optional: ClassVar[frozenset[str]] = frozenset({"predictions"})
+
+    def prepare_for(self, roles: Collection[str], *, lean: bool = False) -> None:
+        """Load the compiled kernels: with predictions those that all such scans begin with."""
+        if "predictions" not in roles:
+            super().prepare_for(roles, lean=lean)
+            return
+        block, everyone = GenotypeBlock(np.zeros((1, 1), np.uint8), None, 4), np.full(1, 255, np.uint8)
+        MeanGenotypes.of(block, everyone, np.ones(4, bool)).products(Columns(np.ones((4, 1))))
 
     def build_predicted(self, covariates: Array, traits: Array, names: tuple[Sequence[str], Sequence[str]]) -> Any:
         """The design of `covariates: float64[n, c]` and `traits: float64[n, t]`, NaN where missing, with `names` of both.
@@ -82,4 +95,5 @@ class PredictedScan(Scan):
         design = fitted.less(key) if kind in _TESTED else None
         if design is None:
             return self.without(variants, fitted.sheet.trait_names, f"no predictions leave out chromosome {key}")
-        return self.results(variants, block, (fitted.audited(design), design, fitted.audit))
+        share = len(places) / max(1, part.frame.height)
+        return self.results(variants, block, (fitted.audited(design), design, fitted.audit.of_share(share)))

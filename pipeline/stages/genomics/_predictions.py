@@ -21,7 +21,6 @@ from pipeline.tables.part import Part
 
 Build = Callable[[Any, Any, tuple[Sequence[str], Sequence[str]]], PredictedDesign | PredictedBinaryDesign | CoxDesign]
 """Covariates `[n, c]`, traits `[n, t]` and the names of both -> a design."""
-_STEP = 1_024
 NEEDED = ("trait", "sample_id", "chromosome", "prediction")
 
 
@@ -44,7 +43,7 @@ def stretches_of(part: Part, people: Part, traits: Sequence[str], autosomes: int
     frame = part.frame
     if frame.is_empty():
         return []
-    starts = _starts(frame["trait"], frame["chromosome"])
+    starts = _starts(frame)
     each = frame.select("trait", "chromosome")[starts].with_columns(chromosome_key(autosomes=autosomes))
     numbered = people.frame.select("sample_id").with_row_index("place")
     found, ids, places = list[Stretch](), pl.Series([], dtype=pl.String), np.empty(0, np.int64)
@@ -63,22 +62,10 @@ def stretches_of(part: Part, people: Part, traits: Sequence[str], autosomes: int
     return found
 
 
-def _starts(*columns: pl.Series) -> list[int]:
-    """Where rows begin that are not as the row before. A stretch is looked at as long as the one before it was, then on in steps."""
-    starts, rows, usual = list[int](), len(columns[0]), _STEP
-    while not starts or starts[-1] < rows:
-        start = starts[-1] if starts else 0
-        values, low, step = [column[start] for column in columns], start, usual
-        while low < rows:
-            same = pl.Series([True])
-            for column, value in zip(columns, values, strict=True):
-                same = same & column[low : low + step].eq_missing(pl.Series([value], dtype=column.dtype))
-            if not same.all():
-                low += int((~same).arg_max() or 0)
-                break
-            low, step = min(low + step, rows), _STEP if low == start else 2 * step
-        starts, usual = [*starts, low] if starts else [0, low], max(_STEP, low - start)
-    return starts[:-1]
+def _starts(frame: pl.DataFrame) -> list[int]:
+    """Where rows begin that are not of the trait and chromosome of the row before."""
+    changes = [pl.col(name).ne_missing(pl.col(name).shift()) for name in ("trait", "chromosome")]
+    return sorted({0, *frame.select(changes[0] | changes[1]).to_series().arg_true()})
 
 
 def joined_stretches(several: list[list[Stretch]]) -> list[Stretch]:

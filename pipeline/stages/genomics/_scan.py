@@ -36,6 +36,8 @@ _BYTES_A_RESULT = 128
 """Bytes that a variant and a trait take while they are tested: some sixteen numbers."""
 _BYTES_A_GENOTYPE = 8
 """Bytes that a decoded genotype takes."""
+_LOOKED_UP = 4
+"""Genotypes that are looked up in place of one that is decoded: tables are made once for all of them."""
 NO_SEX = "no sex is known for the people, which X and Y need"
 NOT_DIPLOID = "dominant and recessive coding need two copies of the chromosome"
 
@@ -105,6 +107,7 @@ class Scan(Whole):
             block_bytes(block.array, size * on_host) // size
             for size, on_host in ((_BYTES_A_RESULT, self.results_at_once), (_BYTES_A_GENOTYPE, self.genotypes_at_once))
         )
+        genotypes *= _LOOKED_UP if block.compiled else 1
         step = max(1, min(results // traits, genotypes // max(1, block.n_samples)))
         found = list[ScanRows]()
         for start in range(0, max(1, len(block)), step):
@@ -169,9 +172,12 @@ class Scan(Whole):
 
     def piece(self, part: Part, places: Any, kind: str, people: int) -> tuple[pl.DataFrame, GenotypeBlock]:
         """The variants at `places`, with `row`, their place in the part, and their genotypes as they count on a kind of chromosome."""
-        whole = len(places) == part.frame.height
-        variants = (part.frame if whole else part.frame[places]).with_columns(row=pl.Series(places))
-        arrays = {name: array if whole else take(array, places) for name, array in part.arrays.items()}
+        first, number = int(places[0]) if len(places) else 0, len(places)
+        if number and int(places[-1]) - first + 1 == number:  # neighbours, as those of a chromosome mostly are, are not copied
+            variants, arrays = part.frame.slice(first, number), {name: array[first : first + number] for name, array in part.arrays.items()}
+        else:
+            variants, arrays = part.frame[places], {name: take(array, places) for name, array in part.arrays.items()}
+        variants = variants.with_columns(row=pl.Series(places))
         codes = HAPLOID if kind in ONE_COPY else CODES[self.coding]
         return variants, GenotypeBlock(arrays.get("calls"), arrays.get("alt_dosages"), people, codes)
 

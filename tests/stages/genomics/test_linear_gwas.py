@@ -257,7 +257,7 @@ def test_scan__asks_as_it_goes_whether_its_run_still_wants_it(monkeypatch: pytes
             raise RunError("its run was interrupted")
 
     monkeypatch.setattr("pipeline.stages.genomics._scan.go_on", ask)
-    monkeypatch.setattr(LinearGwas, "genotypes_at_once", 41 * 25)
+    monkeypatch.setattr(LinearGwas, "genotypes_at_once", 41 * 6)
     assert_frame_equal(run(gwas(), tables)[""].frame, whole)
     assert 3 <= len(asked) < 10
     monkeypatch.setattr(LinearGwas, "genotypes_at_once", 1)
