@@ -17,7 +17,9 @@ from pipeline.tables.counts import Count
 INFINITIES = {"infinities": Count("infinite values of the files, now missing", aside=True)}
 """The words of what is counted."""
 
-_OVERFLOWS = re.compile(rb"e\+?[0-9]{3}|[0-9]{300}")
+_EXPONENT, _LONG = re.compile(rb"e\+?[0-9]{3}"), b"0" * 300
+_DIGITS = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else ord(" ") for byte in range(256))
+"""Every digit is 0, all else a blank: a long number is then a text to look for, which a pattern would try from each of its digits."""
 
 
 def with_finite(rows: pl.LazyFrame, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
@@ -98,7 +100,7 @@ def _may_hold_infinities(blocks: Iterator[bytes]) -> bool:
     tail = b""
     for block in blocks:
         text = tail + block.lower()
-        if b"inf" in text or _OVERFLOWS.search(text):
+        if b"inf" in text or _EXPONENT.search(text) or _LONG in text.translate(_DIGITS):
             return True
         tail = text[-300:]
     return False
