@@ -107,21 +107,37 @@ def _tested(
     for some in variant_blocks(len(notable), 24 * block.n_samples, block_bytes(block.array, BLOCK_BYTES)):
         rows = notable[some]
         values = genotypes.dense(rows=rows)
-        carriers = xp.where((copies[rows] > called[rows])[:, None], values < top, values > 0)
-        adjusted = xp.where(known, values - scored.explained[rows] @ models.whitened[trait], 0)
         if method in ("firth", "wald"):
             found = _by_regression(values[:, known], models.nulls[trait], method)
         elif method == "spa":
+            carriers = _carriers(values, copies[rows] > called[rows], top)
             normal = ~carriers & ((carriers & used).sum(axis=1) < 0.5 * used.sum())[:, None]
+            adjusted = _adjusted(values, scored.explained[rows], models, trait)
             found = _by_saddle_point(adjusted, models.log_odds[trait], (scored.score[rows], normal), error[rows])
         else:
-            rare = xp.minimum(copies[rows], 2 * called[rows] - copies[rows]) < fewest
-            found = _by_ratio(xp.where(rare[:, None] & ~carriers, 0, adjusted), models, trait, beta[rows])
+            adjusted = _adjusted(values, scored.explained[rows], models, trait)
+            rare = xp.nonzero(xp.minimum(copies[rows], 2 * called[rows] - copies[rows]) < fewest)[0]
+            if len(rare):
+                adjusted[rare] *= _carriers(values[rare], (copies[rows] > called[rows])[rare], top)
+            found = _by_ratio(adjusted, models, trait, beta[rows])
         beta[rows], error[rows], statistic[rows], p_value[rows], neg_log_10[rows] = found
         test[rows], failure = AGAIN[method]
         reason[rows] = xp.where(xp.isnan(found[0]), xp.uint8(failure), xp.uint8(FINE))
     frequency = copies / 2 / xp.where(called > 0, called, xp.nan)
     return LogisticAssociation(beta, error, statistic, p_value, neg_log_10, called.astype(xp.int64), frequency, test, reason)
+
+
+def _adjusted(values: Array, explained: Array, models: PredictedBinary, trait: int) -> Array:
+    """Genotypes `[v, n]` less what the covariates explain; 0 for who lacks the trait."""
+    adjusted = values - explained @ models.whitened[trait]
+    adjusted *= models.known[:, trait]
+    return adjusted
+
+
+def _carriers(values: Array, common: Array, top: float) -> Array:
+    """Who carries the rarer allele, `bool[v, n]`: REF of variants whose ALT is `common`."""
+    xp = array_module(values)
+    return xp.where(common[:, None], values < top, values > 0)
 
 
 def _by_ratio(adjusted: Array, models: PredictedBinary, trait: int, start: Array) -> tuple[Array, ...]:

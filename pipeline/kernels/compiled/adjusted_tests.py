@@ -81,27 +81,16 @@ def _derivatives(numbers: Any, odds: Any, cases: Any, beta: float) -> tuple[floa
 
 
 @summed
-def _log_likelihood(numbers: Any, odds: Any, null: Any, beta: float) -> tuple[float, float]:
-    """What some people's log likelihood gains over no effect, but for the logarithm of the other number: a product over them."""
-    gain, product = 0.0, 1.0
+def _log_likelihood(numbers: Any, odds: Any, null: Any, beta: float) -> tuple[float, float, float]:
+    """What some people's log likelihood gains over no effect, but for the logarithm of the next number, and sum a^2 w with no effect."""
+    gain, product, before = 0.0, 1.0, 0.0
     for place in range(len(numbers)):
         step = beta * numbers[place]
         after = odds[place] + step
         gain += null[0, place] * step - max(after, 0.0) + null[1, place]
         product *= 1 + _exp(-abs(after))
-    return gain, product
-
-
-@summed
-def _informations(numbers: Any, odds: Any, variances: Any, beta: float) -> tuple[float, float]:
-    """sum a^2 w with the effect and without."""
-    after = before = 0.0
-    for place in range(len(numbers)):
-        a = numbers[place]
-        p = 1 / (1 + _exp(-(odds[place] + beta * a)))
-        after += a * a * p * (1 - p)
-        before += a * a * variances[place]
-    return after, before
+        before += numbers[place] * numbers[place] * null[2, place]
+    return gain, product, before
 
 
 @compiled
@@ -110,9 +99,10 @@ def _estimate(numbers: Any, odds: Any, null: Any, start: float, largest: float) 
 
     `null: float64[3, n]` are cases, and log(1 + e^odds) and the variance without an effect.
     """
-    beta, low, high, still, cases = start, -inf, inf, False, null[0]
+    beta, low, high, still, cases, after = start, -inf, inf, False, null[0], 0.0
     for _ in range(_STEPS):
         first, second, third, fourth = _derivatives(numbers, odds, cases, beta)
+        information, steeper, bent = second, third, fourth
         third, fourth = third / second, fourth / second
         slope, curve = first + third / 2, second - (fourth - third * third) / 2
         step = slope / (curve if curve > 0 else second)
@@ -122,16 +112,16 @@ def _estimate(numbers: Any, odds: Any, null: Any, start: float, largest: float) 
             high = beta
         if abs(step) * sqrt(second) < _NEAR:  # what the step leaves is a square of it
             beta, still = beta + step, True
+            after = information + (steeper + bent * step / 2) * step
             break
         beta = _moved(beta, step, _FARTHEST / largest, low, high)
     if not still:
         return np.nan, np.nan, np.nan
-    gain = 0.0
+    gain = before = 0.0
     for first_of in range(0, len(numbers), _TOGETHER):
         some = slice(first_of, first_of + _TOGETHER)
-        own, product = _log_likelihood(numbers[some], odds[some], null[:, some], beta)
-        gain += own - log(product)
-    after, before = _informations(numbers, odds, null[2], beta)
+        own, product, information = _log_likelihood(numbers[some], odds[some], null[:, some], beta)
+        gain, before = gain + own - log(product), before + information
     return beta, 1 / sqrt(after), max(2 * gain + log(after / before), 0.0)
 
 

@@ -79,9 +79,7 @@ def test_linear_gwas__with_predictions_is_the_same_for_any_parts(workers: Cluste
     assert found.counts["people_score"] == 39
 
 
-@pytest.mark.parametrize("step", [1, 7, 1_024])
-def test_linear_gwas__with_predictions_takes_them_in_any_order(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stages.genomics._predictions._STEP", step)  # rows that are looked at together
+def test_linear_gwas__with_predictions_takes_them_in_any_order() -> None:
     expected = run(SMALL, small_data())[""].frame
     shuffled = small_predictions().sample(fraction=1, shuffle=True, seed=3)
     assert run(SMALL, small_data(predictions=shuffled))[""].frame.equals(expected)
