@@ -102,6 +102,10 @@ class Stage(BaseModel):
         """As `prepare`, by the roles that the job has tables for."""
         self.prepare(lean=lean)
 
+    def writes(self) -> frozenset[str] | None:
+        """Columns that a stage of rows may change or drop; None where it cannot say."""
+        return None
+
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """The stage's work, lazily: verbs on the tables of its roles."""
         raise NotImplementedError(f"{type(self).__name__} has no run")
@@ -113,10 +117,6 @@ class Rows(Stage):
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows after the stage."""
         raise NotImplementedError(f"{type(self).__name__} has no apply")
-
-    def writes(self) -> frozenset[str] | None:
-        """Columns that the stage may change or drop; None where it cannot say."""
-        return None
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One map over the parts."""
@@ -146,10 +146,6 @@ class FittedRows(Stage):
     def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
         """The rows after the stage."""
         raise NotImplementedError(f"{type(self).__name__} has no apply")
-
-    def writes(self) -> frozenset[str] | None:
-        """Columns that the stage may change or drop; None where it cannot say."""
-        return None
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """A map and a gather for the state, then a map that applies it. Raises DataError, in a task, where `fit_where` picks no row."""
