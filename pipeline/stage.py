@@ -91,6 +91,10 @@ class Stage(BaseModel):
     def check_input(self, role: str, schema: Schema) -> None:
         """Raise StageError for what an empty frame cannot show (ranges, types that Polars lets pass); once a role, by the plan."""
 
+    def writes(self) -> frozenset[str] | None:
+        """Columns that a stage of rows, or of keys, may change or drop, never one of its keys; None where it cannot say."""
+        return None
+
     def noticed(self, counts: Mapping[str, int]) -> Sequence[str]:
         """What a run is warned of, by what the stage's tasks counted: texts with the remedy."""
         return ()
@@ -104,26 +108,19 @@ class Stage(BaseModel):
 
 
 class Rows(Stage):
-    """A row-wise stage: one lazy map, the same on any part of the rows; it fuses with its neighbours.
+    """A row-wise stage: one lazy map, the same on any part of the rows; it fuses with its neighbours."""
 
-    `keeps_rows_apart`: each row gives one row at most, so that keys that were unique stay so.
-    """
-
-    keeps_rows_apart: ClassVar[bool] = False
+    keeps_rows_apart: ClassVar[bool] = False  # each row gives one row at most, so that keys that were unique stay so
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows after the stage."""
         raise NotImplementedError(f"{type(self).__name__} has no apply")
 
-    def writes(self) -> frozenset[str] | None:
-        """Columns that the stage may change or drop; None where it cannot say."""
-        return None
-
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One map over the parts."""
         (rows,) = tables.values()
-        found, writes = rows.named(context.name).map(self.apply, writes=self.writes()), self.writes()
-        same = self.keeps_rows_apart and writes is not None and writes.isdisjoint(rows.unique)
+        found, touched = rows.named(context.name).map(self.apply, writes=self.writes()), self.writes()
+        same = self.keeps_rows_apart and touched is not None and touched.isdisjoint(rows.unique)
         return Outcome({"": replace(found, unique=rows.unique if same else ())})
 
 
@@ -149,10 +146,6 @@ class FittedRows(Stage):
     def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
         """The rows after the stage."""
         raise NotImplementedError(f"{type(self).__name__} has no apply")
-
-    def writes(self) -> frozenset[str] | None:
-        """Columns that the stage may change or drop; None where it cannot say."""
-        return None
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """A map and a gather for the state, then a map that applies it. Raises DataError, in a task, where `fit_where` picks no row."""
@@ -200,10 +193,6 @@ class Keyed(Stage):
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows after the stage, from parts that hold whole keys."""
         raise NotImplementedError(f"{type(self).__name__} has no apply")
-
-    def writes(self) -> frozenset[str] | None:
-        """Columns that the stage may change or drop, never a key; None where it cannot say."""
-        return None
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """An exchange by the keys, only where it must be, and a map."""

@@ -39,10 +39,9 @@ class Table:
 
     `axes[array]` is the one-part table that labels an array's second axis. `origins` are the sources that each part's rows came from and
     `written` the columns that steps have written since (None: any may be), so that the files' statistics can tell whether equal keys
-    already share a part; `spread` are the columns by whose hash an exchange put rows into these parts, where they have not changed since;
-    no two rows have the same values of `unique`, where it names any.
-    `fitted` is what stages before learned and applied; `name` the job's name for it, if any; `as_read`: parts are all of their origins;
-    `size` is what it comes to at most, as far as that is known.
+    already share a part; `spread` are the columns by whose hash an exchange put rows into these parts, where they have not changed since.
+    `unique`: together they name a row. `fitted`: what stages before learned and applied; `name`: the job's for it, if any; `as_read`: parts
+    are all of their origins; `size`: what it comes to at most, as far as that is known.
     """
 
     session: Session
@@ -132,8 +131,7 @@ class Table:
         """
         if self.is_beyond:
             return replace(self, blocks=on_disk.held(self))
-        steps = tuple(Step("read", self.stage, source=part) for part in self.futures())
-        return replace(self, blocks=steps)
+        return replace(self, blocks=tuple(Step("read", self.stage, source=part) for part in self.futures()))
 
     def futures(self) -> list[Any]:
         """One future (or part) a block, for whoever needs parts and not a table."""
@@ -215,10 +213,6 @@ class Table:
     def is_spread(self, by: Sequence[str]) -> bool:
         """Whether an exchange before has put rows that are equal in `by` into one part."""
         return bool(self.spread) and set(self.spread) <= set(by)
-
-    def is_unique(self, by: Sequence[str]) -> bool:
-        """Whether no two rows are known to have the same values of these columns."""
-        return bool(self.unique) and set(self.unique) <= set(by)
 
     def shuffled(self, by: Sequence[str], parts: int, hot: pl.DataFrame | None = None) -> Table:
         """So many parts by a hash of the keys; rows of `hot` keys one to each part in turn, so that equal ones are not together."""

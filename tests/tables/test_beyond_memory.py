@@ -277,23 +277,34 @@ def test_unique_keys__are_those_of_an_aggregate_until_rows_multiply_or_keys_chan
     added = Aggregate.model_validate({"by": ["key", "text"], "compute": {"total": "sum(value)", "days": "list(day)"}})
     found = after(table(roomy, rows(400, 1)), added)
     found = replace(found, schema=found.known_schema())
-    assert found.is_unique(["text", "key", "total"])
-    assert not found.is_unique(["key"])
+    assert found.unique == ("key", "text")
     kept = Filter.model_validate({"where": "total > 0"}), Derive.model_validate({"columns": {"half": "total / 2"}})
-    assert after(found, *kept).is_unique(["key", "text"])
-    assert not after(found, Derive.model_validate({"columns": {"text": "'all'"}})).is_unique(["key", "text"])
-    assert not after(found, Explode.model_validate({"columns": ["days"]})).is_unique(["key", "text"])
-    assert not found.concat(found).is_unique(["key", "text"])
+    assert after(found, *kept).unique == ("key", "text")
+    assert not after(found, Derive.model_validate({"columns": {"text": "'all'"}})).unique
+    assert not after(found, Explode.model_validate({"columns": ["days"]})).unique
+    assert not found.concat(found).unique
 
 
 def test_join__by_unique_keys_waits_for_no_sample(roomy: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = (table(roomy, pl.DataFrame({"key": np.arange(1_200), name: np.arange(1_200)})) for name in ("a", "b"))
-    looked = list[Table]()
-    monkeypatch.setattr(foreseen, "_counted", lambda one, *_: looked.append(one) or one.futures()[0].frame.select("key", len=1))
+    looked, counted = list[Table](), foreseen._counted
+
+    def watched(one: Table, *more: Any) -> pl.DataFrame:
+        looked.append(one)
+        return counted(one, *more)
+
+    monkeypatch.setattr(foreseen, "_counted", watched)
     for unique, looks in ((("key",), 0), ((), 2)):
         given = {"left": ours, "right": replace(theirs, unique=unique)}
         Join.model_validate({"on": "key"}).run(given, Context("named", 1, roomy))
         assert len(looked) == looks
+
+
+def test_lists__become_as_many_rows_as_they_have_values(roomy: Session) -> None:
+    days = pl.DataFrame({"id": range(7_000), "days": [list(range(number % 5)) for number in range(7_000)]})
+    found = Explode.model_validate({"columns": ["days"]}).run({"rows": table(roomy, days)}, Context("named", 1, roomy)).tables[""]
+    assert found.size is not None
+    assert found.size.rows == pytest.approx(days.explode("days", empty_as_null=True).height, rel=0.01)
 
 
 def test_texts__that_are_longer_than_thought_go_beyond_memory(roomy: Session) -> None:
