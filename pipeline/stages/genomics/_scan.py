@@ -25,7 +25,7 @@ from pipeline.kernels.genotypes import Array
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns
 from pipeline.stages.genomics._audited import Audit
 from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, named_variants, words_column
-from pipeline.stages.genomics._sheet import COVARIATES, SEX, Sheet, need_traits, read_sheet, sheet_columns
+from pipeline.stages.genomics._sheet import COVARIATES, SEX, Sheet, need_traits, read_sheet, sheet_columns, sheet_rows
 from pipeline.tables.audits import AUDIT_COUNTS
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, added_counts, take
@@ -124,7 +124,8 @@ class Scan(Whole):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Fit what all variants share once, then map over blocks of variants; nothing is exchanged."""
         genotypes = tables["genotypes"].named(context.name)
-        rows, submit = tables["samples"].named(context.name).map(self.needed).value(), context.session.submit
+        rows = sheet_rows(tables["samples"].named(context.name), self.needed, self.covariates)
+        submit = context.session.submit
         people = people_of(genotypes)
         fitted = submit(self.fitted, people, rows, Audit(context.seed, len(genotypes.blocks)), stage=context.name)
         more = self.more(genotypes, fitted, context)

@@ -29,7 +29,7 @@ from pipeline.stages.genomics._audited import Audit
 from pipeline.stages.genomics._relationships import few_enough, relationships_of, summed, varying_of
 from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._scan import FittedTraits, Scan
-from pipeline.stages.genomics._sheet import Sheet, read_sheet
+from pipeline.stages.genomics._sheet import Sheet, read_sheet, sheet_rows
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -110,7 +110,7 @@ class MixedModelGwas(Scan, name="mixed_model_gwas", version=1):
         genotypes = tables["genotypes"]
         genotypes = (genotypes if genotypes.cheap else genotypes.hold()).named(context.name)
         markers, submit = tables["markers"].named(context.name) if "markers" in tables else genotypes, context.session.submit
-        rows = tables["samples"].named(context.name).map(self.needed).value()
+        rows = sheet_rows(tables["samples"].named(context.name), self.needed, self.covariates)
         people = submit(_same, people_of(genotypes), people_of(markers), stage=context.name)
         total = summed(varying_of(markers, people).futures(), people, context)
         audit = Audit(context.seed, len(genotypes.blocks))
