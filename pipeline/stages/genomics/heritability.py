@@ -88,7 +88,7 @@ class Heritability(Whole, name="heritability", version=1):
 
     def shares(self, people: Part, rows: Part, total: GrmSums | None) -> Part:
         """A row per trait."""
-        relationships, found = relationships_of(total), list[tuple[Any, ...]]()
+        relationships, found = relationships_of(total, people.frame["sample_id"]), list[tuple[Any, ...]]()
         for sheet in read_sheet(people.frame, rows.frame, self.traits, self.covariates).groups():
             design, places = self._design(sheet), np.flatnonzero(sheet.complete)
             own = relationships[places][:, places]

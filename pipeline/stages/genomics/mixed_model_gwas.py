@@ -123,7 +123,7 @@ class MixedModelGwas(Scan, name="mixed_model_gwas", version=1):
         """The sheets of the traits that are missing for the same people, and their models."""
         autosomes = autosomes_of(people.frame) if AUTOSOME_COUNT in people.frame.columns else None
         sheets = read_sheet(people.frame, rows.frame, self.traits, self.covariates).groups()
-        relationships = relationships_of(total)
+        relationships = relationships_of(total, people.frame["sample_id"])
         return FittedTraits(sheets, [self.model(sheet, relationships) for sheet in sheets], audit, autosomes)
 
     def model(self, sheet: Sheet, relationships: Array) -> MixedModel:
