@@ -141,6 +141,9 @@ def need_traits(samples: Schema, traits: Sequence[str], covariates: Sequence[str
     need_numeric(samples, traits, key="traits")
     plain = [name for name in covariates if not (words and (is_words(samples.columns.get(name)) or name in samples.arrays))]
     need_numeric(samples, plain, key="covariates")
+    for names, what in ((traits, "traits"), (covariates, "covariates")):
+        if "sample_id" in names:
+            raise StageError("'sample_id' is who people are, and explains nothing. Leave it out.", key=what)
     if both := sorted({*traits} & {*covariates}):
         raise StageError(f"{both[0]!r} is both a trait and a covariate; leave one of them out", key="covariates")
     for names, what in ((traits, "traits"), (covariates, "covariates")):
