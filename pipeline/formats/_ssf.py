@@ -71,7 +71,8 @@ def read_rows(rows: pl.LazyFrame, trait: str | None) -> pl.LazyFrame:
     p_value = p_text.cast(pl.Float64) if "p_value" in there else pl.lit(10.0) ** -logarithm
     beta = pl.col(effect) if effect == "beta" else pl.col(effect).log()
     return rows.with_columns(pl.col("chromosome").replace(_NAMES)).select(
-        "chromosome", "base_pair_location", pl.coalesce([*ids, place]).alias("variant_id"), "effect_allele", "other_allele",
+        "chromosome", "base_pair_location", pl.coalesce([*ids, place]).alias("variant_id"),
+        pl.col("effect_allele", "other_allele").str.to_uppercase(),
         *(pl.col(name) for name in ("effect_allele_frequency",) if name in there),
         beta.alias("beta"), "standard_error", p_value.alias("p_value"), logarithm.alias("neg_log_10_p_value"),
         *(pl.col("n").cast(pl.Int64) for name in ("n",) if name in there),

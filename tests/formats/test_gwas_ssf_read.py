@@ -59,10 +59,11 @@ def test_gwas_ssf__that_we_wrote_comes_back(tmp_path: Path) -> None:
 
 def test_gwas_ssf__odds_ratios_are_effects_and_small_p_values_keep_their_logarithm(tmp_path: Path) -> None:
     head = [name.replace("beta", "odds_ratio") for name in HEAD]
-    path = file_of(tmp_path, head, (23, 10, "A", "C", 2, 0.1, 0.3, "3.1e-1073"), (25, 7, "A", "C", 0.5, 0.1, "#NA", 0.01))
+    path = file_of(tmp_path, head, (23, 10, "a", "C", 2, 0.1, 0.3, "3.1e-1073"), (25, 7, "A", "C", 0.5, 0.1, "#NA", 0.01))
     found = read_table(reader(path)).frame
     assert found["beta"].to_list() == pytest.approx([math.log(2), -math.log(2)])
     assert found["chromosome"].to_list() == ["X", "MT"]
+    assert found["effect_allele"].to_list() == ["A", "A"]
     assert found["p_value"].to_list() == [0, 0.01]
     assert found["neg_log_10_p_value"].to_list() == pytest.approx([1073 - math.log10(3.1), 2])
     assert found["effect_allele_frequency"].to_list() == [0.3, None]
