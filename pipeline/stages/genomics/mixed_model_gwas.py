@@ -30,6 +30,7 @@ from pipeline.stages.genomics._relationships import few_enough, relationships_of
 from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._scan import FittedTraits, Scan
 from pipeline.stages.genomics._sheet import Sheet, read_sheet, sheet_rows
+from pipeline.stages.genomics._tallied import minus_nines
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -204,4 +205,5 @@ def _variances(fitted: FittedTraits) -> Part:
 
 
 def _people(fitted: FittedTraits) -> dict[str, int]:
-    return {f"people_{name}": model.used for model in fitted.models for name in model.trait_names}
+    found = {f"people_{name}": model.used for model in fitted.models for name in model.trait_names}
+    return found | dict(entry for sheet in fitted.sheets for entry in minus_nines(sheet).items())
