@@ -11,7 +11,7 @@ from pipeline.errors import InputError
 from pipeline.format import CostlySource
 from pipeline.formats._by_trait import EFFECT, P_VALUE, PLACE
 from pipeline.formats._csv_dialect import Dialect
-from pipeline.formats._csv_problems import first_row
+from pipeline.formats._csv_problems import first_problem, first_row
 from pipeline.formats._csv_source import CsvSource
 
 READ: Mapping[str, pl.DataType] = {
@@ -39,7 +39,8 @@ class GwasSsfSource(CostlySource):
 
     def explain(self) -> str | None:
         """What is wrong with the file, for a query over it that has failed; None where nothing is."""
-        return self.text.explain()
+        typed = {name: pl.Float64() if name == "p_value" else dtype for name, dtype in self.text.columns}
+        return self.text.explain() or first_problem(self.text.path, typed, self.text.dialect)
 
 
 def of_file(path: str, dialect: Dialect) -> CsvSource:
