@@ -57,6 +57,7 @@ def of_file(path: str, dialect: Dialect) -> CsvSource:
 
 
 def no_rows(text: CsvSource) -> pl.LazyFrame:
+    """A file's columns alone, to ask what `read_rows` makes of them."""
     return pl.LazyFrame(schema=dict(text.columns))
 
 
