@@ -104,7 +104,12 @@ class Stage(BaseModel):
 
 
 class Rows(Stage):
-    """A row-wise stage: one lazy map, the same on any part of the rows; it fuses with its neighbours."""
+    """A row-wise stage: one lazy map, the same on any part of the rows; it fuses with its neighbours.
+
+    `keeps_rows_apart`: each row gives one row at most, so that keys that were unique stay so.
+    """
+
+    keeps_rows_apart: ClassVar[bool] = False
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows after the stage."""
@@ -117,7 +122,9 @@ class Rows(Stage):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One map over the parts."""
         (rows,) = tables.values()
-        return Outcome({"": rows.named(context.name).map(self.apply, writes=self.writes())})
+        found, writes = rows.named(context.name).map(self.apply, writes=self.writes()), self.writes()
+        same = self.keeps_rows_apart and writes is not None and writes.isdisjoint(rows.unique)
+        return Outcome({"": replace(found, unique=rows.unique if same else ())})
 
 
 class FittedRows(Stage):

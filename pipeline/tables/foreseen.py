@@ -26,11 +26,14 @@ def multiplied(first: Table, second: Table, by: Sequence[str]) -> tuple[Table, T
         return first, second
     if not budget.is_near(size, other):
         return first, second
-    first, second = (table if table.cheap else table.hold() for table in (first, second))
+    row_bytes, rows = size.row_bytes + other.row_bytes, _most(first, second, by)
+    if rows is not None and budget.holds(Size(rows, row_bytes)):
+        return first, second
     every = max(1, max(size.rows, other.rows) // KEYS)
+    first, second = (table if table.cheap else table.hold() for table in (first, second))
     ours, theirs = (_counted(table, by, every) for table in (first, second))
     rows = every * int(ours.join(theirs, on=by).select((pl.col("len") * pl.col("len_right")).sum()).item() or 0)
-    made = Size(max(size.rows, rows), size.row_bytes + other.row_bytes)
+    made = Size(max(size.rows, rows), row_bytes)
     if budget.holds(made):
         return first, second
     budget.foreseen[first.stage] = made.bytes
@@ -53,6 +56,15 @@ def with_texts(table: Table) -> Table:
     if not budget.holds(longer):
         budget.foreseen[table.stage] = longer.bytes
     return replace(table, size=longer)
+
+
+def _most(first: Table, second: Table, by: Sequence[str]) -> int | None:
+    """The most rows that pairs of both come to, or the first has, where the keys of one are known to be unique; else None."""
+    assert first.size is not None
+    assert second.size is not None
+    if second.is_unique(by):
+        return first.size.rows
+    return max(first.size.rows, second.size.rows) if first.is_unique(by) else None
 
 
 def _counted(table: Table, by: Sequence[str], every: int) -> pl.DataFrame:
