@@ -14,6 +14,7 @@ from pipeline.errors import DataError
 from pipeline.formats.parquet import ParquetInput
 from pipeline.stages.science._matrices import matrix_of
 from pipeline.tables.plain import AsItIs, as_in_files
+from pipeline.tables.session import Session
 from pipeline.tables.steps import Placed, Source, Step, evaluate
 from pipeline.tables.table import Table
 
@@ -29,7 +30,7 @@ def file(tmp_path: Path) -> str:
 
 def read(path: str) -> Table:
     sources = ParquetInput(path=path).sources(1)
-    return Table(None, "read", tuple(Step("read", "read", source=source) for source in sources))  # type: ignore[arg-type]
+    return Table(Session(), "read", tuple(Step("read", "read", source=source) for source in sources))
 
 
 def rows_of(table: Table, backend: Backend = "cpu") -> list[Any]:
@@ -48,7 +49,7 @@ def test_a_stacked_table__is_read_so_in_every_file_and_what_is_held_is_as_it_was
     stacked = read(file).concat(read(file)).merged([range(2)])
     assert sum(math.isinf(row[1] or 0.0) for row in rows_of(as_in_files(stacked, ["x"]))) == 2
     held = Step("read", "held", source=evaluate(read(file).blocks[0], "cpu"))
-    table = Table(None, "held", (held,))  # type: ignore[arg-type]
+    table = Table(Session(), "held", (held,))
     assert as_in_files(table, ["x"]).blocks == table.blocks
 
 
