@@ -219,6 +219,7 @@ def _run(resumed: Resumption, foreseen: Foreseen, folder: RunFolder, display: Di
 
 
 def _publish(record: RunRecord, executed: Executed, folder: RunFolder, foreseen: Foreseen, inputs: Mapping[str, Any]) -> RunView:
+    folder.sealing.begin(executed.entries)
     for name, data in executed.files.items():
         folder.write_bytes(f"models/{name}", data)
     folder.write_json("metrics.json", executed.metrics)
