@@ -18,16 +18,21 @@ import pyarrow as pa
 from pipeline.format import InputFormat
 from pipeline.formats.arrow import ArrowInput
 from pipeline.formats.avro import AvroInput
+from pipeline.formats.bcf import BcfInput
 from pipeline.formats.bgen import BgenInput
+from pipeline.formats.chain import ChainInput
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.fasta import FastaInput
 from pipeline.formats.fastq import FastqInput
 from pipeline.formats.gtf import GtfInput
+from pipeline.formats.gwas_ssf import GwasSsfInput
 from pipeline.formats.jsonl import JsonlInput
 from pipeline.formats.orc import OrcInput, OrcOutput
 from pipeline.formats.parquet import ParquetInput
 from pipeline.formats.pgen import PgenInput
+from pipeline.formats.pgs_catalog import PgsCatalogInput
 from pipeline.formats.plink import PlinkInput
+from pipeline.formats.plink_sheet import PlinkSheetInput
 from pipeline.formats.vcf import VcfInput
 from pipeline.tables.part import Part
 
@@ -50,7 +55,7 @@ NESTED = pl.DataFrame(
         "some": [None if number % 4 else "many" * number for number in range(ROWS)],
     }
 )
-CHECKED = frozenset({"csv.gz", "jsonl.gz", "vcf.gz", "vcf.bgz", "fa.gz", "fq.gz", "gtf.gz"})
+CHECKED = frozenset({"csv.gz", "jsonl.gz", "vcf.gz", "vcf.bgz", "fa.gz", "fq.gz", "gtf.gz", "gwas_ssf.gz"})
 """Kinds whose packing has checksums: spoiled, they are refused, or hold what they held."""
 
 EOF_BLOCK = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
@@ -132,6 +137,45 @@ def bgen(folder: Path) -> list[str]:
     return ["x.bgen"]
 
 
+def bcf(folder: Path) -> list[str]:
+    """The same genotypes in binary, by htslib."""
+    from pysam import bcftools
+
+    (folder / "x.vcf").write_bytes(
+        vcf().replace(b"#CHROM", b'##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n#CHROM').replace(b":DP", b"").replace(b":9", b"")
+    )
+    bcftools.view("--no-version", "-O", "b", "-o", str(folder / "x.bcf"), str(folder / "x.vcf"), catch_stdout=False)
+    (folder / "x.vcf").unlink()
+    return ["x.bcf"]
+
+
+def scan() -> bytes:
+    """Summary statistics."""
+    head = "chromosome\tbase_pair_location\teffect_allele\tother_allele\tbeta\tstandard_error\teffect_allele_frequency\tp_value\n"
+    return (head + "".join(f"{1 + row % 25}\t{row + 1}\tA\tC\t{row / 7}\t0.1\t0.5\t1e-{row}\n" for row in range(ROWS))).encode()
+
+
+def weights() -> bytes:
+    """A scoring file."""
+    head = "#genome_build=GRCh37\nrsID\tchr_name\tchr_position\teffect_allele\tother_allele\teffect_weight\n"
+    return (head + "".join(f"rs{row}\t1\t{row + 1}\tA\tC\t{row / 7}\n" for row in range(ROWS))).encode()
+
+
+def chain() -> bytes:
+    """Two chains."""
+    stretches = "".join(f"{90 + row}\t{row % 7}\t{row % 5}\n" for row in range(ROWS)) + "50\n\n"
+    lengths = [sum(90 + row + row % by for row in range(ROWS)) + 50 for by in (7, 5)]
+    ends = "chr{0} 90000 + 0 {1} chr{0} 90000 {3} 0 {2} {0}\n"
+    return "".join(f"chain 100 {ends.format(number, *lengths, strand)}{stretches}" for number, strand in ((1, "+"), (2, "-"))).encode()
+
+
+def sheet() -> bytes:
+    """Phenotypes."""
+    return (
+        "#FID IID height site\n" + "".join(f"f{row} p{row} {row / 7 if row % 9 else 'NA'} s{row % 3}\n" for row in range(ROWS))
+    ).encode()
+
+
 def _avro(folder: Path) -> list[str]:
     fields = [{"name": name, "type": kind} for name, kind in (("id", "long"), ("x", "double"), ("name", "string"), ("flag", "boolean"))]
     with (folder / "x.avro").open("wb") as file:
@@ -173,6 +217,12 @@ KINDS: dict[str, tuple[type[InputFormat], Callable[[Path], list[str]]]] = {
     "fq.gz": (FastqInput, _written("x.fq.gz", lambda path: path.write_bytes(bgzipped(fastq())))),
     "gtf": (GtfInput, _written("x.gtf", lambda path: path.write_bytes(gtf()))),
     "gtf.gz": (GtfInput, _written("x.gtf.gz", lambda path: path.write_bytes(bgzipped(gtf())))),
+    "bcf": (BcfInput, bcf),
+    "gwas_ssf": (GwasSsfInput, _written("x.tsv", lambda path: path.write_bytes(scan()))),
+    "gwas_ssf.gz": (GwasSsfInput, _written("x.tsv.gz", lambda path: path.write_bytes(bgzipped(scan())))),
+    "pgs_catalog": (PgsCatalogInput, _written("x.txt", lambda path: path.write_bytes(weights()))),
+    "chain": (ChainInput, _written("x.chain", lambda path: path.write_bytes(chain()))),
+    "plink_sheet": (PlinkSheetInput, _written("x.pheno", lambda path: path.write_bytes(sheet()))),
     "plink": (PlinkInput, plink),
     "pgen": (PgenInput, pgen),
     "bgen": (BgenInput, bgen),

@@ -60,6 +60,8 @@ def compare(work: str, ours: Sequence[str], peer: str, theirs: Sequence[str], ru
         "peer_s": peer_s,
         "ratio": ratio,
         "ratio_spread": [min(each), max(each)],
+        "ours_cpu_s": [round(a.cpu_seconds, 3) for a, _ in pairs],
+        "peer_cpu_s": [round(b.cpu_seconds, 3) for _, b in pairs],
         "ours_peak_mb": ours_mb,
         "peer_peak_mb": peer_mb,
         "memory_ratio": round(statistics.median(peer_mb) / statistics.median(ours_mb), 3),

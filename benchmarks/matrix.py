@@ -9,6 +9,8 @@ import argparse
 import json
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +90,10 @@ def main() -> None:
     given = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as place:
-        folder, sizes = Path(place), dict[str, str]()
+        folder, wanted = Path(place), dict.fromkeys(name for work in given.works for name in INPUTS[work])
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:  # whose memory would else count as that of every command
+            sizes = {name: pool.submit(make, folder, name, given.scale).result() for name in wanted}
         for work in given.works:
-            sizes |= {name: make(folder, name, given.scale) for name in INPUTS[work] if name not in sizes}
             theirs = python(PEER, work, str(folder))
             rows += beside(f"{work}, {sizes[INPUTS[work][0]]}", job(folder, work), (), ("NumPy", theirs), given.runs)
     write_result("matrix", rows)

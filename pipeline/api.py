@@ -14,7 +14,7 @@ from typing import Any
 
 from pipeline.backend.devices import choose_backend
 from pipeline.clusters.in_use import need_allowed, no_gpu_for
-from pipeline.errors import RunError
+from pipeline.errors import OutOfMemoryError, RunError
 from pipeline.format import OutputFormat
 from pipeline.job.load import load as load_job
 from pipeline.job.spec import Job
@@ -209,6 +209,8 @@ def _run(resumed: Resumption, foreseen: Foreseen, folder: RunFolder, display: Di
     except BaseException as error:
         record.warnings += [text for text in cluster.warnings if text not in record.warnings]
         failure = as_failure(error, cluster, record)
+        if isinstance(failure, OutOfMemoryError) and cluster.budget is not None:
+            failure.table_memory = cluster.budget.less
         note_failure(record, folder, display, failure)
         if failure is not error:
             raise failure from error
@@ -217,6 +219,7 @@ def _run(resumed: Resumption, foreseen: Foreseen, folder: RunFolder, display: Di
 
 
 def _publish(record: RunRecord, executed: Executed, folder: RunFolder, foreseen: Foreseen, inputs: Mapping[str, Any]) -> RunView:
+    folder.sealing.begin(executed.entries)
     for name, data in executed.files.items():
         folder.write_bytes(f"models/{name}", data)
     folder.write_json("metrics.json", executed.metrics)

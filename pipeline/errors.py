@@ -8,7 +8,8 @@ PipelineError                 exit code 1
 │   ├── InputError            a file that is missing, empty, truncated or not what its format says
 │   └── PlaceError            the results folder, the cluster or the backend cannot be used as asked
 └── RunError                  what showed only while running
-    └── DataError             the data contradicts the job (a constant trait, sample ids that match nobody)
+    ├── DataError             the data contradicts the job (a constant trait, sample ids that match nobody)
+    └── OutOfMemoryError      a stage needs more memory than there is
 
 A message says what, where, the value and the remedy. Where is not written into the text: an error carries the stage and the parameter that
 it is of. What raises it gives what it knows, the task adds its stage, the run the line of the job file, and `str` puts them together.
@@ -141,6 +142,15 @@ class RunError(PipelineError):
 
 class DataError(RunError):
     """The data contradicts the job in a way that only reading it could show."""
+
+
+class OutOfMemoryError(RunError):
+    """A stage needs more memory than there is.
+
+    `table_memory` are bytes to reckon with for tables the next time, so that smaller ones lie on disk; 0 where that would change nothing.
+    """
+
+    table_memory = 0
 
 
 def near(name: str, known: Iterable[str]) -> str:

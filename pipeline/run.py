@@ -17,8 +17,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pipeline.answers import cleaned, held, published, tell, verified
-from pipeline.errors import PipelineError, RefusedError
+from pipeline.errors import OutOfMemoryError, PipelineError, RefusedError
 from pipeline.running.signals import SIGNAL_EXITS, Asked, Ending, Interrupted
+
+LEAST_TABLE_BYTES = 2 * 10**6  # to reckon with for tables: with less they would be cut into pieces of nothing
 
 if TYPE_CHECKING:
     from pipeline.api import LoadedJob
@@ -76,6 +78,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         code = _do(options, ending)
         sys.stdout.flush()
+    except OutOfMemoryError as error:
+        code = _failed(options, error, str(error), error.exit_code)
+        if arguments is None:
+            _begin_again(error)
+        return code
     except PipelineError as error:
         return _failed(options, error, str(error), error.exit_code)
     except KeyboardInterrupt as error:
@@ -181,6 +188,21 @@ def _failed(options: argparse.Namespace, error: BaseException, message: str, cod
 
         print(json.dumps({"event": "refused", "error": message}), flush=True)
     return code
+
+
+def _begin_again(error: OutOfMemoryError) -> None:
+    """Become a process that does the run again with less memory to reckon with for tables, so that smaller ones lie on disk.
+
+    A process of its own, since the task that took the memory cannot be ended in this one. Returns where less would change nothing.
+    """
+    if error.table_memory < LEAST_TABLE_BYTES:
+        return
+    size = f"{error.table_memory // 10**6}MB"
+    print(f"The run is begun again with more of its tables on disk (cluster.table_memory={size}).", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    words = ["-m", "pipeline.run", *sys.argv[1:], "--set", f"cluster.table_memory={size}"]
+    os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 - this program itself, with the words that it was given
 
 
 def _fault(kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:

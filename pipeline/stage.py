@@ -91,6 +91,10 @@ class Stage(BaseModel):
     def check_input(self, role: str, schema: Schema) -> None:
         """Raise StageError for what an empty frame cannot show (ranges, types that Polars lets pass); once a role, by the plan."""
 
+    def writes(self) -> frozenset[str] | None:
+        """Columns that a stage of rows, or of keys, may change or drop, never one of its keys; None where it cannot say."""
+        return None
+
     def noticed(self, counts: Mapping[str, int]) -> Sequence[str]:
         """What a run is warned of, by what the stage's tasks counted: texts with the remedy."""
         return ()
@@ -102,10 +106,6 @@ class Stage(BaseModel):
         """As `prepare`, by the roles that the job has tables for."""
         self.prepare(lean=lean)
 
-    def writes(self) -> frozenset[str] | None:
-        """Columns that a stage of rows may change or drop; None where it cannot say."""
-        return None
-
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """The stage's work, lazily: verbs on the tables of its roles."""
         raise NotImplementedError(f"{type(self).__name__} has no run")
@@ -114,6 +114,8 @@ class Stage(BaseModel):
 class Rows(Stage):
     """A row-wise stage: one lazy map, the same on any part of the rows; it fuses with its neighbours."""
 
+    keeps_rows_apart: ClassVar[bool] = False  # each row gives one row at most, so that keys that were unique stay so
+
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows after the stage."""
         raise NotImplementedError(f"{type(self).__name__} has no apply")
@@ -121,7 +123,9 @@ class Rows(Stage):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One map over the parts."""
         (rows,) = tables.values()
-        return Outcome({"": rows.named(context.name).map(self.apply, writes=self.writes())})
+        found, touched = rows.named(context.name).map(self.apply, writes=self.writes()), self.writes()
+        same = self.keeps_rows_apart and touched is not None and touched.isdisjoint(rows.unique)
+        return Outcome({"": replace(found, unique=rows.unique if same else ())})
 
 
 class FittedRows(Stage):
@@ -193,10 +197,6 @@ class Keyed(Stage):
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows after the stage, from parts that hold whole keys."""
         raise NotImplementedError(f"{type(self).__name__} has no apply")
-
-    def writes(self) -> frozenset[str] | None:
-        """Columns that the stage may change or drop, never a key; None where it cannot say."""
-        return None
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """An exchange by the keys, only where it must be, and a map."""

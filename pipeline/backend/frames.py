@@ -76,6 +76,11 @@ class DeviceFrame:
         frame: pl.DataFrame = self.held.to_polars()
         return frame
 
+    def seen(self, names: Sequence[str]) -> pl.DataFrame:
+        """Some columns on the host, and no others."""
+        frame: pl.DataFrame = self.held.select(names).to_polars()
+        return frame
+
     def lazy(self) -> pl.LazyFrame:
         """The rows for a query on this GPU, which reads them where they lie."""
         from polars.io.plugins import register_io_source

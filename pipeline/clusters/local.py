@@ -44,11 +44,13 @@ class Local(OwnWorkers, ClusterKind):
         check_tls(self.kind, self.tls)
 
     def memory(self, backend: Backend) -> int | None:
-        """What was said of each worker, or most of what the machine (or the container) has."""
+        """What was said of tables, or of each worker, or most of what the machine (or the container) has."""
         from dask.utils import parse_bytes
 
         if backend == "gpu":
             return None
+        if self.table_memory:
+            return int(parse_bytes(self.table_memory))
         return int(parse_bytes(self.memory_limit)) * at_most(self.workers) if self.memory_limit else int(host_bytes() * OF_ALL) or None
 
     def open(self, backend: Backend) -> AbstractContextManager[Any]:

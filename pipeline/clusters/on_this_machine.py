@@ -32,6 +32,11 @@ class OwnWorkers(ClusterSpec):
         None, ge=1, le=10_000, description="Threads of each worker, on a GPU those beside its own; the machine's cores, shared out."
     )
     memory_limit: Size | None = Field(None, description="Memory of each worker, such as 8GB; beyond it parts spill to disk.")
+    table_memory: Size | None = Field(
+        None,
+        description="local: memory to reckon with for tables, whose pieces lie on disk where one takes more than a quarter of it; "
+        "memory_limit where not given. A run that was out of memory is begun again with a sixteenth of it.",
+    )
     tls: Tls | None = Field(None, description="Encrypts what worker processes tell one another; true: by certificates made for the run.")
 
     def encrypted_by(self) -> dict[str, Any]:

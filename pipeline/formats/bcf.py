@@ -79,6 +79,7 @@ class BcfOutput(RecordsOutput):
     """The same as `vcf` writes, in binary: NAME.bcf. pysam, which carries bcftools, makes it of the lines."""
 
     name = "bcf"
+    member = "bcf"
 
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
         """Raise JobError for a table that is no genotypes; PlaceError where pysam is not installed."""

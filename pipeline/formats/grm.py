@@ -21,7 +21,7 @@ COLUMNS = ("sample_id_1", "sample_id_2", "relationship", "variants_shared")
 class GrmOutput(JoinedOutput):
     """GCTA's NAME.grm.bin, NAME.grm.N.bin and NAME.grm.id of what relationship_matrix gives: all pairs, row by row of the lower triangle.
 
-    The .id has the sample_id as family and as person.
+    The .id has everyone's family, family_id_1 of the pair of a person with itself, or where there is none the sample_id as both.
     """
 
     name = "grm"
@@ -38,12 +38,17 @@ class GrmOutput(JoinedOutput):
             raise DataError("a pair of the relationships lacks a person, a relationship or its variants. Filter it out, or fill it in.")
         for member, column in (("grm.bin", "relationship"), ("grm.N.bin", "variants_shared")):
             Path(f"{path}.{member}").write_bytes(frame[column].cast(pl.Float32).to_numpy().astype("<f4").tobytes())
-        same = frame.filter(pl.col("sample_id_1") == pl.col("sample_id_2"))["sample_id_1"]
-        bad = same.filter(same.cast(pl.String).str.contains(r"\s"))
-        if len(bad):
-            raise DataError(f"sample_id {bad[0]!r} holds a space, which separates the fields of a .grm.id. Rename it before.")
-        Path(f"{path}.grm.id").write_text("".join(f"{name}\t{name}\n" for name in same), encoding="utf-8")
-        return {"grm.bin": frame.height, "grm.N.bin": frame.height, "grm.id": len(same)}
+        family = "family_id_1" if "family_id_1" in frame.columns else "sample_id_1"
+        same = frame.filter(pl.col("sample_id_1") == pl.col("sample_id_2")).select(
+            pl.coalesce(family, "sample_id_1").cast(pl.String).alias("family_id"), pl.col("sample_id_1").cast(pl.String).alias("sample_id")
+        )
+        for name in reversed(same.columns):
+            if len(bad := same.filter(pl.col(name).str.contains(r"\s|^$"))):
+                raise DataError(
+                    f"{name} {bad[name][0]!r} is empty or holds a space, which separates the fields of a .grm.id. Rename it before."
+                )
+        Path(f"{path}.grm.id").write_text(same.write_csv(include_header=False, separator="\t", quote_style="never"), encoding="utf-8")
+        return {"grm.bin": frame.height, "grm.N.bin": frame.height, "grm.id": same.height}
 
     def join(self, pieces: Sequence[Piece], axes: Mapping[str, pl.DataFrame], stem: str) -> Mapping[str, int | None]:
         """The three files; the rows stand at the .grm.bin. DataError where the pairs are not those of a triangle."""

@@ -1,4 +1,4 @@
-"""Association results as the GWAS Catalog's summary statistics standard (GWAS-SSF 1.0): bgzipped TSV, a file a trait, with its metadata.
+"""Association results as the GWAS Catalog's summary statistics standard (GWAS-SSF 1.0), read; and written: bgzipped TSV, a file a trait.
 
 https://github.com/EBISPOT/gwas-summary-statistics-standard: eight columns in a fixed order with no missing value among them, others after
 them, #NA where these have none; chromosomes are numbers, X 23, Y 24, MT 25.
@@ -9,17 +9,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import polars as pl
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
-from pipeline.errors import JobError
+from pipeline.errors import InputError, JobError
+from pipeline.files import exists, read_bytes
+from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._by_trait import EFFECT, NUMBERS, P_VALUE, PLACE, OfTrait, TraitOutput, first_of, without_nan
-from pipeline.genome.builds import Build, build_field
+from pipeline.formats._ssf import TABS, GwasSsfSource, no_rows, of_file, read_rows
+from pipeline.genome.builds import Build, build_field, build_in_text
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, chromosome_key
+from pipeline.genome.inputs import PlacedInput
 from pipeline.genome.species import HUMAN_SET
+from pipeline.pieces import with_more
 from pipeline.tables.part import Schema
 
 MANDATORY = (*PLACE, EFFECT, ("standard_error",), ("effect_allele_frequency",), P_VALUE)
@@ -27,6 +33,41 @@ MANDATORY = (*PLACE, EFFECT, ("standard_error",), ("effect_allele_frequency",), 
 
 _OWN = ("variant_id", "rsid", "ref_allele", "trait", "reason", "ref", "alt")  # columns that are written in another form, or not at all
 _SMALLEST_P = 1e-300  # below it a p-value is written from its logarithm
+
+
+class GwasSsfInput(PlacedInput, BoundedInput):
+    """Summary statistics of the GWAS Catalog (GWAS-SSF): the columns of a scan, chromosomes X, Y and MT by name.
+
+    variant_id is the rsid, where the file has one. Effects that are odds or hazard ratios become beta, their logarithm. A p-value that is
+    smaller than a double holds is 0 beside its neg_log_10_p_value. Other columns of the file are left out. The genome build is that of the
+    -meta.yaml beside it. As the standard has it, standard errors are those of beta.
+    """
+
+    name = "gwas_ssf"
+    suffixes = (".tsv.gz", ".tsv")
+
+    trait: str | None = Field(None, min_length=1, description="What a column trait says of all rows; there is none where it is not given.")
+
+    def genome_build(self) -> str | None:
+        """As the job says, else as the metadata of the first file do."""
+        metadata = with_more(self.files()[0], "-meta.yaml")
+        if self.build or not exists(metadata):
+            return self.build
+        return build_in_text("".join(line for line in read_bytes(metadata).decode(errors="replace").splitlines() if "assembly" in line))
+
+    def table_schema(self) -> Schema:
+        """The columns, which are those of all files. Raises InputError where they are not."""
+        schemas = {source.text.path: read_rows(no_rows(source.text), source.trait).collect_schema() for source in self.sources(1)}
+        (first, schema), *others = schemas.items()
+        for path, other in others:
+            if other != schema:
+                raise InputError(f"{path}: has the columns {', '.join(other)}, and {first} {', '.join(schema)}. Give an input each.")
+        return Schema(schema)
+
+    def sources(self, parallel: int) -> Sequence[GwasSsfSource]:
+        """One a file."""
+        dialect = replace(TABS, limits=self.limits)
+        return [GwasSsfSource(of_file(path, dialect), self.trait) for path in self.files()]
 
 
 class GwasSsfOutput(TraitOutput):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import polars as pl
@@ -16,14 +15,14 @@ from pipeline.files import folder_values, for_polars
 from pipeline.format import OutputFormat
 from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._broken import BROKEN
-from pipeline.formats._drift import Missing, by_name, fitted, same
-from pipeline.formats._finite import INFINITIES, InfinitiesOfParquet, unbounded_floats, with_finite
+from pipeline.formats._drift import Missing, by_name, same
+from pipeline.formats._finite import INFINITIES, InfinitiesOfParquet, unbounded_floats
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns, written_folders
-from pipeline.formats._parquet.checksums import need_whole
 from pipeline.formats._parquet.features import with_features
 from pipeline.formats._parquet.folders import check_folders, in_folders
-from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, read_genotypes, write_genotypes
-from pipeline.formats._parquet.ranges import RowRange, bunches, cut, footer, need_table, row_groups, scan_of_whole_files
+from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, write_genotypes
+from pipeline.formats._parquet.ranges import bunches, cut, footer, need_table, row_groups
+from pipeline.formats._parquet.source import ParquetSource
 from pipeline.genome.inputs import PlacedInput
 from pipeline.tables.counts import Count
 from pipeline.tables.names import ColumnName
@@ -33,64 +32,6 @@ PART_BYTES_LEAST, PART_BYTES_MOST = 8 << 20, 256 << 20  # bytes in a part: fewer
 # Of genotypes: kernels read them many times faster than they make results of them, so small parts cost nothing, and refits are dear.
 GENOTYPE_BYTES_LEAST, GENOTYPE_BYTES_MOST = 1 << 20, 64 << 20
 ROW_GROUP = 250_000
-
-
-@dataclass(frozen=True)
-class ParquetSource:
-    """Some row groups of some files, read as one scan; `table` are the columns of all files where these differ."""
-
-    ranges: tuple[RowRange, ...]
-    arrays: tuple[str, ...] = ()
-    cheap: bool = True
-    folders: Mapping[str, tuple[FolderColumn, ...]] = field(default_factory=dict)
-    table: tuple[tuple[str, pl.DataType], ...] = ()
-    checksums: bool = True
-
-    def load(self) -> pl.LazyFrame | Part:
-        """The scan, once its pages' checksums hold; NaN and infinities are null from here on. With genotypes, the part itself."""
-        for piece in self.ranges if self.checksums else ():
-            need_whole(piece)
-        if self.arrays:
-            return read_genotypes([piece.checked() for piece in self.ranges], self.arrays)
-        if not self.table and not any(self.folders.values()) and (whole := scan_of_whole_files(self.ranges)) is not None:
-            return with_finite(whole, whole.collect_schema())
-        scans = []
-        for piece in self.ranges:
-            scan = pl.scan_parquet(for_polars(piece.checked().path))
-            scan = scan if piece.rows == piece.of else scan.slice(piece.offset, piece.rows)
-            scan = fitted(scan, scan.collect_schema(), dict(self.table)) if self.table else scan
-            scans.append(with_folder_columns(scan, self.folders.get(piece.path, ())))
-        rows = pl.concat(scans) if len(scans) > 1 else scans[0]
-        return with_finite(rows, rows.collect_schema())
-
-    def places(self) -> Sequence[tuple[str, int, int | None]]:
-        """Which rows of which files they are."""
-        return [(piece.path, piece.offset, piece.rows) for piece in self.ranges]
-
-    def explain(self) -> str | None:
-        """Which file cannot be read, for a query over it that has failed; None where all can."""
-        for piece in self.ranges:
-            try:
-                pl.scan_parquet(for_polars(piece.path)).select(pl.all().null_count()).collect(engine="streaming")
-            except BROKEN as error:
-                what = str(error).split("\n")[0][:200]
-                return f"{piece.path}: cannot be read, though its footer can ({what}). It is damaged: copy it again, or write it anew."
-        return None
-
-    def interval(self, column: str) -> tuple[Any, Any] | None:
-        """Least and greatest value by the footers; None for floats, nulls, or where the writer left no exact statistics."""
-        bounds = []
-        for piece in self.ranges:
-            meta = footer(piece.path)
-            index = next((i for i in range(meta.num_columns) if meta.schema.column(i).path == column), None)
-            for group, _ in piece.groups():
-                stats = None if index is None else meta.row_group(group).column(index).statistics
-                if stats is None or not (stats.has_min_max and stats.has_null_count) or stats.null_count:
-                    return None
-                if stats.physical_type not in {"INT32", "INT64"}:
-                    return None
-                bounds.append((stats.min, stats.max))
-        return (min(low for low, _ in bounds), max(high for _, high in bounds)) if bounds else None
 
 
 def _names(path: str) -> list[str]:

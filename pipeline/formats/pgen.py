@@ -27,6 +27,7 @@ from pipeline.formats._plink.pgen_cuts import cut_pgen
 from pipeline.formats._plink.pgen_files import BLOCK_VARIANTS, PgenHeader, Pvar, read_pgen_header, read_psam, read_pvar
 from pipeline.formats._plink.pgen_records import read_calls, read_dosages
 from pipeline.formats._plink.pgen_writing import PVAR, head_bytes, psam_text, pvar_rows, record_bytes
+from pipeline.formats._vcf.site_fields import FIELDS
 from pipeline.genome.species import ChromosomeSet
 from pipeline.kernels.genotypes import packed_width
 from pipeline.pieces import as_file, ends_with, with_ending, with_more
@@ -49,10 +50,10 @@ class Fileset:
 
 
 @remembered
-def _fileset(pgen: str, chromosomes: ChromosomeSet, ids: Ids, _stamps: tuple[Stamp, ...]) -> Fileset:
+def _fileset(pgen: str, chromosomes: ChromosomeSet, ids: Ids, fields: tuple[str, ...], _stamps: tuple[Stamp, ...]) -> Fileset:
     """The fileset, read once while its three files are unchanged."""
     header, people = read_pgen_header(pgen), read_psam(_beside(pgen, ".psam"), ids)
-    pvar = read_pvar(_beside(pgen, ".pvar"), chromosomes)
+    pvar = read_pvar(_beside(pgen, ".pvar"), chromosomes, fields)
     for what, ending, found, expected in (
         ("variants", ".pvar", pvar.variants, header.variants),
         ("people", ".psam", people.height, header.samples),
@@ -82,6 +83,7 @@ class PgenSource(CostlySource):
     pgen: str
     chromosomes: ChromosomeSet
     ids: Ids
+    fields: tuple[str, ...]
     stamps: tuple[Stamp, ...]
     field: Genotypes
     first: int
@@ -89,9 +91,9 @@ class PgenSource(CostlySource):
 
     def load(self) -> Part:
         """Their rows, and their packed calls or dosages; variants with phase, and with dosages that are read as calls, are counted."""
-        files = _fileset(self.pgen, self.chromosomes, self.ids, self.stamps)
+        files = _fileset(self.pgen, self.chromosomes, self.ids, self.fields, self.stamps)
         rows = files.rows.slice(self.first, self.count)
-        index, allele = rows["index"].to_numpy(), rows["allele"].to_numpy()
+        index, allele = rows["__index__"].to_numpy(), rows["__allele__"].to_numpy()
         read = read_calls if self.field == "calls" else read_dosages
         found = [_no_rows(self.field, files.people.height)]
         for some in self._stretches(index):
@@ -103,7 +105,7 @@ class PgenSource(CostlySource):
         if self.field == "calls":
             counts["variants_with_dosages"] = int(files.header.dosages[known].sum())
         kept = {name: count for name, count in counts.items() if count}
-        return Part(rows.drop("index", "allele"), {ARRAYS[self.field]: array}, kept)
+        return Part(rows.drop("__index__", "__allele__"), {ARRAYS[self.field]: array}, kept)
 
     def _stretches(self, index: NDArray[np.uint32]) -> list[slice]:
         """The rows that are read at once: all, or at a URL those of each block of variants."""
@@ -126,7 +128,7 @@ def _reader(pgen: str, files: Fileset, index: NDArray[np.uint32]) -> Iterator[tu
     import pgenlib
 
     alleles = np.full(files.header.variants, 2, np.uintp)
-    np.maximum.at(alleles, files.rows["index"].to_numpy(), files.rows["allele"].to_numpy() + 1)
+    np.maximum.at(alleles, files.rows["__index__"].to_numpy(), files.rows["__allele__"].to_numpy() + 1)
     offsets = np.concatenate([np.zeros(1, np.uintp), np.cumsum(alleles, dtype=np.uintp)]) if alleles.max(initial=2) > 2 else None
     before, pieces = 0, tuple[bytes, ...]()
     try:
@@ -159,6 +161,7 @@ class PgenInput(GenotypeInput):
 
     ids: Ids = ids_field()
     field: Genotypes = Field("calls", description="calls: hard calls of two bits. dosages: ALT dosages as float32.")
+    fields: tuple[str, ...] = FIELDS
 
     def beside(self, path: str) -> Sequence[str]:
         """The .pvar and the .psam."""
@@ -167,7 +170,7 @@ class PgenInput(GenotypeInput):
     def _files(self) -> Fileset:
         """What is known without the genotypes."""
         pgen, stamps = self.stamped()
-        return _fileset(pgen, self.chromosome_set, self.ids, stamps)
+        return _fileset(pgen, self.chromosome_set, self.ids, self.fields, stamps)
 
     def people(self) -> pl.DataFrame:
         """The people of the .psam."""
@@ -181,7 +184,7 @@ class PgenInput(GenotypeInput):
         """The columns of the .pvar and of the .psam. PlaceError where pgenlib is not installed."""
         if find_spec("pgenlib") is None:
             raise PlaceError("pgenlib, which reads .pgen files, is not installed. Install it with: pip install '.[genotypes]'")
-        return Schema(self._files().rows.drop("index", "allele").schema, {self.array: self.people().schema})
+        return Schema(self._files().rows.drop("__index__", "__allele__").schema, {self.array: self.people().schema})
 
     def genome_build(self) -> str | None:
         """As the job says, else as the .pvar's header tells."""
@@ -196,7 +199,7 @@ class PgenInput(GenotypeInput):
         pgen, stamps = self.stamped()
         files = self._files()
         ranges = self.ranges(files.rows.height, files.people.height, parallel)
-        return [PgenSource(pgen, self.chromosome_set, self.ids, stamps, self.field, first, count) for first, count in ranges]
+        return [PgenSource(pgen, self.chromosome_set, self.ids, self.fields, stamps, self.field, first, count) for first, count in ranges]
 
 
 class PgenOutput(GenotypeOutput):

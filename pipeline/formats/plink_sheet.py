@@ -120,10 +120,13 @@ def _ids(names: Sequence[str], ids: Ids) -> list[pl.Expr]:
 
 
 def _values(column: pl.Series, how: Reading) -> pl.Series:
-    """Numbers where all there are can be read as such, else text; missing ones null."""
+    """Numbers where all there are can be read as such, else text; missing ones null, also where they are written otherwise (-9.0)."""
     known = column.set(column.is_in([*how.missing]), None)
     numbers = known.cast(pl.Float64, strict=False)
-    return known if column.name in how.text or numbers.null_count() > known.null_count() or numbers.is_infinite().any() else numbers
+    if column.name in how.text or numbers.null_count() > known.null_count() or numbers.is_infinite().any():
+        return known
+    unknown = pl.Series([*how.missing], dtype=pl.String).cast(pl.Float64, strict=False).drop_nulls()
+    return numbers.fill_nan(None).set(numbers.is_in(unknown.implode()), None)
 
 
 def _need_once(path: str, frame: pl.DataFrame, how: Reading) -> None:

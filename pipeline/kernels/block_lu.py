@@ -39,8 +39,8 @@ class Panel(NamedTuple):
 
 
 def column_blocks(columns: int) -> list[slice]:
-    """All columns in blocks of the same size, which depends on their number alone: some 16, of 64 to 1,024 columns."""
-    size = min(max(-(-columns // 16), 64), 1_024)
+    """All columns in blocks of the same size, which depends on their number alone: some 12, of 64 to 1,024 columns."""
+    size = min(max(-(-columns // 12), 64), 1_024)
     return [slice(start, min(start + size, columns)) for start in range(0, columns, size)]
 
 

@@ -16,13 +16,12 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import UntranslatableError, refusals
 from pipeline.errors import InputError, JobError, PipelineError, PlaceError, Problem, near
-from pipeline.files import stamp
 from pipeline.job.spec import Input, Job, Output, StageSpec
 from pipeline.job.yaml_tree import Place
 from pipeline.plan.explain import explained
 from pipeline.plan.fingerprints import Fingerprints
 from pipeline.plan.lineage import Lineage
-from pipeline.plan.unchanged import Stamps, stamps_of
+from pipeline.plan.unchanged import Stamps, stamps_of, stamps_of_stage
 from pipeline.registry import stage_class
 from pipeline.stage import Context
 from pipeline.tables.bad_rows import SCHEMA, Sifts
@@ -135,7 +134,7 @@ class Planner:
         try:
             spec = replace(spec, stage=spec.stage.opened(stage_class))
             if spec.stage.files():
-                self.stamps[spec.name] = {file: stamp(file) for file in spec.stage.files()}
+                self.stamps[spec.name] = stamps_of_stage(spec.stage)
             given = self._given(spec, reads)
         except pl.exceptions.ColumnNotFoundError as error:
             column = _column_lacking(str(error))

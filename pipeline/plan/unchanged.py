@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline.errors import DataError
-from pipeline.files import Stamp, stamp
+from pipeline.errors import DataError, StageError
+from pipeline.files import Stamp, local_path, stamp
 from pipeline.format import InputFormat
+from pipeline.pieces import why_unreadable
+from pipeline.stage import Stage
 
 Stamps = Mapping[str, Stamp]
 """What every file of an input is known by, companions too."""
@@ -15,6 +17,18 @@ Stamps = Mapping[str, Stamp]
 def stamps_of(reader: InputFormat) -> Stamps:
     """The files that an input's rows come from, as they are now."""
     return {file: stamp(file) for file in reader.content()}
+
+
+def stamps_of_stage(stage: Stage) -> Stamps:
+    """The files that a stage reads itself. Raises StageError, with the parameter that names it, for one that is not there."""
+    found = dict[str, Stamp]()
+    for file in stage.files():
+        try:
+            found[file] = stamp(file)
+        except OSError as error:
+            key = next((name for name, value in stage if isinstance(value, str) and local_path(value) == file), "")
+            raise StageError(f"{file}: {why_unreadable(file, error)}", key=key) from error
+    return found
 
 
 def need_unchanged(stamps: Stamps, where: str = "") -> None:

@@ -16,8 +16,8 @@ R2_STYLES = (("s0", "0.0 to 0.2"), ("s4", "0.2 to 0.4"), ("s2", "0.4 to 0.6"), (
 
 UNKNOWN_R2 = "s6"
 WIDTH, HEIGHT = 500, 300
-LANE, MOST_LANES, LETTER = 24, 8, 6.2
-"""Pixels that a row of genes is high, the most rows, and pixels that a letter of a gene's name is wide."""
+LANE, MOST_LANES, LETTER = 24, 8, 7.3
+"""Pixels that a row of genes is high, the most rows, and pixels that a letter of a gene's name, mostly capitals, is wide."""
 MARGIN, RIGHT = 12, 46
 """Pixels at the right of a figure, and of one with rates of recombination."""
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -29,10 +28,10 @@ from pipeline.results.manifest import MANIFEST, RECORD, RUNNING, Entry, RunView,
 from pipeline.results.names import new_run_id
 from pipeline.results.overtaken import is_whole, overtaken_text
 from pipeline.results.retention import expired_runs, mark_dead
+from pipeline.results.sealing import Sealing
 from pipeline.results.stage_limits import Limits, keep_within, note_use, unfinished
 from pipeline.results.store import open_store
 
-HASH_THREADS = 4
 SHORT = ("run", "status", "error", "started", "finished", "seconds")  # of a record that has no more room
 
 Note = Callable[[tuple[Entry, ...]], Any]
@@ -85,6 +84,7 @@ class RunFolder:
         self.warnings: list[str] = []
         self.overtaken = False
         self.limits, self.used = Limits(), set[str]()  # of checkpoints, and those that this run made or read
+        self.sealing = Sealing(store, f"runs/{self.id}")
         if lock is None and store.keeps:
             self.warnings.append(f"{store.place}: {store.lockless}; let only one run at a time write there")
         self._seen = None if lock is not None and lock.excludes else store.pointed("current")
@@ -139,11 +139,11 @@ class RunFolder:
             raise RuntimeError(f"{self.path} is closed: open a new run")
         listed = {**self._small, **by_path(entries)}
         try:
-            sealed = self._sealed(listed)
+            sealed = self.sealing.of(listed.values())
             if note is not None:
                 self.write_json(note[0], note[1](sealed))
                 listed[note[0]] = self._small[note[0]]
-                sealed = tuple(sorted((*sealed, self._seal(listed[note[0]])), key=lambda entry: entry.path))
+                sealed = tuple(sorted((*sealed, *self.sealing.of([listed[note[0]]])), key=lambda entry: entry.path))
             view = RunView(self.id, self.path, datetime.now(UTC).isoformat(timespec="seconds"), sealed)
             document = {"run": self.id, "finished": view.finished}
             manifest = f"runs/{self.id}/{MANIFEST}"
@@ -197,16 +197,6 @@ class RunFolder:
         self.abandon()
         self._remove([f"runs/{self.id}/{RECORD}", f"runs/{self.id}"])
 
-    def _sealed(self, listed: dict[str, Entry]) -> tuple[Entry, ...]:
-        with ThreadPoolExecutor(HASH_THREADS) as pool:
-            return tuple(pool.map(self._seal, sorted(listed.values(), key=lambda entry: entry.path)))
-
-    def _seal(self, entry: Entry) -> Entry:
-        size, sha256 = self._store.seal(f"runs/{self.id}/{entry.path}", entry.sha256)
-        if entry.bytes not in (-1, size):
-            raise OSError(f"{entry.path} has {size} bytes where {entry.bytes} were written")
-        return replace(entry, bytes=size, sha256=sha256)
-
     def _point(self, document: dict[str, str]) -> None:
         try:
             self.warnings += self._store.point("current", document["path"], _json(document), self._seen)
@@ -239,6 +229,7 @@ class RunFolder:
                 self.warnings.append(f"{self._store.path(name)}: not removed: {error}")
 
     def _close(self) -> None:
+        self.sealing.close()
         if self._open and self._lock is not None:
             self._lock.close()
         self._open = False

@@ -164,7 +164,7 @@ class Execution:
             outcome = stage.spec.stage.run(reads, context)
             self.stage = ""
         except RunError as error:  # of what a stage does before its tasks: training over workers, say
-            error.within(context.name).where = error.where or self.plan.where(error.stage, error.key)
+            error.where = error.within(context.name).where or self.plan.where(error.stage, error.key)
             raise
         for name, table in outcome.tables.items():
             full = f"{stage.spec.name}.{name}" if name else stage.spec.name

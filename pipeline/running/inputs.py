@@ -18,8 +18,10 @@ def input_table(session: Session, name: str, reader: InputFormat, schema: Schema
     read at once, put together to as many parts as there would be for those that compute: a launch on a GPU costs as much for few rows.
     """
     axes = {array: _axis(session, name, frame) for array, frame in reader.axes().items()}
-    pieces = session.budget.pieces(size) if session.budget and size and not session.budget.holds(size) else 1
-    sources = reader.sources(max(session.workers * session.threads, pieces))
+    parts = session.budget.parts(size) if session.budget else 1
+    if parts > 1 and reader.parts is None and session.budget and session.budget.stated:
+        reader = reader.model_copy(update={"parts": parts})
+    sources = reader.sources(max(session.workers * session.threads, parts))
     table = Table.of(session, name, sources, schema=schema, axes=axes, size=size)
     if session.readers <= session.threads or table.cheap:
         return table

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.spilling import TOPIC, full_disks
-from pipeline.errors import RunError
+from pipeline.errors import OutOfMemoryError, RunError
 from pipeline.plan.plan import Plan
 from pipeline.tables.keys import key_prefix, number_of, prefix_of
 
@@ -26,19 +26,21 @@ def of_killed_workers(error: BaseException | None, cluster: Cluster, plan: Plan,
     while error is not None and type(error).__name__ != "KilledWorker":
         if isinstance(error, MemoryError) and (found := TOO_LARGE.search(str(error))):
             key, size, limit = found.groups()
-            return _failure(key, plan, f"{{}} takes {size} at once, and no worker has more than {limit}. {REMEDY}")
+            text = f"{{}} takes {size} at once, and no worker has more than {limit}. {REMEDY}"
+            return _failure(OutOfMemoryError, key, plan, text)
         error = error.__cause__ or error.__context__
     if error is None:
         return None
     key, last, allowed = error.args
     why = _why(cluster.client, last.memory_limit, expected)
-    return _failure(str(key), plan, f"{allowed + 1} workers died one after another with {{}}. {why}")
+    kind = RunError if why == CRASHED else OutOfMemoryError
+    return _failure(kind, str(key), plan, f"{allowed + 1} workers died one after another with {{}}. {why}")
 
 
-def _failure(key: str, plan: Plan, text: str) -> RunError:
+def _failure(kind: type[RunError], key: str, plan: Plan, text: str) -> RunError:
     """The error of a task, which stands for {} in the text."""
     stage, number = stage_of(key, plan), number_of(key)
-    failure = RunError(text.replace("{}", f"its task {number}" if number is not None else "a task", 1), stage=stage)
+    failure = kind(text.replace("{}", f"its task {number}" if number is not None else "a task", 1), stage=stage)
     failure.where = plan.where(stage)
     return failure
 

@@ -20,10 +20,11 @@ MOST_BYTES, SWELLING = 64 << 20, 10
 def is_little(plan: Plan, spec: ClusterSpec) -> bool:
     """Whether a plan's inputs are small files, none of its stages needs workers, and the job asks for nothing that only a cluster has.
 
-    That is worker processes, even one (`workers: 1`), a limit of their memory, encryption, and a dashboard that is asked for by name.
+    That is worker processes, even one (`workers: 1`), a limit of their memory or of what tables take of it, encryption, and a dashboard
+    that is asked for by name.
     """
     kind, asked = spec.for_backend(plan.backend), "dashboard" in spec.model_fields_set and spec.dashboard
-    if asked or plan.backend != "cpu" or type(kind) is not Local or kind.workers or kind.memory_limit or kind.tls:
+    if asked or plan.backend != "cpu" or type(kind) is not Local or kind.workers or kind.memory_limit or kind.table_memory or kind.tls:
         return False
     sizes, dense = input_bytes(plan), {name for name, entry in plan.job.inputs.items() if entry.reader.dense}
     known = {name: size / (SWELLING if name in dense else 1) for name, size in sizes.items() if size is not None}

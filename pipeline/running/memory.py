@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.backend.memory import host_bytes, resident_bytes
 from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.spilling import TOPIC, full_disks
-from pipeline.errors import RunError
+from pipeline.errors import OutOfMemoryError
 from pipeline.plan.plan import Plan
 from pipeline.running.killed import REMEDY, size_text, stage_of
 from pipeline.tables.pool import Pool
@@ -21,6 +21,8 @@ from pipeline.tables.pool import Pool
 LOOK_S = 1.0  # between two looks
 STUCK_S = 10.0  # for which all workers may stand still
 
+OF_MACHINE = 0.92
+"""Of the machine's or the container's memory, where a job states no limit: beyond it the system soon ends the process without a word."""
 SPILLS = "Give it more (cluster.memory_limit), or worker processes, whose parts spill to disk (cluster.workers: 2)."
 
 
@@ -50,7 +52,7 @@ class Memory:
     limit: int = 0  # of this process, where its threads are the workers; 0 where there is none, or nobody has said yet
 
     def look(self) -> None:
-        """Raise RunError where the process has more memory than its limit, or no worker has done anything for long for want of it."""
+        """Raise OutOfMemoryError where the process has more memory than its limit, or no worker has done anything for want of it."""
         now = time.monotonic()
         if now >= self.next or 0 < self.limit < resident_bytes():  # that of this process is soon read, and grows by gigabytes a second
             self.next = now + LOOK_S
@@ -69,11 +71,11 @@ class Memory:
         stages = sorted({stage_of(key, self.plan) for key in running})
         self.last = ", ".join(stages) or self.last
         for worker in workers if self.cluster.spec.in_this_process else ():
-            self.limit = worker.limit
-            if worker.limit and worker.memory > worker.limit:
-                raise self._error(
-                    f"this process has {size_text(worker.memory)} where cluster.memory_limit is {size_text(worker.limit)}", f". {SPILLS}"
-                )
+            stated = getattr(self.cluster.spec, "memory_limit", None)
+            self.limit = worker.limit if stated else int(worker.limit * OF_MACHINE)
+            if self.limit and worker.memory > self.limit:
+                there = f"cluster.memory_limit is {size_text(self.limit)}" if stated else f"{size_text(worker.limit)} are all there is"
+                raise self._error(f"this process has {size_text(worker.memory)} where {there}", f". {SPILLS}")
         if not workers or running or not all(worker.paused for worker in workers):
             self.stuck_since = None
         elif self.stuck_since is None:
@@ -86,10 +88,10 @@ class Memory:
             remedy = SPILLS if self.cluster.spec.in_this_process else REMEDY
             raise self._error(f"no worker can go on: they have {told} and nothing left to spill", f". {remedy}")
 
-    def _error(self, what: str, remedy: str) -> RunError:
+    def _error(self, what: str, remedy: str) -> OutOfMemoryError:
         stage = self.last.partition(", ")[0]
         others = f", and {', '.join(self.last.split(', ')[1:])}" if ", " in self.last else ""
-        error = RunError(f"out of memory while it works{others}: {what}{remedy}", stage=stage)
+        error = OutOfMemoryError(f"out of memory while it works{others}: {what}{remedy}", stage=stage)
         error.where = self.plan.where(stage)
         return error
 

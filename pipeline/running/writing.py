@@ -130,7 +130,7 @@ class JoinTask:
             if "://" in stem:
                 pieces, stem = _downloaded(pieces, folder), f"{folder}/{stem.rpartition('/')[2]}"
             files = self.writer.join(pieces, labels, stem)
-            self._need_all(pieces, files)
+            need_all(self.stem, pieces, files)
             if stem != self.stem:
                 for piece in pieces:
                     for file in piece.files():
@@ -139,12 +139,13 @@ class JoinTask:
         final = [(f"{self.stem}{end}", rows) for end, rows in files.items()]
         return Written(final, None, Measured.sum([part.measured for part in written]))
 
-    def _need_all(self, pieces: Sequence[Piece], files: Mapping[str, int | None]) -> None:
-        """Raise RunError where a final file has other rows than the pieces of its member."""
-        for end, rows in files.items():
-            wanted = sum(piece.rows.get(end.removeprefix(".").removesuffix(".gz"), 0) for piece in pieces)
-            if rows is not None and rows != wanted:
-                raise RunError(f"{self.stem}{end}: {rows:,} rows were joined of {wanted:,}. Nothing was published. Please report this.")
+
+def need_all(stem: str, pieces: Sequence[Piece], files: Mapping[str, int | None]) -> None:
+    """Raise RunError where a final file has other rows than the pieces of its member."""
+    for end, rows in files.items():
+        wanted = sum(piece.rows.get(end.removeprefix(".").removesuffix(".gz"), 0) for piece in pieces)
+        if rows is not None and rows != wanted:
+            raise RunError(f"{stem}{end}: {rows:,} rows were joined of {wanted:,}. Nothing was published. Please report this.")
 
 
 def _upload(folder: Path, beside: str) -> None:

@@ -16,7 +16,11 @@ PIECES = 16
 """A task works on a sixteenth of its share of the memory: it holds rows, the same sorted or joined, and what it writes."""
 NEAR = 8
 """Tables of an eighth of that are looked at: they may be larger than what is known of them."""
+STATED_PARTS = 64
+"""Of an input whose rows become more, or longer, than one thinks: a task has what comes of one of them."""
 LEAST_BYTES = 4 << 20
+LESS = 16
+"""What a table was thought to take may be wrong by as much: a list's or a text's length, rows that one becomes, is not known before."""
 MOST_PIECES = 2048
 TEXT_BYTES, NESTED_BYTES = 24, 64  # of a value, guessed: 16 are Polars' own of a text
 
@@ -38,6 +42,7 @@ class Size:
 class Budget:
     """Bytes that all tasks of a session may use together, how many of them run at once, and the folder for what is more.
 
+    `stated`: the job says so, since its tables become larger than one thinks; then inputs, too, come in many parts.
     `on_disk` counts the parts that each stage has cut or laid down there; `foreseen` are the bytes, stage by stage, of tables that a sample
     showed to be larger than was thought, so that they went there.
     """
@@ -45,6 +50,7 @@ class Budget:
     bytes: int
     at_once: int
     folder: str
+    stated: bool = False
     on_disk: Counter[str] = field(default_factory=Counter, compare=False)
     foreseen: dict[str, int] = field(default_factory=dict, compare=False)
 
@@ -55,6 +61,17 @@ class Budget:
     def is_near(self, *sizes: Size) -> bool:
         """Whether tables of such sizes are so large that it counts how much larger they, or what comes of them, may be than they say."""
         return sum(size.bytes for size in sizes) * SHARE * NEAR > self.bytes
+
+    @property
+    def less(self) -> int:
+        """Bytes to state where so much turned out to be too much: a sixteenth; 0 where they were stated already."""
+        return 0 if self.stated else self.bytes // LESS
+
+    def parts(self, size: Size | None) -> int:
+        """In how many parts such an input comes at least."""
+        if size is None or self.holds(size):
+            return 1
+        return max(self.pieces(size), STATED_PARTS if self.stated else 1)
 
     def pieces(self, size: Size) -> int:
         """In how many pieces such a table is worked on."""

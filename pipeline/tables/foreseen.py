@@ -26,11 +26,14 @@ def multiplied(first: Table, second: Table, by: Sequence[str]) -> tuple[Table, T
         return first, second
     if not budget.is_near(size, other):
         return first, second
-    first, second = (table if table.cheap else table.hold() for table in (first, second))
+    row_bytes, rows = size.row_bytes + other.row_bytes, _most(first, second, by)
+    if rows is not None and budget.holds(Size(rows, row_bytes)):
+        return first, second
     every = max(1, max(size.rows, other.rows) // KEYS)
+    first, second = (table if table.cheap else table.hold() for table in (first, second))
     ours, theirs = (_counted(table, by, every) for table in (first, second))
     rows = every * int(ours.join(theirs, on=by).select((pl.col("len") * pl.col("len_right")).sum()).item() or 0)
-    made = Size(max(size.rows, rows), size.row_bytes + other.row_bytes)
+    made = Size(max(size.rows, rows), row_bytes)
     if budget.holds(made):
         return first, second
     budget.foreseen[first.stage] = made.bytes
@@ -53,6 +56,31 @@ def with_texts(table: Table) -> Table:
     if not budget.holds(longer):
         budget.foreseen[table.stage] = longer.bytes
     return replace(table, size=longer)
+
+
+def lengthened(table: Table, column: str) -> Size | None:
+    """The size of a table that gets a row for each value of a list, by a sample of its lists, where it is cheap to look at."""
+    size, budget = table.size, table.session.budget
+    if size is None or budget is None or size.rows < FIRST or len(table.blocks) == 1 or not table.cheap:
+        return size
+    some = table.blocks[:: -(-len(table.blocks) // PARTS)]
+    found: Part = table.session.value(replace(table, blocks=some, origins=(), name=None).map(_lengths, column).value())
+    return Size(-(-size.rows * int(found.frame["values"].sum()) // max(1, int(found.frame["rows"].sum()))), size.row_bytes)
+
+
+def _lengths(rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
+    values = pl.col(column).list.len().fill_null(0).clip(lower_bound=1)
+    return rows.head(FIRST).select(values.cast(pl.Int64).sum().alias("values"), pl.len().cast(pl.Int64).alias("rows"))
+
+
+def _most(first: Table, second: Table, by: Sequence[str]) -> int | None:
+    """The most rows that pairs of both come to, or the first has, where the keys of one are known to be unique; else None."""
+    assert first.size is not None
+    assert second.size is not None
+    known = [bool(table.unique) and set(table.unique) <= set(by) for table in (first, second)]
+    if known[1]:
+        return first.size.rows
+    return max(first.size.rows, second.size.rows) if known[0] else None
 
 
 def _counted(table: Table, by: Sequence[str], every: int) -> pl.DataFrame:

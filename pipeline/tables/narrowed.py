@@ -20,7 +20,8 @@ def narrowed(table: Table, schema: Schema, columns: Collection[str]) -> Table:
     kept = pl.Schema({name: dtype for name, dtype in schema.columns.items() if name in columns})
     found = table.map(_picked, list(kept), writes=frozenset())
     size = None if table.size is None else Size(table.size.rows, row_bytes(Schema(kept)))
-    return replace(found, name=table.name, as_read=table.as_read, schema=Schema(kept), size=size)
+    unique = table.unique if set(table.unique) <= set(kept) else ()
+    return replace(found, name=table.name, as_read=table.as_read, schema=Schema(kept), size=size, unique=unique)
 
 
 def _picked(rows: pl.LazyFrame, names: list[str]) -> pl.LazyFrame:

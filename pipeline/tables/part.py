@@ -54,6 +54,10 @@ class Part:
         """The frame on the host."""
         return self.held if isinstance(self.held, pl.DataFrame) else self.held.on_host
 
+    def seen(self, names: Sequence[str]) -> pl.DataFrame:
+        """Some columns of the frame on the host: of one on a GPU these alone come."""
+        return self.held.seen(names) if isinstance(self.held, DeviceFrame) else self.held.select(names)
+
     @property
     def rows(self) -> int:
         """Rows of the frame."""

@@ -40,8 +40,8 @@ class Table:
     `axes[array]` is the one-part table that labels an array's second axis. `origins` are the sources that each part's rows came from and
     `written` the columns that steps have written since (None: any may be), so that the files' statistics can tell whether equal keys
     already share a part; `spread` are the columns by whose hash an exchange put rows into these parts, where they have not changed since.
-    `fitted` is what stages before learned and applied; `name` the job's name for it, if any; `as_read`: parts are all of their origins;
-    `size` is what it comes to at most, as far as that is known.
+    `unique`: together they name a row. `fitted`: what stages before learned and applied; `name`: the job's for it, if any; `as_read`: parts
+    are all of their origins; `size`: what it comes to at most, as far as that is known.
     """
 
     session: Session
@@ -52,6 +52,7 @@ class Table:
     written: frozenset[str] | None = frozenset()
     origins: tuple[tuple[Source, ...], ...] = ()
     spread: tuple[str, ...] = ()
+    unique: tuple[str, ...] = ()
     fitted: tuple[Fitted, ...] = ()
     name: str | None = None
     as_read: bool = True
@@ -121,7 +122,7 @@ class Table:
     def _after(self, blocks: tuple[Step, ...], writes: frozenset[str] | None) -> Table:
         written = None if writes is None or self.written is None else self.written | writes
         spread = () if writes is None or writes.intersection(self.spread) else self.spread
-        return replace(self, blocks=blocks, schema=None, written=written, spread=spread, name=None, as_read=False)
+        return replace(self, blocks=blocks, schema=None, written=written, spread=spread, unique=(), name=None, as_read=False)
 
     def hold(self) -> Table:
         """The table computed once, one task a part; its parts stay with the workers that made them, spilled when memory is short.
@@ -130,8 +131,7 @@ class Table:
         """
         if self.is_beyond:
             return replace(self, blocks=on_disk.held(self))
-        steps = tuple(Step("read", self.stage, source=part) for part in self.futures())
-        return replace(self, blocks=steps)
+        return replace(self, blocks=tuple(Step("read", self.stage, source=part) for part in self.futures()))
 
     def futures(self) -> list[Any]:
         """One future (or part) a block, for whoever needs parts and not a table."""
@@ -164,7 +164,7 @@ class Table:
         """The rows of several tables below one another, parts kept as they are."""
         blocks = tuple(block for table in (self, *others) for block in table.blocks)
         size = stacked([table.size for table in (self, *others)])
-        return replace(self, blocks=blocks, origins=(), schema=None, spread=(), name=None, size=size)
+        return replace(self, blocks=blocks, origins=(), schema=None, spread=(), unique=(), name=None, size=size)
 
     def query(self, others: Sequence[Table], function: Callable[..., pl.LazyFrame], *small: Any) -> Table:
         """`function(LazyFrame, ..., *small) -> LazyFrame` on all rows of this table and others: one query in one task, or on all GPUs."""

@@ -11,6 +11,7 @@ import polars as pl
 from polars.testing import assert_frame_equal
 
 from pipeline.format import InputFormat, JoinedOutput, OutputFormat, Piece
+from pipeline.running.writing import need_all
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.steps import Step, evaluate
 from pipeline.testing.stages import Data, cut, even_sizes, height
@@ -50,7 +51,7 @@ def write_table(
 ) -> list[Path]:
     """The files that a writer makes of a table in so many parts, in a folder that is made; in the order of the rows.
 
-    Raises what the writer's `check` does, JobError for a table that it cannot hold.
+    Raises what the writer's `check` does, JobError for a table that it cannot hold; RunError where rows were lost on the way.
     """
     whole, axes = table if isinstance(table, Part) else Part(table), axes or {}
     schema = Schema(whole.frame.schema, {name: axes[name].schema for name in whole.arrays})
@@ -61,6 +62,7 @@ def write_table(
     if isinstance(writer, JoinedOutput):
         written = [Piece(str(path), writer.write_piece(part, axes, str(path))) for part, path in zip(pieces, paths, strict=True)]
         endings = writer.join(written, axes, str(folder / "whole"))
+        need_all(str(folder / "whole"), written, endings)
         return [folder / f"whole{ending}" for ending in endings]
     for part, path in zip(pieces, paths, strict=True):
         writer.write(part, axes, str(path))

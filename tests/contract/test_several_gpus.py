@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from distributed import Client
+from polars.testing import assert_frame_equal
 
 import pipeline.tables.spread
 from pipeline.api import load, open_run
+from pipeline.backend.frames import DeviceFrame
 from tests.standin.machine import gpu
 
 pytestmark = pytest.mark.contract
@@ -102,3 +105,49 @@ class Engine:
     def shutdown(self) -> None:
         """Nothing is to be given back."""
         self.scheduler.close()
+
+
+LEARNED = """
+job: learned
+backend: gpu
+cluster: {{address: "{address}", insecure: true}}
+frames: {frames}
+results: {folder}/{frames}
+report: false
+inputs:
+  rows: {{path: {folder}/rows, format: parquet, parts: 2}}
+stages:
+  - use: derive
+    from: rows
+    as: known
+    columns: {{ratio: "a / (b + 2)"}}
+  - {{use: xgboost, from: known, as: model, target: label, key: id, objective: binary, split: split, rounds: 5, workers: all}}
+outputs:
+  predictions: {{from: model}}
+"""
+
+
+def test_training_over_gpus__takes_features_where_they_lie(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("xgboost")
+    rng = np.random.default_rng(1)
+    rows = pl.DataFrame({"id": np.arange(400), "a": rng.random(400), "b": rng.random(400)})
+    rows = rows.with_columns(label=(pl.col("a") > pl.col("b")).cast(pl.Int8), a=pl.when(pl.col("id") % 7 > 0).then(pl.col("a")))
+    (tmp_path / "rows").mkdir()
+    for number, split in enumerate(("train", "test")):  # one part to learn from: threads of one process cannot train together
+        rows.slice(number * 300, 300).with_columns(split=pl.lit(split)).write_parquet(tmp_path / "rows" / f"{number}.parquet")
+    taken, matrix = list[int](), DeviceFrame.matrix
+
+    def counted(frame: DeviceFrame, names: Sequence[str]) -> Any:
+        """The matrix, of which it is noted how many features it has."""
+        taken.append(len(names))
+        return matrix(frame, names)
+
+    monkeypatch.setattr(DeviceFrame, "matrix", counted)
+    found = []
+    for frames in ("host", "device"):
+        job = tmp_path / f"{frames}.yaml"
+        job.write_text(LEARNED.format(address=address, folder=tmp_path, frames=frames), encoding="utf-8")
+        load(job).run()
+        found.append(open_run(tmp_path / frames).table("predictions").to_polars())
+    assert_frame_equal(*found, check_exact=True)
+    assert taken == [3, 3, 3], "of the part that is learned from, and of both that are predicted"

@@ -146,6 +146,33 @@ def test_a_pgen__says_the_same_to_plinks_library(kind: str, tmp_path: Path) -> N
     assert psam.read_text().splitlines()[:4] == ["#FID\tIID\tSEX", "f0\tp0\t1", "f0\tp1\t2", "f1\tp2\tNA"]
 
 
+def test_a_pgen_of_many_variants__has_its_records_where_the_header_says(tmp_path: Path) -> None:
+    """A block of the header is of 65,536 variants; PLINK 2 reads a file of dosages with several threads."""
+    pgenlib = pytest.importorskip("pgenlib")
+    variants, people = 65_536 + 5, 3
+    frame = pl.DataFrame({"chromosome": "1", "base_pair_location": range(1, variants + 1), "ref": "A", "alt": "C"}).with_columns(
+        pl.format("rs{}", "base_pair_location").alias("variant_id")
+    )
+    dosages = np.random.default_rng(4).choice(np.array([0, 0.25, 1, 1.75, np.nan], np.float32), (variants, people))
+    part, axes = Part(frame.select(VARIANT), {"alt_dosages": dosages}), {"alt_dosages": people_of(people)}
+    pgen = write_table(PgenOutput(), part, tmp_path / "x", 2, axes)[0]
+    found = np.empty((variants, people), np.float32)
+    with pgenlib.PgenReader(str(pgen).encode()) as reader:
+        reader.read_dosages_range(0, variants, found)
+    np.testing.assert_array_equal(np.where(found < 0, np.nan, found), dosages)
+    np.testing.assert_array_equal(read_table(PgenInput(path=(str(pgen),), field="dosages")).arrays["alt_dosages"], dosages)
+    if plink := shutil.which("plink2"):
+        command = [plink, "--pfile", str(pgen.with_suffix("")), "--freq", "--validate", "--threads", "2", "--out", str(tmp_path / "again")]
+        subprocess.run(command, check=True, capture_output=True)
+        theirs = np.loadtxt(
+            tmp_path / "again.afreq", skiprows=1, usecols=4, converters=lambda text: float(text) if text != "nan" else np.nan
+        )
+        there = ~np.isnan(dosages)
+        np.testing.assert_allclose(
+            theirs, dosages.sum(axis=1, where=there) / np.where(there.any(axis=1), 2 * there.sum(axis=1), np.nan), atol=1e-6
+        )
+
+
 @needs_data
 def test_hapmap3__is_the_same_to_plink_2_and_bcftools_in_every_format(tmp_path: Path) -> None:
     plink, bcftools = (shutil.which(program) for program in ("plink2", "bcftools"))

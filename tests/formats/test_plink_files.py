@@ -125,12 +125,12 @@ def test_write_plink__refuses_another_number_of_rows(tmp_path: Path) -> None:
 
 def test_read_fam__nulls_and_whitespace(tmp_path: Path) -> None:
     path = tmp_path / "x.fam"
-    path.write_bytes(b"f1 a 0 0 1 -9\r\nf1\tb\ta  0 2\t1.5\n  f2 c 0 0 0 NA\nf2 d 0 0 other 0")
+    path.write_bytes(b"f1 a 0 0 1 -9\r\nf1\tb\ta  0 2\t1.5\n  f2 c 0 0 0 NA\nf2 d 0 0 other 0\nf2 e 0 0 1 -9.0")
     people = read_fam(path)
-    assert people["sample_id"].to_list() == ["a", "b", "c", "d"]
-    assert people["father_id"].to_list() == ["0", "a", "0", "0"]
-    assert people["sex"].to_list() == [1, 2, None, None]
-    assert people["phenotype"].to_list() == [None, 1.5, None, 0.0]
+    assert people["sample_id"].to_list() == ["a", "b", "c", "d", "e"]
+    assert people["father_id"].to_list() == ["0", "a", "0", "0", "0"]
+    assert people["sex"].to_list() == [1, 2, None, None, 1]
+    assert people["phenotype"].to_list() == [None, 1.5, None, 0.0, None]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,16 @@ def test_plink_sheet__has_ids_numbers_and_categories(tmp_path: Path) -> None:
     assert_reads(sheet(tmp_path, text=("site",)), expected)
 
 
+def test_plink_sheet__knows_a_missing_number_however_it_is_written(tmp_path: Path) -> None:
+    """As PLINK 2, for which -9.0 is -9; a text that is no number is as it stands."""
+    text = "FID IID a b c\nf p1 -9.0 -9.000 -9.0\nf p2 NaN -09 x\nf p3 1.5 -8.9 -9\n"
+    found = read_table(sheet(tmp_path, text)).frame
+    assert found["a"].to_list() == [None, None, 1.5]
+    assert found["b"].to_list() == [None, None, -8.9]
+    assert found["c"].to_list() == ["-9.0", "x", None]
+    assert read_table(sheet(tmp_path, text, missing=("NA", "NaN"))).frame["a"].to_list() == [-9, None, 1.5]
+
+
 @pytest.mark.parametrize(
     ("text", "columns"),
     [

@@ -13,6 +13,7 @@ from cyvcf2 import VCF
 
 from pipeline import api
 from pipeline.errors import InputError
+from pipeline.formats._plink.pgen_files import read_pvar
 from pipeline.formats.vcf import VcfInput
 from pipeline.tables.part import concat_parts
 
@@ -101,3 +102,32 @@ def test_fields__that_are_not_there_or_are_none_are_refused(text_file: TextFile,
     reader = VcfInput.model_validate({"path": str(path), "fields": fields})
     with pytest.raises(InputError, match=message):
         [source.load() for source in reader.sources(1)]
+
+
+def test_fields_of_a_pvar__are_those_of_the_vcf(text_file: TextFile, tmp_path: Path) -> None:
+    path = text_file("a.vcf", META + records(200))
+    expected = concat_parts([source.load() for source in VcfInput.model_validate({"path": str(path), "fields": FIELDS}).sources(1)]).frame
+    lines = (META + records(200)).decode().splitlines()
+    pvar = tmp_path / "a.pvar"
+    pvar.write_text("".join(f"{line if line.startswith('##') else line.rsplit(chr(9), 3)[0]}\n" for line in lines), encoding="utf-8")
+    found = read_pvar(pvar, fields=FIELDS)
+    assert found.variants == 200
+    assert found.rows.select(expected.columns).equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (["R3"], r"a.pvar: its header has no INFO field 'R3' \(it has: R2\)"),
+        (["R2"], "a.pvar: its header line has no column INFO; it has CHROM, POS, ID, REF, ALT, FILTER"),
+        (["QUAL"], "a.pvar: its header line has no column QUAL"),
+    ],
+)
+def test_fields_of_a_pvar__that_are_not_there_are_refused(tmp_path: Path, fields: list[str], message: str) -> None:
+    info = '##INFO=<ID=R2,Number=1,Type=Float,Description="q">'
+    (tmp_path / "a.pvar").write_text(f"{info}\n#CHROM\tPOS\tID\tREF\tALT\tFILTER\n1\t1\ta\tA\tC\tPASS\n", encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        read_pvar(tmp_path / "a.pvar", fields=fields)
+    (tmp_path / "a.pvar").write_text("1\ta\t0\t1\tC\tA\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"a.pvar: is written as a .bim|no INFO field"):
+        read_pvar(tmp_path / "a.pvar", fields=fields)

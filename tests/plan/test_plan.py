@@ -175,3 +175,12 @@ def test_fingerprints__change_with_what_counts_and_not_otherwise(small: Path) ->
     stat = (small / "sheet.csv").stat()
     os.utime(small / "sheet.csv", ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     assert changed() == {"sheet", "people", "older", "gwas"}
+
+
+def test_a_file_that_a_stage_reads__is_refused_by_its_parameter_where_it_is_not_there(tables: Path) -> None:
+    stage = "{use: score, from: left, as: scored, model: none.json}"
+    coverage = "{use: coverage, from: left, as: deep, reference: none.fa}"
+    with pytest.raises(JobError, match=r"stages\.deep\.reference: none\.fa: there is no such file; check the path"):
+        planned(tables, coverage)
+    with pytest.raises(JobError, match=r"none\.json: (there is )?no such file"):
+        planned(tables, stage)

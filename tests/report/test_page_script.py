@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.report.findings.associations import associations
+from pipeline.report.findings.associations import Most, associations
 from pipeline.report.genes import gene_names
 from pipeline.report.pieces import Figure, p_text
 from pipeline.report.scan_points import MANY_LETTERS, told_from
@@ -33,7 +33,7 @@ def ran(expression: str, given: Any) -> Any:
 
 
 def carried(scan: pl.DataFrame, most: int = 100_000, genes: pl.DataFrame | None = None) -> Figure:
-    return cast(Figure, associations("gwas", scan.lazy(), None if genes is None else genes.lazy(), most).blocks[0])
+    return cast(Figure, associations("gwas", scan.lazy(), None if genes is None else genes.lazy(), Most(points=most)).blocks[0])
 
 
 @needs_node

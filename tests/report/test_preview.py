@@ -70,3 +70,4 @@ def test_preview__of_no_rows_and_of_many_columns(tmp_path: Path) -> None:
 def test_preview__is_for_outputs_that_no_other_finding_shows(tmp_path: Path) -> None:
     page = Page(page_of(tmp_path, {"orders": pl.DataFrame({"id": [1, 2], "price": [3.5, 4.0]}), "predictions": predictions_of()}))
     assert [heading for heading in page.headings if heading.startswith("Preview")] == ["Preview: orders"]
+    assert page.text.count("Every row: ") == 2, "every section of an output has links to its files"

@@ -143,6 +143,13 @@ def test_associations__tell_lambda_and_loci_of_every_trait(tmp_path: Path) -> No
         assert f"trait{i}" in page.text
 
 
+def test_report__of_several_scans_divides_what_is_drawn(tmp_path: Path) -> None:
+    scan = pl.concat([scan_of(seed=i, trait=f"trait{i}") for i in range(8)])
+    page = Page(page_of(tmp_path, {"first": scan, "second": scan, "third": scan, "fourth": scan}))
+    assert page.tags.count("figure") == 4 * 2  # a Manhattan plot and a QQ plot of one trait each
+    assert page.text.count("Drawn is the trait of 8 with the smallest p-values.") == 4
+
+
 def test_associations__draw_the_traits_with_the_smallest_p(tmp_path: Path) -> None:
     scans = [random_scan(500, i, f"trait{i}", 0.4).with_columns(pl.col("neg_log_10_p_value").clip(0, 1 + i)) for i in range(9)]
     top = [scan.head(499).vstack(scan.tail(1).with_columns(neg_log_10_p_value=pl.lit(10.0 + i))) for i, scan in enumerate(scans)]

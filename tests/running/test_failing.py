@@ -10,6 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from pipeline import api
+from pipeline.errors import DataError
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -41,3 +44,22 @@ def test_a_run_that_fails__says_nothing_but_its_error(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert ran.stderr.startswith("error: job.yaml:")
     assert "Traceback" not in ran.stdout + ran.stderr
+
+
+def test_what_a_stage_finds_before_its_tasks__has_its_line(tmp_path: Path) -> None:
+    header = '##fileformat=VCFv4.2\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'
+    header += "\t".join(["#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO", "FORMAT", ""])
+    people = [f"p{number}" for number in range(12)]
+    record = "\t".join(["1", "1", "v", "A", "C", ".", ".", ".", "GT", *["0/0"] * 12])
+    (tmp_path / "a.vcf").write_text(header + "\t".join(people) + "\n" + record + "\n")
+    pl.DataFrame({"sample_id": people, "y": [number % 5 for number in range(12)]}).write_csv(tmp_path / "s.csv")
+    job = f"""job: broken
+results: {tmp_path / "out"}
+inputs: {{g: {{format: vcf, path: {tmp_path / "a.vcf"}}}, s: {{format: csv, path: {tmp_path / "s.csv"}}}}}
+stages:
+  - {{use: whole_genome_regression, from: {{genotypes: g, samples: s}}, as: fit, traits: [y], folds: 2}}
+outputs: {{fit: {{from: fit}}}}
+"""
+    (tmp_path / "job.yaml").write_text(job)
+    with pytest.raises(DataError, match=r"job.yaml:5:5: stages.fit: no autosomal variant varies"):
+        api.load(tmp_path / "job.yaml").run()

@@ -6,29 +6,33 @@ import errno
 import logging
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
+import pipeline
 from pipeline.clusters.cluster import open_cluster
 from pipeline.clusters.local import Local
 from pipeline.clusters.spilling import LOG, TOPIC, tell_of_full_disks
 from pipeline.clusters.workers import DEATHS, blame_soon
-from pipeline.errors import RunError
+from pipeline.errors import OutOfMemoryError, RunError
 from pipeline.running.killed import OUT_OF_MEMORY, of_killed_workers, stage_of
 from pipeline.running.memory import STUCK_S, Memory, Used
-from tests.small import inside, write_small_job
+from pipeline.tables.budget import STATED_PARTS, Budget
+from tests.small import inside, run_main, write_small_job
 
 GWAS = "gwas.scan-3-" + "0f" * 16
 
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    import pipeline
-
     folder = tmp_path_factory.mktemp("job")
     write_small_job(folder)
     with inside(folder):
@@ -148,7 +152,7 @@ def test_killed__stage_is_known_by_its_tasks_key(plan: Any) -> None:
 
 
 def test_memory__process_beyond_its_limit_fails_with_the_stage_that_works(plan: Any) -> None:
-    memory = Memory(cluster([]), plan)
+    memory = Memory(cluster([], memory_limit="1GB"), plan)
     memory.check([Used(900_000_000, 1_000_000_000, True, (GWAS,))], 0.0)
     with pytest.raises(RunError, match=r"stages\.gwas: .* this process has 1\.1 GB where cluster\.memory_limit is 1\.0 GB\. Give it more"):
         memory.check([Used(1_100_000_000, 1_000_000_000, True, (GWAS,))], 1.0)
@@ -158,7 +162,7 @@ def test_memory__process_beyond_its_limit_fails_with_the_stage_that_works(plan: 
 def test_memory__of_this_process_is_looked_at_between_what_workers_say(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     told, has = [Used(100_000_000, 1_000_000_000, False, (GWAS,))], iter([500_000_000, 900_000_000, 1_200_000_000, 1_200_000_000])
     monkeypatch.setattr("pipeline.running.memory.resident_bytes", has.__next__)
-    memory = Memory(cluster([]), plan)
+    memory = Memory(cluster([], memory_limit="1GB"), plan)
     memory.cluster.client.run_on_scheduler = lambda _: told
     memory.look()
     memory.next += 3600.0  # long before workers are asked again
@@ -189,3 +193,67 @@ def test_memory__one_process_is_held_to_its_limit_by_the_job(tmp_path: Any) -> N
     assert ended.code == 1
     assert "where cluster.memory_limit is 50 MB. Give it more (cluster.memory_limit), or worker processes" in ended.err
     assert last_record(tmp_path / "results")["status"] == "failed"
+
+
+GROWS = """
+job: grows
+results: out
+report: false
+cluster: {kind: local, memory_limit: 8GB}
+inputs:
+  rows: {format: parquet, path: rows.parquet}
+stages:
+  - {use: explode, from: rows, as: days, columns: [days]}
+  - {use: sort, from: days, as: sorted, by: [-days, id]}
+  - {use: aggregate, from: sorted, as: added, by: id, compute: {n: size(), last: max(days)}}
+outputs:
+  sorted: {from: sorted}
+  added: {from: added}
+"""
+FULL_AT_FIRST = """
+import sys
+from pipeline.running import memory
+memory.resident_bytes = lambda: 10**15
+from pipeline import run
+sys.argv = ["run", "job.yaml", "--quiet", "--fresh"]
+run.main()
+"""
+
+
+@pytest.mark.process
+def test_a_run_out_of_memory__is_begun_again_on_disk_and_gives_the_same(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"id": range(9_000), "days": [list(range(number % 7)) for number in range(9_000)]})
+    rows.write_parquet(tmp_path / "rows.parquet")
+    (tmp_path / "job.yaml").write_text(GROWS.replace("8GB", "8GB, table_memory: 1MB"), encoding="utf-8")
+    with inside(tmp_path):
+        assert run_main("job.yaml", "--quiet").code == 0
+        by_disk = pipeline.open_run("out")
+        assert by_disk.record["inputs"]["rows"]["parts"] == STATED_PARTS
+        assert by_disk.record["stages"]["sorted"]["parts_on_disk"]
+        (tmp_path / "job.yaml").write_text(GROWS, encoding="utf-8")
+        found = subprocess.run([sys.executable, "-c", FULL_AT_FIRST], capture_output=True, text=True, check=False)
+        again = pipeline.open_run("out")
+    assert found.returncode == 0, found.stderr
+    assert "this process has 1,000,000.0 GB where cluster.memory_limit is 8.0 GB" in found.stderr
+    assert "The run is begun again with more of its tables on disk (cluster.table_memory=500MB)." in found.stderr
+    assert again.record["job"]["cluster"]["table_memory"] == "500MB"
+    each = rows.explode("days", empty_as_null=True)
+    wanted = {
+        "sorted": each.sort("days", "id", descending=[True, False], nulls_last=True),
+        "added": each.group_by("id").agg(n=pl.len().cast(pl.Int64), last=pl.col("days").max()).sort("id"),
+    }
+    for run in (by_disk, again):
+        for name, frame in wanted.items():
+            assert_frame_equal(run.table(name).to_polars(), frame)
+
+
+def test_a_run_out_of_memory__that_states_the_memory_of_tables_is_not_begun_again() -> None:
+    assert Budget(32 << 20, 2, "").less == 2 << 20
+    assert Budget(32 << 20, 2, "", stated=True).less == 0
+
+
+def test_memory__of_the_machine_is_said_where_no_limit_is_stated(plan: Any) -> None:
+    memory = Memory(cluster([], workers=None), plan)
+    memory.check([Used(9 << 30, 10 << 30, False, (GWAS,))], 0.0)
+    with pytest.raises(OutOfMemoryError, match=r"this process has 10\.1 GB where 10\.7 GB are all there is"):
+        memory.check([Used(10_100_000_000, 10 << 30, False, (GWAS,))], 0.0)

@@ -15,14 +15,17 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from pipeline.errors import RunError
-from pipeline.stage import Context
+from pipeline.stage import Context, Stage
 from pipeline.stages.models.xgboost import Xgboost
 from pipeline.stages.relational.aggregate import Aggregate
+from pipeline.stages.relational.derive import Derive
 from pipeline.stages.relational.drop_duplicates import DropDuplicates
+from pipeline.stages.relational.explode import Explode
+from pipeline.stages.relational.filter import Filter
 from pipeline.stages.relational.join import Join
 from pipeline.stages.relational.sort import Sort
 from pipeline.stages.relational.window import Window
-from pipeline.tables import budget
+from pipeline.tables import budget, foreseen
 from pipeline.tables.budget import Budget, Size, row_bytes
 from pipeline.tables.foreseen import with_texts
 from pipeline.tables.laid import cut, joined, lay
@@ -262,6 +265,46 @@ def test_join__that_multiplies_nothing_stays_in_memory(roomy: Session) -> None:
     assert roomy.budget
     assert not roomy.budget.on_disk
     assert not roomy.budget.foreseen
+
+
+def test_unique_keys__are_those_of_an_aggregate_until_rows_multiply_or_keys_change(roomy: Session) -> None:
+    def after(rows: Table, *stages: Stage) -> Table:
+        """What comes of the rows, stage by stage."""
+        for stage in stages:
+            rows = replace(stage.run({"rows": rows}, Context("stage", 1, roomy)).tables[""], schema=rows.known_schema())
+        return rows
+
+    added = Aggregate.model_validate({"by": ["key", "text"], "compute": {"total": "sum(value)", "days": "list(day)"}})
+    found = after(table(roomy, rows(400, 1)), added)
+    found = replace(found, schema=found.known_schema())
+    assert found.unique == ("key", "text")
+    kept = Filter.model_validate({"where": "total > 0"}), Derive.model_validate({"columns": {"half": "total / 2"}})
+    assert after(found, *kept).unique == ("key", "text")
+    assert not after(found, Derive.model_validate({"columns": {"text": "'all'"}})).unique
+    assert not after(found, Explode.model_validate({"columns": ["days"]})).unique
+    assert not found.concat(found).unique
+
+
+def test_join__by_unique_keys_waits_for_no_sample(roomy: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = (table(roomy, pl.DataFrame({"key": np.arange(1_200), name: np.arange(1_200)})) for name in ("a", "b"))
+    looked, counted = list[Table](), foreseen._counted
+
+    def watched(one: Table, *more: Any) -> pl.DataFrame:
+        looked.append(one)
+        return counted(one, *more)
+
+    monkeypatch.setattr(foreseen, "_counted", watched)
+    for unique, looks in ((("key",), 0), ((), 2)):
+        given = {"left": ours, "right": replace(theirs, unique=unique)}
+        Join.model_validate({"on": "key"}).run(given, Context("named", 1, roomy))
+        assert len(looked) == looks
+
+
+def test_lists__become_as_many_rows_as_they_have_values(roomy: Session) -> None:
+    days = pl.DataFrame({"id": range(7_000), "days": [list(range(number % 5)) for number in range(7_000)]})
+    found = Explode.model_validate({"columns": ["days"]}).run({"rows": table(roomy, days)}, Context("named", 1, roomy)).tables[""]
+    assert found.size is not None
+    assert found.size.rows == pytest.approx(days.explode("days", empty_as_null=True).height, rel=0.01)
 
 
 def test_texts__that_are_longer_than_thought_go_beyond_memory(roomy: Session) -> None:

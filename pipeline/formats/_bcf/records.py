@@ -15,7 +15,7 @@ from pipeline.errors import InputError
 from pipeline.formats._bcf.header import BcfHeader
 from pipeline.formats._bcf.text import record_fields
 from pipeline.formats._vcf.records import TAIL, Records
-from pipeline.formats._vcf.site_fields import SiteField
+from pipeline.formats._vcf.site_fields import PLACES, SiteField
 from pipeline.formats._vcf.text import KEYS, VARIANT_COLUMNS, Field, VcfCounts, VcfRecords, counted, odd_calls, odd_dosages, rows_of
 from pipeline.kernels.genotypes import packed_width
 
@@ -39,7 +39,7 @@ def parse_records(data: bytes, header: BcfHeader, field: Field, sites_of: Sequen
     if sites_of:
         columns = [record_fields(data, at, header, genotypes=False) for at in table[:, bcf.START].tolist()]
         sites = sites.with_columns(
-            one.texts(lambda place: pl.Series([fields[place].decode() for fields in columns], dtype=pl.String)) for one in sites_of
+            one.texts(lambda place: pl.Series([fields[PLACES[place]].decode() for fields in columns], dtype=pl.String)) for one in sites_of
         )
     unnamed = bool((sites["variant_id"] == ".").any())
     wrong = sites["alt"].str.count_matches(",", literal=True) != pl.Series(np.maximum(found.n_alts - 1, 0))

@@ -135,7 +135,8 @@ def read_fam(path: str | Path, ids: Ids = "iid") -> pl.DataFrame:
         sex_of_code(),
         numbers(path, text, "phenotype", pl.Float64(), unknown=("-9", "NA", "nan", "NaN")),
     )
-    return frame.select("sample_id", "family_id", "father_id", "mother_id", "sex", "phenotype")
+    phenotype = pl.when(pl.col("phenotype") != -9).then("phenotype").fill_nan(None)  # -9.0 is -9 to PLINK, too
+    return frame.select("sample_id", "family_id", "father_id", "mother_id", "sex", phenotype.alias("phenotype"))
 
 
 def bed_shape_check(bed: str | Path, n_variants: int, n_samples: int) -> None:

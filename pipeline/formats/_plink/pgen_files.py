@@ -7,7 +7,7 @@ whose bits tell of phase and dosages (PLINK 2's file format specification, "PGEN
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -21,6 +21,8 @@ from pipeline.files import stamp
 from pipeline.formats._bgzip.blocks import reading
 from pipeline.formats._plink.bed_files import numbers, read_bim, read_columns, read_fam
 from pipeline.formats._plink.ids import Ids, named
+from pipeline.formats._vcf.header import infos_of
+from pipeline.formats._vcf.site_fields import SiteField, by_allele, check_lengths, site_fields
 from pipeline.genome.builds import build_in_text, build_of_contigs
 from pipeline.genome.people import sex_of_code
 from pipeline.genome.species import HUMAN_SET, ChromosomeSet
@@ -101,8 +103,9 @@ def _header(path: str | Path) -> tuple[list[str], list[str]]:
 class Pvar:
     """What a .pvar says: a row for each ALT allele, the number of variants, and the genome build that its header tells of.
 
-    Columns: chromosome, base_pair_location, variant_id, ref, alt, and `index` and `allele`, the variant's number from 0 and that of its ALT
-    allele from 1. Names are as in a VCF: an id '.' is built, one of several alleles is completed by the allele; '.' as ALT gives no row.
+    Columns: chromosome, base_pair_location, variant_id, ref, alt, the fields of QUAL, FILTER and INFO that are wanted, and `__index__` and
+    `__allele__`, the variant's number from 0 and that of its ALT allele from 1. Names are as in a VCF: an id '.' is built, one of several
+    alleles is completed by the allele; '.' as ALT gives no row.
     """
 
     rows: pl.DataFrame
@@ -110,41 +113,52 @@ class Pvar:
     build: str | None
 
 
-def read_pvar(path: str | Path, chromosomes: ChromosomeSet = HUMAN_SET) -> Pvar:
-    """Read a .pvar, or one written as a .bim.
+def read_pvar(path: str | Path, chromosomes: ChromosomeSet = HUMAN_SET, fields: Sequence[str] = ()) -> Pvar:
+    """Read a .pvar, or one written as a .bim; `fields` are those of QUAL, FILTER and INFO that are wanted.
 
-    InputError for a missing column, another number of fields in a line, a position that is no number, a chromosome of another species.
+    InputError for a missing column or field, another number of fields in a line, a position that is no number, a chromosome of another
+    species.
     """
     meta, names = _header(path)
+    sites = site_fields(fields, str(path), infos_of([line.encode() for line in meta]))
+    wanted = [*_PVAR, *{one.column: None for one in sites}]
     if not names:
-        rows = read_bim(path, chromosomes).drop("centimorgan").with_row_index("index").with_columns(allele=pl.lit(1, pl.UInt32))
+        if sites:
+            raise InputError(f"{path}: is written as a .bim, which has no {sites[0].name}; leave it out of fields")
+        rows = read_bim(path, chromosomes).drop("centimorgan").with_row_index("__index__").with_columns(__allele__=pl.lit(1, pl.UInt32))
         return Pvar(rows, rows.height, None)
-    if missing := [name for name in _PVAR if name not in names]:
-        raise InputError(f"{path}: its header line has no column {missing[0]}; a .pvar has #CHROM, POS, ID, REF and ALT")
+    if missing := [name for name in wanted if name not in names]:
+        raise InputError(f"{path}: its header line has no column {missing[0]}; it has {', '.join(names)}")
     chromosomes.check_header(meta, str(path))
-    text = read_columns(path, tuple(_PVAR.get(name, name) for name in names), skip=len(meta) + 1).select(_PVAR.values())
+    text = read_columns(path, tuple(_PVAR.get(name, name) for name in names), skip=len(meta) + 1)
     chromosomes.check(text["chromosome"].unique(maintain_order=True), str(path))
-    frame = text.with_columns(
+    frame = text.select(
         pl.col("chromosome").replace(chromosomes.codes),
         numbers(path, text, "base_pair_location", pl.Int64(), skip=len(meta) + 1),
+        *[*_PVAR.values()][2:],
+        *(one.texts(text.__getitem__) for one in sites),
     )
     lengths = {match[1]: int(match[2]) for line in meta if (match := _CONTIG.match(line))}
     references = [line for line in meta if line.startswith("##reference=")]
     build = build_of_contigs(lengths) or build_in_text("".join(references))
-    return Pvar(_alleles(frame.with_row_index("index")), frame.height, build)
+    rows = _alleles(frame.with_row_index("__index__"), sites, str(path))
+    return Pvar(rows.with_columns(one.typed(rows, str(path)) for one in sites), frame.height, build)
 
 
-def _alleles(variants: pl.DataFrame) -> pl.DataFrame:
+def _alleles(variants: pl.DataFrame, sites: Sequence[SiteField], path: str) -> pl.DataFrame:
     name, several = pl.col("variant_id"), pl.col("alt").str.contains(",", literal=True)
-    rows = variants.filter(pl.col("alt") != ".").with_columns(several=several, allele=pl.lit(1, pl.UInt32))
-    if rows["several"].any():
-        rows = rows.with_columns(pl.col("alt").str.split(",")).explode("alt", empty_as_null=False)
-        rows = rows.with_columns(allele=pl.int_range(1, pl.len() + 1, dtype=pl.UInt32).over("index"))
+    rows = variants.filter(pl.col("alt") != ".").with_columns(__several__=several, __allele__=pl.lit(1, pl.UInt32))
+    if rows["__several__"].any():
+        lists = by_allele(sites)
+        rows = rows.with_columns(pl.col("alt").str.split(","), **lists)
+        check_lengths(rows, sites, path)
+        rows = rows.explode("alt", *lists, empty_as_null=False)
+        rows = rows.with_columns(__allele__=pl.int_range(1, pl.len() + 1, dtype=pl.UInt32).over("__index__"))
     built = pl.format("{}:{}:{}:{}", "chromosome", "base_pair_location", "ref", "alt")
     completed = pl.format("{}:{}", "variant_id", "alt")
-    return rows.with_columns(pl.when(name == ".").then(built).when("several").then(completed).otherwise(name).alias("variant_id")).select(
-        *_PVAR.values(), "index", "allele"
-    )
+    return rows.with_columns(
+        pl.when(name == ".").then(built).when("__several__").then(completed).otherwise(name).alias("variant_id")
+    ).select(*_PVAR.values(), *(one.name for one in sites), "__index__", "__allele__")
 
 
 def read_psam(path: str | Path, ids: Ids = "iid") -> pl.DataFrame:

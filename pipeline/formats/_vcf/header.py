@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -76,8 +76,14 @@ def _header(path: str, limits: Bounds, _stamp: Stamp, is_binary: bool) -> VcfHea
     formats = [text[len(b"##FORMAT=<ID=") :].split(b",")[0] for text in meta if text.startswith(b"##FORMAT=<ID=")]
     names = tuple(_text(contig.get(b"ID", b"")) for contig in contigs)
     chromosome_set = tuple(_text(text) for text in meta if text.startswith(b"##chrSet="))
-    infos = {_text(name): (_text(number), _text(kind)) for text in meta for name, number, kind in _INFO.findall(text)}
-    return VcfHeader(path, _sample_ids(path, line), names, tuple(map(_text, formats)), _build(contigs, meta), chromosome_set, infos)
+    return VcfHeader(
+        path, _sample_ids(path, line), names, tuple(map(_text, formats)), _build(contigs, meta), chromosome_set, infos_of(meta)
+    )
+
+
+def infos_of(meta: Sequence[bytes]) -> dict[str, tuple[str, str]]:
+    """Number and Type of the INFO fields that lines of a header describe, by their ids."""
+    return {_text(name): (_text(number), _text(kind)) for text in meta for name, number, kind in _INFO.findall(text)}
 
 
 def _text(name: bytes) -> str:

@@ -10,7 +10,7 @@ from pydantic import Field as Key
 
 from pipeline.errors import InputError
 from pipeline.formats._vcf.header import VcfHeader
-from pipeline.formats._vcf.site_fields import SiteField, site_fields
+from pipeline.formats._vcf.site_fields import FIELDS, SiteField, site_fields
 from pipeline.formats._vcf.text import ARRAYS_OF, KEYS, Field, columns_of
 from pipeline.genome.inputs import SpeciesInput
 from pipeline.tables.counts import Count
@@ -42,9 +42,7 @@ class RecordsInput(SpeciesInput):
         description="calls: hard calls of GT. dosages: ALT dosages of DS (0 to 1 where GT is haploid), of probabilities, GP, or of "
         "haplotype_dosages, HDS. A record without is missing.",
     )
-    fields: tuple[str, ...] = Key(
-        (), description="QUAL, FILTER and INFO fields (R2, AF ...) to have as columns of the variants, for filter."
-    )
+    fields: tuple[str, ...] = FIELDS
 
     def read_headers(self) -> Sequence[VcfHeader]:
         """The headers of the files."""
@@ -91,7 +89,7 @@ class RecordsInput(SpeciesInput):
 
     def sites(self, headers: Sequence[VcfHeader]) -> tuple[SiteField, ...]:
         """The fields that become columns; InputError where a file lacks one, or has it of another type."""
-        found = [site_fields(self.fields, header) for header in headers]
+        found = [site_fields(self.fields, header.path, header.infos) for header in headers]
         for header, fields in zip(headers, found, strict=True):
             if fields != found[0]:
                 raise InputError(f"{header.path}: Number or Type of {', '.join(self.fields)} are not those of {headers[0].path}")

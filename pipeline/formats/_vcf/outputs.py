@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import polars as pl
 
@@ -24,6 +25,8 @@ from pipeline.tables.part import Part, Schema
 class RecordsOutput(JoinedOutput):
     """Base of outputs of a genotype table, or of one with a row a variant and sample, as the records of a VCF."""
 
+    member: ClassVar[str] = "vcf"  # what the pieces of the final file are called, as its ending is
+
     build: Build = build_field()
 
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
@@ -39,12 +42,12 @@ class RecordsOutput(JoinedOutput):
         if part.arrays:
             chromosomes = part.frame["chromosome"].unique(maintain_order=True).cast(pl.String).to_list()
             Path(f"{path}.json").write_text(json.dumps(chromosomes), encoding="utf-8")
-            with Path(f"{path}.vcf").open("wb") as file:
+            with Path(f"{path}.{self.member}").open("wb") as file:
                 file.writelines(map(bgzip, genotype_lines(part, axes[array_of(axes)].height)))
-            return {"vcf": part.rows, "json": 0}
+            return {self.member: part.rows, "json": 0}
         rows = checked(part.frame.select(name for name in (*CALL, *MORE) if name in part.frame.columns))
-        rows.write_ipc(f"{path}.vcf", compression="lz4")
-        return {"vcf": rows.height}
+        rows.write_ipc(f"{path}.{self.member}", compression="lz4")
+        return {self.member: rows.height}
 
     def join(self, pieces: Sequence[Piece], axes: Mapping[str, pl.DataFrame], stem: str) -> Mapping[str, int | None]:
         """The file; the samples of calls a row each in the order of their names."""
@@ -55,9 +58,9 @@ class RecordsOutput(JoinedOutput):
                 ["GT", *["DS"] * (array != ARRAYS_OF["calls"])],
             )
             head = header_of(chromosomes, names_checked(axes[array], "a VCF"), fields, self.build)
-            join_files(f"{stem}.vcf.gz", [piece.file("vcf") for piece in pieces], before=bgzip(head.encode()), after=EOF_BLOCK)
-            return {".vcf.gz": sum(piece.rows["vcf"] for piece in pieces)}
-        rows = pl.concat([pl.read_ipc(Path(piece.file("vcf")).read_bytes()) for piece in pieces])
+            join_files(f"{stem}.vcf.gz", [piece.file(self.member) for piece in pieces], before=bgzip(head.encode()), after=EOF_BLOCK)
+            return {".vcf.gz": sum(piece.rows[self.member] for piece in pieces)}
+        rows = pl.concat([pl.read_ipc(Path(piece.file(self.member)).read_bytes()) for piece in pieces])
         samples, fields = rows["sample_id"].unique().sort().to_list(), fields_of(rows.columns)
         header = header_of(rows["chromosome"].unique(maintain_order=True).to_list(), samples, fields, self.build)
         join_files(f"{stem}.vcf.gz", [], before=bgzip(header.encode() + lines_of(rows, samples, fields)), after=EOF_BLOCK)

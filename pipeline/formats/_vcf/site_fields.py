@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import polars as pl
+from pydantic import Field
 
 from pipeline.errors import InputError, near
-from pipeline.formats._vcf.header import VcfHeader
 from pipeline.genome.columns import VARIANT
 
-QUAL, FILTER, INFO = 5, 6, 7  # fields of a record, from 0
+Place = Literal["QUAL", "FILTER", "INFO"]
+PLACES: Mapping[Place, int] = {"QUAL": 5, "FILTER": 6, "INFO": 7}
+"""The fields of a VCF's record, from 0."""
 _TYPES: Mapping[str, pl.DataType] = {"Integer": pl.Int64(), "Float": pl.Float64(), "String": pl.String(), "Character": pl.String()}
 _NUMBERS = ("0", "1", "A")
+FIELDS: Any = Field((), description="QUAL, FILTER and INFO fields (R2, AF ...) to have as columns of the variants, for filter.")
+"""The parameter of an input that names them."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +30,16 @@ class SiteField:
     number: str
     dtype: pl.DataType
 
-    def texts(self, column: Callable[[int], pl.Series]) -> pl.Series:
-        """Its texts, a record each, null where there is none, of a flag whether it is there; `column` gives a field of the records."""
-        if self.name in ("QUAL", "FILTER"):
-            return column(QUAL if self.name == "QUAL" else FILTER).replace(".", None).alias(self.name)
-        key, info = re.escape(self.name), column(INFO)
+    @property
+    def column(self) -> Place:
+        """The column of a record that it stands in."""
+        return "QUAL" if self.name == "QUAL" else "FILTER" if self.name == "FILTER" else "INFO"
+
+    def texts(self, column: Callable[[Place], pl.Series]) -> pl.Series:
+        """Its texts, a record each, null where there is none, of a flag whether it is there; `column` gives a column of the records."""
+        if self.column != "INFO":
+            return column(self.column).replace(".", None).alias(self.name)
+        key, info = re.escape(self.name), column("INFO")
         if self.number == "0":
             return info.str.contains(f"(?:^|;){key}(?:;|$)").alias(self.name)
         return info.str.extract(f"(?:^|;){key}=([^;]*)", 1).replace(".", None).alias(self.name)
@@ -54,26 +64,29 @@ class SiteField:
         return values
 
 
-def site_fields(names: Sequence[str], header: VcfHeader) -> tuple[SiteField, ...]:
-    """The fields of those names. InputError for one that the header does not have, or that has several values a record or allele."""
+def site_fields(names: Sequence[str], path: str, infos: Mapping[str, tuple[str, str]]) -> tuple[SiteField, ...]:
+    """The fields of those names, `infos` being Number and Type of the header's by their ids.
+
+    InputError for one that the header does not have, or that has several values a record or allele.
+    """
     found = []
     if twice := [name for at, name in enumerate(names) if name in names[:at]]:
-        raise InputError(f"{header.path}: fields names {twice[0]!r} twice")
+        raise InputError(f"{path}: fields names {twice[0]!r} twice")
     for name in names:
         if name in ("QUAL", "FILTER"):
             found.append(SiteField(name, "1", pl.Float64() if name == "QUAL" else pl.String()))
             continue
-        if name not in header.infos:
-            listed = ", ".join(header.infos) or "none"
-            raise InputError(f"{header.path}: its header has no INFO field {name!r} (it has: {listed}).{near(name, list(header.infos))}")
-        number, kind = header.infos[name]
+        if name not in infos:
+            listed = ", ".join(infos) or "none"
+            raise InputError(f"{path}: its header has no INFO field {name!r} (it has: {listed}).{near(name, list(infos))}")
+        number, kind = infos[name]
         if kind == "Flag":
             found.append(SiteField(name, "0", pl.Boolean()))
         elif number in _NUMBERS[1:] and kind in _TYPES and name not in VARIANT:
             found.append(SiteField(name, number, _TYPES[kind]))
         else:
             text = f"INFO field {name!r} is Number={number}, Type={kind}; a column has one value a record (1) or ALT allele (A)"
-            raise InputError(f"{header.path}: {text}. Leave it out of fields, or write the file again with bcftools annotate.")
+            raise InputError(f"{path}: {text}. Leave it out of fields, or write the file again with bcftools annotate.")
     return tuple(found)
 
 

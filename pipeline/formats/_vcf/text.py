@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -17,7 +16,7 @@ from pipeline.formats._vcf.dosages import read_plain_dosages, read_plain_sums
 from pipeline.formats._vcf.header import VcfHeader
 from pipeline.formats._vcf.records import TAIL, Records
 from pipeline.formats._vcf.region import Region
-from pipeline.formats._vcf.site_fields import SiteField, by_allele, check_lengths
+from pipeline.formats._vcf.site_fields import PLACES, SiteField, by_allele, check_lengths
 from pipeline.genome.columns import VARIANT, dtypes_of
 from pipeline.kernels.genotypes import packed_width
 
@@ -95,7 +94,7 @@ def parse_records(
         schema=VARIANT_COLUMNS,
     )
     if sites_of:
-        sites = sites.with_columns(one.texts(partial(_column, text, bounds)) for one in sites_of)
+        sites = sites.with_columns(one.texts(lambda place: _column(text, bounds, PLACES[place])) for one in sites_of)
     if region is not None:
         inside = (sites["chromosome"] == region.contig) & sites["base_pair_location"].is_between(region.low, region.high)
         sites, found = sites.filter(inside), found.chosen(inside.to_numpy())
@@ -211,13 +210,13 @@ def rows_of(sites: pl.DataFrame, n_alts: NDArray[np.int64], more: tuple[Sequence
         return sites
     alt, name = pl.col("alt"), pl.col("variant_id")
     built = pl.format("{}:{}:{}:{}", "chromosome", "base_pair_location", "ref", "alt")
-    rows = sites.with_columns(several=pl.Series(n_alts > 1)).filter(pl.Series(n_alts > 0))
+    rows = sites.with_columns(__several__=pl.Series(n_alts > 1)).filter(pl.Series(n_alts > 0))
     if several:
         lists = by_allele(more[0])
         rows = rows.with_columns(alt.str.split(","), **lists)
         check_lengths(rows, *more)
         rows = rows.explode("alt", *lists, empty_as_null=False)
-    completed = pl.when("several").then(pl.format("{}:{}", "variant_id", "alt")).otherwise(name)
+    completed = pl.when("__several__").then(pl.format("{}:{}", "variant_id", "alt")).otherwise(name)
     rows = rows.with_columns(pl.when(name == ".").then(built).otherwise(completed).alias("variant_id"))
     return rows.select(*VARIANT_COLUMNS, *(one.name for one in more[0]))
 

@@ -55,7 +55,7 @@ def _verdict(table: str, stages: list[str], metrics: Mapping[str, Any]) -> str:
 
 def _shown(output: str, rows: pl.LazyFrame, told: Any) -> Section:
     """The table, masked cells as such, and how many of each kind were masked."""
-    section = Section(headline("To leave", output))
+    section = Section(headline("To leave", output), output=output)
     if isinstance(told, Mapping):
         section.blocks.append(
             Note(

@@ -37,6 +37,14 @@ LOCUS_BP = 500_000
 MOST_HITS, MOST_LABELS, MOST_TRAITS, MOST_LISTED = 20, 10, 6, 100
 
 
+@dataclass(frozen=True)
+class Most:
+    """What of a scan is drawn at most, so that the page of several stays small: traits, and points that answer the pointer."""
+
+    traits: int = MOST_TRAITS
+    points: int = MOST_POINTS
+
+
 class Associations(Finding, name="associations"):
     """Plots and leads of an output of p-values with places, but for those of clumps and of linkage, which have findings of their own."""
 
@@ -51,7 +59,8 @@ class Associations(Finding, name="associations"):
     def show(self, output: str, evidence: Evidence) -> Iterator[Section]:
         """One section, whose figures at the head of the page name their scan where there are several."""
         scans = sum(self.applies(columns) for columns in evidence.columns.values())
-        section = associations(output, evidence.outputs[output], genes_of(evidence.outputs, HUMAN), MOST_POINTS // scans)
+        most = Most(max(1, MOST_TRAITS // scans), MOST_POINTS // scans)
+        section = associations(output, evidence.outputs[output], genes_of(evidence.outputs, HUMAN), most)
         if scans > 1:
             section.highlights = [(figure, f"{what} in {output}") for figure, what in section.highlights]
         yield section
@@ -76,11 +85,12 @@ class TraitScan:
         return f" of {self.trait}" if self.trait else ""
 
 
-def associations(output: str, rows: pl.LazyFrame, genes: pl.LazyFrame | None = None, most_points: int = MOST_POINTS) -> Section:
-    """Per trait a Manhattan plot, a QQ plot with lambda, and the leads; traits beyond the `MOST_TRAITS` with the smallest p are listed.
+def associations(output: str, rows: pl.LazyFrame, genes: pl.LazyFrame | None = None, most: Most | None = None) -> Section:
+    """Per trait a Manhattan plot, a QQ plot with lambda, and the leads; traits beyond those with the smallest p are listed.
 
-    Of the strongest results, `most_points` of all traits drawn at most, the page tells one by one, by `genes` too (see `genes_of`).
+    Of the strongest results, so many of all traits drawn, the page tells one by one, by `genes` too (see `genes_of`).
     """
+    most = most or Most()
     rows, section = scan_rows(rows), Section(headline("Associations", output))
     found = extents(rows)
     counts, genome = trait_counts(found), genome_of(found)
@@ -93,8 +103,8 @@ def associations(output: str, rows: pl.LazyFrame, genes: pl.LazyFrame | None = N
     bins = strength_bins(rows, listed["trait"].to_list())
     whole = inflations(rows, {trait: bins[trait] for trait in listed.filter(~pl.col("cut"))["trait"]})
     texts = {trait: f"{value:.3f}".replace("inf", "∞") for trait, value in whole.items()}
-    section.blocks += _overview(counts, texts, _tests(rows))
-    drawn = counts.head(MOST_TRAITS)
+    section.blocks += _overview(counts, texts, _tests(rows), most.traits)
+    drawn = counts.head(most.traits)
     hits = _hits(rows, drawn["trait"].to_list())
     scans = [
         TraitScan(**row, bins=bins.get(row["trait"], pl.DataFrame()), inflation=texts.get(row["trait"], ""), hits=of)
@@ -102,7 +112,7 @@ def associations(output: str, rows: pl.LazyFrame, genes: pl.LazyFrame | None = N
         for of in [hits.filter(pl.col("trait") == row["trait"])]
     ]
     panels = {scan.trait: plots_scan.manhattan_panel(genome, _finite_best(scan)) for scan in scans if scan.known}
-    told = {scan.trait: told_from(scan.bins, most_points // len(panels)) for scan in scans if scan.known}
+    told = {scan.trait: told_from(scan.bins, most.points // len(panels)) for scan in scans if scan.known}
     places = places_of(rows, genome, panels, told) if panels else {}
     points = points_of(rows, told, None if genes is None else genes.collect(engine="streaming")) if panels else {}
     for scan in scans:
@@ -126,7 +136,7 @@ def _tests(rows: pl.LazyFrame) -> pl.DataFrame | None:
     return counts if {*counts["test"]} - {"linear"} else None
 
 
-def _overview(counts: pl.DataFrame, inflation: dict[str, str], tests: pl.DataFrame | None) -> list[Grid | Note]:
+def _overview(counts: pl.DataFrame, inflation: dict[str, str], tests: pl.DataFrame | None, most: int) -> list[Grid | Note]:
     """A table of traits where there are several, or several kinds of tests."""
     blocks = list[Grid | Note]()
     kinds = tests["test"].unique().sort().to_list() if tests is not None else []
@@ -139,8 +149,9 @@ def _overview(counts: pl.DataFrame, inflation: dict[str, str], tests: pl.DataFra
         head = ("trait", "variants with a result", "below 5e-8", "smallest p", "λ", *(f"{kind} tests" for kind in kinds))
         more = f"The {MOST_LISTED} of {counts.height:,} traits with the smallest p-values." if counts.height > MOST_LISTED else ""
         blocks.append(Grid(head, "l" + "r" * (len(head) - 1), cells, more))
-    if counts.height > MOST_TRAITS:
-        blocks.append(Note(f"Drawn are the {MOST_TRAITS} traits of {counts.height} with the smallest p-values."))
+    if counts.height > most:
+        drawn = "is the trait" if most == 1 else f"are the {most} traits"
+        blocks.append(Note(f"Drawn {drawn} of {counts.height} with the smallest p-values."))
     return blocks
 
 

@@ -29,7 +29,7 @@ class Preview(Finding, name="preview"):
 
 def preview(output: str, rows: pl.LazyFrame) -> Section:
     """Two streamed passes over the rows; what is kept of them does not grow with their number."""
-    section, schema = Section(headline("Preview", output)), rows.collect_schema()
+    section, schema = Section(headline("Preview", output), output=output), rows.collect_schema()
     names = schema.names()[:MOST_COLUMNS]
     facts = rows.select(pl.len().alias("rows"), *(fact for name in names for fact in _facts(name, schema[name])))
     found = facts.collect(engine="streaming").row(0, named=True)

@@ -29,7 +29,7 @@ from pipeline.stages.genomics._predictions import (
     stretches_of,
 )
 from pipeline.stages.genomics._scan import Scan
-from pipeline.stages.genomics._sheet import read_sheet
+from pipeline.stages.genomics._sheet import read_sheet, sheet_rows
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -68,7 +68,7 @@ class PredictedScan(Scan):
         if "predictions" not in tables:
             return super().run(tables, context)
         genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
-        people, rows = people_of(genotypes), tables["samples"].named(name).map(self.needed).value()
+        people, rows = people_of(genotypes), sheet_rows(tables["samples"].named(name), self.needed, self.covariates)
         predictions = tables["predictions"].named(name).map(needed_predictions)
         stretches = predictions.reduce(stretches_of, joined_stretches, people, self.traits)
         fitted = submit(self.predicted, people, rows, Audit(context.seed, len(genotypes.blocks)), stretches, stage=name)

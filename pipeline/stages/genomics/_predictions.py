@@ -17,6 +17,7 @@ from pipeline.kernels.cox_design import CoxDesign, CoxModels
 from pipeline.kernels.predicted_binary_design import PredictedBinary, PredictedBinaryDesign
 from pipeline.kernels.predicted_scan import PredictedDesign
 from pipeline.stages.genomics._sheet import Sheet
+from pipeline.stages.genomics._tallied import minus_nines
 from pipeline.tables.part import Part
 
 Build = Callable[[Any, Any, tuple[Sequence[str], Sequence[str]]], PredictedDesign | PredictedBinaryDesign | CoxDesign]
@@ -120,7 +121,8 @@ class PredictedTraits:
     def counts(self) -> dict[str, int]:
         """People used for each trait."""
         people = self.design.people.tolist()
-        return {f"people_{name}": number for name, number in zip(self.design.trait_names, people, strict=True)}
+        found = dict(zip((f"people_{name}" for name in self.design.trait_names), people, strict=True))
+        return found if isinstance(self.design, CoxDesign) else found | minus_nines(self.sheet)
 
 
 def people_counts(fitted: PredictedTraits) -> dict[str, int]:

@@ -105,11 +105,13 @@ def few_enough(people: Part, remedy: str = "Take a sample of them (sample, keep_
     return people
 
 
-def relationships_of(total: GrmSums | None) -> NDArray[np.float64]:
-    """The matrix of sums, on the host. Raises DataError where no variant was summed, or two people share none."""
+def relationships_of(total: GrmSums | None, people: pl.Series) -> NDArray[np.float64]:
+    """The matrix of sums of `people`, their ids, on the host. Raises DataError where no variant was summed, or two people share none."""
     if total is None or total.variants == 0:
         raise DataError("no autosomal variant varies among these people, so nothing tells how they are related")
-    found: NDArray[np.float64] = to_host(grm(total, shared_variants(total)))
+    shared = shared_variants(total)
+    refuse_apart(to_host((shared <= 0).sum(axis=0)), people)
+    found: NDArray[np.float64] = to_host(grm(total, shared))
     return found
 
 

@@ -25,7 +25,8 @@ from pipeline.kernels.genotypes import Array
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns
 from pipeline.stages.genomics._audited import Audit
 from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, named_variants, words_column
-from pipeline.stages.genomics._sheet import COVARIATES, SEX, Sheet, need_traits, read_sheet, sheet_columns
+from pipeline.stages.genomics._sheet import COVARIATES, SEX, Sheet, need_traits, read_sheet, sheet_columns, sheet_rows
+from pipeline.stages.genomics._tallied import tally, told_of_minus_nines
 from pipeline.tables.audits import AUDIT_COUNTS
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, added_counts, take
@@ -62,6 +63,7 @@ class Scan(Whole):
         "people_*": Count("people, *"),
         "tested_*": Count("tested, *"),
         "kept_*": Count("kept, *"),
+        "minus_nine_*": Count("people with -9, *", aside=True),
         **AUDIT_COUNTS,
     }
     tests: ClassVar[tuple[str, ...]] = ()
@@ -127,15 +129,20 @@ class Scan(Whole):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Fit what all variants share once, then map over blocks of variants; nothing is exchanged."""
         genotypes = tables["genotypes"].named(context.name)
-        rows, submit = tables["samples"].named(context.name).map(self.needed).value(), context.session.submit
+        rows = sheet_rows(tables["samples"].named(context.name), self.needed, self.covariates)
+        submit = context.session.submit
         people = people_of(genotypes)
         fitted = submit(self.fitted, people, rows, Audit(context.seed, len(genotypes.blocks)), stage=context.name)
         more = self.more(genotypes, fitted, context)
-        return Outcome({"": genotypes.map_parts(self.scan, fitted), **more}, counts=submit(_tally, fitted, stage=context.name))
+        return Outcome({"": genotypes.map_parts(self.scan, fitted), **more}, counts=submit(tally, fitted, stage=context.name))
 
     def more(self, genotypes: Table, fitted: Any, context: Context) -> dict[str, Table]:
         """Other tables that a scan makes of the same genotypes and models (a future of them)."""
         return {}
+
+    def noticed(self, counts: Mapping[str, int]) -> tuple[str, ...]:
+        """Missing values that may have been read as numbers."""
+        return told_of_minus_nines(counts)
 
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
         """The columns of the samples table that are used."""
@@ -240,11 +247,3 @@ class Scan(Whole):
             words_column("test", tests, rows.test),
             words_column("reason", (None, *self.reasons[1:]), rows.reason),
         ).select("row", *COLUMNS)
-
-
-def _tally(fitted: FittedTraits) -> dict[str, int]:
-    """People used for each trait, and how many of all used people X leaves out because their sex is not known."""
-    found = {f"people_{trait}": int(model.used) for model in fitted.models for trait in model.trait_names}
-    sex = fitted.sheets[0].sex
-    unknown = 0 if sex is None else int(((sex == 0) & np.any([sheet.complete for sheet in fitted.sheets], axis=0)).sum())
-    return found | ({"people_of_unknown_sex": unknown} if unknown else {})

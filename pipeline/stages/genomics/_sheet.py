@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.backend.arrays import to_host
 from pipeline.errors import DataError, StageError, under
 from pipeline.genome.columns import need_known
 from pipeline.genome.people import sexes
 from pipeline.kernels.design import missingness_groups
 from pipeline.kernels.variant_quality import FEMALE, MALE
 from pipeline.stage import need_numeric
-from pipeline.tables.part import Schema
+from pipeline.tables.columns import AXES, AXIS_IDS
+from pipeline.tables.part import Part, Schema, hidden
+from pipeline.tables.table import Table
 
 SEX = "__sex__"
-COVARIATES = "Columns of the samples table to adjust for: numbers, or words, each against the most frequent; the intercept is always there."
+COVARIATES = (
+    "Columns of the samples table to adjust for: numbers, or words, each against the most frequent; the intercept is always there. "
+    "dosages, where genotype_features is joined in: the chosen variants."
+)
 MOST_WORDS = 100
 """Different words of a covariate: an id among the covariates has more."""
 _SPANNED = 1e-8
@@ -97,19 +104,46 @@ def is_words(dtype: pl.DataType | None) -> bool:
 
 
 def sheet_columns(samples: pl.LazyFrame, traits: Sequence[str], covariates: Sequence[str]) -> list[pl.Expr]:
-    """What is read of traits and covariates: numbers as Float64, words as text."""
+    """What is read of traits and covariates: numbers as Float64, words as text; variants ride along as an array."""
     schema = samples.collect_schema()
-    return [pl.col(name).cast(pl.String if is_words(schema[name]) else pl.Float64) for name in (*traits, *covariates)]
+    arrays = [name for name in covariates if name in AXES and name not in schema]
+    there = [
+        pl.col(name).cast(pl.String if is_words(schema[name]) else pl.Float64) for name in (*traits, *covariates) if name not in arrays
+    ]
+    return [*there, *map(pl.col, hidden(samples) if arrays else [])]
+
+
+def sheet_rows(samples: Table, needed: Callable[[pl.LazyFrame], pl.LazyFrame], covariates: Sequence[str]) -> Any:
+    """The rows of a samples table as one part (a future of it): what `needed` picks, and covariates of variants, a structure each."""
+    rows, arrays = samples.map(needed), [name for name in covariates if name in samples.axes]
+    if arrays:
+        rows = replace(rows.map_parts(_with_variants, tuple(arrays), *(samples.axes[name].value() for name in arrays)), axes={})
+    return rows.value()
+
+
+def _with_variants(part: Part, arrays: tuple[str, ...], *axes: Part) -> Part:
+    """The rows with a column for each array: its variants by their ids, null for who lacks one of them."""
+    columns = []
+    for name, axis in zip(arrays, axes, strict=True):
+        dosages = np.asarray(to_host(part.arrays[name]), float)
+        frame = pl.DataFrame({variant: dosages[:, i] for i, variant in enumerate(axis.frame[AXIS_IDS[AXES[name]]])}, nan_to_null=True)
+        whole = frame.select(pl.when(pl.all_horizontal(pl.all().is_not_null())).then(pl.struct(pl.all())).alias(name))
+        columns.append(whole[name])
+    return Part(part.frame.with_columns(columns))
 
 
 def need_traits(samples: Schema, traits: Sequence[str], covariates: Sequence[str], *, words: bool = True) -> None:
     """Raise StageError where a samples table has not these traits and covariates, or where one column is named twice.
 
-    Both are numbers; with `words` covariates may be words.
+    Both are numbers; with `words` covariates may be words, or variants of genotype_features.
     """
     need_known(samples, ("sample_id",), "samples")
     need_numeric(samples, traits, key="traits")
-    need_numeric(samples, [name for name in covariates if not (words and is_words(samples.columns.get(name)))], key="covariates")
+    plain = [name for name in covariates if not (words and (is_words(samples.columns.get(name)) or name in samples.arrays))]
+    need_numeric(samples, plain, key="covariates")
+    for names, what in ((traits, "traits"), (covariates, "covariates")):
+        if "sample_id" in names:
+            raise StageError("'sample_id' is who people are, and explains nothing. Leave it out.", key=what)
     if both := sorted({*traits} & {*covariates}):
         raise StageError(f"{both[0]!r} is both a trait and a covariate; leave one of them out", key="covariates")
     for names, what in ((traits, "traits"), (covariates, "covariates")):
@@ -121,7 +155,8 @@ def read_sheet(people: pl.DataFrame, rows: pl.DataFrame, traits: Sequence[str], 
     """The sheet of a genotype table's people from rows of the samples table, sex from its column `SEX` or else from the people.
 
     A covariate of words becomes columns COVARIATE=WORD of 0 and 1, for all words but the most frequent among those who have all covariates
-    and a trait. Raises DataError where the rows do not fit the people, a sex is none, or words are too many, or one.
+    and a trait; one of variants the dosages of each, COVARIATE=VARIANT. Raises DataError where the rows do not fit the people, a sex is
+    none, or words are too many, or one.
     """
     aligned = aligned_sheet(people, rows)
     with under("sex" if SEX in aligned.columns else ""):
@@ -132,6 +167,10 @@ def read_sheet(people: pl.DataFrame, rows: pl.DataFrame, traits: Sequence[str], 
     )
     numbers, columns, words = {name: _numbers(aligned[name]) for name in traits}, dict[str, NDArray[np.float64]](), set[str]()
     for name in covariates:
+        if aligned.schema[name] == pl.Struct:
+            variants = aligned[name].struct.unnest()
+            columns |= {f"{name}={variant}": _numbers(variants[variant]) for variant in variants.columns}
+            continue
         if aligned.schema[name] != pl.String:
             columns[name] = _numbers(aligned[name])
             continue

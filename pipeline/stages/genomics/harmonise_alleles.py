@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.errors import StageError
+from pipeline.errors import DataError, StageError, near
 from pipeline.files import local_path
 from pipeline.genome.chromosomes import HUMAN, autosomes_of, chromosome_key
 from pipeline.genome.columns import need_known
@@ -28,9 +28,10 @@ REASON = "reason"
 NEGATED = ("beta", "statistic", "z_score")
 SHARES = ("effect_allele_frequency", "alt_frequency")
 RATIO, LIMITS = "odds_ratio", ("ci_lower", "ci_upper")
-_STAYS, _SWAPPED, _UNLIKE, _NO_BASE, _NO_ALLELE, _PALINDROME = range(6)
+_STAYS, _SWAPPED, _UNLIKE, _NO_BASE, _NO_ALLELE, _PALINDROME, _NO_SEQUENCE = range(7)
 _REASONS = {
     _UNLIKE: "neither allele is the reference's",
+    _NO_SEQUENCE: "the reference has no such sequence",
     _NO_BASE: "the reference has no base there",
     _NO_ALLELE: "an allele is not of A, C, G and T",
     _PALINDROME: "an allele and its complement: the strand cannot be told",
@@ -57,7 +58,7 @@ class HarmoniseAlleles(Whole, name="harmonise_alleles", version=1):
     frequencies become 1 - f, odds_ratio 1 / x and ci_lower and ci_upper change places. `strand: either` also takes alleles of the other
     strand, complemented, and then leaves out A/T and C/G, which are the same on both. What is not the reference's stands with the `reason`
     in NAME.unmatched. Alleles are written in capitals; an insertion or deletion that the reference bears out both ways stays. Other columns
-    (INFO fields, ids) stay as they are.
+    (INFO fields, ids) stay as they are. Sequences and chromosomes are compared without a leading chr; `rename` is for NCBI's names.
 
     Example:
         {use: harmonise_alleles, from: study, as: harmonised, reference: GRCh38.fa.gz}
@@ -68,10 +69,14 @@ class HarmoniseAlleles(Whole, name="harmonise_alleles", version=1):
         "rows_swapped": Count("alleles changed places", always=True),
         "rows_flipped": Count("of the other strand"),
         "rows_unmatched": Count("rows left out", always=True),
+        "rows_elsewhere": Count("on chromosomes that the reference lacks"),
     }
 
     reference: str = reference_field()
     strand: Literal["forward", "either"] = Field("forward", description="Whether alleles may be of the other strand.")
+    rename: Mapping[str, str] = Field(
+        default_factory=dict, description='Sequence: the name of its chromosome in the rows ({NC_000020.11: "20"}), where that is another.'
+    )
 
     def files(self) -> Sequence[str]:
         """The reference."""
@@ -103,6 +108,10 @@ class HarmoniseAlleles(Whole, name="harmonise_alleles", version=1):
         out, rows = counts.get("rows_unmatched", 0), counts.get("rows_in", 0)
         if rows < _SOME or out <= rows / 2:
             return ()
+        if (elsewhere := counts.get("rows_elsewhere", 0)) > out / 2:
+            names = ", ".join([*Reference.at(self.reference).sequences()][:3])
+            lacks = f"{elsewhere:,} of {rows:,} rows are on chromosomes that the reference lacks (it has {names} ...)"
+            return (f"{lacks}. Say which are which: rename.",)
         return (
             f"{out:,} of {rows:,} rows do not fit the reference. Is it of the build of the rows? Put a liftover before, where it is not.",
         )
@@ -119,7 +128,8 @@ class HarmoniseAlleles(Whole, name="harmonise_alleles", version=1):
         count, places = people.rows if people else 0, np.flatnonzero(swapped)
         arrays = {name: take(other_allele(array, count, places), rows) for name, array in part.arrays.items()}
         counts = {"rows_in": part.rows, "rows_swapped": int(swapped.sum()), "rows_unmatched": part.rows - len(rows)}
-        return Part(frame, arrays, counts | {"rows_flipped": int(met.flipped[rows].sum())})
+        more = {"rows_flipped": int(met.flipped[rows].sum()), "rows_elsewhere": int((met.why == _NO_SEQUENCE).sum())}
+        return Part(frame, arrays, counts | more)
 
     def unmatched(self, part: Part, reference: Reference, people: Part | None) -> Part:
         """The other rows of a part, and why."""
@@ -131,8 +141,12 @@ class HarmoniseAlleles(Whole, name="harmonise_alleles", version=1):
         names = _alleles_of(frame.schema)
         first, second = (frame[name].cast(pl.String).str.to_uppercase() for name in names)
         letters = [one.str.contains("^[ACGT]+$").fill_null(value=False) for one in (first, second)]
-        bases = _bases(frame, reference, (first, second), autosomes_of(people.frame) if people else HUMAN)
-        why = np.where((letters[0] & letters[1]).to_numpy(), _told(bases, first, second), _NO_ALLELE)
+        autosomes = autosomes_of(people.frame) if people else HUMAN
+        by_key = self._sequences(reference, autosomes)
+        known = frame.select(chromosome_key(autosomes=autosomes).is_in([*by_key]).fill_null(value=False)).to_series()
+        bases = _bases(frame, by_key, (first, second), autosomes)
+        told = np.where(known.to_numpy(), _told(bases, first, second), _NO_SEQUENCE)
+        why = np.where((letters[0] & letters[1]).to_numpy(), told, _NO_ALLELE)
         if self.strand == "forward":
             return _Met(first, second, why, np.zeros(len(why), np.bool_))
         other = _complement(first), _complement(second)
@@ -144,16 +158,21 @@ class HarmoniseAlleles(Whole, name="harmonise_alleles", version=1):
         first, second = (one.zip_with(~takes, two) for one, two in zip((first, second), other, strict=True))
         return _Met(first, second, why, flipped)
 
+    def _sequences(self, reference: Reference, autosomes: int) -> dict[str, bytes]:
+        """The sequences by their chromosomes. Raises DataError for a name of `rename` that the reference has not."""
+        sequences = reference.sequences()
+        if lost := [name for name in self.rename if name not in sequences]:
+            raise DataError(f"{reference.path} has no sequence {lost[0]!r}.{near(lost[0], sequences)}", key="rename")
+        called = pl.DataFrame({"chromosome": [self.rename.get(name, name) for name in sequences]}, schema={"chromosome": pl.String()})
+        return dict(zip(called.select(chromosome_key(autosomes=autosomes)).to_series(), sequences.values(), strict=True))
+
 
 def _alleles_of(columns: Mapping[str, pl.DataType]) -> tuple[str, str]:
     return VARIANTS if "ref" in columns else ASSOCIATIONS
 
 
-def _bases(frame: pl.DataFrame, reference: Reference, alleles: Sequence[pl.Series], autosomes: int) -> tuple[pl.Series, pl.Series]:
+def _bases(frame: pl.DataFrame, by_key: Mapping[str, bytes], alleles: Sequence[pl.Series], autosomes: int) -> tuple[pl.Series, pl.Series]:
     """What the reference has where each of two alleles would lie; null where it has nothing, or a letter that is no base."""
-    sequences = reference.sequences()
-    names = pl.DataFrame({"chromosome": [*sequences]}).select(chromosome_key(autosomes=autosomes)).to_series()
-    by_key = dict(zip(names, sequences.values(), strict=True))
     numbered = frame.select(key=chromosome_key(autosomes=autosomes), row=pl.int_range(pl.len()))
     positions = frame["base_pair_location"].cast(pl.Int64).fill_null(0).to_numpy()
     nothing = pl.Series([None], dtype=pl.String).new_from_index(0, frame.height)

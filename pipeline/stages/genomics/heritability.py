@@ -22,7 +22,7 @@ from pipeline.kernels.mixed_model import heritability as restricted
 from pipeline.kernels.relationship import GrmSums
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Whole
 from pipeline.stages.genomics._relationships import few_enough, relationships_of, summed, varying_of
-from pipeline.stages.genomics._sheet import COVARIATES, Sheet, need_traits, read_sheet, sheet_columns
+from pipeline.stages.genomics._sheet import COVARIATES, Sheet, need_traits, read_sheet, sheet_columns, sheet_rows
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -76,7 +76,7 @@ class Heritability(Whole, name="heritability", version=1):
         """Relationships are summed over the parts; then all traits in one task."""
         genotypes, submit, name = tables["genotypes"], context.session.submit, context.name
         genotypes = (genotypes if genotypes.cheap else genotypes.hold()).named(name)
-        rows = tables["samples"].named(name).map(self.needed).value()
+        rows = sheet_rows(tables["samples"].named(name), self.needed, self.covariates)
         people = submit(few_enough, people_of(genotypes), stage=name)
         total = summed(varying_of(genotypes, people).futures(), people, context)
         found = submit(self.shares, people, rows, total, stage=name)
@@ -88,7 +88,7 @@ class Heritability(Whole, name="heritability", version=1):
 
     def shares(self, people: Part, rows: Part, total: GrmSums | None) -> Part:
         """A row per trait."""
-        relationships, found = relationships_of(total), list[tuple[Any, ...]]()
+        relationships, found = relationships_of(total, people.frame["sample_id"]), list[tuple[Any, ...]]()
         for sheet in read_sheet(people.frame, rows.frame, self.traits, self.covariates).groups():
             design, places = self._design(sheet), np.flatnonzero(sheet.complete)
             own = relationships[places][:, places]

@@ -78,11 +78,13 @@ class InteractionGwas(Scan, name="interaction_gwas", version=1):
         return (*own, *(f"{name} x {covariate}" for covariate in self.interactions for name in own), "joint")
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
-        """One row per variant, trait and term. Raises StageError for an interaction with words."""
+        """One row per variant, trait and term. Raises StageError for an interaction with words or variants."""
         for name in self.interactions:
             if is_words(schemas["samples"].columns.get(name)):
                 why = f"{name!r} is words, and effects are multiplied with numbers. Make it 0 and 1 with derive."
                 raise StageError(why, key="interactions")
+            if name in schemas["samples"].arrays:
+                raise StageError(f"{name!r} is several variants, and effects are multiplied with columns of numbers", key="interactions")
         return super().outputs(schemas)
 
     def build(self, sheet: Sheet) -> TermsModel:

@@ -29,7 +29,8 @@ from pipeline.stages.genomics._audited import Audit
 from pipeline.stages.genomics._relationships import few_enough, relationships_of, summed, varying_of
 from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._scan import FittedTraits, Scan
-from pipeline.stages.genomics._sheet import Sheet, read_sheet
+from pipeline.stages.genomics._sheet import Sheet, read_sheet, sheet_rows
+from pipeline.stages.genomics._tallied import minus_nines
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -110,7 +111,7 @@ class MixedModelGwas(Scan, name="mixed_model_gwas", version=1):
         genotypes = tables["genotypes"]
         genotypes = (genotypes if genotypes.cheap else genotypes.hold()).named(context.name)
         markers, submit = tables["markers"].named(context.name) if "markers" in tables else genotypes, context.session.submit
-        rows = tables["samples"].named(context.name).map(self.needed).value()
+        rows = sheet_rows(tables["samples"].named(context.name), self.needed, self.covariates)
         people = submit(_same, people_of(genotypes), people_of(markers), stage=context.name)
         total = summed(varying_of(markers, people).futures(), people, context)
         audit = Audit(context.seed, len(genotypes.blocks))
@@ -123,7 +124,7 @@ class MixedModelGwas(Scan, name="mixed_model_gwas", version=1):
         """The sheets of the traits that are missing for the same people, and their models."""
         autosomes = autosomes_of(people.frame) if AUTOSOME_COUNT in people.frame.columns else None
         sheets = read_sheet(people.frame, rows.frame, self.traits, self.covariates).groups()
-        relationships = relationships_of(total)
+        relationships = relationships_of(total, people.frame["sample_id"])
         return FittedTraits(sheets, [self.model(sheet, relationships) for sheet in sheets], audit, autosomes)
 
     def model(self, sheet: Sheet, relationships: Array) -> MixedModel:
@@ -204,4 +205,5 @@ def _variances(fitted: FittedTraits) -> Part:
 
 
 def _people(fitted: FittedTraits) -> dict[str, int]:
-    return {f"people_{name}": model.used for model in fitted.models for name in model.trait_names}
+    found = {f"people_{name}": model.used for model in fitted.models for name in model.trait_names}
+    return found | dict(entry for sheet in fitted.sheets for entry in minus_nines(sheet).items())

@@ -22,16 +22,18 @@ from pipeline.tables.table import Table
 PAIRS: dict[str, pl.DataType] = {
     "sample_id_1": pl.String(), "sample_id_2": pl.String(), "relationship": pl.Float64(), "variants_shared": pl.Int64(),
 }  # fmt: skip
+FAMILIES: dict[str, pl.DataType] = {"family_id_1": pl.String(), "family_id_2": pl.String()}
 _PAIRS_OF_A_PART = 1 << 21
 
 
-class RelationshipMatrix(Whole, name="relationship_matrix", version=1):
+class RelationshipMatrix(Whole, name="relationship_matrix", version=2):
     """Give the genomic relationship of every pair of people, and of each with themselves, as PLINK 2's --make-rel and GCTA's GRM.
 
     A row a pair, the matrix's lower triangle row by row: sample_id_1 (the later person), sample_id_2 (the earlier, or the same),
     relationship and variants_shared, of which both are called. It is the mean over the autosomal variants that vary of the products of
     both people's ALT alleles less their mean, over their variance 2f(1 - f); frequencies are everyone's (PLINK's --nonfounders). Dosages
-    are used where there are some. Written as `format: grm` it is GCTA's files. For 10,000 people at most: 50 million rows.
+    are used where there are some. People of families have family_id_1 and family_id_2, too. Written as `format: grm` it is GCTA's files.
+    For 10,000 people at most: 50 million rows.
 
     Example:
         {use: relationship_matrix, from: pruned, as: relationships}
@@ -43,8 +45,8 @@ class RelationshipMatrix(Whole, name="relationship_matrix", version=1):
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row per pair."""
-        need_genotypes(schemas["genotypes"], VARIANT, dosages=True)
-        return {"": Schema(pl.Schema(PAIRS))}
+        people = need_genotypes(schemas["genotypes"], VARIANT, dosages=True)
+        return {"": Schema(pl.Schema(PAIRS | (FAMILIES if "family_id" in people else {})))}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Sums over the parts, then the matrix's rows, some at a time. Waits for the number of people."""
@@ -54,7 +56,7 @@ class RelationshipMatrix(Whole, name="relationship_matrix", version=1):
         number = context.session.value(submit(_number, people, stage=name))
         total = summed(varying_of(genotypes, people).futures(), people, context)
         step = max(1, _PAIRS_OF_A_PART // max(1, number))
-        matrix = submit(_matrix, total, stage=name)
+        matrix = submit(_matrix, total, people, stage=name)
         parts = [submit(_rows, people, matrix, slice(start, start + step), stage=name) for start in range(0, max(1, number), step)]
         return Outcome({"": Table.of(context.session, name, parts)}, counts=submit(_tally, people, total, stage=name))
 
@@ -63,9 +65,9 @@ def _number(people: Part) -> int:
     return people.rows
 
 
-def _matrix(total: GrmSums) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _matrix(total: GrmSums, people: Part) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Relationships and the variants that both have, `[n, n]` each."""
-    return relationships_of(total), to_host(shared_variants(total))
+    return relationships_of(total, people.frame["sample_id"]), to_host(shared_variants(total))
 
 
 def _rows(people: Part, matrix: tuple[NDArray[np.float64], NDArray[np.int64]], rows: slice) -> Part:
@@ -75,7 +77,11 @@ def _rows(people: Part, matrix: tuple[NDArray[np.float64], NDArray[np.int64]], r
     row = np.repeat(later, later + 1)
     column = np.concatenate([np.arange(place + 1) for place in later])
     values = (names.gather(row), names.gather(column), relationships[row, column], shared[row, column])
-    return Part(pl.DataFrame(dict(zip(PAIRS, values, strict=True)), schema=PAIRS))
+    pairs = pl.DataFrame(dict(zip(PAIRS, values, strict=True)), schema=PAIRS)
+    if "family_id" not in people.frame.columns:
+        return Part(pairs)
+    families = people.frame["family_id"].cast(pl.String)
+    return Part(pairs.with_columns(families.gather(places).alias(name) for name, places in zip(FAMILIES, (row, column), strict=True)))
 
 
 def _tally(people: Part, total: GrmSums) -> dict[str, int]:

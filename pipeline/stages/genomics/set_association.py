@@ -23,7 +23,7 @@ from pipeline.stages.genomics._joint_tests import Model, Tested
 from pipeline.stages.genomics._predictions import NEEDED, PredictedTraits, joined_stretches, needed_predictions, stretches_of
 from pipeline.stages.genomics._set_tests import SetTests, Test
 from pipeline.stages.genomics._set_variants import block_of, check_sets, ends_of, going_on, ids_of, sets_of, variants_of
-from pipeline.stages.genomics._sheet import COVARIATES, need_traits, read_sheet, sheet_columns
+from pipeline.stages.genomics._sheet import COVARIATES, need_traits, read_sheet, sheet_columns, sheet_rows
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
 from pipeline.tables.rounds import go_on
@@ -133,7 +133,7 @@ class SetAssociation(Whole, name="set_association", version=2):
         """Each set is tested with the part that has its last variant; variants of sets that go on are handed to the next part's task."""
         submit, name = context.session.submit, context.name
         genotypes = (tables["genotypes"] if tables["genotypes"].cheap else tables["genotypes"].hold()).named(name)
-        people, rows = people_of(genotypes), tables["samples"].named(name).map(self._needed).value()
+        people, rows = people_of(genotypes), sheet_rows(tables["samples"].named(name), self._needed, self.covariates)
         stretches = None
         if "predictions" in tables:
             predictions = tables["predictions"].named(name).map(needed_predictions)

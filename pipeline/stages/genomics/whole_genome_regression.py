@@ -19,7 +19,7 @@ from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Whole
 from pipeline.stages.genomics._on_disk import OnDisk
 from pipeline.stages.genomics._ridge import Kind, RidgeCohort, joined_runs, need_variants, piece_of, pieces_of, runs_of
 from pipeline.stages.genomics._ridge_levels import FITS, WEIGHTS, fits_of, level_of, predictors_of, stacked_of, weights_of
-from pipeline.stages.genomics._sheet import COVARIATES, need_traits, sheet_columns
+from pipeline.stages.genomics._sheet import COVARIATES, need_traits, sheet_columns, sheet_rows
 from pipeline.stages.genomics._survival import TimeToEvent, columns_of, signed, with_traits
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, hidden
@@ -112,7 +112,7 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Tasks of blocks, which leave their predictors on disk, then a task a trait. Waits for how many variants there are."""
         genotypes, submit, name = tables["genotypes"].named(context.name), context.session.submit, context.name
-        rows = tables["samples"].named(name).map(self.needed).value()
+        rows = sheet_rows(tables["samples"].named(name), self.needed, self.covariates)
         cohort = submit(self.cohort, people_of(genotypes), rows, stage=name)
         # Read twice, and not held, where that is cheap: once for how many variants there are, then block by block.
         read = genotypes if genotypes.cheap else genotypes.hold()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 import polars as pl
@@ -93,7 +94,8 @@ class Aggregate(Keyed, name="aggregate", version=5):
         found = self._added_up(rows.named(context.name), context)
         if wide or self._grouped.settles:
             found = found.map_parts(self._grouped.settled, wide, writes=self.writes())
-        return Outcome({"": found if self.having is None else found.map(self._kept, writes=frozenset())})
+        found = found if self.having is None else found.map(self._kept, writes=frozenset())
+        return Outcome({"": replace(found, unique=self.by)})
 
     def results(self, schema: pl.Schema) -> pl.Schema:
         """Names and types of the result, of rows of that schema."""

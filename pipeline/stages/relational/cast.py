@@ -37,6 +37,8 @@ class Cast(Rows, name="cast", version=2):
     Example: {use: cast, from: loans, as: typed, columns: {origination_date: date, credit_score: int32}, strict: false}
     """
 
+    keeps_rows_apart: ClassVar[bool] = True
+
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     columns: dict[ColumnName, DtypeName] = Field(min_length=1, description="Column: its new type.")

@@ -22,6 +22,8 @@ class Derive(Rows, name="derive", version=4):
     Example: {use: derive, from: loans, as: ratios, columns: {ratio: balance / amount, is_high: "case when ratio > 0.8 then 1 else 0 end"}}
     """
 
+    keeps_rows_apart: ClassVar[bool] = True
+
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     columns: dict[ColumnName, Sql] = Field(

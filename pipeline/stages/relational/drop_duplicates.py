@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 from pydantic import Field
@@ -52,10 +53,12 @@ class DropDuplicates(Keyed, name="drop_duplicates", version=1):
         """
         (rows,) = tables.values()
         if not rows.is_beyond:
-            return super().run(tables, context)
+            found = super().run(tables, context).tables[""]
+            return Outcome({"": replace(found, unique=self.columns)})
         rows = rows.named(context.name)
         thinned = rows.map_parts(self._thinned, rows.buckets(), context.session.backend, writes=frozenset())
-        return Outcome({"": thinned.exchange(self.columns).map(self.apply, writes=self.writes())})
+        found = thinned.exchange(self.columns).map(self.apply, writes=self.writes())
+        return Outcome({"": replace(found, unique=self.columns)})
 
     def _thinned(self, part: Part, parts: int, backend: Backend) -> Part:
         """The part with one row of each key that has very many of its rows."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError
-from pipeline.stage import ColumnNames, Rows, need_columns
+from pipeline.stage import ColumnNames, Context, Outcome, Rows, need_columns
 from pipeline.tables.counts import Count
+from pipeline.tables.foreseen import lengthened
 from pipeline.tables.infinities import INFINITIES, counted, made_finite
 from pipeline.tables.part import Schema
+from pipeline.tables.table import Table
 
 
 class Explode(Rows, name="explode", version=1):
@@ -39,6 +42,12 @@ class Explode(Rows, name="explode", version=1):
     def writes(self) -> frozenset[str]:
         """The columns of lists."""
         return frozenset(self.columns)
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """One map over the parts, and how many rows come of it, as a sample of the lists says."""
+        (rows,) = tables.values()
+        found = super().run(tables, context).tables[""]
+        return Outcome({"": replace(found, size=lengthened(rows.named(context.name), self.columns[0]))})
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows."""

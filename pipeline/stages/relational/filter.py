@@ -22,6 +22,8 @@ class Filter(Rows, name="filter", version=4):
     Example: {use: filter, from: performance, as: valid, where: "balance >= 0 and month < 12"}
     """
 
+    keeps_rows_apart: ClassVar[bool] = True
+
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     where: Sql = Field(min_length=1, description="SQL condition on the columns of one row.")

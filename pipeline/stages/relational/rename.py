@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from typing import ClassVar
 
 import polars as pl
 from pydantic import Field
@@ -18,6 +19,8 @@ class Rename(Rows, name="rename", version=1):
 
     Example: {use: rename, from: sheet, as: people, columns: {id: sample_id, LDL: ldl}}
     """
+
+    keeps_rows_apart: ClassVar[bool] = True
 
     columns: dict[ColumnName, ColumnName] = Field(min_length=1, description="Old name: new name. Two columns may swap their names.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Self
+from typing import ClassVar, Self
 
 import polars as pl
 from pydantic import Field, model_validator
@@ -18,6 +18,8 @@ class Select(Rows, name="select", version=1):
 
     Example: {use: select, from: loans, as: keys, columns: [loan_id, amount]}
     """
+
+    keeps_rows_apart: ClassVar[bool] = True
 
     columns: ColumnNames | None = Field(None, description="The columns to keep, in the order that the table shall have.")
     drop: ColumnNames | None = Field(None, description="The columns to leave out; give this or `columns`.")

@@ -90,7 +90,10 @@ def frame_of(values: Array, columns: Sequence[str]) -> pl.DataFrame:
 
 
 def all_finite(values: Array) -> bool:
-    """Whether there is neither NaN nor an infinity."""
+    """Whether there is neither NaN nor an infinity: then their sum is finite, and only very large numbers have to be looked at again."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return True
     return bool(np.isfinite(values.min(initial=0.0)) and np.isfinite(values.max(initial=0.0)))
 
 

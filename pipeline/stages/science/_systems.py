@@ -101,12 +101,13 @@ def solved_by_lu(rows: Table, about: Equations, sizes: Any, context: Context) ->
     ]
     squares = submit(_sum, *(submit(itemgetter(len(places) + 1), strip, stage=name) for strip in strips), stage=name)
     del strips
-    panels = []
+    panels = [submit(factored, blocks[0], 0, stage=name)]
     for at, place in enumerate(places):
-        panels.append(submit(factored, blocks[at], place.start, stage=name))
         blocks[at] = None
         for other in range(at + 1, len(blocks)):
             blocks[other] = submit(updated, panels[at], blocks[other], stage=name)
+            if other == at + 1 < len(places):  # while the others are updated: all wait for the next panel
+                panels.append(submit(factored, blocks[other], place.stop, stage=name))
     sides, answers = blocks[-1], []
     for panel in reversed(panels):
         both = submit(_substituted, panel, sides, about.own, stage=name)
@@ -118,11 +119,6 @@ def solved_by_lu(rows: Table, about: Equations, sizes: Any, context: Context) ->
     return solution, submit(_backward_error, missed, scaled, squares, stage=name)
 
 
-def _scaled(part: Part, about: Equations, sizes: Scales) -> Array:
-    values = about.numbers(part)
-    return to_device(divided(values, _row_sizes(values, about), _steady(sizes.by_row)), about.backend)
-
-
 def _steady(by: Array) -> Array:
     """Exponents to divide by: what is all zeros stays."""
     return np.where(by > LEAST, by, 0)
@@ -130,10 +126,12 @@ def _steady(by: Array) -> Array:
 
 def _strip(part: Part, about: Equations, sizes: Scales, places: Sequence[slice]) -> list[Any]:
     """The part's rows of every block of columns, of the right-hand sides, and the sum of the squares of its coefficients."""
-    values = _scaled(part, about, sizes)
-    unknowns = len(about.own)
-    squares = float((values[:, :unknowns] ** 2).sum())
-    return [*(values[:, place].copy() for place in places), values[:, unknowns:].copy(), squares]
+    values, by, unknowns = about.numbers(part), _steady(sizes.by_row), len(about.own)
+    rows, pieces = _row_sizes(values, about), list[Array]()
+    for place in (*places, slice(unknowns, values.shape[1])):
+        pieces.append(np.ascontiguousarray(divided(values[:, place], rows, by[place])))
+    squares = sum(float(np.vdot(piece, piece)) for piece in pieces[:-1])
+    return [*(to_device(piece, about.backend) for piece in pieces), squares]
 
 
 def _block(at: int, last: int, *pieces: Array) -> Array:

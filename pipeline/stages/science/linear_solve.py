@@ -15,6 +15,7 @@ from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
 from pipeline.stages.science._matrices import FLOAT, Names, matrix_columns, over_parts
 from pipeline.stages.science._systems import Equations, Scales, Solution, scales, scales_of, solved_by_lu, solved_by_qr, triangle_of
 from pipeline.tables.part import Schema
+from pipeline.tables.plain import as_in_files
 from pipeline.tables.table import Table
 
 DOUBTFUL = 1e8
@@ -62,7 +63,7 @@ class LinearSolve(Whole, name="linear_solve", version=1):
         rows, session, name = tables["rows"].named(context.name), context.session, context.name
         assert rows.schema is not None
         about = Equations(self._own(rows.schema), self.right, self.key, self.max_condition, session.backend)
-        rows = rows.hold()
+        rows = as_in_files(rows, about.own + about.right).hold()
         sizes = over_parts(rows, scales, scales_of, about)
         square = session.value(session.submit(self._is_square, sizes, len(about.own), stage=name))
         if square:

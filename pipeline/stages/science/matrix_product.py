@@ -15,6 +15,7 @@ from pipeline.errors import DataError, StageError, near
 from pipeline.stage import ColumnName, Context, Outcome, Whole, need_columns
 from pipeline.stages.science._matrices import FLOAT, Names, check_names, frame_of, matrix_columns, matrix_of, over_parts
 from pipeline.tables.part import Part, Schema
+from pipeline.tables.plain import as_in_files
 from pipeline.tables.table import Table
 
 Array = Any
@@ -75,6 +76,7 @@ class MatrixProduct(Whole, name="matrix_product", version=1):
         left, name, backend = tables["left"].named(context.name), context.name, context.session.backend
         assert left.schema is not None
         own = self._columns(left.schema)
+        left = as_in_files(left, (*own, *self.against))
         if "right" not in tables:
             against = self.against or own
             total = over_parts(left, _cross_products, _added, own, against, backend, self.key)
@@ -107,7 +109,7 @@ def _in_order(right: Part, own: Sequence[str], columns: Sequence[str], key: str)
 def _multiplied(part: Part, own: Sequence[str], columns: Sequence[str], key: Sequence[str], factor: Array, backend: Backend) -> Part:
     values = matrix_of(part, own, backend, key)
     with np.errstate(over="ignore", invalid="ignore"):  # refused by frame_of
-        product = values @ to_device(factor, backend)
+        product = (to_device(factor, backend).T @ values.T).T  # columns of the result lie as columns: nothing is copied twice
     return Part(part.frame.select(key).hstack(frame_of(product, columns)))
 
 

@@ -20,6 +20,7 @@ from pipeline.kernels.tall_svd import RightSide, left_vectors, orthonormal, rand
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.science._matrices import FLOAT, Names, check_names, frame_of, greatest, matrix_columns, matrix_of, over_parts
 from pipeline.tables.part import Part, Schema
+from pipeline.tables.plain import as_in_files
 from pipeline.tables.table import Table
 
 Array = Any
@@ -72,7 +73,7 @@ class Svd(Whole, name="svd", version=1):
         rows, submit, name = tables["rows"].named(context.name), context.session.submit, context.name
         assert rows.schema is not None
         own, backend, made = matrix_columns(rows.schema, self.columns, self.key), context.session.backend, self._made()
-        rows = rows.hold()
+        rows = as_in_files(rows, own).hold()
         reader = _Reader(own, self.key, backend)
         size = over_parts(rows, _size, _size_of, reader)
         read = (reader, size)

@@ -78,3 +78,9 @@ def test_moments_of_several_cohorts__take_numbers_alone() -> None:
     stage = GwasMoments(cohort="first", **TRAIT, covariates=("site",))
     with pytest.raises(StageError, match="column 'site' is String, and numbers are needed"):
         plan_stage(stage, {"genotypes": small_cohort().rows, "samples": SHEET}, {"calls": small_cohort().people})
+
+
+def test_the_ids_of_people__are_no_covariate() -> None:
+    tables: dict[str, Any] = {"genotypes": small_cohort().rows, "samples": SHEET}
+    with pytest.raises(StageError, match=r"'sample_id' is who people are, and explains nothing\. Leave it out"):
+        plan_stage(LinearGwas(**TRAIT, covariates=("age", "sample_id")), tables, {"calls": small_cohort().people})

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.errors import InputError, StageError
+from pipeline.errors import DataError, InputError, RunError, StageError
 from pipeline.kernels.genotypes import pack
 from pipeline.stages.genomics.harmonise_alleles import HarmoniseAlleles
 from pipeline.tables.part import Part
@@ -65,7 +65,7 @@ def test_harmonise__turns_round_what_plink_does(tmp_path: Path, workers: Cluster
         told[row["variant_id"]] = "=" if was["ref"] == row["ref"] else "x"
         assert {was["ref"], was["alt"]} == {row["ref"], row["alt"]}
     assert "".join(told[name] for name in cohort.rows.frame["variant_id"]).replace("?", "=") == PLINK
-    assert kept.counts == {"rows_in": 90, "rows_swapped": 27, "rows_flipped": 0, "rows_unmatched": 13}
+    assert kept.counts == {"rows_in": 90, "rows_swapped": 27, "rows_flipped": 0, "rows_unmatched": 13, "rows_elsewhere": 0}
     assert out["reason"].value_counts(sort=True).rows() == [
         ("neither allele is the reference's", 6),
         ("an allele is not of A, C, G and T", 5),
@@ -135,3 +135,23 @@ def test_harmonise__warns_of_another_build_and_refuses_no_file() -> None:
     table = pl.DataFrame({"chromosome": ["1"], "base_pair_location": [1], "ref": ["A"], "alt": ["G"]})
     with pytest.raises(InputError, match=r"nowhere\.fa"):
         plan_stage(HarmoniseAlleles(reference="nowhere.fa"), {"rows": table})
+
+
+def test_harmonise__of_sequences_by_other_names_warns_and_is_told_which_are_which(tmp_path: Path) -> None:
+    reference, cohort = study(tmp_path)
+    expected = run(HarmoniseAlleles(reference=reference), {"rows": cohort})
+    other = tmp_path / "ncbi.fa"
+    other.write_text(Path(reference).read_text().replace(">chr1", ">NC_1.11").replace(">2", ">NC_2.12").replace(">X", ">NC_23.11"))
+    lost = run(HarmoniseAlleles(reference=str(other)), {"rows": cohort})
+    assert lost[""].frame.is_empty()
+    letters = cohort.rows.frame.filter(pl.all_horizontal(pl.col("ref", "alt").str.contains("^[ACGT]+$"))).height
+    assert lost[""].counts["rows_elsewhere"] == letters > 80
+    assert lost["unmatched"].frame["reason"].value_counts().rows_by_key("reason")["the reference has no such sequence"] == [(letters,)]
+    (text,) = HarmoniseAlleles(reference=str(other)).noticed({"rows_in": 100, "rows_unmatched": 100, "rows_elsewhere": 99})
+    assert text.startswith("99 of 100 rows are on chromosomes that the reference lacks (it has NC_1.11, NC_2.12, NC_23.11 ...). Say which")
+    renamed = HarmoniseAlleles(reference=str(other), rename={"NC_1.11": "1", "NC_2.12": "2", "NC_23.11": "X"})
+    found = run(renamed, {"rows": cohort})
+    assert found[""].frame.equals(expected[""].frame)
+    assert found["unmatched"].frame.equals(expected["unmatched"].frame)
+    with pytest.raises((DataError, RunError), match=r"has no sequence 'NC_1.10'. Did you mean 'NC_1.11'"):
+        run(HarmoniseAlleles(reference=str(other), rename={"NC_1.10": "1"}), {"rows": cohort})

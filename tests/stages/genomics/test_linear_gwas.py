@@ -263,3 +263,17 @@ def test_scan__asks_as_it_goes_whether_its_run_still_wants_it(monkeypatch: pytes
     monkeypatch.setattr(LinearGwas, "genotypes_at_once", 1)
     with pytest.raises(RunError, match="its run was interrupted"):
         run(gwas(), tables)
+
+
+def test_minus_nine__that_several_people_have_is_warned_of() -> None:
+    """PLINK writes missing values so: a file of its kind that is read as CSV keeps them as numbers."""
+    sheet = small_sheet().with_columns(coded=pl.col("height").fill_null(-9), low=pl.col("age") - 60)
+    several = sheet.with_columns(coded=pl.when(pl.int_range(pl.len()) % 9 == 0).then(-9.0).otherwise("coded"))
+    stage = LinearGwas(traits=("coded", "low"))
+    found = run(stage, {"genotypes": small_cohort(), "samples": several})[""].counts
+    people = several.join(small_cohort().people, on="sample_id", how="semi")
+    assert found["minus_nine_coded"] == (people["coded"] == -9).sum() > 2
+    assert "minus_nine_low" not in found
+    (text,) = stage.noticed(found)
+    assert text.startswith(f"{found['minus_nine_coded']} people have -9 for the trait 'coded', which is taken as a number")
+    assert not stage.noticed(run(stage, {"genotypes": small_cohort(), "samples": sheet})[""].counts)

@@ -19,7 +19,7 @@ from pipeline.testing.examples import StageExample
 from pipeline.testing.formats import write_table
 from tests import example_tables as examples
 from tests.kernels.plink_files import needs_data
-from tests.stages.genomics.cohorts import HAPMAP3, Cohort, hapmap3, run, same_for_any_parts, small_cohort
+from tests.stages.genomics.cohorts import HAPMAP3, Cohort, hapmap3, run, same_for_any_parts, small_cohort, with_calls
 
 EXAMPLES = [StageExample(RelationshipMatrix(), {"genotypes": examples.GENOTYPES}, examples.AXES, {"relationship": examples.P_VALUES})]
 
@@ -31,7 +31,7 @@ def test_files_of_hapmap3__are_those_that_plink_wrote(tmp_path: Path, monkeypatc
     numbers, shared, ids = write_table(GrmOutput(), found.frame, tmp_path / "x", 4)
     written = np.fromfile(HAPMAP3 / "grm.grm.bin", np.float32)
     np.testing.assert_allclose(np.fromfile(numbers, np.float32), written, rtol=2e-6, atol=1e-7)
-    assert [line.split("\t")[1] for line in ids.read_text().split("\n")[:-1]] == hapmap3().people["sample_id"].to_list()
+    assert ids.read_text() == (HAPMAP3 / "grm.grm.id").read_text()
     assert np.fromfile(shared, np.float32).max() == found.counts["variants"]
     assert found.counts["people"] == 957
 
@@ -54,6 +54,17 @@ def test_pairs__are_the_triangle_and_count_the_variants_of_both(workers: Cluster
     np.testing.assert_allclose(found["relationship"], expected[triangle], rtol=1e-9)
 
 
+def test_people_who_share_no_variant__are_named() -> None:
+    calls = np.full((4, 6), 3, np.uint8)
+    calls[:2, :5], calls[2:, 5] = [0, 1, 2, 0, 1], 1
+    calls[2:, 4] = 2
+    cohort = with_calls(
+        Cohort(type(small_cohort().rows)(small_cohort().rows.frame.filter(chromosome="1")[:4]), small_cohort().people[:6]), calls
+    )
+    with pytest.raises((DataError, RunError), match="'p5' shares no called variant that varies with 4 of 6 people"):
+        run(RelationshipMatrix(), {"genotypes": cohort})
+
+
 def test_too_many_people__and_none_that_vary_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     cohort = small_cohort()
     flat = Cohort(type(cohort.rows)(cohort.rows.frame[-1:], {"calls": cohort.rows.arrays["calls"][-1:]}), cohort.people)
@@ -68,12 +79,14 @@ def test_grm__refuses_what_is_no_triangle(tmp_path: Path) -> None:
     pairs = pl.DataFrame(
         {"sample_id_1": ["a", "b", "b"], "sample_id_2": ["a", "a", "b"], "relationship": [1.0, 0.1, 0.9], "variants_shared": 5}
     )
-    write_table(GrmOutput(), pairs, tmp_path / "whole", 2)
+    assert write_table(GrmOutput(), pairs, tmp_path / "whole", 2)[2].read_text() == "a\ta\nb\tb\n"
+    families = pairs.with_columns(family_id_1=pl.Series(["f", None, None]))
+    assert write_table(GrmOutput(), families, tmp_path / "families", 2)[2].read_text() == "f\ta\nb\tb\n"
     with pytest.raises(DataError, match="2 people have 3 pairs with themselves, and 2 are written"):
         write_table(GrmOutput(), pairs[::2], tmp_path / "cut")
     with pytest.raises(DataError, match="lacks a person, a relationship or its variants"):
         write_table(GrmOutput(), pairs.with_columns(relationship=pl.lit(None, pl.Float64)), tmp_path / "null")
-    with pytest.raises(DataError, match="'a b' holds a space"):
+    with pytest.raises(DataError, match="sample_id 'a b' is empty or holds a space"):
         write_table(GrmOutput(), pairs[:1].with_columns(sample_id_1=pl.lit("a b"), sample_id_2=pl.lit("a b")), tmp_path / "space")
     with pytest.raises(JobError, match="a GRM needs the column 'relationship', which is not written here"):
         GrmOutput().check(Schema(pairs.schema), ["sample_id_1", "sample_id_2", "variants_shared"])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from pipeline.backend import boosting
 from pipeline.errors import StageError
@@ -55,6 +56,18 @@ def test_external_memory__keeps_its_batches_on_the_disk_while_it_trains(tmp_path
     train(stage_for("regression", memory="external"), PEOPLE)
     assert seen == {"train", "validation"}
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("objective", ["regression", "binary", "multiclass"])
+def test_validation_rows__go_the_same_way_by_their_values_and_by_their_bins(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values, at = pl.Series([3e38, -3e38, 1e-45, None, 0.0]), pl.int_range(pl.len())
+    odd = pl.lit(values).gather(at % 5)
+    rows = PEOPLE.with_columns(b=pl.when((pl.col("split") == "validation") & (at % 3 == 0)).then(odd).otherwise("b"))
+    by_values = train(stage_for(objective, early_stopping_rounds=5), rows)
+    monkeypatch.setattr(_matrices, "PLAIN_BYTES", 0)
+    by_bins = train(stage_for(objective, early_stopping_rounds=5), rows)
+    assert by_values.model == by_bins.model
+    assert_frame_equal(by_values.tables["history"], by_bins.tables["history"], check_exact=True)
 
 
 @pytest.mark.parametrize(("limit", "external"), [(None, False), (4 * 600 * 4 * 10 // 3 - 1, True), (4 * 600 * 4 * 10 // 3, False)])

@@ -42,6 +42,18 @@ def test_sums__are_numpys_series_by_series() -> None:
             np.testing.assert_allclose(ours, np.fft.rfft(signal(name, column)), atol=1e-13)
 
 
+@pytest.mark.parametrize("by", [["sensor"], ["even", "sensor"], ["even", "late"]])
+def test_rows_in_order__are_as_rows_in_any_other(by: list[str]) -> None:
+    rows = ROWS.with_columns(even=pl.col("sensor") != "b", late=pl.col("sensor") == "c")
+    stage = Fft(by=tuple(by), time="second", columns="x")
+    expected = run_stage(stage, {"rows": rows})[""]
+    for given in (rows.sort(*by, "second"), rows.sort(*by, "second", descending=True), rows.sort("second")):
+        assert run_stage(stage, {"rows": given})[""].equals(expected)
+    series = rows.sort(*by, "second").vstack(rows.sort(*by, "second").tail(1))
+    with pytest.raises(DataError, match="not evenly apart"):
+        run_stage(stage, {"rows": series})
+
+
 @pytest.mark.parametrize("window", ["none", "hann"])
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_densities_and_amplitudes__are_scipys(name: str, window: str) -> None:

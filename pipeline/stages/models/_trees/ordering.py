@@ -40,8 +40,9 @@ class Ordering(NamedTuple):
 def row_facts(learning: Learning[BoostedTrees], part: Part) -> Part:
     """All but the features of a part's rows. Raises DataError for a wrong weight."""
     stage = learning.stage
-    check_weights(stage, part.frame, Labels.of(stage, part.frame))
-    return Part(part.frame.select(list(dict.fromkeys([*stage.row_columns, *stage.aside_columns]))))
+    seen = part.seen(list(dict.fromkeys([*stage.row_columns, *stage.aside_columns])))
+    check_weights(stage, seen, Labels.of(stage, seen))
+    return Part(seen)
 
 
 def ordered(learning: Learning[BoostedTrees], native: dict[str, Any], parts: Sequence[Part]) -> Ordering:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from pipeline.backend.arrays import to_host
 from pipeline.backend.boosting import import_xgboost
 from pipeline.errors import RunError
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import Given, with_states
-from pipeline.stages.models._predictor import check_finite
+from pipeline.stages.models._predictor import COLUMNS, check_finite
 from pipeline.stages.models._training_rows import Labels, TrainingRows, in_key_order
 from pipeline.stages.models._trees.booster import Grown, Trees, native
 from pipeline.stages.models._trees.cuts import cuts_of
@@ -23,7 +24,7 @@ from pipeline.stages.models._trees.ordering import Ordering, ordered, row_facts
 from pipeline.stages.models._trees.rounded import warn_of_rounding
 from pipeline.stages.models._trees.shards import Block, Common, Shards, Trained
 from pipeline.stages.models._trees.tracker import start_tracker
-from pipeline.stages.models._trees.training import Answers, TrainedTrees, answers, finished, trees_outcome
+from pipeline.stages.models._trees.training import Answers, TrainedTrees, answers, finished, left_on_gpu, trees_outcome
 from pipeline.stages.models._weights import row_weights, training_weights
 from pipeline.tables.part import Part, concat_parts, take
 from pipeline.tables.session import ClusterSession
@@ -167,17 +168,24 @@ def _places(order: Ordering, part: int) -> Any:
 
 
 def _columns(block: Block, some: slice) -> Any:
-    return np.ascontiguousarray(block.features[:, some])
+    return np.ascontiguousarray(to_host(block.features[:, some]))
 
 
 def _block(learning: Trees, part: Part, of: tuple[str, Any], places: Any) -> Block:
     """A part's rows of one split, of which there are some."""
+    part = _checked(learning, part)
     (split, weigh), labels = of, Labels.of(learning.stage, part.frame)
-    check_finite(learning.columns, part.frame, pl.Float32())
     wanted = np.flatnonzero(labels.of_split(split))
     chosen = Part(part.frame[wanted], {name: take(array, wanted) for name, array in part.arrays.items()})
     values, own = labels.values[wanted], row_weights(learning.stage, chosen.frame)
     return Block(learning.matrix(chosen), values, training_weights(weigh, values, own), places)
+
+
+def _checked(learning: Trees, part: Part) -> Part:
+    """The part, its features an array where it lies on a GPU. Raises DataError for a feature that 32 bits do not hold."""
+    (there,) = left_on_gpu(learning, [part])
+    check_finite([] if COLUMNS in there.arrays else learning.columns, there.frame, pl.Float32())
+    return there
 
 
 def _loaded(model: bytes) -> Any:
@@ -188,7 +196,7 @@ def _loaded(model: bytes) -> Any:
 
 
 def _predicted(learning: Trees, model: bytes, part: Part, names: list[str]) -> Part:
-    check_finite(learning.columns, part.frame, pl.Float32())
+    part = _checked(learning, part)
     said = answers(learning, _loaded(model), TrainingRows.of(learning.stage, part), names)
     kept = [*learning.stage.row_columns, *learning.stage.categorical, *learning.stage.aside_columns]
     return Part(part.frame.select(kept), {PREDICTED: said.predicted} | ({} if said.shap is None else {SHAP: said.shap}))

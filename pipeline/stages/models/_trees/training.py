@@ -11,7 +11,6 @@ import polars as pl
 
 from pipeline.backend.arrays import array_module
 from pipeline.backend.boosting import import_xgboost
-from pipeline.backend.engines import collect
 from pipeline.backend.frames import DeviceFrame
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import Given, Trained, outcome, predictions, split_counts, with_states
@@ -79,7 +78,7 @@ def _in_32_bits(learning: Trees, rows: pl.LazyFrame) -> pl.LazyFrame:
 
 def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
     """Train on all parts."""
-    stage, whole = learning.stage, concat_parts(_left_on_gpu(learning, parts))
+    stage, whole = learning.stage, concat_parts(left_on_gpu(learning, parts))
     there = COLUMNS in whole.arrays
     if not there and not whole.frame[stage.key].is_sorted():  # they are copied
         whole = whole.replaced(_in_32_bits(learning, whole.frame.lazy()).collect())
@@ -97,7 +96,7 @@ def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: 
     return replace(trained, counts={**trained.counts, **{name: count for name, count in more.items() if count}})
 
 
-def _left_on_gpu(learning: Trees, parts: Sequence[Part]) -> Sequence[Part]:
+def left_on_gpu(learning: Trees, parts: Sequence[Part]) -> Sequence[Part]:
     """The parts, whose features stay on the GPU, as an array, where all of them lie there: the host sees the other columns alone."""
     stage, there = learning.stage, [part.held for part in parts if isinstance(part.held, DeviceFrame)]
     if len(there) < len(parts) or learning.unfolded or not learning.columns:
@@ -108,7 +107,7 @@ def _left_on_gpu(learning: Trees, parts: Sequence[Part]) -> Sequence[Part]:
         features = frame.matrix(learning.columns)
         if bool(array_module(features).isinf(features).any()):
             check_finite(learning.columns, part.frame, pl.Float32())
-        found.append(Part(collect(frame.lazy().select(seen), "gpu"), {**part.arrays, COLUMNS: features}))
+        found.append(Part(part.seen(seen), {**part.arrays, COLUMNS: features}))
     return found
 
 
