@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, cast
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.backend.engines import UntranslatableError, translated
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class DeviceFrame:
@@ -59,6 +60,8 @@ class DeviceFrame:
     @cached_property
     def schema(self) -> pl.Schema:
         """Names and types of its columns."""
+        import polars as pl
+
         return pl.Schema(zip(self.columns, (dtype.polars_type for dtype in self.held.dtypes), strict=True))
 
     @property
@@ -95,6 +98,7 @@ class DeviceFrame:
     def taken_out(self, name: str) -> tuple[Any, DeviceFrame]:
         """A column of numbers without nulls as a CuPy array, which shares its memory, and the frame of all others."""
         import cupy
+        import polars as pl
 
         column = self.held.column_map[name].obj
         kind = pl.Series([], dtype=self.schema[name]).to_numpy().dtype
@@ -105,6 +109,7 @@ class DeviceFrame:
     def matrix(self, names: Sequence[str]) -> Any:
         """Some columns of numbers as a CuPy array on the same GPU, float32 [rows, columns], NaN where missing."""
         import cupy
+        import polars as pl
 
         numbers = collect_there(self.lazy().select(pl.col(*names).cast(pl.Float32).fill_null(float("nan"))))
         return cupy.stack([numbers.taken_out(name)[0] for name in names], axis=1)
