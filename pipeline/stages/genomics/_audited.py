@@ -25,7 +25,7 @@ MOST = 500
 _ONE_IN, _SHARED = 25_000, 5
 """Traits of a variant, and so many beside them, of which one is computed again: it takes some hundred times what a scan takes for a variant
 of one trait, and each further trait a fifth of that."""
-_FEWEST = 16  # of a scan that has fewer results than it takes for so many
+_FEWEST = 22  # of a scan that has fewer results than it takes for so many
 
 Test = Callable[[Any, Sheet, int, str], Again]
 """genotype `[n]`, NaN where missing, the sheet and the place of its trait, and the test that the row carries -> what it should say."""
