@@ -220,6 +220,11 @@ HOST_ONLY = {
     "single_effects",
     "tiles",  # of numbers of variants
     "who_has",  # traits and covariates of a scan, once
+    "between",  # of one number
+    "falling_root",
+    "products_of_calls",  # compiled, of few columns
+    "units_of",
+    "whole_numbers",
     "shared_fields",
     "null_coefficients",
     "logistic_again",
