@@ -19,6 +19,7 @@ from pipeline.format import InputFormat
 from pipeline.formats.arrow import ArrowInput
 from pipeline.formats.avro import AvroInput
 from pipeline.formats.bcf import BcfInput
+from pipeline.formats.bed import BedInput
 from pipeline.formats.bgen import BgenInput
 from pipeline.formats.chain import ChainInput
 from pipeline.formats.csv import CsvInput
@@ -169,6 +170,13 @@ def chain() -> bytes:
     return "".join(f"chain 100 {ends.format(number, *lengths, strand)}{stretches}" for number, strand in ((1, "+"), (2, "-"))).encode()
 
 
+def regions() -> bytes:
+    """Regions, named and scored."""
+    return (
+        "track name=hard\n" + "".join(f"chr1\t{7 * row}\t{9 * row}\tr{row}\t{row / 7}\t{'+-'[row % 2]}\n" for row in range(ROWS))
+    ).encode()
+
+
 def sheet() -> bytes:
     """Phenotypes."""
     return (
@@ -222,6 +230,7 @@ KINDS: dict[str, tuple[type[InputFormat], Callable[[Path], list[str]]]] = {
     "gwas_ssf.gz": (GwasSsfInput, _written("x.tsv.gz", lambda path: path.write_bytes(bgzipped(scan())))),
     "pgs_catalog": (PgsCatalogInput, _written("x.txt", lambda path: path.write_bytes(weights()))),
     "chain": (ChainInput, _written("x.chain", lambda path: path.write_bytes(chain()))),
+    "bed": (BedInput, _written("x.bed", lambda path: path.write_bytes(regions()))),
     "plink_sheet": (PlinkSheetInput, _written("x.pheno", lambda path: path.write_bytes(sheet()))),
     "plink": (PlinkInput, plink),
     "pgen": (PgenInput, pgen),

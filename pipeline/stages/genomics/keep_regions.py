@@ -26,8 +26,7 @@ class KeepRegions(Whole, name="keep_regions", version=1):
 
     `regions` has a row a region: chromosome, start, end. `bed` counts as BED files do, from 0, the end not in it; `inclusive` counts from 1
     and has both ends in it. Regions may overlap; chromosome names are compared without chr, and XY is X. A variant lies where its position
-    is, whatever its length. A BED file is read by
-    {format: csv, path: x.bed, separator: "\\t", header: false, names: [chromosome, start, end]}.
+    is, whatever its length. A BED file is read by {format: bed, path: hard.bed}.
 
     Example:
         {use: keep_regions, from: {genotypes: cohort, regions: hard}, as: easy, leave_out: true}
