@@ -18,7 +18,10 @@ Encoding = Literal[
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a job says of the text of its files. Skipped lines come first; of the others comments begin with `comment`."""
+    """What a job says of the text of its files. Skipped lines come first; of the others comments begin with `comment`.
+
+    `short_remedy` is what is to be done about a row with too few fields.
+    """
 
     separator: str = ","
     null_values: tuple[str, ...] = ()
@@ -30,6 +33,7 @@ class Dialect:
     date_format: str | None = None
     datetime_format: str | None = None
     limits: Bounds = DEFAULTS
+    short_remedy: str = "Complete the row, or say short_rows: fill, which makes what lacks missing, and counts such rows."
 
     @property
     def width_of(self) -> str:

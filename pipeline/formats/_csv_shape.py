@@ -34,9 +34,7 @@ class Shape:
         if self.short == 0:
             return None
         has = f"{self.fields} field{'' if self.fields == 1 else 's'} where {dialect.width_of} {fields}"
-        return (
-            f"{path}:{self.line}: {has}. Complete the row, or say short_rows: fill, which makes what lacks missing, and counts such rows."
-        )
+        return f"{path}:{self.line}: {has}. {dialect.short_remedy}"
 
 
 @lru_cache(maxsize=1024)

@@ -21,7 +21,8 @@ READ: Mapping[str, pl.DataType] = {
 }  # fmt: skip
 """The columns that are read, and as what; p-values are texts at first, for they may be smaller than a double."""
 
-TABS = Dialect(separator="\t", null_values=("#NA", "NA", "nan", "NaN"))
+_REMEDY = "GWAS-SSF has tabs between all fields and #NA for a missing one. Complete the row, or get the file again where it ends with it."
+TABS = Dialect(separator="\t", null_values=("#NA", "NA", "nan", "NaN"), short_remedy=_REMEDY)
 _NAMES = {"23": "X", "24": "Y", "25": "MT"}  # where PLINK's 25 is XY and its 26 MT
 
 

@@ -105,7 +105,11 @@ def test_gwas_ssf__meets_a_scan_of_ours_on_every_chromosome(tmp_path: Path) -> N
         ([*HEAD, "beta"], (1, 10, "A", "C", 2, 0.1, 0.3, 0.2, 1), "its header line names 'beta' 2 times"),
         (HEAD, (1, 10, "A", "C", "high", 0.1, 0.3, 0.2), "'high'"),
         (HEAD, (1, 10, "A", "C", 2, 0.1, 0.3, "small"), r"a.tsv:2: .*p_value.*'small'"),
-        (HEAD, (1, 10, "A", "C"), "a.tsv:2: 4 fields where the header line has 8"),
+        (
+            HEAD,
+            (1, 10, "A", "C"),
+            "a.tsv:2: 4 fields where the header line has 8. GWAS-SSF has tabs between all fields and #NA for a missing one",
+        ),
     ],
 )
 def test_gwas_ssf__that_is_none_is_refused(tmp_path: Path, head: list[str], row: tuple[Any, ...], message: str) -> None:
