@@ -63,7 +63,7 @@ def blocks(part: Part, people: int) -> Iterator[tuple[slice, NDArray[np.uint8], 
 def alleles_checked(variants: pl.DataFrame, label: str) -> pl.DataFrame:
     """The variants, an unknown REF as N, an unknown ALT and name as a dot. DataError for a place or an allele that is none."""
     ref, alt = (pl.col(name).cast(pl.String).fill_null(".") for name in ("ref", "alt"))
-    name = pl.col("variant_id").cast(pl.String).str.replace_all(r"[\s;]", "_").fill_null(".")
+    name = pl.col("variant_id").cast(pl.String).str.replace_all(r"\s", "_").fill_null(".")
     found = variants.select(
         pl.col("chromosome").cast(pl.String),
         pl.col("base_pair_location").cast(pl.Int64),

@@ -40,7 +40,10 @@ STEP = {"vcf": 0.0, "bcf": 0.0, "bgen": 2 / 65_535, "pgen": 0.5 / 16_384}
 
 def variants_of(count: int) -> pl.DataFrame:
     chromosomes = ["1", "22", "X", "Y", "MT"]
-    rows = [(chromosomes[i * 5 // count], 10 * i + 1, f"rs{i}", "AT" if i % 5 == 0 else "A", "C") for i in range(count)]
+    rows = [
+        (chromosomes[i * 5 // count], 10 * i + 1, f"rs{i};esv{i}" if i % 9 == 0 else f"rs{i}", "AT" if i % 5 == 0 else "A", "C")
+        for i in range(count)
+    ]
     return pl.DataFrame(rows, schema=dtypes_of(VARIANT), orient="row")
 
 
@@ -142,7 +145,7 @@ def test_a_pgen__says_the_same_to_plinks_library(kind: str, tmp_path: Path) -> N
     np.testing.assert_array_equal(np.maximum(calls, -1), expected_calls(kind))
     if kind == "dosages":
         np.testing.assert_allclose(np.where(dosages < 0, np.nan, dosages), part.arrays["alt_dosages"], atol=0.51 / 16_384)
-    assert pvar.read_text().splitlines()[:2] == ["#CHROM\tPOS\tID\tREF\tALT", "1\t1\trs0\tAT\tC"]
+    assert pvar.read_text().splitlines()[:2] == ["#CHROM\tPOS\tID\tREF\tALT", "1\t1\trs0;esv0\tAT\tC"]
     assert psam.read_text().splitlines()[:4] == ["#FID\tIID\tSEX", "f0\tp0\t1", "f0\tp1\t2", "f1\tp2\tNA"]
 
 

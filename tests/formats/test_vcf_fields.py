@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from cyvcf2 import VCF
+from polars.testing import assert_frame_equal
 
 from pipeline import api
-from pipeline.errors import InputError
+from pipeline.errors import DataError, InputError, JobError
 from pipeline.formats._plink.pgen_files import read_pvar
-from pipeline.formats.vcf import VcfInput
-from pipeline.tables.part import concat_parts
+from pipeline.formats.bcf import BcfInput, BcfOutput
+from pipeline.formats.vcf import VcfInput, VcfOutput
+from pipeline.kernels.genotypes import pack
+from pipeline.tables.part import Part, Schema, concat_parts
+from pipeline.testing.formats import read_table, write_table
 
 TextFile = Callable[[str, bytes], Path]
 META = b"""##fileformat=VCFv4.3
@@ -29,6 +35,7 @@ META = b"""##fileformat=VCFv4.3
 ##INFO=<ID=GENES,Number=.,Type=String,Description="Genes">
 #CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ts1\ts2
 """
+SAMPLES = pl.DataFrame({"sample_id": ["s1", "s2"]})
 FIELDS = ["QUAL", "FILTER", "R2", "AF", "DP", "TYPED"]
 
 
@@ -131,3 +138,45 @@ def test_fields_of_a_pvar__that_are_not_there_are_refused(tmp_path: Path, fields
     (tmp_path / "a.pvar").write_text("1\ta\t0\t1\tC\tA\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"a.pvar: is written as a .bim|no INFO field"):
         read_pvar(tmp_path / "a.pvar", fields=fields)
+
+
+@pytest.mark.parametrize("kind", ["vcf", "bcf"])
+def test_fields__are_written_and_read_again(kind: str, text_file: TextFile, tmp_path: Path) -> None:
+    reader = {"path": str(text_file("a.vcf", META + records(120))), "fields": FIELDS}
+    whole = read_table(VcfInput.model_validate({**reader, "parts": 3}))
+    frame = whole.frame.with_columns(chromosome=pl.lit("20"))
+    writer, again = (VcfOutput, VcfInput) if kind == "vcf" else (BcfOutput, BcfInput)
+    content = set()
+    for parts in (1, 3):
+        part = Part(frame, whole.arrays)
+        (file,) = write_table(writer(fields=tuple(FIELDS)), part, tmp_path / f"{parts}", parts, {"calls": SAMPLES})
+        content.add(gzip.decompress(file.read_bytes()))
+    assert len(content) == 1
+    found = read_table(again.model_validate({"path": str(file), "fields": FIELDS})).frame
+    assert found.schema == frame.schema
+    assert_frame_equal(found, frame, rel_tol=0 if kind == "vcf" else 1e-7)
+    assert frame["R2"].null_count() > 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "fields", "said"),
+    [
+        ({}, ["R2"], "fields: 'R2' is no column that is written here"),
+        ({"R2": [0.5]}, ["R2", "R2"], "fields: 'R2' is named twice"),
+        ({"R 2": [0.5]}, ["R 2"], "fields: 'R 2' .* is no name of an INFO field"),
+        ({"AC": [1]}, ["AC"], "fields: 'AC' .*is written anyway"),
+        ({"R2": [[0.5]]}, ["R2"], r"fields: 'R2' is List\(Float64\), and float or integer or string or flag is written"),
+        ({"FILTER": [1]}, ["FILTER"], "fields: 'FILTER' is Int64, and string is written"),
+        ({"GENE": ["a;b"]}, ["GENE"], "a VCF cannot hold GENE 'a;b': spaces, commas and semicolons"),
+    ],
+)
+def test_fields__that_a_vcf_cannot_hold_are_refused(columns: dict[str, Any], fields: list[str], said: str, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"chromosome": ["20"], "base_pair_location": [7], "variant_id": ["v"], "ref": ["A"], "alt": ["C"], **columns})
+    part = Part(frame, {"calls": pack(np.array([[0, 1]], np.uint8))})
+    writer = VcfOutput.model_validate({"fields": fields})
+    if "GENE" in columns:
+        with pytest.raises(DataError, match=said):
+            write_table(writer, part, tmp_path / "refused", 1, {"calls": SAMPLES})
+        return
+    with pytest.raises(JobError, match=said):
+        writer.check(Schema(frame.schema, {"calls": SAMPLES.schema}), frame.columns)

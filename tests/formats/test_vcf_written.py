@@ -38,7 +38,7 @@ def test_a_written_vcf__comes_back_as_genotypes(tmp_path: Path) -> None:
     assert reader.axes()["calls"]["sample_id"].to_list() == ["dad", "kid"]
     found = read_table(reader)
     assert found.frame.select("chromosome", "base_pair_location", "variant_id").rows() == [
-        ("2", 7, "rs1__x"),
+        ("2", 7, "rs1;_x"),
         ("2", 70, "2:70:A:C"),
         ("10", 9, "10:9:AT:A"),
     ]

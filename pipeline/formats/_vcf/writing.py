@@ -39,8 +39,10 @@ def fields_of(columns: Sequence[str]) -> list[str]:
     return [field for field, (name, *_) in _FIELDS.items() if name in columns and (field != "AD" or "alt_depth" in columns)]
 
 
-def header_of(chromosomes: Sequence[str], samples: Sequence[str], fields: Sequence[str], build: str | None) -> str:
-    """What stands before the lines."""
+def header_of(
+    chromosomes: Sequence[str], samples: Sequence[str], fields: Sequence[str], build: str | None, sites: Sequence[str] = ()
+) -> str:
+    """What stands before the lines; `sites` are lines of further FILTER and INFO fields."""
     assembly = f",assembly={build}" if build else ""
     described = (
         f'##FORMAT=<ID={field},Number={number},Type={kind},Description="{said}">'
@@ -54,6 +56,7 @@ def header_of(chromosomes: Sequence[str], samples: Sequence[str], fields: Sequen
             '##FILTER=<ID=PASS,Description="All filters passed">',
             '##INFO=<ID=AC,Number=A,Type=Integer,Description="Copies of ALT">',
             '##INFO=<ID=AN,Number=1,Type=Integer,Description="Copies of any allele that was called">',
+            *sites,
             *described,
             *(f"##contig=<ID={name}{assembly}>" for name in chromosomes),
             "\t".join(head) + "\n",
@@ -86,7 +89,7 @@ def lines_of(rows: pl.DataFrame, samples: Sequence[str], fields: Sequence[str]) 
         .select("site", pl.concat_str(texts, separator=":").alias("values"))
     )
     joined = values.group_by("site", maintain_order=True).agg(pl.col("values").str.join("\t"))
-    name = pl.col("variant_id").str.replace_all(r"[\s;]", "_").fill_null(".") if "variant_id" in given else pl.lit(".")
+    name = pl.col("variant_id").str.replace_all(r"\s", "_").fill_null(".") if "variant_id" in given else pl.lit(".")
     quality = pl.col("call_quality").round(2).cast(pl.String).fill_null(".") if "call_quality" in given else pl.lit(".")
     table = sites.join(joined, on="site", maintain_order="left").select(
         *SITE[:2], name.alias("ID"), *SITE[2:], quality.alias("QUAL"), pl.lit("PASS").alias("FILTER"),
