@@ -57,12 +57,16 @@ class Note:
 
 @dataclass
 class Section:
-    """A headed part of the page; `highlights` (figure and what it is) go to the head of the page. `output` is the one that it shows."""
+    """A headed part of the page; `highlights` (figure and what it is) go to the head of the page.
+
+    `output` is the one that it shows, or `file` the run's own file (run.json) that has its numbers.
+    """
 
     title: str
     blocks: list[Figure | Grid | Tally | Note] = field(default_factory=list)
     highlights: list[tuple[str, str]] = field(default_factory=list)
     output: str = ""
+    file: str = ""
 
 
 def headline(what: str, output: str) -> str:

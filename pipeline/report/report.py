@@ -75,9 +75,8 @@ def _stages(document: Mapping[str, Any]) -> Section:
         time = seconds_text(a["seconds"]) if a["seconds"] else ""
         rows.append((name, a["use"], taken, out, number_text(a["parts"]), bytes_text(a["bytes"]), time, a["seconds"] / most))
     caption = "Seconds are those of all tasks of a stage, which run side by side: together they can exceed the wall time."
-    return Section(
-        "Stages", [Grid(("table", "made by", "rows in", "rows out", "parts", "size", "task time", ""), "llrrrrrb", rows, caption)]
-    )
+    head = ("table", "made by", "rows in", "rows out", "parts", "size", "task time", "")
+    return Section("Stages", [Grid(head, "llrrrrrb", rows, caption)], file="run.json")
 
 
 def _outputs(executed: Executed) -> Section:

@@ -13,7 +13,7 @@ Step = tuple[str, str] | tuple[str, str, float, float]
 
 def tallies(record: RunRecord) -> tuple[Section, Section]:
     """The sections of funnels and of other counts, in the order of the stages; with no blocks where there are none."""
-    funnels, others = Section("Quality control"), Section("Counts")
+    funnels, others = Section("Quality control", file="run.json"), Section("Counts", file="run.json")
     declared = declared_counts(record)
     for name, account in record.accounts.items():
         words = {what: count_of(what, declared.get(name, {})) for what in account.counts}

@@ -69,9 +69,9 @@ def test_report__links_the_files_of_the_run(tmp_path: Path) -> None:
         frame.write_parquet(tmp_path / file)
     page = Page(report_of([Entry(file, 1) for file in files], {"two words": frame}, tmp_path))
     found = [unquote(address) for address in page.addresses if not address.startswith("#")]
-    assert found[:16] == [*files[:8], *files[:8]]  # above the preview, and among the outputs
+    assert found[:17] == [*files[:8], "run.json", *files[:8]]  # above the preview and the table of stages, and among the outputs
     assert all((tmp_path / file).exists() for file in found[:8])
-    assert {*found[16:]} == RECORD
+    assert {*found[17:]} == RECORD
     assert "and 4 more beside them" in page.text
 
 
@@ -208,6 +208,9 @@ def test_counts__make_a_funnel_only_where_they_add_up(tmp_path: Path) -> None:
     other = page_of(tmp_path, {}, accounts={"passed": Account("passed", "variant_qc", counts={**counts, "variants_out": 80})})
     assert '<i class="lost"' not in other
     assert "variants kept" in other
+    assert all(
+        re.search(f'<h2>{title}</h2>\\s*<p class="soft">Its numbers: <a href="run.json">', html) for title in ("Quality control", "Stages")
+    )
     plain = page_of(tmp_path, {}, accounts={"scan": Account("scan", "linear_gwas", counts={"people_ldl": 5, "odd_name": 1})})
     assert "people, ldl" in plain
     assert "odd name" in plain
@@ -221,7 +224,9 @@ def test_metrics__of_any_shape_are_shown(tmp_path: Path) -> None:
         "d": {},
         "e": None,
     }
-    text = Page(page_of(tmp_path, {}, metrics=metrics)).text
+    page = Page(page_of(tmp_path, {}, metrics=metrics))
+    text = page.text
+    assert page.addresses.count("metrics.json") == 1 + page.addresses.count("manifest.json")
     assert "0.75" in text
     assert '[1, {"x": 2}]' in text
     assert "Stage c." in text

@@ -18,7 +18,7 @@ class Metrics(Finding, name="metrics"):
 
     def sections(self, evidence: Evidence) -> Iterator[Section]:
         """One section for all stages that measured anything."""
-        section = Section("Metrics")
+        section = Section("Metrics", file="metrics.json")
         for stage, value in evidence.metrics.items():
             if is_of_rules(value):
                 continue
