@@ -6,11 +6,12 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.formats.pgs_catalog import PgsCatalogInput
-from pipeline.testing.formats import read_table
+from pipeline.errors import DataError, InputError, JobError
+from pipeline.formats.pgs_catalog import PgsCatalogInput, PgsCatalogOutput
+from pipeline.testing.formats import read_table, write_table
 
 HEAD = """###PGS CATALOG SCORING FILE - see https://www.pgscatalog.org/downloads/#dl_ftp_scoring for additional information
 #format_version=2.0
@@ -74,3 +75,45 @@ def test_pgs_catalog__refuses_what_is_none(text: str, given: dict[str, Any], sai
     ours = reader(tmp_path / "x.txt", text, **given)
     with pytest.raises(InputError, match=said):
         read_table(ours)
+
+
+WEIGHTS = pl.DataFrame(
+    {
+        "chromosome": ["1", "X", "22"], "base_pair_location": [100, 200, 7], "variant_id": ["rs1", "X:200:A:AT", "rs9"],
+        "effect_allele": ["A", "AT", "G"], "other_allele": ["G", "A", None], "beta": [0.1, -1e-30, 1 / 3], "trait": ["ldl", "ldl", None],
+    }
+)  # fmt: skip
+
+
+def test_a_written_pgs_catalog__is_read_again_from_any_parts(tmp_path: Path) -> None:
+    content = set()
+    for parts in (1, 2, 5):
+        (file,) = write_table(PgsCatalogOutput(weight="beta", build="GRCh38"), WEIGHTS, tmp_path / str(parts), parts)
+        content.add(gzip.decompress(file.read_bytes()))
+    (text,) = content
+    head = text.decode().splitlines()[:7]
+    assert head[0].startswith("###PGS CATALOG SCORING FILE")
+    assert head[3:6] == ["#trait_reported=ldl", "#genome_build=GRCh38", "#variants_number=3"]
+    assert file.name.endswith(".txt.gz")
+    again = PgsCatalogInput.model_validate({"path": str(file)})
+    assert again.genome_build() == "GRCh38"
+    assert read_table(again).frame.rows() == [
+        ("1", 100, "rs1", "A", "G", 0.1), ("X", 200, "X:200", "AT", "A", -1e-30), ("22", 7, "rs9", "G", None, 1 / 3),
+    ]  # fmt: skip
+    (bare,) = write_table(PgsCatalogOutput(weight="beta"), WEIGHTS.drop("variant_id", "other_allele", "trait"), tmp_path / "bare")
+    assert read_table(PgsCatalogInput.model_validate({"path": str(bare)})).frame["variant_id"].to_list() == ["1:100", "X:200", "22:7"]
+    assert "#trait_reported=NR\n#genome_build=NR\n" in gzip.decompress(bare.read_bytes()).decode()
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "said"),
+    [
+        (WEIGHTS.drop("beta"), JobError, "a scoring file needs the column 'beta'"),
+        (WEIGHTS.with_columns(beta=pl.lit("high")), JobError, "column 'beta' is String, and weights are numbers"),
+        (WEIGHTS.with_columns(beta=pl.lit(None, pl.Float64)), DataError, "cannot hold the weight with chromosome '1', .*beta None"),
+        (WEIGHTS.with_columns(trait=pl.Series(["ldl", "hdl", "hdl"])), DataError, "these are of ldl, hdl. Filter by trait"),
+    ],
+)
+def test_a_written_pgs_catalog__refuses(rows: pl.DataFrame, error: type[Exception], said: str, tmp_path: Path) -> None:
+    with pytest.raises(error, match=said):
+        write_table(PgsCatalogOutput(weight="beta"), rows, tmp_path / "refused", 2)
