@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.formats.bed import BedInput
+from pipeline.formats.plink import PlinkInput
 from pipeline.testing.formats import read_table
 
 TEXT = """browser position chr1:1-100
@@ -58,6 +59,12 @@ def test_bed__says_what_is_wrong(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "x.bed").write_text(text)
     with pytest.raises(InputError, match=said):
         read_table(BedInput(path=(str(tmp_path / "x.bed"),)))
+
+
+def test_plink__given_regions_says_which_format_reads_them(tmp_path: Path) -> None:
+    (tmp_path / "x.bed").write_text(TEXT)
+    with pytest.raises(InputError, match=r"x.bim, .*x.fam: no such file; .*x.bed has no genotypes: .* format: bed"):
+        PlinkInput.model_validate({"path": str(tmp_path / "x.bed")}).table_schema()
 
 
 def test_bed__of_several_files_has_one_number_of_columns(tmp_path: Path) -> None:

@@ -51,8 +51,15 @@ def bim_and_fam(bed: str | Path) -> tuple[str, str]:
     files = str(bed), with_ending(bed, ".bim"), with_ending(bed, ".fam")
     missing = [file for file in files if not exists(file)]
     if missing:
-        raise InputError(f"{', '.join(missing)}: no such file; a plink input is three files with one name, .bed, .bim and .fam")
+        regions = files[0] not in missing and not _begins_as_plinks(bed)
+        hint = f". {bed} has no genotypes: regions of a BED file are read by format: bed" if regions else ""
+        raise InputError(f"{', '.join(missing)}: no such file; a plink input is three files with one name, .bed, .bim and .fam{hint}")
     return files[1], files[2]
+
+
+def _begins_as_plinks(bed: str | Path) -> bool:
+    with reading(bed), open_pieces(bed) as file:
+        return bool(file.read(2) == BED_MAGIC[:2])
 
 
 def read_columns(path: str | Path, names: tuple[str, ...], skip: int = 0) -> pl.DataFrame:
