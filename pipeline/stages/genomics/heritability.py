@@ -47,11 +47,12 @@ class Heritability(Whole, name="heritability", version=1):
     """Give the share of each trait's variance that the relationships of the genotypes explain, with its standard error.
 
     `reml` is restricted maximum likelihood of relationships scaled to a mean diagonal of 1, as GEMMA's, with the error by the likelihood's
-    curvature; `haseman_elston` the regression of the products of pairs' traits, freed of the covariates, on their relationships as they are,
-    with the error by leaving out each person in turn, as GCTA's --HEreg: quicker, less exact, and not bounded to 0 and 1. Relationships are those of principal_components, of the
-    autosomes, whose variants should be pruned or common alike; people should be unrelated, or families' shared homes count as heredity.
-    A trait of two values has the share of its observed scale, and with `prevalence` that of a liability of which the cases are the upper
-    tail, whatever their share in the sample (Lee et al. 2011, Am J Hum Genet 88:294-305). For 10,000 people at most.
+    curvature; `haseman_elston` the regression of the products of pairs' traits, freed of the covariates, on their relationships as they
+    are, with the error by leaving out each person in turn, as GCTA's --HEreg: quicker, less exact, and not bounded to 0 and 1.
+    Relationships are those of principal_components, of the autosomes, whose variants should be pruned or common alike; people should be
+    unrelated, or families' shared homes count as heredity. A trait of two values has the share of its observed scale, and with
+    `prevalence` that of a liability of which the cases are the upper tail, whatever their share in the sample (Lee et al. 2011, Am J Hum
+    Genet 88:294-305). For 10,000 people at most.
 
     Example:
         {use: heritability, from: {genotypes: pruned, samples: people}, as: shares, traits: [ldl], covariates: [age, sex]}
