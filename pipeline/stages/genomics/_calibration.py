@@ -8,7 +8,8 @@ the trait's name, so that they are the same for any parts and workers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -40,8 +41,7 @@ TABLE = {
 _WIDTH, _BINS = 0.002, 4_000  # of t squared, up to 8: its median is about 0.455 where nothing is found
 
 
-@dataclass(frozen=True)
-class Tally:
+class Tally(NamedTuple):
     """What was counted of t traits by b bins of frequency; each trait stands before its m null traits."""
 
     passed: NDArray[np.int64]

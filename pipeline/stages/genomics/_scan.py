@@ -133,12 +133,15 @@ class Scan(Whole):
         submit = context.session.submit
         people = people_of(genotypes)
         fitted = submit(self.fitted, people, rows, Audit(context.seed, len(genotypes.blocks)), stage=context.name)
-        more = self.more(genotypes, fitted, context)
-        return Outcome({"": genotypes.map_parts(self.scan, fitted), **more}, counts=submit(tally, fitted, stage=context.name))
+        return Outcome(self.tables(genotypes, fitted, context), counts=submit(tally, fitted, stage=context.name))
 
-    def more(self, genotypes: Table, fitted: Any, context: Context) -> dict[str, Table]:
-        """Other tables that a scan makes of the same genotypes and models (a future of them)."""
-        return {}
+    def tables(self, genotypes: Table, fitted: Any, context: Context) -> dict[str, Table]:
+        """The rows, and what else a scan makes of the same genotypes and models (a future of them)."""
+        return {"": genotypes.map_parts(self.rows, fitted)}
+
+    def rows(self, part: Part, fitted: Any) -> Part:
+        """The results of one part's variants."""
+        return self.scan(part, fitted)
 
     def noticed(self, counts: Mapping[str, int]) -> tuple[str, ...]:
         """Missing values that may have been read as numbers."""
