@@ -79,7 +79,7 @@ class CalibratedScan(PredictedScan):
 
     def rows_and_tally(self, part: Part, fitted: Fitted, ready: Fitted, seed: int) -> Part:
         """The results of one part's variants, and beside them what their null traits pass."""
-        return replace(self.rows(part, fitted), beside=self.tallied(part, ready, seed))
+        return replace(self.scan(part, fitted), beside=self.tallied(part, ready, seed))
 
     def ready(self, fitted: Fitted, seed: int) -> Fitted:
         """The models with their null traits, made once; where there are predictions each chromosome has its own."""

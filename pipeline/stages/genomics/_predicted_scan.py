@@ -74,9 +74,9 @@ class PredictedScan(Scan):
         fitted = submit(self.predicted, people, rows, Audit(context.seed, len(genotypes.blocks)), stretches, stage=name)
         return Outcome(self.tables(genotypes, fitted, context), counts=submit(people_counts, fitted, stage=name))
 
-    def rows(self, part: Part, fitted: FittedTraits | PredictedTraits) -> Part:
+    def scan(self, part: Part, fitted: FittedTraits | PredictedTraits) -> Part:
         """The results of one part's variants."""
-        return self.scan_predicted(part, fitted) if isinstance(fitted, PredictedTraits) else self.scan(part, fitted)
+        return self.scan_predicted(part, fitted) if isinstance(fitted, PredictedTraits) else super().scan(part, fitted)
 
     def predicted(self, people: Part, rows: Part, audit: Audit, stretches: list[Stretch]) -> PredictedTraits:
         """The traits of all people and what was predicted of them."""

@@ -137,11 +137,7 @@ class Scan(Whole):
 
     def tables(self, genotypes: Table, fitted: Any, context: Context) -> dict[str, Table]:
         """The rows, and what else a scan makes of the same genotypes and models (a future of them)."""
-        return {"": genotypes.map_parts(self.rows, fitted)}
-
-    def rows(self, part: Part, fitted: Any) -> Part:
-        """The results of one part's variants."""
-        return self.scan(part, fitted)
+        return {"": genotypes.map_parts(self.scan, fitted)}
 
     def noticed(self, counts: Mapping[str, int]) -> tuple[str, ...]:
         """Missing values that may have been read as numbers."""
@@ -158,7 +154,7 @@ class Scan(Whole):
         sheets = read_sheet(people.frame, rows.frame, self.traits, self.covariates).groups()
         return FittedTraits(sheets, [self.build(sheet) for sheet in sheets], audit, autosomes)
 
-    def scan(self, part: Part, fitted: FittedTraits) -> Part:
+    def scan(self, part: Part, fitted: Any) -> Part:
         """The results of one part's variants with all traits, in the order of the variants, then of the traits."""
         kind_of_row = chromosome_kind(autosomes=fitted.autosomes or HUMAN).replace({"autosome": "", "par": ""}).fill_null("")
         kinds = part.frame.select(kind_of_row.alias("kind"))["kind"]
