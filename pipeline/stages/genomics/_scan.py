@@ -24,7 +24,7 @@ from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBloc
 from pipeline.kernels.genotypes import Array
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns
 from pipeline.stages.genomics._audited import Audit
-from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, named_variants, words_column
+from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, follow, named_variants, words_column
 from pipeline.stages.genomics._sheet import COVARIATES, SEX, Sheet, need_traits, read_sheet, sheet_columns, sheet_rows
 from pipeline.stages.genomics._tallied import tally, told_of_minus_nines
 from pipeline.tables.audits import AUDIT_COUNTS
@@ -167,12 +167,10 @@ class Scan(Whole):
 
     def put_together(self, found: list[Part], autosomes: int | None) -> Part:
         """The rows of all pieces of a part in the order of its variants, then of the traits."""
-        rows = found[0].frame
-        if len(found) > 1:
+        rows = pl.concat([one.frame for one in found])
+        if not follow([one.frame["row"] for one in found]):
             order = {trait: i for i, trait in enumerate(self.traits)}
-            rows = pl.concat([one.frame for one in found]).sort(
-                "row", pl.col("trait").replace_strict(order, return_dtype=pl.Int64), maintain_order=True
-            )
+            rows = rows.sort("row", pl.col("trait").replace_strict(order, return_dtype=pl.Int64), maintain_order=True)
         species = [] if autosomes is None else [pl.lit(autosomes, VOCABULARY[AUTOSOME_COUNT].dtype).alias(AUTOSOME_COUNT)]
         return Part(rows.select(*COLUMNS, *species), counts=added_counts([one.counts for one in found]))
 
