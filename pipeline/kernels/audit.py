@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfc, ndtri
 
 from pipeline.kernels.roots import falling_root
 
@@ -159,6 +158,8 @@ def _by_slope(left: Numbers, values: Numbers, log_odds: Numbers, near: tuple[flo
 
 def _by_tails(left: Numbers, p: Numbers, own: NDArray[np.bool_], score: float) -> float:
     """The normal deviate of both tails of a score together, with its sign."""
+    from scipy.special import erfc, ndtri
+
     both = sum(float(erfc(abs(_deviate(left, p, own, size)) / np.sqrt(2))) for size in (abs(score), -abs(score))) / 2
     return float(np.sign(score) * -ndtri(both / 2))
 

@@ -63,6 +63,15 @@ def z_test_p_values(z: Array) -> tuple[Array, Array]:
     return p_value, xp.where(xp.isinf(z), xp.inf, neg_log_10)
 
 
+def scan_p_values(z: Array) -> tuple[Array, Array]:
+    """As `z_test_p_values`, of what a scan finds whose kernels are compiled, too: SciPy need not be loaded."""
+    if array_module(z) is not np:
+        return z_test_p_values(z)
+    from pipeline.kernels.compiled.p_values import z_p_values
+
+    return z_p_values(z)
+
+
 def f_test_p_values(f: Array, terms: int, df: Array) -> tuple[Array, Array]:
     """Upper p-value and -log10 of it of an F statistic with `terms` and `df` degrees of freedom (arrays that broadcast); NaN for NaN.
 
@@ -124,8 +133,10 @@ def significant(t: Array, df: Array, max_p: float) -> tuple[Array, Array, Array,
 def significant_z(z: Array, max_p: float, df: Array | None = None) -> tuple[Array, Array, Array, Array]:
     """As `significant`, of normal statistics `float64[v, s]`; of Student's t where degrees of freedom are given, `df: int64[s]`."""
     xp = array_module(z)
-    p_value, neg_log_10 = z_test_p_values(z) if df is None else t_test_p_values(z, df)
-    row, column = xp.nonzero(xp.ones(z.shape, bool) if max_p >= 1 else p_value <= max_p)
+    p_value, neg_log_10 = scan_p_values(z) if df is None else t_test_p_values(z, df)
+    if max_p >= 1:
+        return xp.repeat(xp.arange(len(z)), z.shape[1]), xp.tile(xp.arange(z.shape[1]), len(z)), p_value.ravel(), neg_log_10.ravel()
+    row, column = xp.nonzero(p_value <= max_p)
     return row, column, p_value[row, column], neg_log_10[row, column]
 
 

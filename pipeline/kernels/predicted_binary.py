@@ -26,7 +26,7 @@ from pipeline.kernels.logistic_regression import FIRTH_APPROXIMATE, FIRTH_LRT, S
 from pipeline.kernels.logistic_scan import LogisticAssociation
 from pipeline.kernels.logistic_score import COLLINEAR, COLLINEAR_BELOW, FINE, MONOMORPHIC, NO_SADDLE, SEPARATED, TOO_FEW, UNCONVERGED
 from pipeline.kernels.mean_genotypes import MeanGenotypes
-from pipeline.kernels.p_values import z_of_neg_log_10_p, z_test_p_values
+from pipeline.kernels.p_values import scan_p_values, z_of_neg_log_10_p
 from pipeline.kernels.predicted_binary_design import PredictedBinary
 from pipeline.kernels.whole_columns import Columns
 
@@ -100,7 +100,7 @@ def _tested(
     block, xp, known = genotypes.block, genotypes.block.xp, models.known[:, trait]
     beta, error = scored.score / scored.information, scored.information**-0.5
     statistic, reason = beta / error, scored.reason
-    p_value, neg_log_10 = z_test_p_values(statistic)
+    p_value, neg_log_10 = scan_p_values(statistic)
     test = xp.full(len(block), SCORE, xp.uint8)
     notable = xp.nonzero((reason == FINE) & (p_value <= screen))[0] if method != "score" and screen > 0 else xp.empty(0, xp.int64)
     used, top = models.design.known.any(axis=1), block.codes[1]
@@ -145,20 +145,20 @@ def _by_ratio(adjusted: Array, models: PredictedBinary, trait: int, start: Array
     found = adjusted_likelihood_ratio(adjusted, models.design.cases[:, trait].copy(), models.centres[trait], start)
     xp = array_module(adjusted)
     statistic = xp.sign(found.beta) * xp.sqrt(found.chi_square)
-    return found.beta, found.standard_error, statistic, *z_test_p_values(statistic)
+    return found.beta, found.standard_error, statistic, *scan_p_values(statistic)
 
 
 def _by_regression(values: Array, null: NullModel, method: Literal["firth", "wald"]) -> tuple[Array, ...]:
     """The same by a regression with all coefficients free, of genotypes `float64[v, n]` of the null model's people."""
     fit = refit_each(lambda rows: values[rows], len(values), null, (method, "lrt" if method == "firth" else "wald"))
-    return fit.beta, fit.standard_error, fit.statistic, *z_test_p_values(fit.statistic)
+    return fit.beta, fit.standard_error, fit.statistic, *scan_p_values(fit.statistic)
 
 
 def _by_saddle_point(adjusted: Array, log_odds: Array, score: tuple[Array, Array], error: Array) -> tuple[Array, ...]:
     """The same by the saddle point; beta is the statistic times the score test's standard error."""
     (own, normal), xp = score, array_module(adjusted)
     tails = saddle_point(adjusted, log_odds, own, normal)
-    (above, log_above), (below, log_below) = z_test_p_values(tails.above), z_test_p_values(tails.below)
+    (above, log_above), (below, log_below) = scan_p_values(tails.above), scan_p_values(tails.below)
     least, most = xp.minimum(log_above, log_below), xp.maximum(log_above, log_below)
     neg_log_10 = least - xp.log10((1 + 10 ** (least - most)) / 2)
     statistic = xp.sign(own) * z_of_neg_log_10_p(neg_log_10)

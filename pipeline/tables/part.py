@@ -43,11 +43,14 @@ class Part:
     The frame is of the host, or lies on the GPU where the run leaves frames there; whoever asks for `frame` has it on the host.
     `counts` are what a task counted on the way (rows that a join lost, sites that a reader split): a step gives its own by plain names,
     and the tree that runs it puts the stage's name before them, so that they add up over parts and stages for the record.
+    `beside` is what the part's task found beside its rows, from what it read for them: for a reduction over the table as it was made.
+    What is made of the part does not have it.
     """
 
     held: pl.DataFrame | DeviceFrame
     arrays: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+    beside: Any = None
 
     @property
     def frame(self) -> pl.DataFrame:

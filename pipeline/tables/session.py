@@ -229,7 +229,7 @@ def register_with_dask() -> None:
     from dask.sizeof import sizeof
     from distributed.protocol import dask_deserialize, dask_serialize
 
-    sizeof.register(Part, lambda part: part.nbytes)
+    sizeof.register(Part, lambda part: part.nbytes + int(sizeof(part.beside)))
     sizeof.register(pl.DataFrame, lambda frame: int(frame.estimated_size()))
     dask_serialize.register(Part, serialize_part)
     dask_deserialize.register(Part, deserialize_part)

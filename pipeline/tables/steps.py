@@ -227,7 +227,7 @@ def _stacked(step: Step, backend: Backend) -> Part | Lazy:
 
 def _read(step: Step, backend: Backend) -> Part | Lazy:
     if isinstance(step.source, Part) and not step.fresh:
-        return replace(step.source, counts={})  # counted where it was made
+        return replace(step.source, counts={}, beside=None)  # counted where it was made
     loaded: pl.LazyFrame | Part = step.source if step.fresh else step.source.load()
     if isinstance(loaded, pl.LazyFrame):
         return Lazy(loaded if backend == "cpu" or step.source.cheap else read_by_polars(loaded))

@@ -30,6 +30,7 @@ def serialize_part(part: Part) -> tuple[dict[str, Any], list[Any]]:
         "on_device": part.arrays_on_device,
         "frame_on_device": isinstance(part.held, DeviceFrame),
         "counts": dict(part.counts),
+        "beside": _packed(part.beside),
     }
     return header, [frame_bytes(part.frame), *(_buffer(array) for array in arrays.values())]
 
@@ -43,7 +44,7 @@ def deserialize_part(header: dict[str, Any], frames: list[Any]) -> Part:
         else:
             arrays[name] = np.frombuffer(bytearray(buffer), dtype).reshape(shape)  # writable, unlike a view of the message
     frame = read_frame(frames[0])
-    return Part(DeviceFrame.of_host(frame) if header["frame_on_device"] else frame, arrays, header["counts"])
+    return Part(DeviceFrame.of_host(frame) if header["frame_on_device"] else frame, arrays, header["counts"], _unpacked(header["beside"]))
 
 
 def serialize_device_part(part: Part) -> tuple[dict[str, Any], list[Any]]:
@@ -66,7 +67,7 @@ def serialize_device_part(part: Part) -> tuple[dict[str, Any], list[Any]]:
         header, buffers = cuda_dumps(array)
         headers.append((name, header, len(buffers)))
         frames += buffers
-    return {"frame": columns, "arrays": headers, "counts": dict(part.counts)}, frames
+    return {"frame": columns, "arrays": headers, "counts": dict(part.counts), "beside": _packed(part.beside)}, frames
 
 
 def deserialize_device_part(header: dict[str, Any], frames: list[Any]) -> Part:
@@ -84,7 +85,20 @@ def deserialize_device_part(header: dict[str, Any], frames: list[Any]) -> Part:
     for name, described, buffers in header["arrays"]:
         arrays[name] = cuda_loads(described, frames[first : first + buffers])
         first += buffers
-    return Part(held, arrays, header["counts"])
+    return Part(held, arrays, header["counts"], _unpacked(header["beside"]))
+
+
+def _packed(beside: Any) -> bytes:
+    """What a task found beside its rows, for a header; nothing where that is nothing."""
+    from distributed.protocol import pickle
+
+    return b"" if beside is None else bytes(pickle.dumps(beside))
+
+
+def _unpacked(packed: bytes) -> Any:
+    from distributed.protocol import pickle
+
+    return pickle.loads(packed) if packed else None
 
 
 def _buffer(array: np.ndarray[Any, Any]) -> memoryview:

@@ -941,6 +941,7 @@ CASES = {
     "solve": Case(logistic_terms.solve, (SQUARES @ SQUARES.transpose(0, 2, 1), SQUARES), 1e-7),
     "solve_plain": Case(logistic_terms.solve_plain, (SQUARES @ SQUARES.transpose(0, 2, 1), SQUARES), 1e-7),
     "z_test_p_values": Case(p_values.z_test_p_values, (T,), 1e-9),
+    "scan_p_values": Case(p_values.scan_p_values, (T,), 1e-9),
     "block_products": Case(products, (CALLS,), 1e-9),
     "significant": Case(p_values.significant, (T[:, :2], DF[:, 0].astype(int), 0.5), 1e-9),
     "f_test_p_values": Case(p_values.f_test_p_values, (T**2, 3, DF), 1e-9),

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import special, stats
 
-from pipeline.kernels.p_values import MEDIAN_CHI_SQUARE, genomic_inflation, significant, t_test_p_values, z_test_p_values
+from pipeline.kernels.p_values import MEDIAN_CHI_SQUARE, genomic_inflation, scan_p_values, significant, t_test_p_values, z_test_p_values
 from tests.kernels.plink_files import REFERENCE, floats, needs_data, read_columns
 
 
@@ -92,17 +95,18 @@ def test_t_test__is_what_plink_printed_down_to_1e_1073() -> None:
     np.testing.assert_allclose(neg_log_10, printed, rtol=1.2e-5, atol=5e-6)
 
 
-def test_z_test__equals_scipy_and_keeps_the_logarithm_of_what_underflows() -> None:
+@pytest.mark.parametrize("p_values", [z_test_p_values, scan_p_values], ids=["plain", "compiled"])
+def test_z_test__equals_scipy_and_keeps_the_logarithm_of_what_underflows(p_values: Callable[[Any], tuple[Any, Any]]) -> None:
     z = np.concatenate([np.geomspace(1e-8, 37, 400), -np.geomspace(1e-8, 37, 400)])
-    p, neg_log_10 = z_test_p_values(z)
+    p, neg_log_10 = p_values(z)
     np.testing.assert_allclose(p, stats.chi2.sf(z**2, 1), rtol=1e-11)
     np.testing.assert_allclose(neg_log_10, -np.log10(p), rtol=1e-10, atol=1e-15)
     far = np.array([38.0, 60, 1000, 1e8])
     # The asymptotic series of the normal tail (Abramowitz & Stegun 26.2.12).
     series = np.log(1 - 1 / far**2 + 3 / far**4 - 15 / far**6 + 105 / far**8)
     expected = (far**2 / 2 + np.log(far * np.sqrt(np.pi / 2)) - series) / np.log(10)
-    np.testing.assert_allclose(z_test_p_values(-far)[1], expected, rtol=1e-12)
-    odd, logarithms = z_test_p_values(np.array([np.inf, np.nan, 0.0, 1e200]))
+    np.testing.assert_allclose(p_values(-far)[1], expected, rtol=1e-12)
+    odd, logarithms = p_values(np.array([np.inf, np.nan, 0.0, 1e200]))
     np.testing.assert_array_equal(odd, [0, np.nan, 1, 0])
     np.testing.assert_array_equal(np.isnan(logarithms), [False, True, False, False])
     assert (logarithms[0], logarithms[2]) == (np.inf, 0)

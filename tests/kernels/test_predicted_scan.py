@@ -10,7 +10,7 @@ from pipeline.errors import DataError
 from pipeline.kernels.genotype_block import CODES, GenotypeBlock
 from pipeline.kernels.genotypes import pack
 from pipeline.kernels.linear_regression import COLLINEAR, FINE, MONOMORPHIC, TOO_FEW
-from pipeline.kernels.p_values import significant_z, z_test_p_values
+from pipeline.kernels.p_values import scan_p_values, significant_z
 from pipeline.kernels.predicted_scan import PredictedDesign, associate_predicted
 
 Numbers = NDArray[np.float64]
@@ -93,7 +93,7 @@ def test_significant_z__gives_the_rows_below_a_limit_or_all() -> None:
     z = np.array([[0.1, -3.0], [np.nan, 40.0]])
     row, column, p_value, logarithm = significant_z(z, 0.01)
     assert (row.tolist(), column.tolist()) == ([0, 1], [1, 1])
-    every = z_test_p_values(z)
+    every = scan_p_values(z)
     np.testing.assert_array_equal(p_value, every[0][[0, 1], [1, 1]])
     np.testing.assert_array_equal(logarithm, every[1][[0, 1], [1, 1]])
     assert len(significant_z(z, 1.0)[0]) == 4

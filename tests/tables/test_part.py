@@ -65,12 +65,13 @@ def test_arrays__are_not_copied_where_all_rows_stay() -> None:
 
 @pytest.mark.parametrize("rows", [0, 1, 5])
 def test_wire_form__gives_the_part_back(rows: int) -> None:
-    part = Part(part_of(rows).frame, part_of(rows).arrays, {"lost": 2})
+    part = Part(part_of(rows).frame, part_of(rows).arrays, {"lost": 2}, beside=np.arange(rows))
     header, frames = serialize_part(part)
     back = deserialize_part(header, [bytes(frame) for frame in frames])
     assert back.frame.equals(part.frame)
     assert np.array_equal(back.arrays["calls"], part.arrays["calls"])
     assert back.counts == {"lost": 2}
+    assert back.beside.tolist() == list(range(rows))
     back.arrays["calls"][:] = 0  # writable, unlike a view of the message
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,7 @@ from pydantic import Field
 
 from pipeline.genome.chromosomes import HUMAN, chromosome_key, chromosome_kind
 from pipeline.kernels.genotype_block import GenotypeBlock
-from pipeline.stage import Context, Outcome
+from pipeline.stage import Context
 from pipeline.stages.genomics._calibration import TABLE, Tally
 from pipeline.stages.genomics._predicted_scan import PredictedScan
 from pipeline.stages.genomics._predictions import PredictedTraits
@@ -66,20 +66,20 @@ class CalibratedScan(PredictedScan):
         """The columns of the calibration."""
         return TABLE
 
-    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """The genotypes are held where they are read for null traits, too, and are dear."""
-        genotypes = tables["genotypes"]
-        return super().run(tables if genotypes.cheap or not self.calibrate else {**tables, "genotypes": genotypes.hold()}, context)
-
-    def more(self, genotypes: Table, fitted: Any, context: Context) -> dict[str, Table]:
-        """The calibration."""
+    def tables(self, genotypes: Table, fitted: Any, context: Context) -> dict[str, Table]:
+        """The rows, and the calibration; both come of one reading of the genotypes."""
         if not self.calibrate:
-            return {}
+            return super().tables(genotypes, fitted, context)
         submit = context.session.submit
         ready = submit(self.ready, fitted, context.seed, stage=context.name)
-        tally = genotypes.reduce(self.tallied, Tally.together, ready, context.seed)
+        rows = genotypes.map_parts(self.rows_and_tally, fitted, ready, context.seed).hold()
+        tally = rows.reduce(_tally_of, Tally.together)
         found = submit(self.calibration, tally, fitted, stage=context.name)
-        return {"calibration": Table.of(context.session, context.name, [found])}
+        return {"": rows, "calibration": Table.of(context.session, context.name, [found])}
+
+    def rows_and_tally(self, part: Part, fitted: Fitted, ready: Fitted, seed: int) -> Part:
+        """The results of one part's variants, and beside them what their null traits pass."""
+        return replace(self.scan(part, fitted), beside=self.tallied(part, ready, seed))
 
     def ready(self, fitted: Fitted, seed: int) -> Fitted:
         """The models with their null traits, made once; where there are predictions each chromosome has its own."""
@@ -102,3 +102,7 @@ class CalibratedScan(PredictedScan):
                     places = [self.traits.index(name) for name in results.traits]
                     found.add(places, results.statistic, results.frequency, results.freedom)
         return found
+
+
+def _tally_of(part: Part) -> Tally:
+    return cast("Tally", part.beside)

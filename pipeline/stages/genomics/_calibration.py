@@ -8,13 +8,14 @@ the trait's name, so that they are the same for any parts and workers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from statistics import NormalDist
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
 
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotypes import MISSING, unpack
@@ -40,8 +41,7 @@ TABLE = {
 _WIDTH, _BINS = 0.002, 4_000  # of t squared, up to 8: its median is about 0.455 where nothing is found
 
 
-@dataclass(frozen=True)
-class Tally:
+class Tally(NamedTuple):
     """What was counted of t traits by b bins of frequency; each trait stands before its m null traits."""
 
     passed: NDArray[np.int64]
@@ -141,6 +141,8 @@ def _freed(residuals: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArra
 
 def _critical(df: NDArray[np.float64]) -> NDArray[np.float64]:
     """Student's t, `[v, thresholds]`, of variants' degrees of freedom; infinite ones are the normal's."""
+    from scipy.special import stdtrit
+
     each, place = np.unique(np.maximum(df, 1), return_inverse=True)
     return np.asarray(-stdtrit(each[:, None], np.array(THRESHOLDS) / 2)[place])
 
@@ -165,6 +167,6 @@ def _excess(passed: NDArray[np.int64], tests: NDArray[np.int64]) -> float:
 
 def _interval(rate: float, tests: float) -> tuple[float, float]:
     """Wilson's interval of 95 %."""
-    z = -float(ndtri(0.025))
+    z = NormalDist().inv_cdf(0.975)
     middle, half = rate + z * z / (2 * tests), z * np.sqrt(rate * (1 - rate) / tests + (z / (2 * tests)) ** 2)
     return max(0.0, float(middle - half) / (1 + z * z / tests)), float(middle + half) / (1 + z * z / tests)

@@ -28,7 +28,7 @@ from pipeline.stages.genomics._predictions import (
     people_counts,
     stretches_of,
 )
-from pipeline.stages.genomics._scan import Scan
+from pipeline.stages.genomics._scan import FittedTraits, Scan
 from pipeline.stages.genomics._sheet import read_sheet, sheet_rows
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -72,8 +72,11 @@ class PredictedScan(Scan):
         predictions = tables["predictions"].named(name).map(needed_predictions)
         stretches = predictions.reduce(stretches_of, joined_stretches, people, self.traits)
         fitted = submit(self.predicted, people, rows, Audit(context.seed, len(genotypes.blocks)), stretches, stage=name)
-        more = self.more(genotypes, fitted, context)
-        return Outcome({"": genotypes.map_parts(self.scan_predicted, fitted), **more}, counts=submit(people_counts, fitted, stage=name))
+        return Outcome(self.tables(genotypes, fitted, context), counts=submit(people_counts, fitted, stage=name))
+
+    def scan(self, part: Part, fitted: FittedTraits | PredictedTraits) -> Part:
+        """The results of one part's variants."""
+        return self.scan_predicted(part, fitted) if isinstance(fitted, PredictedTraits) else super().scan(part, fitted)
 
     def predicted(self, people: Part, rows: Part, audit: Audit, stretches: list[Stretch]) -> PredictedTraits:
         """The traits of all people and what was predicted of them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -93,3 +94,9 @@ def words_column(name: str, words: tuple[str | None, ...], places: Any) -> pl.Se
     if len(places) and (places == places[0]).all():
         return pl.lit(words[int(places[0])], pl.String).alias(name)
     return pl.Series(name, words, pl.String).gather(places.astype(np.uint32))
+
+
+def follow(rows: Sequence[pl.Series]) -> bool:
+    """Whether pieces of a part have its variants one after the other, by their places in the part: as those of its chromosomes do."""
+    some = [each for each in rows if len(each)]
+    return len(rows) == 1 or (all(each.is_sorted() for each in some) and all(one[-1] < other[0] for one, other in pairwise(some)))

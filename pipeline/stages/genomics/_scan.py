@@ -24,7 +24,7 @@ from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBloc
 from pipeline.kernels.genotypes import Array
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns
 from pipeline.stages.genomics._audited import Audit
-from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, named_variants, words_column
+from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, follow, named_variants, words_column
 from pipeline.stages.genomics._sheet import COVARIATES, SEX, Sheet, need_traits, read_sheet, sheet_columns, sheet_rows
 from pipeline.stages.genomics._tallied import tally, told_of_minus_nines
 from pipeline.tables.audits import AUDIT_COUNTS
@@ -133,12 +133,11 @@ class Scan(Whole):
         submit = context.session.submit
         people = people_of(genotypes)
         fitted = submit(self.fitted, people, rows, Audit(context.seed, len(genotypes.blocks)), stage=context.name)
-        more = self.more(genotypes, fitted, context)
-        return Outcome({"": genotypes.map_parts(self.scan, fitted), **more}, counts=submit(tally, fitted, stage=context.name))
+        return Outcome(self.tables(genotypes, fitted, context), counts=submit(tally, fitted, stage=context.name))
 
-    def more(self, genotypes: Table, fitted: Any, context: Context) -> dict[str, Table]:
-        """Other tables that a scan makes of the same genotypes and models (a future of them)."""
-        return {}
+    def tables(self, genotypes: Table, fitted: Any, context: Context) -> dict[str, Table]:
+        """The rows, and what else a scan makes of the same genotypes and models (a future of them)."""
+        return {"": genotypes.map_parts(self.scan, fitted)}
 
     def noticed(self, counts: Mapping[str, int]) -> tuple[str, ...]:
         """Missing values that may have been read as numbers."""
@@ -155,7 +154,7 @@ class Scan(Whole):
         sheets = read_sheet(people.frame, rows.frame, self.traits, self.covariates).groups()
         return FittedTraits(sheets, [self.build(sheet) for sheet in sheets], audit, autosomes)
 
-    def scan(self, part: Part, fitted: FittedTraits) -> Part:
+    def scan(self, part: Part, fitted: Any) -> Part:
         """The results of one part's variants with all traits, in the order of the variants, then of the traits."""
         kind_of_row = chromosome_kind(autosomes=fitted.autosomes or HUMAN).replace({"autosome": "", "par": ""}).fill_null("")
         kinds = part.frame.select(kind_of_row.alias("kind"))["kind"]
@@ -168,12 +167,10 @@ class Scan(Whole):
 
     def put_together(self, found: list[Part], autosomes: int | None) -> Part:
         """The rows of all pieces of a part in the order of its variants, then of the traits."""
-        rows = found[0].frame
-        if len(found) > 1:
+        rows = pl.concat([one.frame for one in found])
+        if not follow([one.frame["row"] for one in found]):
             order = {trait: i for i, trait in enumerate(self.traits)}
-            rows = pl.concat([one.frame for one in found]).sort(
-                "row", pl.col("trait").replace_strict(order, return_dtype=pl.Int64), maintain_order=True
-            )
+            rows = rows.sort("row", pl.col("trait").replace_strict(order, return_dtype=pl.Int64), maintain_order=True)
         species = [] if autosomes is None else [pl.lit(autosomes, VOCABULARY[AUTOSOME_COUNT].dtype).alias(AUTOSOME_COUNT)]
         return Part(rows.select(*COLUMNS, *species), counts=added_counts([one.counts for one in found]))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -12,12 +15,15 @@ from pipeline.errors import DataError
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotypes import pack
 from pipeline.kernels.logistic_design import LogisticDesign
+from pipeline.stage import Context
 from pipeline.stages.genomics._binary_nulls import binary_with_nulls, drawn_cases
 from pipeline.stages.genomics._calibration import with_nulls
 from pipeline.stages.genomics.linear_gwas import LinearGwas
 from pipeline.stages.genomics.logistic_gwas import LogisticGwas
-from pipeline.tables.part import Part
-from pipeline.tables.session import ClusterSession
+from pipeline.tables.part import Part, Schema, concat_parts
+from pipeline.tables.session import ClusterSession, Session
+from pipeline.tables.table import Table
+from pipeline.testing.stages import SEED, cut
 from tests.stages.genomics.cohorts import Cohort, Data, run, same_for_any_parts, small_cohort, small_sheet
 from tests.stages.genomics.test_predicted_logistic import small_data as binary_data
 from tests.stages.genomics.test_predicted_scan import small_data
@@ -89,6 +95,43 @@ def test_linear_gwas__calibration_is_the_same_for_any_parts_and_leaves_the_scan_
     assert tests == [20 * count for count in scanned.group_by("trait").len().sort("trait")["len"].to_list()]
 
 
+BINARY = LogisticGwas(traits=("tall", "marked"), covariates=("sex",), calibrate=6, screen=0.4)
+
+
+@dataclass
+class Source:
+    """A part that is read, and how often it was; reading it is dear."""
+
+    part: Part
+    reads: list[int] = field(default_factory=list)
+    cheap: bool = False
+
+    def load(self) -> Part:
+        self.reads.append(1)
+        return self.part
+
+    def interval(self, column: str) -> tuple[Any, Any] | None:
+        return None
+
+
+@pytest.mark.parametrize("predicted", [False, True])
+@pytest.mark.parametrize("stage", [ASKED, BINARY], ids=["linear", "logistic"])
+def test_calibrated_scans__read_genotypes_once(stage: LinearGwas | LogisticGwas, predicted: bool) -> None:
+    data: dict[str, Data] = {**(small_data() if stage is ASKED else binary_data())}
+    if not predicted:
+        del data["predictions"]
+    cohort, session = small_cohort(), Session()
+    axis = Table.of(session, "genotypes", [Part(cohort.people)])
+    sources = [Source(piece) for piece in cut(cohort.rows, [20, 0, 40])]
+    schema = Schema(cohort.rows.frame.schema, {"calls": cohort.people.schema})
+    tables = {"genotypes": Table.of(session, "genotypes", sources, schema=schema, axes={"calls": axis})}
+    tables |= {role: Table.of(session, role, [Part(rows)]) for role, rows in data.items() if isinstance(rows, pl.DataFrame)}
+    outcome, expected = stage.run(tables, Context("tested", SEED, session)), run(stage, data)
+    for name, table in outcome.tables.items():
+        assert_frame_equal(concat_parts(table.futures()).frame, expected[name].frame, rel_tol=1e-9, abs_tol=1e-9)
+    assert [len(source.reads) for source in sources] == [1, 1, 1]
+
+
 def test_with_nulls__permutes_what_covariates_leave() -> None:
     rng = np.random.default_rng(1)
     covariates, trait = rng.normal(size=(50, 2)), rng.normal(size=(50, 1))
@@ -103,9 +146,6 @@ def test_with_nulls__permutes_what_covariates_leave() -> None:
     assert np.abs(np.corrcoef(found.residuals.T) - np.eye(6)).max() < 0.5
     np.testing.assert_array_equal(with_nulls(design, 5, 9).residuals, found.residuals)
     assert not np.allclose(with_nulls(design, 5, 10).residuals[:, 1:], found.residuals[:, 1:])
-
-
-BINARY = LogisticGwas(traits=("tall", "marked"), covariates=("sex",), calibrate=6, screen=0.4)
 
 
 def test_drawn_cases__are_as_many_as_chances_add_up_to_and_each_as_often_as_his_chance() -> None:

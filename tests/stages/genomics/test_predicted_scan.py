@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from pipeline.errors import DataError, StageError
+from pipeline.stages.genomics._results import follow
 from pipeline.stages.genomics.linear_gwas import LinearGwas
 from pipeline.stages.genomics.whole_genome_regression import WholeGenomeRegression
 from pipeline.tables.part import Part
@@ -57,7 +58,7 @@ def test_linear_gwas__with_predictions_gives_what_regenie_printed(by: str) -> No
     data: dict[str, Cohort | pl.DataFrame] = {"genotypes": cohort, "samples": sheet, "predictions": predictions}
     found = run(LinearGwas(traits=traits, covariates=COVARIATES), data, 3)[""]
     assert {name: found.counts[name] for name in ("people_y_lin", "people_y_null")} == {"people_y_lin": 937, "people_y_null": 957}
-    assert found.counts["audited"] > 8
+    assert found.counts["audited"] > 5
     assert "audited_off" not in found.counts
     for trait in traits:
         table = read_results(REGENIE / "hapmap3" / f"s2_qt_{trait}.regenie.gz")
@@ -149,3 +150,9 @@ def test_linear_gwas__refuses_a_table_of_predictions_without_its_columns() -> No
     tables: Tables = {"genotypes": small_cohort().rows, "samples": small_sheet(), "predictions": small_predictions().drop("chromosome")}
     with pytest.raises(StageError, match="the table given as 'predictions' has no column 'chromosome'"):
         plan_stage(SMALL, tables, {"calls": small_cohort().people})
+
+
+def test_follow__tells_pieces_that_need_no_sorting() -> None:
+    of = [[0, 0, 1, 1], [], [2, 2]], [[0, 1, 0, 1], [2]], [[0, 2], [1]], [[0, 1], [1, 2]]
+    assert [follow([pl.Series(piece, dtype=pl.Int64) for piece in pieces]) for pieces in of] == [True, False, False, False]
+    assert follow([pl.Series([1, 0])])  # a piece alone is as it is made

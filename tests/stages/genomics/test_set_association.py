@@ -64,7 +64,7 @@ NEAR_ONE = {"skat_o": 0.005, "skat_o_acat": 0.027, "acat_o": 0.031}
 """Where the burden's p is above 0.2, regenie takes the saddle point's of one weight, which is up to 0.7 % off."""
 
 SLOW: dict[tuple[str, str], tuple[float, float]] = {
-    # -log10 p of SKAT and ACAT-V that regenie 4.1.2 gives with --skip-fast-firth; its fast way (carriers alone, in some sets) gives others
+    # -log10 p of SKAT and ACAT-V that regenie 4.1.2 gives with --skip-fast-firth: its fast way is wrong of non-carriers (genomics.md)
     ("y_bin", "SET_1_1.M3"): (0.814797, 0.675117), ("y_bin", "SET_3_0.M3"): (0.663383, 0.64019),
     ("y_bin", "SET_4_0.M1"): (0.822847, 1.00779), ("y_bin", "SET_4_0.M2"): (0.315349, 0.666734),
     ("y_bin", "SET_4_0.M3"): (0.51232, 0.892001), ("y_bin", "SET_9_0.M3"): (0.24109, 0.458097),
