@@ -9,8 +9,8 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError
-from pipeline.files import local_path
 from pipeline.genome.columns import dtypes_of, need_known
+from pipeline.genome.fasta import reference_path
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._mapping import COLUMNS, SUPPLEMENTARY, UNMAPPED, aligner, alignments, need_mappy
 from pipeline.stages.genomics._reference import Reference, reference_field
@@ -52,7 +52,7 @@ class AlignReads(Whole, name="align_reads", version=1):
 
     def files(self) -> Sequence[str]:
         """The reference."""
-        return (local_path(self.reference),)
+        return (reference_path(self.reference),)
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """An alignment's columns. Raises StageError for pairs with a preset of single reads; PlaceError where mappy is not installed."""
