@@ -6,13 +6,19 @@ repeat, or all does not fit into 62 bits, it is the row's place in the order, wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
 
 import polars as pl
 
 MOST = 2**62
 SAMPLE = 10_000
 MANY = 0.98  # of a sample's texts that are different: then there are some 250,000 or more of them
+
+Pieces = Callable[[Callable[[slice], pl.Series]], list[pl.Series]]
+"""Calls a function with stretches of the rows, at once on as many threads as Polars has: its steps of one column take one each."""
 
 
 def packed(names: Sequence[str]) -> pl.Expr:
@@ -22,39 +28,70 @@ def packed(names: Sequence[str]) -> pl.Expr:
 
 def places(columns: Sequence[pl.Series]) -> pl.Series:
     """Those numbers, of whole columns."""
-    digits, room = list[tuple[pl.Series, int]](), 1
-    for column in columns:
-        found = _numbers(column)
-        room *= found[1] if found else MOST + 1
-        if found is None or room > MOST:
-            return _ranks(columns)
-        digits.append(found)
-    key, _ = digits[0]
-    for numbers, width in digits[1:]:
-        key = key * width + numbers
-    return key
+    height = len(columns[0])
+    threads = min(pl.thread_pool_size(), 1 + height // SAMPLE)
+    stretches = [slice(height * at // threads, height * (at + 1) // threads) for at in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+
+        def pieces(function: Callable[[slice], pl.Series]) -> list[pl.Series]:
+            return list(pool.map(function, stretches))
+
+        digits, room = list[_Digits](), 1
+        for column in columns:
+            found = _digits(column, pieces)
+            room *= found.room if found else MOST + 1
+            if found is None or room > MOST:
+                return _ranks(columns)
+            digits.append(found)
+        return pl.concat(pieces(partial(_keys, columns, digits)))
 
 
-def _numbers(column: pl.Series) -> tuple[pl.Series, int] | None:
-    """Whole numbers from 0 on in the order of the values, null's the last, and how many there may be; None of what is not soon numbered."""
+class _Digits(NamedTuple):
+    """What makes whole numbers from 0 on of a column's values, in their order, null the last: the texts that there are, or the least."""
+
+    room: int
+    words: pl.Series | None = None
+    least: int | None = None
+
+    def of(self, column: pl.Series) -> pl.Series:
+        """Those of some values, Int64."""
+        if self.words is not None:
+            return column.cast(pl.Enum(self.words)).to_physical().cast(pl.Int64).fill_null(len(self.words))
+        numbers = _numbers(column)
+        if self.least is None:
+            return pl.repeat(0, len(column), dtype=pl.Int64, eager=True)
+        wide = numbers if numbers.dtype == pl.UInt64 else numbers.cast(pl.Int64)
+        return (wide - pl.Series([self.least], dtype=wide.dtype)).cast(pl.Int64).fill_null(self.room - 1)
+
+
+def _digits(column: pl.Series, pieces: Pieces) -> _Digits | None:
+    """None of what is not soon numbered."""
     dtype = column.dtype
     if dtype == pl.String:
         some = column.gather_every(len(column) // SAMPLE + 1)
         if len(column) > SAMPLE and some.n_unique() > MANY * len(some):
             return None
-        words = column.unique().drop_nulls().sort()
-        return column.cast(pl.Enum(words)).to_physical().cast(pl.Int64).fill_null(len(words)), len(words) + 1
+        words = pl.concat(pieces(lambda rows: column[rows].unique())).unique().drop_nulls().sort()
+        return _Digits(len(words) + 1, words)
     if not (dtype.is_integer() or dtype.is_temporal() or dtype == pl.Boolean) or dtype in {pl.Int128, pl.UInt128}:
         return None
-    numbers = column.cast(pl.Int8) if dtype == pl.Boolean else column.to_physical()
+    numbers = _numbers(column)
     least, most = numbers.min(), numbers.max()
     if not isinstance(least, int) or not isinstance(most, int):
-        return pl.repeat(0, len(column), dtype=pl.Int64, eager=True), 1
-    if most - least >= MOST:
-        return None
-    wide = numbers if numbers.dtype == pl.UInt64 else numbers.cast(pl.Int64)
-    from_0 = (wide - pl.Series([least], dtype=wide.dtype)).cast(pl.Int64)
-    return from_0.fill_null(most - least + 1), most - least + 2
+        return _Digits(1)
+    return None if most - least >= MOST else _Digits(most - least + 2, least=least)
+
+
+def _numbers(column: pl.Series) -> pl.Series:
+    return column.cast(pl.Int8) if column.dtype == pl.Boolean else column.to_physical()
+
+
+def _keys(columns: Sequence[pl.Series], digits: Sequence[_Digits], rows: slice) -> pl.Series:
+    """The numbers of a stretch of the rows."""
+    key = digits[0].of(columns[0][rows])
+    for column, own in zip(columns[1:], digits[1:], strict=True):
+        key = key * own.room + own.of(column[rows])
+    return key
 
 
 def _ranks(columns: Sequence[pl.Series]) -> pl.Series:

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.contract
 ROOT = Path(__file__).parents[2]
 STAND_IN = ("-p", "tests.standin.plugin")
 EXTRAS = {"mappy", "jax", "onnxruntime", "sklearn", "statsmodels"}  # of single stages; the environment with RAPIDS has none of them
-# Each shipped job in the parts that it has; in others the CPU's tests run them. Dask knows how to send CuPy's arrays between GPUs, not the
-# stand-in's: tests/contract/test_device_memory.py has that with arrays of its own.
-BODIES = "not (test_jobs and (parts_1 or parts_2 or parts_7)) and not between_gpus"
+# Each shipped job in the parts that it has, each stage in two and in seven; in others the CPU's tests run them. Dask knows how to send
+# CuPy's arrays between GPUs, not the stand-in's: tests/contract/test_device_memory.py has that with arrays of its own.
+BODIES = "not (test_jobs and (parts_1 or parts_2 or parts_7)) and not (test_stages and (1-1-host or 7-2-host)) and not between_gpus"
 
 
 def pytest_run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -155,9 +155,12 @@ def test_a_bad_request__does_not_spoil_those_that_it_is_answered_with(model: Mod
     with serving(served) as client:
         frames = [ROWS[:1], ROWS[1:3], wrong, ROWS[3:6], ROWS[6:9]]
         threads = [threading.Thread(target=lambda at=at: found.update({at: ask_arrow(client, frames[at])})) for at in range(5)]
-        for thread in threads:
+        threads[0].start()
+        while _measure(client, "batch_requests_count") < 1:  # it is with the model, and the others wait for the gate
+            time.sleep(0.01)
+        for thread in threads[1:]:
             thread.start()
-        while _measure(client, "rows_waiting") < 6:  # what came first is with the model, 3 rows at most
+        while _measure(client, "rows_waiting") < 9:
             time.sleep(0.01)
         served.gate.set()
         for thread in threads:

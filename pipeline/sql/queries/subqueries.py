@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import ExpressionError
+from pipeline.sql.queries.implied import picks, with_implied
+from pipeline.sql.queries.narrowed import narrow
 from pipeline.sql.queries.parsed import DIALECT
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ def _decorrelate(query: exp.Query) -> None:
                 raise ExpressionError(_refused(inner))
             apart: Any = decorrelate
             apart(inner, outer, scope.external_columns, named)
+            narrow(outer, named)
     for scope in traverse_scope(query):
         if (scope.external_columns and not _is_asked(scope.expression)) or scope.expression.find(exp.ArrayAgg):
             raise ExpressionError(_refused(scope.expression))
@@ -55,6 +58,8 @@ def _is_asked(inner: exp.Expr) -> bool:
 def _write_joins(query: exp.Query) -> None:
     """Tables behind commas become joins on the equalities of WHERE, in an order in which there are some, else cross joins.
 
+    Of those that equalities tie to what is there, the first of which few rows are asked comes first, else the first.
+
     A comma binds weaker than JOIN: `from a, b left join c on a.x = c.x` has no a where c is joined. Behind crosses it is there.
     """
     from sqlglot import exp
@@ -67,10 +72,10 @@ def _write_joins(query: exp.Query) -> None:
                 join.set("kind", "CROSS")
             continue
         where = select.args.get("where")
-        asked = list(where.this.flatten()) if where and isinstance(where.this, exp.And) else [where.this] if where else []
-        there, placed = {select.args["from_"].alias_or_name}, []
+        asked = with_implied(list(where.this.flatten()) if where and isinstance(where.this, exp.And) else [where.this] if where else [])
+        there, placed, few = {select.args["from_"].alias_or_name}, [], {picks(part) for part in asked}
         while commas:
-            join, shared = _next(commas, asked, there)
+            join, shared = _next(sorted(commas, key=lambda join: join.alias_or_name not in few), asked, there)
             commas.remove(join)
             there.add(join.alias_or_name)
             asked = [part for part in asked if part not in shared]
@@ -81,7 +86,7 @@ def _write_joins(query: exp.Query) -> None:
 
 
 def _next(commas: list[exp.Join], asked: list[exp.Expr], there: set[str]) -> tuple[exp.Join, list[exp.Expr]]:
-    """The first table that equalities tie to those that are there, with these; else the first."""
+    """The first table that equalities tie to those that are there, with these; else the first of all."""
     from sqlglot import exp
 
     for join in commas:

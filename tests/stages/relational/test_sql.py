@@ -61,6 +61,37 @@ MOVED = [
     "select t.k, u.p * t.p as q from t left join u on t.k = u.k and u.s = 8 and t.s = 7",
 ]
 
+FEWER = {  # what becomes of them: a text that Polars is given
+    "select t.at, u.at as other from t, u, t as w where t.k = u.k and u.k = w.k and (t.s = 7 and w.s = 8 or w.s = 7 and t.s = 8)": (
+        '("t"."s" = 7 OR "t"."s" = 8)'
+    ),
+    "select t.at, u.at as other from t, u where t.k = u.k and (t.s in (7, 9) and u.at > 1 and t.p > 2 or (t.s = 8 and u.at < 3))": (
+        '("t"."s" IN (7, 9)'
+    ),
+    "select t.at, u.at as other from t, u where t.k = u.k and (t.s = 7 or u.s = 8 and t.at > 1)": '("t"."s" = 7 OR "t"."at" > 1)',
+    "select t.at, t.s from t, u, t as w where t.k = u.k and t.k = w.k and w.s = 8": 'FROM "t" AS "t" JOIN "t" AS "w"',
+    "select t.at, u.s from t, u where t.k = u.k and u.s = 7 and t.p > (select avg(p) from t as o where o.k = u.k)": "SELECT DISTINCT",
+    "select t.at from t where t.s = 7 and t.at > (select count(o.p) from u as o where o.k = t.k and o.s > 6)": "SELECT DISTINCT",
+    "select t.at from t left join u on t.at = u.at where u.s is null and t.s = (select min(o.s) from u as o where o.k = t.k)": "LEFT JOIN",
+    "with few as (select * from t where s = 7) select u.at from u, few where u.k = few.k and few.at > 1 and u.p < "
+    "(select max(o.p) from u as o where o.k = few.k)": "SELECT DISTINCT",
+}
+
+
+@pytest.mark.parametrize("query", FEWER)
+def test_rows_that_conditions_leave__are_joined_first_and_change_nothing(query: str) -> None:
+    import duckdb
+
+    table = pl.DataFrame({"k": [1, 1, 2, 3, 3, None, 3, 2], "s": [7, 8, 7, 7, 8, 7, None, 9], "at": [1, 2, 3, None, 5, 6, 7, 8]})
+    tables = {name: table.with_columns(p=(pl.col("at") * 1.25).cast(pl.Decimal(9, 2))) for name in ("t", "u")}
+    with duckdb.connect() as there:
+        for name, rows in tables.items():
+            there.register(name, rows.to_arrow())
+        expected = there.execute(f"select * from ({query}) order by all nulls last").fetchall()
+    assert expected
+    assert run_stage(Sql(query=query), tables)[""].rows() == expected
+    assert FEWER[query] in written(query, {name: rows.schema for name, rows in tables.items()}, "cpu")[0]
+
 
 @pytest.mark.parametrize("query", MOVED)
 def test_conditions_of_one_table__are_asked_first_and_change_nothing(query: str) -> None:

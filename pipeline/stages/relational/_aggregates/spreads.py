@@ -3,6 +3,9 @@
 Sums of squares cancel where values lie far from 0. So each part takes off its own mean of the key, rounded as it is, and remembers it.
 Where parts are merged their sums are moved to one mean, which changes them little; what the rounded mean is beside the true one is taken
 off last. (Chan, Golub & LeVeque, The American Statistician 37:242, 1983: the corrected two-pass algorithm, and their merging of parts.)
+
+On a CPU the sums of a part are Polars' own, which updates mean and sum in one pass (Welford, Technometrics 4:419, 1962), in a third of the
+time that a mean beside each row takes. It loses digits where values lie far from 0 beside their spread: so the part's least is taken off.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import polars as pl
 from pipeline.stages.relational._aggregates.asked import Asked
 from pipeline.stages.relational._aggregates.function import Columns, Function, Place
 from pipeline.stages.relational._aggregates.plain import counts
+from pipeline.tables.infinities import on_a_cpu
 
 
 class Spread(Function):
@@ -27,7 +31,10 @@ class Spread(Function):
         self.root = root
 
     def before(self, place: Place, asked: Asked) -> list[Columns]:
-        """What each value is apart from its key's mean; of parts, what their means are apart from that of all."""
+        """What each value is apart from its key's mean, on a CPU from the least; of parts, what their means are apart from that of all."""
+        if _in_one_pass(place):
+            least = {f"floor_{part}": place.of(part).min() for part in self.parts}
+            return [least, {f"apart_{part}": place.of(part) - place.own(f"floor_{part}") for part in self.parts}]
         found: dict[str, pl.Expr] = {}
         for part in self.parts:
             middle = place.of(f"middle_{part}") if place.merging else place.of(part)
@@ -41,13 +48,20 @@ class Spread(Function):
 
     def steps(self, place: Place, asked: Asked) -> Columns:
         """The number of rows; of each operand its mean, its ends and the sum of what is apart; of each two the sum of products."""
-        apart = {part: place.own(f"apart_{part}") for part in self.parts}
-        rows = place.of("rows") if place.merging else None
-        steps = {"rows": counts(place.of("value")) if rows is None else rows.sum()}
+        rows = place.of("rows").sum() if place.merging else counts(place.of("value"))
+        steps = dict[str, pl.Expr](rows=rows)
         for part in self.parts:
-            steps[f"middle_{part}"] = place.own(f"mean_{part}").min()
             steps[f"least_{part}"] = place.of(f"least_{part}" if place.merging else part).min()
             steps[f"most_{part}"] = place.of(f"most_{part}" if place.merging else part).max()
+        return {**steps, **(self._of_one_pass(place, rows) if _in_one_pass(place) else self._of_distances(place))}
+
+    def _of_distances(self, place: Place) -> Columns:
+        """Means, and sums of what is apart from them and of products of that; those of parts are moved to the mean of all."""
+        apart = {part: place.own(f"apart_{part}") for part in self.parts}
+        rows = place.of("rows") if place.merging else None
+        steps = dict[str, pl.Expr]()
+        for part in self.parts:
+            steps[f"middle_{part}"] = place.own(f"mean_{part}").min()
             steps[f"sum_{part}"] = (apart[part] if rows is None else place.of(f"sum_{part}") + rows * apart[part]).sum()
         for one, other in pairs_of(self.parts, 2):
             product = apart[one] * apart[other]
@@ -55,6 +69,20 @@ class Spread(Function):
                 moved = place.of(f"sum_{one}") * apart[other] + place.of(f"sum_{other}") * apart[one]
                 product = place.of(f"product_{one}_{other}") + moved + rows * product
             steps[f"product_{one}_{other}"] = product.sum()
+        return steps
+
+    def _of_one_pass(self, place: Place, rows: pl.Expr) -> Columns:
+        """The same from means and covariances of what values are apart from the least; sums are what rounding leaves of the means."""
+        steps, left = dict[str, pl.Expr](), dict[str, pl.Expr]()
+        apart = {part: place.own(f"apart_{part}") for part in self.parts}
+        for part in self.parts:
+            floor = place.own(f"floor_{part}").min()
+            steps[f"middle_{part}"] = middle = floor + apart[part].mean()
+            left[part] = apart[part].mean() - (middle - floor)
+            steps[f"sum_{part}"] = (rows * left[part]).fill_null(0.0)
+        for one, other in pairs_of(self.parts, 2):
+            spread = apart[one].var(ddof=0) if one == other else pl.cov(apart[one], apart[other], ddof=0)
+            steps[f"product_{one}_{other}"] = (rows * (spread + left[one] * left[other])).fill_null(0.0)
         return steps
 
     def products(self, name: str, one: str, other: str) -> pl.Expr:
@@ -97,6 +125,10 @@ class Correlation(Covariance):
         both = self.products(name, one, other) / self.products(name, one, one).sqrt() / self.products(name, other, other).sqrt()
         within = pl.when(both > 1).then(1.0).when(both < -1).then(-1.0).otherwise(both)
         return {name: pl.when(self.varies(name, one) & self.varies(name, other)).then(within).otherwise(None)}
+
+
+def _in_one_pass(place: Place) -> bool:
+    return not place.merging and on_a_cpu() is not None
 
 
 SPREADS: dict[str, Function] = {"std": Spread(root=True), "var": Spread(), "covar": Covariance(), "corr": Correlation()}
