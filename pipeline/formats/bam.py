@@ -11,8 +11,9 @@ from threading import Lock
 import polars as pl
 from pydantic import Field
 
-from pipeline.errors import JobError, PlaceError
+from pipeline.errors import InputError, JobError, PlaceError
 from pipeline.format import JoinedOutput, Piece
+from pipeline.genome.fasta import need_fasta, reference_path
 from pipeline.tables.part import Part, Schema
 
 _LOCK = Lock()  # samtools keeps its state in the process
@@ -40,8 +41,10 @@ class BamOutput(JoinedOutput):
             )
         if find_spec("pysam") is None:
             raise PlaceError("pysam, which writes BAM files, is not installed. Install it with: pip install '.[align]'")
-        if not Path(self.reference).is_file():
-            raise JobError(f"reference: there is no file {self.reference}. Give the FASTA file that was aligned to.")
+        try:
+            need_fasta(reference_path(self.reference))
+        except InputError as error:
+            raise JobError(f"reference: {error.text}") from error
 
     def write_piece(self, part: Part, axes: Mapping[str, pl.DataFrame], path: str) -> Mapping[str, int]:
         """The part's rows as lines of SAM, and the samples that they have."""
@@ -72,7 +75,7 @@ class BamOutput(JoinedOutput):
         """The sequences of the reference, and a read group for each sample."""
         import pysam
 
-        with pysam.FastxFile(self.reference) as file:
+        with pysam.FastxFile(reference_path(self.reference)) as file:
             lengths = [f"@SQ\tSN:{record.name}\tLN:{len(record.sequence or '')}" for record in file]
         groups = [f"@RG\tID:{name}\tSM:{name}" for name in samples]
         return "\n".join(["@HD\tVN:1.6\tSO:unsorted", *lengths, *groups, ""])

@@ -73,6 +73,27 @@ def solve_rows(rows: Rows, others: Sequence[Array], gram: Array, regularization:
     return factors, loss
 
 
+def solve_rows_compiled(rows: Rows, others: Sequence[Any], gram: Any, regularization: float, alpha: float) -> tuple[Any, Any]:
+    """What `solve_rows` gives, of NumPy arrays, but for rounding: pair by pair, without copies of what pairs need."""
+    from pipeline.kernels.compiled.factorization import add_pairs, solve_each
+
+    f, count = len(gram), len(rows.bounds) - 1
+    factors, loss, ridge = np.zeros((count, f)), np.zeros(count), gram + regularization * np.eye(f)
+    size = max(1, _BATCH_BYTES // (8 * f * (f + 1)))
+    for low in range(0, count, size):
+        high = min(low + size, count)
+        left, right, total = np.zeros((high - low, f, f)), np.zeros((high - low, f)), np.zeros(high - low)
+        following, first = rows.bounds[low:high].copy(), 0
+        for block in others:
+            ends, known = (following, rows.bounds[low + 1 : high + 1]), (first, float(alpha))
+            add_pairs((rows.columns, rows.weights), ends, block, known, (left, right, total))
+            first += len(block)
+        if not solve_each(left, ridge, right, factors[low:high]):
+            raise np.linalg.LinAlgError("a matrix is not positive definite")
+        loss[low:high] = total - (right * factors[low:high]).sum(axis=1)
+    return factors, loss
+
+
 def _batches(lengths: Any, f: int, most_bytes: int) -> Iterator[tuple[Any, int]]:
     """Places of rows of a like length and the width that holds them: a power of two up to SEGMENT, beyond it so many segments."""
     exact = np.maximum(lengths, 1)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.kernels.cigars import Operations, expanded
-from pipeline.kernels.diploid_calls import MOST_QUALITY
+from pipeline.kernels.diploid_calls import MOST_QUALITY, RIGHT_UNITS, WRONG_UNITS, Support
 
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
@@ -82,6 +82,29 @@ def pile(found: Operations, reads: Reads, low: int, high: int, min_base_quality:
         return bases
     alone, shared = (Bases(*(column[chosen] for column in bases)) for chosen in (~twice, twice))
     return Bases(*map(np.concatenate, zip(alone, _once(shared, high - low), strict=True)))
+
+
+class Window(NamedTuple):
+    """The positions from `low` to before `high`, and the least quality of a base that counts there."""
+
+    low: int
+    high: int
+    min_base_quality: int
+
+
+def supported(found: Operations, reads: Reads, window: Window, of_fragment: Integers, samples: int) -> Support:
+    """What `pile` gives, added up by position, sample and allele, `[positions * samples * 4]`; samples of fragments are `of_fragment`."""
+    from pipeline.kernels.compiled.pileup import add_bases, add_shared
+
+    width, twice = window.high - window.low, _overlapping(found, reads)
+    count, right, wrong = (np.zeros(width * samples * len(ALLELES), np.int64) for _ in Support._fields)
+    most = int(found.length[twice[reads.fragment[found.read]]].sum())
+    shared = Bases(*(np.empty(most, np.int64) for _ in Bases._fields))
+    asked = (window.low, window.high, window.min_base_quality + PHRED, samples)
+    rows = add_bases(found, reads, asked, (of_fragment, twice), (CODES, RIGHT_UNITS, WRONG_UNITS), (count, right, wrong, shared))
+    order = np.argsort(shared.fragment[:rows] * width + shared.at[:rows])
+    add_shared(order, shared, (of_fragment, samples), (RIGHT_UNITS, WRONG_UNITS), (count, right, wrong))
+    return Support(count, right, wrong)
 
 
 def passing(found: Operations, reads: Reads, sites: Integers) -> Passed:

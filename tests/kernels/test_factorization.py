@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from pipeline.kernels import factorization
-from pipeline.kernels.factorization import Rows, cholesky_solve, gather, popularity, solve_rows
+from pipeline.kernels.factorization import Rows, cholesky_solve, gather, popularity, solve_rows, solve_rows_compiled
 
 RANDOM = np.random.default_rng(20261122)
 F = 5
@@ -39,23 +39,28 @@ def dense(rows: Rows, other: Any, regularization: float, alpha: float) -> tuple[
     return factors, float(loss)
 
 
+BOTH_WAYS = pytest.mark.parametrize("solved", [solve_rows, solve_rows_compiled])
+
+
 @pytest.mark.parametrize(("regularization", "alpha"), [(0.01, 40.0), (3.0, 0.5)])
-def test_solve_rows__equals_the_dense_equations_and_their_loss(regularization: float, alpha: float) -> None:
+@BOTH_WAYS
+def test_solve_rows__equals_the_dense_equations_and_their_loss(solved: Any, regularization: float, alpha: float) -> None:
     expected, loss = dense(ROWS, OTHER, regularization, alpha)
-    factors, losses = solve_rows(ROWS, [OTHER], OTHER.T @ OTHER, regularization, alpha)
+    factors, losses = solved(ROWS, [OTHER], OTHER.T @ OTHER, regularization, alpha)
     np.testing.assert_allclose(factors, expected, rtol=1e-9, atol=1e-12)
     assert losses.sum() == pytest.approx(loss, rel=1e-10)
     assert not factors[[1, 8]].any()
 
 
-def test_solve_rows__gives_a_row_the_same_in_any_batch_and_of_any_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+@BOTH_WAYS
+def test_solve_rows__gives_a_row_the_same_in_any_batch_and_of_any_blocks(solved: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     gram = OTHER.T @ OTHER
-    whole, _ = solve_rows(ROWS, [OTHER], gram, 0.1, 2.0)
+    whole, _ = solved(ROWS, [OTHER], gram, 0.1, 2.0)
     for first in range(0, 10, 3):
-        some, _ = solve_rows(ROWS.between(first, min(first + 3, 10)), [OTHER[:7], OTHER[7:7], OTHER[7:]], gram, 0.1, 2.0)
+        some, _ = solved(ROWS.between(first, min(first + 3, 10)), [OTHER[:7], OTHER[7:7], OTHER[7:]], gram, 0.1, 2.0)
         assert np.array_equal(some, whole[first : first + 3])
     monkeypatch.setattr(factorization, "_BATCH_BYTES", 1)
-    assert np.array_equal(solve_rows(ROWS, [OTHER], gram, 0.1, 2.0)[0], whole)
+    assert np.array_equal(solved(ROWS, [OTHER], gram, 0.1, 2.0)[0], whole)
 
 
 def test_solve_rows__cuts_a_row_that_is_longer_than_a_segment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +71,8 @@ def test_solve_rows__cuts_a_row_that_is_longer_than_a_segment(monkeypatch: pytes
     assert losses.sum() == pytest.approx(loss, rel=1e-11)
 
 
-def test_rounds_of_solve_rows__equal_implicit() -> None:
+@BOTH_WAYS
+def test_rounds_of_solve_rows__equal_implicit(solved: Any) -> None:
     from implicit.cpu.als import AlternatingLeastSquares
 
     users, items, alpha = 60, 40, 3.0
@@ -85,8 +91,8 @@ def test_rounds_of_solve_rows__equal_implicit() -> None:
     model.fit(confidence, show_progress=False)
     y = start
     for _ in range(8):
-        x, _ = solve_rows(rows, [y], y.T @ y, 0.5, alpha)
-        y, _ = solve_rows(by_item, [x], x.T @ x, 0.5, alpha)
+        x, _ = solved(rows, [y], y.T @ y, 0.5, alpha)
+        y, _ = solved(by_item, [x], x.T @ x, 0.5, alpha)
     np.testing.assert_allclose(x, model.user_factors, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(y, model.item_factors, rtol=1e-5, atol=1e-6)
 
@@ -107,3 +113,8 @@ def test_gather__takes_rows_of_any_blocks() -> None:
 
 def test_popularity__counts_the_pairs_of_each_row() -> None:
     assert popularity(ROWS).tolist() == [3, 0, 1, 40, 17, 2, 2, 33, 0, 1]
+
+
+def test_solve_rows_compiled__refuses_what_is_not_positive_definite() -> None:
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        solve_rows_compiled(ROWS, [OTHER], -1000 * np.eye(F), 0.1, 2.0)

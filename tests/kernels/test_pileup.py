@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pipeline.kernels.cigars import operations
-from pipeline.kernels.pileup import ALLELES, Reads, passing, pile
+from pipeline.kernels.diploid_calls import support_of
+from pipeline.kernels.pileup import ALLELES, Reads, Window, passing, pile, supported
 
 CIGARS = ("20M", "3S17M", "8M4D12M", "9M3I8M", "5M2I5M6D8M", "20=", "1H20M")
 COUNT = 60
@@ -76,3 +77,16 @@ def test_pile__is_that_of_a_plain_walk(seed: int, low: int, high: int) -> None:
     number = {int(site) - low: at for at, site in enumerate(sites)}
     crossing = sorted((number[at], *rest) for at, *rest in gone_on if at in number)
     assert sorted(zip(*(column.tolist() for column in passed), strict=True)) == crossing
+
+
+@pytest.mark.parametrize(("seed", "low", "high"), [(1, 0, 200), (2, 30, 47), (3, 30, 31), (4, 150, 160)])
+def test_supported__adds_up_what_pile_gives(seed: int, low: int, high: int) -> None:
+    cigars, reads = made(seed)
+    found = operations(np.frombuffer("".join(cigars).encode(), np.uint8), np.cumsum([0, *map(len, cigars)])).aligned
+    of_fragment = np.random.default_rng(seed).integers(0, 3, COUNT)
+    bases = pile(found, reads, low, high, 10)
+    key = (bases.at * 3 + of_fragment[bases.fragment]) * len(ALLELES) + bases.allele
+    expected = support_of(key, bases.quality, (high - low) * 3 * len(ALLELES))
+    together = supported(found, reads, Window(low, high, 10), of_fragment, 3)
+    assert expected.reads.any() == (low < 150)
+    assert [column.tolist() for column in together] == [column.tolist() for column in expected]

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from pipeline.report.findings import preview as previewing
 from pipeline.report.findings.preview import BINS, FIRST_ROWS, MOST_COLUMNS, preview
 from pipeline.report.pieces import Grid
 from tests.report.pages import Page, page_of, predictions_of
@@ -71,3 +72,11 @@ def test_preview__is_for_outputs_that_no_other_finding_shows(tmp_path: Path) -> 
     page = Page(page_of(tmp_path, {"orders": pl.DataFrame({"id": [1, 2], "price": [3.5, 4.0]}), "predictions": predictions_of()}))
     assert [heading for heading in page.headings if heading.startswith("Preview")] == ["Preview: orders"]
     assert page.text.count("Every row: ") == 2, "every section of an output has links to its files"
+
+
+@pytest.mark.parametrize("held", [1, 8 * 20 * 2, 8 * 20 * 5])
+def test_preview__is_the_same_however_many_columns_are_held_at_once(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pl.DataFrame({f"x{at}": [float(at * row) for row in range(20)] for at in range(4)} | {"name": [*"abcdefghijklmnopqrst"]})
+    whole = grids(frame)
+    monkeypatch.setattr(previewing, "HELD_BYTES", held)
+    assert grids(frame) == whole

@@ -12,6 +12,7 @@ from pipeline.report.pieces import Grid, Note, Section, headline, number_text
 from pipeline.report.plots import bars
 
 MOST_COLUMNS, FIRST_ROWS, FEW_ROWS, LETTERS, BINS = 60, 5, 20, 40, 16
+HELD_BYTES = 192 << 20  # of columns of numbers that are read at once, and kept until both passes are over
 
 
 class Preview(Finding, name="preview"):
@@ -28,15 +29,19 @@ class Preview(Finding, name="preview"):
 
 
 def preview(output: str, rows: pl.LazyFrame) -> Section:
-    """Two streamed passes over the rows; what is kept of them does not grow with their number."""
+    """Two passes over the rows; what is kept of them does not grow with their number beyond HELD_BYTES."""
     section, schema = Section(headline("Preview", output), output=output), rows.collect_schema()
     names = schema.names()[:MOST_COLUMNS]
-    facts = rows.select(pl.len().alias("rows"), *(fact for name in names for fact in _facts(name, schema[name])))
-    found = facts.collect(engine="streaming").row(0, named=True)
+    found: dict[str, Any] = {"rows": rows.select(pl.len()).collect(engine="streaming").item()}
     if found["rows"] == 0:
         section.blocks.append(Note("The output has no rows."))
         return section
-    shapes = _shapes(rows, {name: schema[name] for name in names}, found)
+    shapes = dict[str, str]()
+    for some in _at_once(rows.select(names), found["rows"]):
+        types = some.collect_schema()
+        facts = some.select(fact for name, dtype in types.items() for fact in _facts(name, dtype))
+        found |= facts.collect(engine="streaming").row(0, named=True)
+        shapes |= _shapes(some, dict(types), found)
     more = f" The first {len(names)} of {len(schema)} columns." if len(schema) > len(names) else ""
     head = ("column", "type", "nulls", "least", "greatest", "mean", "how its values lie")
     cells = [(name, str(schema[name]), _gaps(name, found), *_range(name, found), shapes.get(name, "")) for name in names]
@@ -48,6 +53,18 @@ def preview(output: str, rows: pl.LazyFrame) -> Section:
     firsts = Grid(names, align, values, "All its rows." if few else "Its first rows.")
     section.blocks += [columns, firsts]
     return section
+
+
+def _at_once(rows: pl.LazyFrame, count: int) -> Iterator[pl.LazyFrame]:
+    """All columns; those of numbers in memory where two times that are enough, so that nothing is read more often than in two passes."""
+    numbers = [name for name, dtype in rows.collect_schema().items() if dtype.is_integer() or dtype.is_float()]
+    each = HELD_BYTES // (8 * count)
+    if 0 < len(numbers) <= 2 * each:
+        for first in range(0, len(numbers), each):
+            yield rows.select(numbers[first : first + each]).collect(engine="streaming").lazy()
+        rows = rows.drop(numbers)
+    if rows.collect_schema():
+        yield rows
 
 
 def _facts(name: str, dtype: pl.DataType) -> list[pl.Expr]:

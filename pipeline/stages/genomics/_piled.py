@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.genome.columns import dtypes_of
 from pipeline.kernels.cigars import Operations
 from pipeline.kernels.diploid_calls import Support, call_genotypes, support_of
-from pipeline.kernels.pileup import ALLELES, CODES, Reads, passing, pile
+from pipeline.kernels.pileup import ALLELES, CODES, Reads, Window, passing, supported
 from pipeline.stages.genomics._alignments import operations_of, side_by_side
 
 COLUMNS = (
@@ -72,9 +72,8 @@ def call_stretch(rows: pl.DataFrame, stretch: Stretch, asked: Asked) -> pl.DataF
     """A row a variant and sample: SNVs, insertions and deletions that begin in the stretch."""
     here = _aligned(rows, stretch)
     samples = len(here.names)
-    based = pile(here.found.aligned, here.reads, stretch.low, stretch.high, asked.min_base_quality)
-    key = (based.at * samples + here.of_fragment[based.fragment]) * len(ALLELES) + based.allele
-    support = support_of(key, based.quality, here.width * samples * len(ALLELES))
+    window = Window(stretch.low, stretch.high, asked.min_base_quality)
+    support = supported(here.found.aligned, here.reads, window, here.of_fragment, samples)
     shape = (here.width, samples, len(ALLELES))
     gone = _deleted(here) > support.reads.reshape(shape).sum(axis=2)
     told = Support(*(np.where(gone[:, :, None], 0, column.reshape(shape)) for column in support))

@@ -12,8 +12,9 @@ from isal import igzip, igzip_lib
 from pydantic import Field
 
 from pipeline.errors import DataError, InputError, near
-from pipeline.files import Stamp, is_url, local_path, stamp
-from pipeline.pieces import open_pieces, why_unreadable
+from pipeline.files import Stamp, stamp
+from pipeline.genome.fasta import need_fasta, reference_path
+from pipeline.pieces import open_pieces
 
 _IsalError = cast("type[Exception]", igzip_lib.IsalError)
 _LOCK = Lock()
@@ -35,14 +36,10 @@ class Reference:
 
     @staticmethod
     def at(given: str) -> Reference:
-        """The file at a path. Raises InputError for a URL, and where there is none."""
-        path = local_path(given)
-        if is_url(path):
-            raise InputError(f"{path}: a reference is read from a disk. Copy it to a folder that every worker sees, and give that path.")
-        try:
-            return Reference(path, stamp(path))
-        except OSError as error:
-            raise InputError(f"{path}: {why_unreadable(path, error)}") from error
+        """The file at a path. Raises InputError for a URL, for a folder, where there is none, and for what is no FASTA."""
+        path = reference_path(given)
+        need_fasta(path)
+        return Reference(path, stamp(path))
 
     def sequences(self) -> Mapping[str, bytes]:
         """Bases of each sequence in capitals, by name, in the file's order; held by the process. InputError for what is no FASTA."""

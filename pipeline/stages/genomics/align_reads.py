@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError
-from pipeline.files import local_path
 from pipeline.genome.columns import dtypes_of, need_known
+from pipeline.genome.fasta import reference_path
 from pipeline.stage import Context, Outcome, Whole
-from pipeline.stages.genomics._mapping import MAPPING, SUPPLEMENTARY, UNMAPPED, Read, Row, aligner, need_mappy, paired_rows, single_rows
+from pipeline.stages.genomics._mapping import COLUMNS, SUPPLEMENTARY, UNMAPPED, aligner, alignments, need_mappy
 from pipeline.stages.genomics._reference import Reference, reference_field
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
@@ -20,7 +20,6 @@ from pipeline.tables.table import Table
 
 READ = ("sample_id", "read_id", "bases", "base_qualities")
 MATE = ("mate_bases", "mate_base_qualities")
-COLUMNS = ("sample_id", *Row._fields)
 
 Preset = Literal["sr", "map-ont", "map-hifi", "map-pb", "lr:hq", "asm5", "asm10", "asm20", "splice"]
 
@@ -53,7 +52,7 @@ class AlignReads(Whole, name="align_reads", version=1):
 
     def files(self) -> Sequence[str]:
         """The reference."""
-        return (local_path(self.reference),)
+        return (reference_path(self.reference),)
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """An alignment's columns. Raises StageError for pairs with a preset of single reads; PlaceError where mappy is not installed."""
@@ -81,28 +80,8 @@ def _aligned(part: Part, reference: Reference, preset: str) -> Part:
     schema = pl.Schema(dtypes_of(COLUMNS))
     if not rows.height:
         return Part(schema.to_frame())
-    index = aligner(reference.path, preset, reference.known)
-    with MAPPING:
-        found, samples = _found(rows, index)
-    table = pl.DataFrame(found, schema=Row._fields, orient="row", infer_schema_length=None).with_columns(
-        sample_id=pl.Series(samples, dtype=pl.String)
-    )
-    table = table.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+    found = alignments(aligner(reference.path, preset, reference.known), rows)
+    table = found.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
     extra, unmapped = (int((table["flag"] & bit > 0).sum()) for bit in (SUPPLEMENTARY, UNMAPPED))
     reads_there = table.height - extra
     return Part(table, counts={"reads": reads_there, "aligned": reads_there - unmapped, "supplementary": extra})
-
-
-def _found(rows: pl.DataFrame, index: Any) -> tuple[list[Row], list[str]]:
-    """The alignments, and of which sample each is."""
-    found, samples = list[Row](), list[str]()
-    for (sample,), some in rows.group_by("sample_id", maintain_order=True):
-        reads = (Read(*read) for read in some.select(*READ[1:]).iter_rows())
-        if MATE[0] in rows.columns:
-            names = (pl.col("read_id").str.replace("/1$", "/2"), *MATE)
-            mates = (Read(*read) for read in some.select(*names).iter_rows())
-            found += paired_rows(index, zip(reads, mates, strict=True))
-        else:
-            found += single_rows(index, reads)
-        samples += [str(sample)] * (len(found) - len(samples))
-    return found, samples

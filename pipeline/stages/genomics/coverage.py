@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.files import local_path
 from pipeline.genome.columns import dtypes_of
+from pipeline.genome.fasta import reference_path
 from pipeline.kernels.cigars import expanded
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._alignments import counted_rows, need_alignments, operations_of
@@ -41,7 +41,7 @@ class Coverage(Whole, name="coverage", version=1):
 
     def files(self) -> Sequence[str]:
         """The reference."""
-        return (local_path(self.reference),)
+        return (reference_path(self.reference),)
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A window's columns."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.errors import DataError, StageError, near
-from pipeline.files import local_path
 from pipeline.genome.chromosomes import HUMAN, autosomes_of, chromosome_key
 from pipeline.genome.columns import need_known
+from pipeline.genome.fasta import reference_path
 from pipeline.genome.genotypes import people_of
 from pipeline.kernels.dosages import other_allele
 from pipeline.stage import Context, Outcome, Whole, need_columns
@@ -80,7 +80,7 @@ class HarmoniseAlleles(Whole, name="harmonise_alleles", version=1):
 
     def files(self) -> Sequence[str]:
         """The reference."""
-        return (local_path(self.reference),)
+        return (reference_path(self.reference),)
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """The rows as they are, and those left out with the reason."""

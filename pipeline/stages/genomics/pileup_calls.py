@@ -9,8 +9,8 @@ from typing import ClassVar
 import polars as pl
 from pydantic import Field
 
-from pipeline.files import local_path
 from pipeline.genome.columns import dtypes_of
+from pipeline.genome.fasta import reference_path
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._alignments import STRETCH, by_stretch, need_alignments
 from pipeline.stages.genomics._mapping import PAIRED, PROPER
@@ -54,7 +54,7 @@ class PileupCalls(Whole, name="pileup_calls", version=1):
 
     def files(self) -> Sequence[str]:
         """The reference."""
-        return (local_path(self.reference),)
+        return (reference_path(self.reference),)
 
     def outputs(self, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
         """A row a variant and sample."""

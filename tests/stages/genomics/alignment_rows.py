@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from pipeline.genome.columns import dtypes_of
+from pipeline.stages.genomics._mapping import COLUMNS
 from pipeline.stages.genomics._reference import Reference
-from pipeline.stages.genomics.align_reads import COLUMNS
 from tests.stages.genomics.hard_reads import REFERENCE
 
 CIGARS = ("60M", "10S50M", "20M3D40M", "25M2I33M", "5H30M10N25M5S", "20=1X39=", "12M300N48M")

@@ -12,12 +12,14 @@ from polars.testing import assert_frame_equal
 from pipeline.errors import InputError, PlaceError, StageError
 from pipeline.files import stamp
 from pipeline.formats.fastq import FastqInput
+from pipeline.registry import stage_class
 from pipeline.stages.genomics import _mapping
 from pipeline.stages.genomics._reference import Reference
 from pipeline.stages.genomics.align_reads import AlignReads
 from pipeline.testing.examples import StageExample
 from pipeline.testing.formats import read_table
 from pipeline.testing.stages import assert_same_for_any_parts, counts_of, plan_stage, run_stage
+from tests.stages.genomics.alignment_rows import alignments
 from tests.stages.genomics.hard_reads import FIELDS, MADE, REFERENCE, digests, hard_pairs, long_reads, write_fastq
 
 STAGE = AlignReads(reference=str(REFERENCE))
@@ -104,6 +106,8 @@ def test_align_reads__says_what_to_install() -> None:
     ("text", "message"),
     [
         (b"ACGT\n", "is no FASTA: it begins with b'ACGT"),
+        (b"", "is no FASTA: it begins with b''"),
+        (b"@read\nAC\n+\nII\n", "These are reads"),
         (b">a\nAC\n>a\nGT\n", "the sequence 'a' comes twice"),
         (b">\nAC\n", "a sequence has no name"),
         (b"\x1f\x8b\x08\x00broken", "cannot be read"),
@@ -114,6 +118,22 @@ def test_a_reference__that_is_none_is_refused(tmp_path: Path, text: bytes, messa
     path.write_bytes(text)
     with pytest.raises(InputError, match=message):
         Reference.at(str(path)).sequences()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (str(REFERENCE.parent), "is a folder. Give the FASTA file in it"),
+        (__file__, "is no FASTA"),
+        ("https://example.org/x.fa", "is read from a disk"),
+    ],
+)
+@pytest.mark.parametrize("use", ["align_reads", "coverage", "pileup_calls"])
+def test_a_reference__that_is_none_is_refused_by_its_parameter(use: str, given: str, message: str) -> None:
+    stage = stage_class(use).model_validate({"reference": given})
+    with pytest.raises(InputError, match=message) as refused:
+        plan_stage(stage, {"rows": PAIRS if use == "align_reads" else alignments(3)})
+    assert refused.value.key == "reference"
 
 
 def test_a_reference__is_read_plain_and_packed() -> None:

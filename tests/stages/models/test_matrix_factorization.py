@@ -10,7 +10,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from pipeline.errors import DataError, StageError
-from pipeline.stages.models._factorization import blocks
+from pipeline.stages.models._factorization import blocks, rounds
 from pipeline.stages.models._factorization.rounds import Settings, started
 from pipeline.stages.models.matrix_factorization import MatrixFactorization
 from pipeline.tables.rounds import Round, Rounds
@@ -72,7 +72,11 @@ def same(found: Result, expected: Result) -> bool:
     return tables and rest[0] == rest[1]
 
 
-def test_als__learns_the_factors_that_implicit_learns_and_recommends_what_it_does() -> None:
+@pytest.mark.parametrize("compiled_from", [0, 10**9])
+def test_als__learns_the_factors_that_implicit_learns_and_recommends_what_it_does(
+    compiled_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "COMPILED_FROM", compiled_from)
     found, pairs = learn(stage_for(), ROWS, even_sizes(ROWS.height, 3)), summed(ROWS)
     model = implicit_model(pairs)
     np.testing.assert_allclose(found.arrays["users"], model.user_factors, rtol=1e-5, atol=1e-5)
@@ -93,8 +97,11 @@ def test_als__goes_down_the_loss_of_the_paper() -> None:
     assert (np.diff(found.losses) < 0).all()
 
 
-@pytest.mark.parametrize("method", ["als", "bpr"])
-def test_factorization__is_the_same_to_the_last_bit_for_any_parts_blocks_and_order(method: str) -> None:
+@pytest.mark.parametrize(("method", "compiled_from"), [("als", 10**9), ("als", 0), ("bpr", 0)])
+def test_factorization__is_the_same_to_the_last_bit_for_any_parts_blocks_and_order(
+    method: str, compiled_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "COMPILED_FROM", compiled_from)
     stage = stage_for(method=method, time="day", holdout=2)
     whole = learn(stage)
     for parts in (2, 7):

@@ -12,7 +12,7 @@ import polars as pl
 from pipeline.backend.arrays import to_device, to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
-from pipeline.kernels.factorization import Rows, popularity, solve_rows
+from pipeline.kernels.factorization import Rows, popularity, solve_rows, solve_rows_compiled
 from pipeline.kernels.pairwise_ranking import items_not_taken, ranking_step
 from pipeline.stages.models._factorization.blocks import Blocks, UserBlock, chunk_size, edges
 from pipeline.tables.rounds import Round, Rounds, go_on
@@ -20,6 +20,8 @@ from pipeline.tables.session import Session
 
 BATCH = 1024
 """Triples of a step of BPR: all of them start from the same factors, so that it does not matter where they lie."""
+COMPILED_FROM = 5_000
+"""Users and items for which compiled code is loaded on a CPU."""
 _SMALL = 0.01  # of the factors that least squares begin with
 
 
@@ -103,13 +105,15 @@ def solve(settings: Settings, ids: pl.DataFrame, rows: Rows, others: list[Side])
     backend, size, last = settings.backend, chunk_size(ids.height), len(rows.bounds) - 1
     known = [to_device(side.factors, backend) for side in others]
     gram = to_device(np.concatenate([side.grams for side in others]).sum(axis=0), backend)
+    many = ids.height + sum(len(side.factors) for side in others) >= COMPILED_FROM  # of all, so that no block is solved otherwise
+    solved = solve_rows_compiled if many and isinstance(gram, np.ndarray) else solve_rows
     chunks, losses = list[Any](), list[float]()
     for low in range(0, last, size):
         go_on(settings.stage)
         some = rows.between(low, min(low + size, last))
         moved = Rows(some.bounds, to_device(some.columns, backend), to_device(some.weights, backend))
         try:
-            found, loss = solve_rows(moved, known, gram, settings.regularization, settings.alpha)
+            found, loss = solved(moved, known, gram, settings.regularization, settings.alpha)
         except np.linalg.LinAlgError as error:
             text = "the least squares of some user or item cannot be solved: weights are too large. Take their logarithm, or a lower alpha."
             raise DataError(text, key="alpha") from error
