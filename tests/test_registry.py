@@ -125,7 +125,9 @@ def test_stage_class__a_file_without_one_is_refused(monkeypatch: pytest.MonkeyPa
 def test_format_class__reads_or_writes_or_says_which_can() -> None:
     assert format_class("csv", InputFormat) is CsvInput
     assert format_side("gtf", OutputFormat) is None
-    with pytest.raises(JobError, match=r"format 'gtf' cannot be written\. Formats that can: .*parquet, pgen, pgs_catalog, plink, regenie, sql, vcf\."):
+    with pytest.raises(
+        JobError, match=r"format 'gtf' cannot be written\. Formats that can: .*parquet, pgen, pgs_catalog, plink, regenie, sql, vcf\."
+    ):
         format_class("gtf", OutputFormat)
     with pytest.raises(JobError, match=r"there is no format 'vfc'\. Did you mean 'vcf'\?"):
         format_class("vfc", InputFormat)
