@@ -71,7 +71,7 @@ def test_the_page__passes_its_own_tests_and_those_of_all_stages(project: Path) -
 
 
 def test_the_page__gives_its_kernel_a_case_on_a_gpu(project: Path) -> None:
-    chosen = ("tests/gpu/test_kernels.py", "-k", "entropy or every_kernel")
+    chosen = ("tests/gpu/test_kernels.py", "tests/kernels/test_gpu_cases.py", "-k", "entropy or every_kernel")
     told = run(project, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, **{ON_CPU: "1"})
     assert re.search("^2 passed", told, re.MULTILINE), told
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -43,6 +44,9 @@ class KeyedFolder:
     note: Mapping[str, Any]
 
 
+_WAITS = (0.0, 0.01, 0.1, 1.0)  # seconds in which a run that has put another's whole folder aside with a torn one in mind puts it back
+
+
 class Keyed:
     """The folders in one folder of a results place; `version` is of what they hold, and one of another version is made anew.
 
@@ -69,10 +73,11 @@ class Keyed:
             self._make_beside(self.store, key, make)
         else:
             self._make_within(key, make)
-        made = self.find(key)
-        if made is None:
-            raise RunError(f"{self.store.path(f'{self.folder}/{key}')}: what was made here is not whole. Run again.")
-        return made
+        for wait in _WAITS:
+            time.sleep(wait)
+            if made := self.find(key):
+                return made
+        raise RunError(f"{self.store.path(f'{self.folder}/{key}')}: what was made here is not whole. Run again.")
 
     def _make_beside(self, store: LocalStore, key: str, make: Callable[[str], Made]) -> None:
         """Make a folder of another name and rename it."""
