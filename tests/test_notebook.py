@@ -13,7 +13,15 @@ NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-@pytest.mark.parametrize(("name", "shown"), [("genomics", 3), ("risk", 3), ("simulation", 3), ("text", 2)])
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("genomics", 3),
+        pytest.param("risk", 3, marks=pytest.mark.soak),
+        ("simulation", 3),
+        pytest.param("text", 2, marks=pytest.mark.soak),
+    ],
+)
 def test_notebook__runs_and_shows_its_figures(name: str, shown: int) -> None:
     notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     for cell in notebook.cells:

@@ -83,6 +83,7 @@ def test_a_range_of_workers__is_nothing_for_gpus_of_this_machine() -> None:
         cuda_options(Cuda(workers=Scaling(minimum=1, maximum=2)), 2)
 
 
+@pytest.mark.soak
 @pytest.mark.process
 def test_a_model_over_workers_that_come_and_go__is_that_of_as_many_as_there_may_be() -> None:
     pytest.importorskip("cryptography", reason="certificates are made by cryptography, which is not installed")

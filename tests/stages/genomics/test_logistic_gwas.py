@@ -217,7 +217,7 @@ def test_logistic_gwas__loads_its_kernels_beforehand() -> None:
 
 
 @needs_data
-@pytest.mark.parametrize("trait", ["y_bin", "y_rare"])
+@pytest.mark.parametrize("trait", ["y_bin", pytest.param("y_rare", marks=pytest.mark.soak)])
 def test_logistic_gwas__with_everything_refitted_is_plinks_hybrid(trait: str) -> None:
     traits = read_columns(HAPMAP3 / "hm3.pheno")
     column = pl.DataFrame({"sample_id": traits["IID"].tolist(), trait: floats(traits[trait])})

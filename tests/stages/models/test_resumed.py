@@ -31,7 +31,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("use", MODELS)
+@pytest.mark.parametrize("use", [pytest.param("network", marks=pytest.mark.soak), "xgboost"])
 def test_a_run_killed_in_training__goes_on_to_the_same_model(use: str, tmp_path: Path) -> None:
     people(4000).write_parquet(tmp_path / "people.parquet", row_group_size=1000)
     (tmp_path / "job.yaml").write_text(JOB.replace("MODEL", use).replace("MORE", MODELS[use]))

@@ -54,6 +54,7 @@ def test_noise__for_an_epsilon_costs_it_in_all_rounds() -> None:
     assert 2.99 < epsilon_of(noise, course, 4, 1e-5) <= 3.0
 
 
+@pytest.mark.soak
 def test_rounds_with_privacy__learn_and_say_what_they_cost(tmp_path: Path) -> None:
     study = Study(tmp_path)
     study.rounds(2, **STEPS, privacy=PRIVACY)
