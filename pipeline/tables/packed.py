@@ -34,6 +34,7 @@ def places(columns: Sequence[pl.Series]) -> pl.Series:
     with ThreadPoolExecutor(threads) as pool:
 
         def pieces(function: Callable[[slice], pl.Series]) -> list[pl.Series]:
+            """What the function gives of each stretch."""
             return list(pool.map(function, stretches))
 
         digits, room = list[_Digits](), 1
