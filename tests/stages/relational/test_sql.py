@@ -78,32 +78,34 @@ FEWER = {  # what becomes of them: a text that Polars is given
 }
 
 
-@pytest.mark.parametrize("query", FEWER)
-def test_rows_that_conditions_leave__are_joined_first_and_change_nothing(query: str) -> None:
+def twice(table: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The table under two names, with prices."""
+    return {name: table.with_columns(p=(pl.col("at") * 1.25).cast(pl.Decimal(9, 2))) for name in ("t", "u")}
+
+
+def assert_is_duckdbs(query: str, tables: dict[str, pl.DataFrame]) -> None:
+    """Rows, of which there are some, in the order that DuckDB has for all columns."""
     import duckdb
 
-    table = pl.DataFrame({"k": [1, 1, 2, 3, 3, None, 3, 2], "s": [7, 8, 7, 7, 8, 7, None, 9], "at": [1, 2, 3, None, 5, 6, 7, 8]})
-    tables = {name: table.with_columns(p=(pl.col("at") * 1.25).cast(pl.Decimal(9, 2))) for name in ("t", "u")}
     with duckdb.connect() as there:
         for name, rows in tables.items():
             there.register(name, rows.to_arrow())
         expected = there.execute(f"select * from ({query}) order by all nulls last").fetchall()
     assert expected
     assert run_stage(Sql(query=query), tables)[""].rows() == expected
+
+
+@pytest.mark.parametrize("query", FEWER)
+def test_rows_that_conditions_leave__are_joined_first_and_change_nothing(query: str) -> None:
+    table = pl.DataFrame({"k": [1, 1, 2, 3, 3, None, 3, 2], "s": [7, 8, 7, 7, 8, 7, None, 9], "at": [1, 2, 3, None, 5, 6, 7, 8]})
+    tables = twice(table)
+    assert_is_duckdbs(query, tables)
     assert FEWER[query] in written(query, {name: rows.schema for name, rows in tables.items()}, "cpu")[0]
 
 
 @pytest.mark.parametrize("query", MOVED)
 def test_conditions_of_one_table__are_asked_first_and_change_nothing(query: str) -> None:
-    import duckdb
-
-    tables = {name: PRICED.with_columns(p=(pl.col("at") * 1.25).cast(pl.Decimal(9, 2))) for name in ("t", "u")}
-    with duckdb.connect() as there:
-        for name, rows in tables.items():
-            there.register(name, rows.to_arrow())
-        expected = there.execute(f"select * from ({query}) order by all nulls last").fetchall()
-    assert expected
-    assert run_stage(Sql(query=query), tables)[""].rows() == expected
+    assert_is_duckdbs(query, twice(PRICED))
 
 
 def test_what_is_asked_beside_exists__is_asked_before_it() -> None:
