@@ -7,7 +7,9 @@ to be of. A query inside FROM hides the table of its name from all that follows,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pipeline.sql.queries.conditions import conditions
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -74,8 +76,7 @@ def _asks_exists(select: exp.Select) -> bool:
     """Whether WHERE asks EXISTS beside other conditions, or of joined rows."""
     from sqlglot import exp
 
-    where = select.args.get("where")
-    parts = list(where.this.flatten()) if where and isinstance(where.this, exp.And) else [where.this] if where else []
+    parts = conditions(select)
     return any(part.find(exp.Exists) for part in parts) and (len(parts) > 1 or bool(select.args.get("joins")))
 
 
@@ -83,8 +84,7 @@ def _within(select: exp.Select, columns: Iterable[exp.Column], name: str) -> Non
     """FROM, its joins and what WHERE asks without a query become a query inside, whose columns are named TABLE.COLUMN."""
     from sqlglot import exp
 
-    where: Any = select.args["where"].this
-    parts = list(where.flatten()) if isinstance(where, exp.And) else [where]
+    parts = conditions(select)
     plain, joins = [part for part in parts if not part.find(exp.Query)], select.args.get("joins") or []
     inside = {id(column) for part in (*plain, *joins) for column in part.find_all(exp.Column)}
     wanted = [column for column in columns if id(column) not in inside]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pipeline.sql.queries.conditions import conditions
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -40,7 +42,5 @@ def _asked(select: exp.Select, table: str) -> list[exp.Expr]:
     """Copies of what WHERE asks of a table alone."""
     from sqlglot import exp
 
-    where = select.args.get("where")
-    parts = list(where.this.flatten()) if where and isinstance(where.this, exp.And) else [where.this] if where else []
-    own = [part for part in parts if {column.table for column in part.find_all(exp.Column)} == {table}]
+    own = [part for part in conditions(select) if {column.table for column in part.find_all(exp.Column)} == {table}]
     return [part.copy() for part in own if not part.find(exp.Query)]

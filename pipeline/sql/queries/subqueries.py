@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import ExpressionError
+from pipeline.sql.queries.conditions import conditions
 from pipeline.sql.queries.implied import picks, with_implied
 from pipeline.sql.queries.narrowed import narrow
 from pipeline.sql.queries.parsed import DIALECT
@@ -71,8 +72,7 @@ def _write_joins(query: exp.Query) -> None:
             for join in commas:
                 join.set("kind", "CROSS")
             continue
-        where = select.args.get("where")
-        asked = with_implied(list(where.this.flatten()) if where and isinstance(where.this, exp.And) else [where.this] if where else [])
+        asked = with_implied(conditions(select))
         there, placed, few = {select.args["from_"].alias_or_name}, [], {picks(part) for part in asked}
         while commas:
             join, shared = _next(sorted(commas, key=lambda join: join.alias_or_name not in few), asked, there)
