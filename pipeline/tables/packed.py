@@ -35,7 +35,7 @@ def places(columns: Sequence[pl.Series]) -> pl.Series:
 
         def pieces(function: Callable[[slice], pl.Series]) -> list[pl.Series]:
             """What the function gives of each stretch."""
-            return list(pool.map(function, stretches))
+            return list((pool.map if threads > 1 else map)(function, stretches))
 
         digits, room = list[_Digits](), 1
         for column in columns:
