@@ -29,7 +29,7 @@ class Preview(Finding, name="preview"):
 
 
 def preview(output: str, rows: pl.LazyFrame) -> Section:
-    """A count (of Parquet by its footers) and two passes over the rows, of which no more than HELD_BYTES are kept, whatever their number."""
+    """A count (Parquet: by its footers) and two passes over the rows, of which at most HELD_BYTES are kept, whatever their number."""
     section, schema = Section(headline("Preview", output), output=output), rows.collect_schema()
     names = schema.names()[:MOST_COLUMNS]
     found: dict[str, Any] = {"rows": rows.select(pl.len()).collect(engine="streaming").item()}
