@@ -204,7 +204,7 @@ class Keyed(Stage):
         rows, together = rows.named(context.name), self.apply
         if rows.is_apart and len(rows.blocks) > 1:
             rows, together = rows.map(self.partial, writes=self.writes()), self.final
-        return Outcome({"": rows.exchange(self.keys()).map(together, writes=self.writes())})
+        return Outcome({"": rows.exchange(self.keys()).map(together, writes=self.writes(), whole="groups")})
 
 
 class Whole(Stage):

@@ -28,7 +28,7 @@ BEFORE, AMID, AFTER = 0, 1, 2
 def in_order(table: Table, order: Order) -> Table:
     """The rows in that order, nulls last; rows that tie keep the order they had. Beyond memory it waits for them to be cut."""
     if not table.is_beyond or table.size is None:
-        return table.gather().map(order.sort, writes=frozenset())
+        return table.gather().map(order.sort, writes=frozenset(), whole="order")
     size = table.size
     table, most = table if table.cheap else table.hold(), size.bytes // table.buckets()
     pieces = table.buckets()

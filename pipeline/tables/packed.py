@@ -37,9 +37,9 @@ def places(columns: Sequence[pl.Series]) -> pl.Series:
             """What the function gives of each stretch."""
             return list((pool.map if threads > 1 else map)(function, stretches))
 
-        digits, room = list[_Digits](), 1
+        digits, room = list[Digits](), 1
         for column in columns:
-            found = _digits(column, pieces)
+            found = digits_of(column, pieces)
             room *= found.room if found else MOST + 1
             if found is None or room > MOST:
                 return _ranks(columns)
@@ -47,7 +47,7 @@ def places(columns: Sequence[pl.Series]) -> pl.Series:
         return pl.concat(pieces(partial(_keys, columns, digits)))
 
 
-class _Digits(NamedTuple):
+class Digits(NamedTuple):
     """What makes whole numbers from 0 on of a column's values, in their order, null the last: the texts that there are, or the least."""
 
     room: int
@@ -64,30 +64,46 @@ class _Digits(NamedTuple):
         wide = numbers if numbers.dtype == pl.UInt64 else numbers.cast(pl.Int64)
         return (wide - pl.Series([self.least], dtype=wide.dtype)).cast(pl.Int64).fill_null(self.room - 1)
 
+    def known(self, column: pl.Series) -> pl.Series:
+        """Those of another column's values, Int64; null of null, and of a value that is not among those here."""
+        if self.words is not None:
+            return column.cast(pl.Enum(self.words), strict=False).to_physical().cast(pl.Int64)
+        if self.least is None:
+            return pl.repeat(None, len(column), dtype=pl.Int64, eager=True)
+        numbers = _numbers(column)
+        wide = numbers if numbers.dtype == pl.UInt64 else numbers.cast(pl.Int64)
+        inside = wide.is_between(self.least, self.least + self.room - 2)
+        return pl.select(pl.when(inside).then(wide - pl.lit(self.least, wide.dtype)).otherwise(None).cast(pl.Int64)).to_series()
 
-def _digits(column: pl.Series, pieces: Pieces) -> _Digits | None:
-    """None of what is not soon numbered."""
+
+def in_one(function: Callable[[slice], pl.Series]) -> list[pl.Series]:
+    """All rows as one stretch."""
+    return [function(slice(None))]
+
+
+def digits_of(column: pl.Series, pieces: Pieces = in_one) -> Digits | None:
+    """How values become numbers; None of what is not soon numbered."""
     dtype = column.dtype
     if dtype == pl.String:
         some = column.gather_every(len(column) // SAMPLE + 1)
         if len(column) > SAMPLE and some.n_unique() > MANY * len(some):
             return None
         words = pl.concat(pieces(lambda rows: column[rows].unique())).unique().drop_nulls().sort()
-        return _Digits(len(words) + 1, words)
+        return Digits(len(words) + 1, words)
     if not (dtype.is_integer() or dtype.is_temporal() or dtype == pl.Boolean) or dtype in {pl.Int128, pl.UInt128}:
         return None
     numbers = _numbers(column)
     least, most = numbers.min(), numbers.max()
     if not isinstance(least, int) or not isinstance(most, int):
-        return _Digits(1)
-    return None if most - least >= MOST else _Digits(most - least + 2, least=least)
+        return Digits(1)
+    return None if most - least >= MOST else Digits(most - least + 2, least=least)
 
 
 def _numbers(column: pl.Series) -> pl.Series:
     return column.cast(pl.Int8) if column.dtype == pl.Boolean else column.to_physical()
 
 
-def _keys(columns: Sequence[pl.Series], digits: Sequence[_Digits], rows: slice) -> pl.Series:
+def _keys(columns: Sequence[pl.Series], digits: Sequence[Digits], rows: slice) -> pl.Series:
     """The numbers of a stretch of the rows."""
     key = digits[0].of(columns[0][rows])
     for column, own in zip(columns[1:], digits[1:], strict=True):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from pipeline.tables.steps import Placed, Range
+from pipeline.tables.sources import Placed, Range
 from pipeline.tables.table import Table
 
 FILE, LINE = "file", "row"

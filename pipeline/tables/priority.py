@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.tables.steps import Placed, Step
+from pipeline.tables.sources import Placed
+from pipeline.tables.steps import Step
 
 AHEAD = 1_000_000.0  # more than any depth of a plan
 MANY_ROWS = 1_000_000

@@ -36,17 +36,6 @@ class Source(Protocol):
         """Least and greatest value of a column, exact and from the file's own statistics; None where they are not known."""
 
 
-Range = tuple[str, int, int | None]  # a file, the first of its rows (the first one is 0), and how many; None: all that follow
-
-
-@runtime_checkable
-class Placed(Protocol):
-    """A source that knows which rows of which files its rows are."""
-
-    def places(self) -> Sequence[Range]:
-        """The ranges that its rows are of, in order."""
-
-
 @runtime_checkable
 class Explains(Protocol):
     """A source that can say more of a failed read than the error does."""
@@ -55,13 +44,17 @@ class Explains(Protocol):
         """What is wrong with its files, where and with the remedy; None where nothing is."""
 
 
+Whole = Literal["", "groups", "order"]
+
+
 @dataclass(frozen=True)
 class Step:
     """One lazy step: `read` takes a source or a held part, `frame` maps LazyFrames, `part` maps parts, `concat` stacks rows.
 
     `scan` takes what a task has laid on disk, `keep` hands its function what makes the part below. `small` are reduced values or gathered
     tables, handed to the function after its inputs. `fresh`: the source is a part that a task has just read, whose counts nobody knows yet.
-    `stays`: what a query gives stays on the GPU, also for a function on parts that says `takes_device`.
+    `stays`: what a query gives stays on the GPU, also for a function on parts that says `takes_device`. `whole`: a row of the result is of
+    several rows of the part, of a group's, or of all of them in some order.
     """
 
     kind: Literal["read", "scan", "frame", "part", "concat", "keep"]
@@ -72,13 +65,19 @@ class Step:
     source: Any = None
     fresh: bool = False
     stays: bool = False
+    whole: Whole = ""
 
     @property
     def cheap(self) -> bool:
         """Whether evaluating it twice costs less than holding its result: lazy row-wise steps over a held part or a cheap source."""
         if self.kind == "read":
             return not isinstance(self.source, Source) or self.source.cheap
-        return self.kind == "scan" or (self.kind == "frame" and len(self.inputs) == 1 and self.inputs[0].cheap)
+        return self.kind == "scan" or (self.kind == "frame" and not self.whole and len(self.inputs) == 1 and self.inputs[0].cheap)
+
+    @property
+    def sorts(self) -> bool:
+        """Whether the query that it ends in puts rows in order: above the parts that it is over."""
+        return self.kind in {"frame", "concat"} and (self.whole == "order" or any(child.sorts for child in self.inputs))
 
     @property
     def is_query(self) -> bool:
@@ -147,7 +146,7 @@ def _collected(made: Part | Lazy, step: Step, tally: Tally) -> Part:
     if isinstance(made, Part):
         return made
     try:
-        frame = tally.collect(made.query, stays=step.stays)
+        frame = tally.collect(made.query, stays=step.stays, in_memory=step.sorts)
     except (pl.exceptions.PolarsError, OSError) as error:
         if is_of_a_check(error) and (failed := _failed_check(step)):
             raise failed from error

@@ -24,10 +24,10 @@ class Collects:
     def __init__(self) -> None:
         self.asked: list[tuple[bytes, pl.LazyFrame]] = []
 
-    def __call__(self, query: pl.LazyFrame, backend: Backend, *, of_frames: bool = False) -> pl.DataFrame:
+    def __call__(self, query: pl.LazyFrame, backend: Backend, *, in_memory: bool = False) -> pl.DataFrame:
         if this_promise() is not None:
             self.asked.append((written(query), query))
-        return collect(query, backend, of_frames=of_frames)
+        return collect(query, backend, in_memory=in_memory)
 
     def identities(self) -> list[str]:
         """Those that give a frame back as it is."""

@@ -15,7 +15,8 @@ from pipeline.formats.parquet import ParquetInput
 from pipeline.stages.science._matrices import matrix_of
 from pipeline.tables.plain import AsItIs, as_in_files
 from pipeline.tables.session import Session
-from pipeline.tables.steps import Placed, Source, Step, evaluate
+from pipeline.tables.sources import Placed
+from pipeline.tables.steps import Source, Step, evaluate
 from pipeline.tables.table import Table
 
 ROWS = pl.DataFrame({"key": [1.0, math.nan, 3.0], "x": [1.0, math.inf, math.nan], "y": [math.nan, 5.0, None], "n": [1, 2, None]})

@@ -17,6 +17,7 @@ from pipeline.errors import DataError, under
 from pipeline.sql.checks import Problem
 from pipeline.sql.expression import check_condition
 from pipeline.tables.hot import AWAY, COPY, HOME, NORMAL
+from pipeline.tables.matched import partners
 from pipeline.tables.part import ROW, Part
 
 How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
@@ -58,6 +59,8 @@ class PartJoin:
     def __call__(self, first: Part, second: Part) -> Part:
         """The joined part with its counts. Raises DataError where a key that must be unique is not."""
         left, right = (second, first) if self.how == "right" else (first, second)
+        if (merged := self._merged(first, second)) is not None:
+            return merged
         if self.validate in {"one_to_one", "many_to_one"}:
             self._need_unique(right, "right")
         if self.validate in {"one_to_one", "one_to_many"}:
@@ -66,13 +69,28 @@ class PartJoin:
             return self._there(first, second)
         ours, theirs = first.frame.rename({COPY: OURS}, strict=False), second.frame.rename({COPY: THEIRS}, strict=False)
         with _named():
-            joined = collect(self._query(ours, theirs), self.backend, of_frames=self.where is None and self.how != "cross")
+            joined = collect(self._query(ours, theirs), self.backend, in_memory=self.where is None and self.how != "cross")
         if self.how == "inner" and MATCHED in joined.columns and joined[MATCHED].null_count():
             joined = joined.filter(pl.col(MATCHED))
         counts = {**self._counts(joined, ours), **self.noted}
         if self.how in {"right", "full"}:
             return Part(joined.select(self.columns), counts=counts)
         return replace(first.with_frame(joined.select(*self.columns, ROW)), counts=counts)
+
+    def _merged(self, first: Part, second: Part) -> Part | None:
+        """The joined part where each row has one partner at most, which is found by the order of the keys; None where it is not."""
+        if self.backend != "cpu" or self.how not in {"inner", "left", "right"} or self.where is not None or first.arrays:
+            return None
+        rows, others = first.frame, second.frame
+        found = None if COPY in rows.columns or COPY in others.columns else partners(rows, others, self.on)
+        whole = "one_to_one", "many_to_one" if self.how == "right" else "one_to_many"
+        if found is None or (self.validate in whole and not found.left_unique):
+            return None
+        places, lost = found.places, found.places.null_count()
+        if self.how == "inner" and lost:
+            rows, places = rows.filter(places.is_not_null()), places.drop_nulls()
+        joined = rows.hstack(others.select(pl.col(name).gather(places) for name in self.columns if name not in rows.columns))
+        return Part(joined.select(self.columns), counts={"matched": first.rows - lost, "multiplied": 0, "lost": lost, **self.noted})
 
     def _there(self, first: Part, second: Part) -> Part:
         """The joined part, on the GPU."""

@@ -109,7 +109,7 @@ class Aggregate(Keyed, name="aggregate", version=5):
             return audit.over(needed.exchange(self.by), self.apply, self.writes())
         if rows.is_apart and len(rows.blocks) > 1:
             partial = audit.over(rows, self.partial, self.writes(), adds_up=True)
-            return partial.exchange(self.by).map(self.final, writes=self.writes())
+            return partial.exchange(self.by).map(self.final, writes=self.writes(), whole="groups")
         return audit.over(rows.exchange(self.by), self.apply, self.writes())
 
     @property

@@ -13,6 +13,7 @@ from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect
 from pipeline.errors import StageError
 from pipeline.stage import ColumnName, Context, Outcome, Stage, need_columns, need_keys
+from pipeline.stages.relational._nearest import PLACE, THERE, Direction, Search
 from pipeline.stages.relational._ordered.groups import By
 from pipeline.stages.relational._ordered.spans import need_time, span_of
 from pipeline.tables.counts import Count
@@ -21,10 +22,8 @@ from pipeline.tables.pairs import together
 from pipeline.tables.part import ROW, Part, Schema
 from pipeline.tables.table import Table
 
-Direction = Literal["backward", "forward", "nearest"]
-Side = Literal["backward", "forward"]
 Pairs = Mapping[str, str]  # left name: right name
-TIME, THERE, PLACE, IS_LEFT, FOUND = "__time__", "__there__", "__place__", "__is_left__", "__found__"
+FOUND = "__found__"
 
 
 class AsOf(Stage, name="as_of", version=1):
@@ -131,75 +130,6 @@ def _sorted(rows: pl.LazyFrame, by: tuple[str, ...]) -> pl.LazyFrame:
 
 
 @dataclass(frozen=True)
-class Search:
-    """How a left row's partner is looked for: keys and time of the left, which way, and how far."""
-
-    by: tuple[str, ...]
-    time: str
-    direction: Direction
-    exact: bool
-    limit: int | None
-
-    def places(self, left: pl.LazyFrame, right: pl.LazyFrame, *, joins: bool) -> pl.LazyFrame:
-        """Of left rows (by ROW) the PLACE of their partner in `right`, which has PLACE and THERE in order; null, or no row, where none is.
-
-        `joins`: by Polars' own join, which cuDF does not have; an eleventh of the time that sorting both tables into one takes.
-        """
-        if self.direction != "nearest":
-            found = self._side(left, right, self.direction, joins=joins)
-        else:
-            before, after = (self._side(left, right, side, joins=joins) for side in ("backward", "forward"))
-            both = before.join(after.drop(TIME), on=ROW, how="left", suffix="_after", maintain_order="left")
-            back, ahead = pl.col(TIME) - pl.col(THERE), pl.col(f"{THERE}_after") - pl.col(TIME)
-            # A distance beyond Int64 wraps round to a negative one, and is farther than any other.
-            nearer = pl.col(THERE).is_null() | ((ahead >= 0) & ((back < 0) | (ahead < back)))
-            takes = nearer & pl.col(f"{THERE}_after").is_not_null()
-            found = both.select(
-                ROW, TIME, *(pl.when(takes).then(pl.col(f"{name}_after")).otherwise(pl.col(name)).alias(name) for name in (PLACE, THERE))
-            )
-        if self.limit is None:
-            return found.select(ROW, PLACE)
-        far = pl.max_horizontal(pl.col(TIME), pl.col(THERE)) - pl.min_horizontal(pl.col(TIME), pl.col(THERE))
-        return found.select(ROW, pl.when((far >= 0) & (far <= self.limit)).then(pl.col(PLACE)).otherwise(None).alias(PLACE))
-
-    def _side(self, left: pl.LazyFrame, right: pl.LazyFrame, side: Side, *, joins: bool) -> pl.LazyFrame:
-        """The same, to one side, with both times."""
-        return self._joined(left, right, side) if joins else self._seen(left, right, side)
-
-    def _joined(self, left: pl.LazyFrame, right: pl.LazyFrame, side: Side) -> pl.LazyFrame:
-        time = pl.col(self.time).to_physical().cast(pl.Int64)
-        asking = left.select(*self.by, time.alias(TIME), ROW).filter(pl.col(TIME).is_not_null()).sort(TIME)
-        found = asking.join_asof(
-            right.select(*self.by, THERE, PLACE),
-            left_on=TIME,
-            right_on=THERE,
-            by=list(self.by) or None,
-            strategy=side,
-            allow_exact_matches=self.exact,
-            coalesce=False,
-            check_sortedness=False,
-        )
-        return found.select(ROW, TIME, PLACE, THERE)
-
-    def _seen(self, left: pl.LazyFrame, right: pl.LazyFrame, side: Side) -> pl.LazyFrame:
-        """Both tables below one another in order, and what was last seen of the right."""
-        nothing = pl.lit(None, dtype=pl.Int64)
-        time = pl.col(self.time).to_physical().cast(pl.Int64)
-        asking = left.select(*self.by, time.alias(TIME), nothing.alias(PLACE), nothing.alias(THERE), ROW, pl.lit(value=True).alias(IS_LEFT))
-        row = pl.lit(None, dtype=pl.UInt32)
-        answers = right.select(*self.by, pl.col(THERE).alias(TIME), PLACE, THERE, row.alias(ROW), pl.lit(value=False).alias(IS_LEFT))
-        last = (side == "backward") == self.exact  # whether a left row comes after right ones of its time
-        every = pl.concat([asking, answers]).sort([TIME, IS_LEFT, PLACE], descending=[False, not last, False], nulls_last=True)
-        seen = []
-        for name in (PLACE, THERE):
-            filled = pl.col(name).forward_fill() if side == "backward" else pl.col(name).backward_fill()
-            seen.append((filled.over(*self.by) if self.by else filled).alias(name))
-        asked = every.with_columns(seen).filter(IS_LEFT).sort(ROW)
-        known = pl.col(TIME).is_not_null()
-        return asked.select(ROW, TIME, *(pl.when(known).then(pl.col(name)).otherwise(None).alias(name) for name in (PLACE, THERE)))
-
-
-@dataclass(frozen=True)
 class PartAsOf:
     """The join of two parts, the right one prepared."""
 
@@ -210,10 +140,12 @@ class PartAsOf:
 
     def __call__(self, left: Part, right: Part) -> Part:
         """The joined part with its counts."""
+        if self.backend == "cpu":
+            return self._here(left, right.frame)
         rows = left.frame.with_row_index(ROW).lazy()
         others = right.frame.with_row_index(PLACE).with_columns(pl.col(PLACE).cast(pl.Int64)).lazy()
         asking = rows.select(*dict.fromkeys((*self.search.by, self.search.time)), ROW)
-        places = self.search.places(asking, others, joins=self.backend == "cpu")
+        places = self.search.places(asking, others)
         columns = others.select(PLACE, *self.added).with_columns(pl.lit(value=True).alias(FOUND))
         joined = rows.join(places, on=ROW, how="left", maintain_order="left").join(columns, on=PLACE, how="left", maintain_order="left")
         if self.how == "inner":
@@ -222,3 +154,12 @@ class PartAsOf:
         matched = found[FOUND].count()
         counts = {"matched": matched, "lost": left.frame.height - matched}
         return replace(left.with_frame(found.drop(FOUND)), counts=counts)
+
+    def _here(self, left: Part, right: pl.DataFrame) -> Part:
+        """The same on a CPU: the left's columns stay where they are, and the right's come to them."""
+        places = self.search.here(left.frame, right)
+        found = left.frame.with_row_index(ROW).hstack(right.select(pl.col(self.added).gather(places)))
+        lost = places.null_count()
+        if self.how == "inner" and lost:
+            found = found.filter(places.is_not_null())
+        return replace(left.with_frame(found), counts={"matched": left.rows - lost, "lost": lost})

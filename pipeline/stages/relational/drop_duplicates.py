@@ -57,7 +57,7 @@ class DropDuplicates(Keyed, name="drop_duplicates", version=1):
             return Outcome({"": replace(found, unique=self.columns)})
         rows = rows.named(context.name)
         thinned = rows.map_parts(self._thinned, rows.buckets(), context.session.backend, writes=frozenset())
-        found = thinned.exchange(self.columns).map(self.apply, writes=self.writes())
+        found = thinned.exchange(self.columns).map(self.apply, writes=self.writes(), whole="groups")
         return Outcome({"": replace(found, unique=self.columns)})
 
     def _thinned(self, part: Part, parts: int, backend: Backend) -> Part:

@@ -75,7 +75,7 @@ class Interpolate(Stage, name="interpolate", version=1):
         """An exchange by the keys, and one query over sorted rows."""
         (rows,) = tables.values()
         writes = frozenset(self.methods) | {f"{name}_filled" for name in self.methods if self.indicator}
-        return Outcome({"": grouped(rows.named(context.name), self.by).map(self._filled, writes=writes)})
+        return Outcome({"": grouped(rows.named(context.name), self.by).map(self._filled, writes=writes, whole="order")})
 
     def _filled(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows in order without gaps in those columns."""

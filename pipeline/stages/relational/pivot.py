@@ -61,7 +61,7 @@ class Pivot(Stage, name="pivot", version=1):
         rows, together = rows.named(context.name), grouped.apply
         if context.session.workers > 1 and len(rows.blocks) > 1:
             rows, together = rows.map(grouped.partial, writes=frozenset(grouped.compute)), grouped.final
-        found = rows.exchange(self.by).map(together, writes=frozenset(grouped.compute))
+        found = rows.exchange(self.by).map(together, writes=frozenset(grouped.compute), whole="groups")
         return Outcome({"": found.map_parts(self._checked, grouped, grouped.wide_sums(schema), writes=frozenset(grouped.compute))})
 
     def _grouped(self, schema: pl.Schema) -> Grouped:

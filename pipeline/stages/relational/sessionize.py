@@ -43,7 +43,7 @@ class Sessionize(Stage, name="sessionize", version=1):
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """An exchange by the keys, and one query over sorted rows."""
         (rows,) = tables.values()
-        return Outcome({"": grouped(rows.named(context.name), self.by).map(self._numbered, writes=frozenset({self.column}))})
+        return Outcome({"": grouped(rows.named(context.name), self.by).map(self._numbered, writes=frozenset({self.column}), whole="order")})
 
     def _numbered(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows in order, with the number of their session."""

@@ -43,7 +43,7 @@ class TopN(Stage, name="top_n", version=1):
         (rows,) = tables.values()
         rows = rows.named(context.name).map(self._near, writes=frozenset())
         if len(rows.blocks) > 1 and (context.session.workers > 1 or not self.by):
-            rows = rows.map(self._first, writes=frozenset())
+            rows = rows.map(self._first, writes=frozenset(), whole="order")
         return Outcome({"": grouped(rows, self.by).map(self._first, writes=frozenset())})
 
     def _near(self, rows: pl.LazyFrame) -> pl.LazyFrame:

@@ -89,7 +89,7 @@ class Window(Stage, name="window", version=1):
         rolling = tuple(column for column in columns if column.windowed.in_kernel)
         names = [*schema, *(name for name in self.compute if name not in schema)]
         writes = frozenset(self.compute)
-        found = grouped(rows.named(context.name), self.by).map(self._computed, writes=writes)
+        found = grouped(rows.named(context.name), self.by).map(self._computed, writes=writes, whole="order")
         if rolling:
             places = (*self.by, *self._order.names)
             found = found.map_parts(Rolled(rolling, self._order.names[0], places, context.session.backend), writes=writes)

@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 
 from pipeline.errors import StageError
-from pipeline.stages.relational.as_of import PLACE, THERE, AsOf, Search
+from pipeline.stages.relational._nearest import FAR, PLACE, THERE, Search
+from pipeline.stages.relational.as_of import AsOf
 from pipeline.tables.part import ROW, Part
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import assert_same_for_any_parts, counts_of, plan_stage, run_parts, run_stage
@@ -78,12 +79,15 @@ def test_backward__is_the_asof_join_of_duckdb() -> None:
 @pytest.mark.parametrize("by", [("symbol",), ()])
 def test_the_queries_of_a_gpu__find_what_the_join_finds(by: tuple[str, ...], direction: Any, exact: bool) -> None:
     search = Search(by, "time", direction, exact=exact, limit=4 * 60_000_000)
-    left = drawn(60, "trade").with_row_index(ROW).lazy()
-    right = drawn(50, "quote").drop_nulls().sort("time", "quote").with_row_index(PLACE).lazy()
-    right = right.with_columns(pl.col(PLACE).cast(pl.Int64), pl.col("time").to_physical().alias(THERE))
-    found = [search.places(left, right, joins=joins).drop_nulls().sort(ROW).collect() for joins in (True, False)]
-    assert found[0].height > 10
-    assert found[0].rows() == found[1].rows()
+    left = drawn(60, "trade")
+    right = drawn(50, "quote").drop_nulls().sort("time", "quote").with_columns(pl.col("time").to_physical().alias(THERE))
+    asked, others = left.with_row_index(ROW).lazy(), right.with_row_index(PLACE).with_columns(pl.col(PLACE).cast(pl.Int64)).lazy()
+    found = search.places(asked, others).drop_nulls().sort(ROW).collect()
+    here = pl.DataFrame({PLACE: search.here(left, right)}).with_row_index(ROW).drop_nulls()
+    assert found.height > 10
+    assert found.select(ROW, PLACE).rows() == here.rows()
+    far = {THERE: pl.col(THERE) + FAR, "time": (pl.col("time").to_physical() + FAR)}  # beyond numbers: Polars' own join
+    assert search.here(left.with_columns(time=far["time"]), right.with_columns(**far)).to_list() == search.here(left, right).to_list()
 
 
 def test_as_of__is_the_same_for_any_parts_and_order() -> None:

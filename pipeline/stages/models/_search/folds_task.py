@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import polars as pl
 
@@ -74,6 +75,7 @@ def together(folds: Sequence[Fold], key: str) -> Together:
 
     A metric that a fold does not have, its rows being of one class, has neither.
     """
+    folds = sorted(folds, key=attrgetter("number"))
     predictions = pl.concat([fold.predictions for fold in folds]).sort(key)
     values = {name: [fold.metrics[name] for fold in folds] for name in folds[0].metrics}
     known = {name: [value for value in found if value is not None] for name, found in values.items()}

@@ -30,7 +30,7 @@ SHARE, SHARE_OF_GPU = (
     0.5,
 )  # features beyond it, in 32 bits, train from external memory; on a CPU they and their bins took 2.8 times that
 
-PLAIN_BYTES = 256 << 20  # validation rows up to this size (eight bytes a feature, as XGBoost has them) are not binned
+PLAIN_BYTES, PLAIN_SHARE = 256 << 20, 0.04  # validation rows (eight bytes a feature, as XGBoost has them) up to these are not binned
 
 T = TypeVar("T")
 Batches = Callable[[], Iterator[tuple[Any, Any]]]
@@ -93,7 +93,8 @@ def _made(learning: Learning[BoostedTrees], rows: TrainingRows, names: list[str]
 
 def _are_plain(learning: Learning[BoostedTrees], rows: int, features: int) -> bool:
     """Whether so many validation rows are taken as they are: few enough of numbers, in the memory of the host."""
-    return learning.backend == "cpu" and not learning.stage.categorical and 8 * rows * features <= PLAIN_BYTES
+    most = max(PLAIN_BYTES, PLAIN_SHARE * (worker_memory() or 0))
+    return learning.backend == "cpu" and not learning.stage.categorical and 8 * rows * features <= most
 
 
 def _as_they_are(xgb: Any, learning: Learning[BoostedTrees], rows: TrainingRows, given: Callable[[Any], Mapping[str, Any]]) -> Any:

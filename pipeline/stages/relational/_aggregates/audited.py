@@ -47,7 +47,7 @@ class Audit:
 
     def over(self, rows: Table, function: Query, writes: frozenset[str], *, adds_up: bool = False) -> Table:
         """The map over all parts, one of which is drawn and has its rows watched."""
-        table = rows.map(function, writes=writes)
+        table = rows.map(function, writes=writes, whole="groups")
         random = Random(self.seed)
         drawn = random.randrange(len(table.blocks))
         results = random.sample(list(self.grouped.compute), min(RESULTS, len(self.grouped.compute)))

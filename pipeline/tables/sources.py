@@ -1,0 +1,16 @@
+"""What a source may know beside its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+Range = tuple[str, int, int | None]  # a file, the first of its rows (the first one is 0), and how many; None: all that follow
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A source that knows which rows of which files its rows are."""
+
+    def places(self) -> Sequence[Range]:
+        """The ranges that its rows are of, in order."""
