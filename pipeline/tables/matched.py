@@ -46,7 +46,10 @@ class KeyNumbers:
 
 @dataclass(frozen=True)
 class Partners:
-    """Of each left row the place of the right row with its key, null where there is none; and whether no key comes twice on the left."""
+    """Of each left row the place of the right row with its key, null where there is none.
+
+    `left_unique`: no key comes twice that has one; False only where a key of the left does come twice.
+    """
 
     places: pl.Series
     left_unique: bool

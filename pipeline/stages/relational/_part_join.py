@@ -87,6 +87,8 @@ class PartJoin:
         if found is None or (self.validate in whole and not found.left_unique):
             return None
         places, lost = found.places, found.places.null_count()
+        if self.validate in whole and lost:
+            self._need_unique(Part(rows.filter(places.is_null())), "right" if self.how == "right" else "left")
         if self.how == "inner" and lost:
             rows, places = rows.filter(places.is_not_null()), places.drop_nulls()
         joined = rows.hstack(others.select(pl.col(name).gather(places) for name in self.columns if name not in rows.columns))

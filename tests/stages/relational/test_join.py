@@ -271,3 +271,37 @@ def test_condition_on_an_unknown_column__names_those_of_the_tables_alone() -> No
     tables = {"left": pl.DataFrame({"a": [1]}), "right": pl.DataFrame({"b": [1]})}
     with pytest.raises(StageError, match=r"no column 'nope'\. Known: a, b\."):
         plan_stage(Join(where="a < nope"), tables)
+
+
+def large(rows: int, seed: int) -> pl.DataFrame:
+    """Rows with a key of a number and a text, most of them once, in the order of their keys but for some."""
+    numbers = pl.Series("k", sorted(random.Random(seed).sample(range(2 * rows), rows)))
+    return pl.DataFrame([numbers, (numbers % 7).cast(pl.String).alias("s")]).with_row_index("row").filter(pl.col("k") != 6)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right"])
+def test_join__of_large_tables_in_the_order_of_their_keys_is_pandas(how: Any) -> None:
+    left, right = large(60_000, 1), large(80_000, 2).rename({"row": "at"})
+    left = pl.concat([left.slice(30_000), left.head(30_000), pl.DataFrame({"row": [0], "k": [None], "s": ["1"]}, schema=left.schema)])
+    found = run_stage(join(on=["k", "s"], how=how), {"left": left, "right": right})[""]
+    known = [frame.to_pandas() for frame in (left.filter(pl.col("k").is_not_null()) if how == "inner" else left, right)]
+    pandas = pl.from_pandas(known[0].merge(known[1], on=["k", "s"], how=how))
+    same = ["row", "at"]
+    assert found.select(pl.col(same).cast(pl.Int64)).rows() == pandas.select(pl.col(same).cast(pl.Int64)).rows()
+    assert found["k"].to_list() == pandas["k"].cast(pl.Int64).to_list()
+    kept = right if how == "right" else left
+    matched = known[0].merge(known[1], on=["k", "s"]).shape[0]
+    assert counts_of(join(on=["k", "s"], how=how), {"left": left, "right": right}, 1) == {
+        "matched": matched, "multiplied": 0, "lost": kept.height - matched,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("key", [6, 7, -1])
+def test_join__of_large_tables_refuses_keys_that_come_twice(key: int) -> None:
+    once = pl.DataFrame({"k": range(60_000)}).filter(pl.col("k") != 6)
+    twice = pl.concat([pl.DataFrame({"k": [key, key]}), once.filter(pl.col("k") != key)])
+    with pytest.raises(DataError, match=f"the left table has k = {key} 2 times"):
+        run_stage(join(on="k", validate="one_to_one"), {"left": twice, "right": once})
+    with pytest.raises(DataError, match=f"the right table has k = {key} 2 times"):
+        run_stage(join(on="k", validate="one_to_one"), {"left": once, "right": twice})
+    assert run_stage(join(on="k", validate="one_to_one"), {"left": once, "right": once})[""].height == once.height
