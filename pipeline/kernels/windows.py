@@ -16,6 +16,7 @@ from pipeline.backend.arrays import array_module
 HALF = 32
 MASK = 2**HALF - 1
 LEAST, MOST = -(2**63), 2**62
+MANY = 100_000  # windows from which on compiled code pays
 
 
 def first_from(times: Any, starts: Any, ends: Any, wanted: Any, *, after: bool = False) -> Any:
@@ -52,7 +53,13 @@ def _halved(times: Any, starts: Any, ends: Any, wanted: Any, *, after: bool) -> 
 
 def window_sums(values: Any, low: Any, high: Any) -> Any:
     """The sum of every window, float64; 0 of an empty one."""
-    total = array_module(values).zeros(len(low))
+    xp = array_module(values)
+    total = xp.zeros(len(low))
+    if xp is np and len(low) >= MANY:
+        from pipeline.kernels.compiled import windows
+
+        windows.sums(values.astype(np.float64), low, high, total)
+        return total
 
     def add(rows: Any, level: Any, places: Any, _step: int) -> None:
         """Stretches of so many windows."""
@@ -81,6 +88,12 @@ def window_squares(values: Any, low: Any, high: Any) -> Any:
     Two stretches are merged as in Chan, Golub & LeVeque (1983), Am Stat 37:242-247.
     """
     xp = array_module(values)
+    if xp is np and len(low) >= MANY:
+        from pipeline.kernels.compiled import windows
+
+        found = np.zeros((len(low), 3))
+        windows.squares(values.astype(np.float64), np.zeros(len(values)), low, high, found)
+        return found[:, 2]
     count, mean, squares = (xp.zeros(len(low)) for _ in range(3))
 
     def merge(level: Any, step: int) -> Any:

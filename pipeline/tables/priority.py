@@ -12,8 +12,12 @@ AHEAD = 1_000_000.0  # more than any depth of a plan
 MANY_ROWS = 1_000_000
 
 
-def priority(depth: int, arguments: Sequence[Any], *, ahead: bool) -> float:
-    """The greatest goes first: a task of the GPU (`ahead`), then the deeper in the plan, then who reads more rows of files."""
+def priority(depth: int, function: Any, arguments: Sequence[Any], *, ahead: bool) -> float:
+    """The greatest goes first: a task of the GPU (`ahead`), then the deeper in the plan, then who reads more rows of files.
+
+    A function that says its `urgency`, from 0 to 1, goes by it among those of its depth.
+    """
     sources = [source for argument in arguments if isinstance(argument, Step) for source in argument.sources]
     rows = sum(count or 0 for source in sources if isinstance(source, Placed) for _, _, count in source.places())
-    return (AHEAD if ahead else 0.0) + depth + rows / (rows + MANY_ROWS)
+    own: float = getattr(function, "urgency", 0.0)
+    return (AHEAD if ahead else 0.0) + depth + (own or rows / (rows + MANY_ROWS))

@@ -120,7 +120,7 @@ class ClusterSession(Session):
 
         self.submitted[stage] += 1
         key = task_key(stage, function, self.submitted[stage])
-        urgency = priority(self.depth, arguments, ahead=ahead)
+        urgency = priority(self.depth, function, arguments, ahead=ahead)
         with span(stage):
             return self.client.submit(run_sent_task, stage, function, *arguments, key=key, pure=False, priority=urgency, **where)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeline.kernels import windows
 from pipeline.kernels.windows import first_from, window_least, window_picks, window_squares, window_sums, window_totals
 
 SIZES = [0, 1, 2, 7, 64, 300]
@@ -26,11 +27,21 @@ def drawn(size: int) -> tuple[np.random.Generator, Any, Any]:
 def test_window_sums_and_squares__are_those_of_the_window_alone(size: int) -> None:
     rng, low, high = drawn(size)
     values = rng.normal(size=size) * 10.0 ** rng.integers(-3, 12, size)
-    windows = [values[a:b] for a, b in zip(low, high, strict=True)]
-    sizes = [np.abs(window).sum() for window in windows]
-    assert (np.abs(window_sums(values, low, high) - [math.fsum(window) for window in windows]) <= np.array(sizes) * 1e-15).all()
-    squares = [((window - window.mean()) ** 2).sum() if len(window) else 0.0 for window in windows]
+    stretches = [values[a:b] for a, b in zip(low, high, strict=True)]
+    sizes = [np.abs(window).sum() for window in stretches]
+    assert (np.abs(window_sums(values, low, high) - [math.fsum(window) for window in stretches]) <= np.array(sizes) * 1e-15).all()
+    squares = [((window - window.mean()) ** 2).sum() if len(window) else 0.0 for window in stretches]
     np.testing.assert_allclose(window_squares(values, low, high), squares, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_compiled_sums_and_squares__are_the_plain_ones_to_the_last_bit(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, low, high = drawn(size)
+    values = rng.normal(size=size) * 10.0 ** rng.integers(-3, 150, size)
+    plain = [function(values, low, high) for function in (window_sums, window_squares)]
+    monkeypatch.setattr(windows, "MANY", 0)
+    compiled = [function(values, low, high) for function in (window_sums, window_squares)]
+    assert [array.tobytes() for array in compiled] == [array.tobytes() for array in plain]
 
 
 def test_window_sums__know_nothing_of_what_has_left_the_window() -> None:

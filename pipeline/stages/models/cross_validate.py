@@ -84,9 +84,10 @@ class CrossValidate(AroundModel, name="cross_validate", version=2):
         divided = self._divided(rows, context).map(_select, [*columns, FOLD])
         given = shared(replace(divided.hold(), schema=with_fold(schema)), self._model)
         alone = Alone.of(replace(rows, schema=self._fold_schema(schema)), context, self.folds)
-        tasks = [FoldTask(alone, self._model, number, self._splits(first + number - 1)) for number in range(1, self.folds + 1)]
-        if self.time:  # the last fold learns from most rows: begun first, it is not waited for alone
-            tasks.reverse()
+        tasks = [
+            FoldTask(alone, self._model, number, self._splits(first + number - 1), number / (self.folds + 1) if self.time else 0.0)
+            for number in range(1, self.folds + 1)
+        ]
         found = [session.submit(task, given.parts, given.axes, given.steps, given.states, stage=context.name) for task in tasks]
         whole = session.submit(together, found, self.model.key, stage=context.name)
         pieces = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 import polars as pl
 
@@ -33,12 +32,16 @@ class Fold:
 
 @dataclass(frozen=True)
 class FoldTask:
-    """Trains a model on the rows outside of a fold, and predicts it; `splits` says of each row what it is here."""
+    """Trains a model on the rows outside of a fold, and predicts it; `splits` says of each row what it is here.
+
+    `urgency`: who learns from most rows goes first, so that nobody waits for it alone.
+    """
 
     alone: Alone
     model: Supervised
     number: int
     splits: pl.Expr
+    urgency: float = 0.0
 
     def __call__(self, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> Fold:
         """The fold. Raises DataError where it has no row with a target."""
@@ -75,7 +78,6 @@ def together(folds: Sequence[Fold], key: str) -> Together:
 
     A metric that a fold does not have, its rows being of one class, has neither.
     """
-    folds = sorted(folds, key=attrgetter("number"))
     predictions = pl.concat([fold.predictions for fold in folds]).sort(key)
     values = {name: [fold.metrics[name] for fold in folds] for name in folds[0].metrics}
     known = {name: [value for value in found if value is not None] for name, found in values.items()}

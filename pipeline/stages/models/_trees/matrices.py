@@ -24,7 +24,7 @@ from pipeline.stages.models._weights import row_weights, training_weights
 from pipeline.tables.part import Part
 from pipeline.tables.task import this_worker
 
-HELD_BYTES = 256 << 20  # features up to this size are converted once, not once a pass
+HELD_BYTES, HELD_SHARE = 256 << 20, 0.03  # features up to these are converted once, not once a pass
 SHARE, SHARE_OF_GPU = (
     0.3,
     0.5,
@@ -93,8 +93,13 @@ def _made(learning: Learning[BoostedTrees], rows: TrainingRows, names: list[str]
 
 def _are_plain(learning: Learning[BoostedTrees], rows: int, features: int) -> bool:
     """Whether so many validation rows are taken as they are: few enough of numbers, in the memory of the host."""
-    most = max(PLAIN_BYTES, PLAIN_SHARE * (worker_memory() or 0))
-    return learning.backend == "cpu" and not learning.stage.categorical and 8 * rows * features <= most
+    fits = 8 * rows * features <= _most(PLAIN_BYTES, PLAIN_SHARE)
+    return learning.backend == "cpu" and not learning.stage.categorical and fits
+
+
+def _most(least: int, share: float) -> float:
+    """So many bytes, or that share of the worker's memory."""
+    return max(least, share * (worker_memory() or 0))
 
 
 def _as_they_are(xgb: Any, learning: Learning[BoostedTrees], rows: TrainingRows, given: Callable[[Any], Mapping[str, Any]]) -> Any:
@@ -148,7 +153,8 @@ def _passes(learning: Learning[BoostedTrees], rows: TrainingRows, split: str, ex
         """The features of every batch and the rows' places."""
         return ((features(piece), places) for places, piece in rows.chosen(split))
 
-    if 4 * len(learning.columns) * rows.part.frame.height > HELD_BYTES or in_arrays or external:
+    held = 4 * len(learning.columns) * rows.part.frame.height <= _most(HELD_BYTES, HELD_SHARE)
+    if not held or in_arrays or external:
         return batches
     return list(batches()).__iter__
 
