@@ -44,7 +44,7 @@ class Explains(Protocol):
         """What is wrong with its files, where and with the remedy; None where nothing is."""
 
 
-Whole = Literal["", "groups", "order"]
+Looks = Literal["", "groups", "order"]  # at what of its part beside a row a step looks
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Step:
     source: Any = None
     fresh: bool = False
     stays: bool = False
-    whole: Whole = ""
+    whole: Looks = ""
 
     @property
     def cheap(self) -> bool:

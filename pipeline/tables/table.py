@@ -18,7 +18,7 @@ from pipeline.tables.exchange import Interval, are_disjoint, buckets, join_piece
 from pipeline.tables.part import Part, Schema, empty_part
 from pipeline.tables.reduced import GATHER_LIMIT_BYTES, combined, gathered
 from pipeline.tables.session import Session
-from pipeline.tables.steps import Source, Step, Whole
+from pipeline.tables.steps import Looks, Source, Step
 
 FAN_IN = 8  # values combined in one task of a reduction
 
@@ -101,7 +101,7 @@ class Table:
         """The same table, whose next tasks carry this stage's name."""
         return replace(self, stage=stage)
 
-    def map(self, function: Callable[..., pl.LazyFrame], *small: Any, writes: frozenset[str] | None = None, whole: Whole = "") -> Table:
+    def map(self, function: Callable[..., pl.LazyFrame], *small: Any, writes: frozenset[str] | None = None, whole: Looks = "") -> Table:
         """`function(LazyFrame, *small) -> LazyFrame` on every part; maps in a row fuse into one query.
 
         `writes`: columns it may change or drop (None: any); facts about others stay. `whole`: as `Step` has it.

@@ -9,8 +9,9 @@ import polars as pl
 from pydantic import Field, model_validator
 
 from pipeline.errors import StageError
-from pipeline.stage import ColumnName, ColumnNames, Rows, need_columns
+from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Rows, need_columns
 from pipeline.tables.part import Schema, hidden
+from pipeline.tables.table import Table
 
 PLACE = "__place__"
 
@@ -60,6 +61,11 @@ class Unpivot(Rows, name="unpivot", version=1):
     def writes(self) -> frozenset[str]:
         """The two new columns, and those that go."""
         return frozenset({self.variable_name, self.value_name, *self.on})
+
+    def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
+        """One map over the parts, whose rows become several: to use them twice, they are held."""
+        (rows,) = tables.values()
+        return Outcome({"": rows.named(context.name).map(self.apply, writes=self.writes(), whole="groups")})
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The values, row by row."""
