@@ -16,9 +16,10 @@ from polars.testing import assert_frame_equal
 import pipeline
 from pipeline.errors import DataError, StageError
 from pipeline.stages.features.split import Split
+from pipeline.stages.models._search.folds_task import FoldTask
 from pipeline.stages.models.cross_validate import CrossValidate
 from pipeline.stages.models.xgboost import Xgboost
-from pipeline.tables.session import ClusterSession
+from pipeline.tables.session import ClusterSession, Session
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import assert_same_for_any_parts, plan_stage, run_stage
 from tests import example_tables as examples
@@ -110,6 +111,20 @@ def test_folds_by_time__are_scikit_learns_and_learn_from_earlier_rows_alone(fold
         expected, metrics = by_hand(ordered, model, pl.Series(splits, dtype=pl.String))
         assert_frame_equal(found[""].filter(fold=number).drop("fold"), expected, check_exact=True)
         assert dict(found["folds"].filter(fold=number).select("metric", "value").rows()) == metrics
+
+
+def test_folds_by_time__that_learn_from_more_rows_are_more_urgent(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks, submit = list[FoldTask](), Session.submit
+
+    def noted(session: Session, function: Any, *arguments: Any, **told: Any) -> Any:
+        """Submit, and keep the folds."""
+        tasks.extend([function] if isinstance(function, FoldTask) else [])
+        return submit(session, function, *arguments, **told)
+
+    monkeypatch.setattr(Session, "submit", noted)
+    for more in ({"time": "day"}, {"by": "site"}):
+        run_stage(checked(**more), {"rows": PEOPLE})
+    assert [task.urgency for task in tasks] == [0.2, 0.4, 0.6, 0.8, 0.0, 0.0, 0.0, 0.0]
 
 
 def test_equal_times__share_a_stretch() -> None:
