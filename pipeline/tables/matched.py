@@ -59,7 +59,9 @@ def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> P
 
     Columns are of the same types in both: whole numbers, times, truth, or texts that repeat. A missing key has no partner.
     """
-    if min(left.height, right.height) < LEAST_ROWS or not _is_near_order(right[names[0]].head(LEAST_ROWS)):
+    if min(left.height, right.height) < LEAST_ROWS or any(right.schema[name].is_nested() for name in names):
+        return None
+    if not _is_near_order(right[names[0]].head(LEAST_ROWS)):
         return None
     numbers = KeyNumbers.of(left, right, names)
     if numbers is None or not _is_near_order(numbers.right):

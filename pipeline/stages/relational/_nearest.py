@@ -23,10 +23,10 @@ NOWHERE = -1
 
 @dataclass(frozen=True)
 class Searched:
-    """Rows that are looked for, and those that may be found, as numbers of key and time: `asked` and `there` ascend.
+    """Rows that are looked for, by key and time, and those that may be found as numbers of both, which ascend: `there`.
 
     A number is a key's own `span` of places for times, of which the first and the last are beyond all of them; times are counted in `unit`
-    from `least` on. `order` and `places` say which row each was; None where all were in order.
+    from `least` to `most`. `places` says which row each number was of; None where all were in order.
     """
 
     keys: pl.Series

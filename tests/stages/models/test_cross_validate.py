@@ -122,8 +122,8 @@ def test_folds_by_time__that_learn_from_more_rows_are_more_urgent(monkeypatch: p
         return submit(session, function, *arguments, **told)
 
     monkeypatch.setattr(Session, "submit", noted)
-    for more in ({"time": "day"}, {"by": "site"}):
-        run_stage(checked(**more), {"rows": DATED})
+    for stage in (checked(time="day"), checked(by="site")):
+        run_stage(stage, {"rows": DATED})
     assert [task.urgency for task in tasks] == [0.2, 0.4, 0.6, 0.8, 0.0, 0.0, 0.0, 0.0]
 
 
