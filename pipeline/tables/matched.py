@@ -80,12 +80,12 @@ def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> P
     asked = ours.slice(missing)
     found = asked.set_sorted().to_frame().join(others, left_on=LEFT, right_on=RIGHT, how="left", maintain_order="left")[PLACE]
     found = pl.concat([pl.repeat(None, missing, dtype=pl.Int64, eager=True), found])
-    return Partners(found if order is None else scattered(found, order), _ascends(asked))
+    return Partners(found if order is None else scattered(found, order, left.height), _ascends(asked))
 
 
-def scattered(values: pl.Series, order: pl.Series) -> pl.Series:
-    """Whole numbers (from 0 on, or null) of rows that were put in this order, as the rows were before."""
-    found = np.empty(len(values), np.int64)
+def scattered(values: pl.Series, order: pl.Series, height: int) -> pl.Series:
+    """Whole numbers (from 0 on, or null) of rows that were put in this order, as the rows were before; null of rows that are not there."""
+    found = np.full(height, -1)
     found[order.to_numpy()] = values.fill_null(-1).to_numpy()
     whole = pl.Series(found)
     return pl.select(pl.when(whole >= 0).then(whole).otherwise(None)).to_series()

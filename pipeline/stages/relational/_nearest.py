@@ -69,7 +69,7 @@ class Searched:
         same = inside & (needles >= 0) & (self.there[place] // self.span == needles // self.span)
         found = pl.Series(place) if self.places is None else self.places.gather(place).cast(pl.Int64)
         found = pl.select(pl.when(pl.Series(same)).then(found).otherwise(None)).to_series()
-        found = found if order is None else scattered(found, order)
+        found = found if order is None else scattered(found, order, len(found))
         return pl.select(pl.when(known).then(found).otherwise(None)).to_series()
 
 
@@ -96,9 +96,7 @@ class Search:
             return asked.lazy().select(TIME).with_row_index(ROW).with_columns(places, right[THERE].gather(places).alias(THERE))
 
         found = self._nearest(side).collect()
-        whole = np.full(left.height, -1)
-        whole[found[ROW].to_numpy()] = found[PLACE].cast(pl.Int64).fill_null(-1).to_numpy()
-        return pl.DataFrame({PLACE: whole}).select(pl.when(pl.col(PLACE) >= 0).then(pl.col(PLACE)).otherwise(None)).to_series()
+        return scattered(found[PLACE].cast(pl.Int64), found[ROW], left.height)
 
     def places(self, left: pl.LazyFrame, right: pl.LazyFrame) -> pl.LazyFrame:
         """Of left rows (by ROW) the PLACE of their partner in `right`, which has PLACE and THERE in order; null, or no row, where none is.

@@ -44,7 +44,7 @@ class TopN(Stage, name="top_n", version=1):
         rows = rows.named(context.name).map(self._near, writes=frozenset())
         if len(rows.blocks) > 1 and (context.session.workers > 1 or not self.by):
             rows = rows.map(self._first, writes=frozenset(), whole="order")
-        return Outcome({"": grouped(rows, self.by).map(self._first, writes=frozenset())})
+        return Outcome({"": grouped(rows, self.by).map(self._first, writes=frozenset(), whole="order")})
 
     def _near(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Rows that may be among the first of their group, by the first column of the order alone: to sort few rows costs little.

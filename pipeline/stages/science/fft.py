@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -73,8 +72,7 @@ class Fft(Whole, name="fft", version=1):
         own = matrix_columns(rows.schema, self.columns, [*self.by, self.time])
         schema = self.outputs({"rows": rows.schema})[""]
         rows = rows.exchange(self.by) if self.by else rows.gather()
-        threads = 1 if context.session.backend == "gpu" or len(rows.blocks) > 1 else context.session.threads
-        return Outcome({"": rows.map_parts(self._spectra, own, schema, context.session.backend, threads, writes=None)})
+        return Outcome({"": rows.map_parts(self._spectra, own, schema, context.session.backend, writes=None)})
 
     def _series(self, part: Part) -> Iterator[tuple[dict[str, Any], pl.DataFrame]]:
         """Every series of a part in the order of time."""
@@ -85,23 +83,17 @@ class Fft(Whole, name="fft", version=1):
         for start, end in pairwise([*starts, frame.height]):
             yield frame.select(self.by).row(start, named=True) if self.by else {}, frame.slice(start, end - start)
 
-    def _spectra(self, part: Part, own: tuple[str, ...], schema: Schema, backend: Backend, threads: int) -> Part:
-        """Of all series, some at once on several threads: a transform of NumPy's takes one."""
-
-        def spectrum(told: tuple[dict[str, Any], pl.DataFrame]) -> pl.DataFrame:
-            """Of one series."""
-            key, series = told
+    def _spectra(self, part: Part, own: tuple[str, ...], schema: Schema, backend: Backend) -> Part:
+        frames = [schema.columns.to_frame()]
+        for key, series in self._series(part):
             step = self._step(series, key)
             values = matrix_of(Part(series), own, backend, [*self.by, self.time])
             found = pl.DataFrame({"frequency": frequencies(len(values), step)}).hstack(
                 frame_of(self._measured(values, step), self._made(own))
             )
             names = [pl.lit(value, schema.columns[name]).alias(name) for name, value in key.items()]
-            return found.select(*names, pl.all())
-
-        with ThreadPoolExecutor(threads) as pool:
-            found = list((pool.map if threads > 1 else map)(spectrum, self._series(part)))
-        return Part(pl.concat([schema.columns.to_frame(), *found]))
+            frames.append(found.select(*names, pl.all()))
+        return Part(pl.concat(frames))
 
     def _measured(self, values: Array, step: float) -> Array:
         samples = len(values)
