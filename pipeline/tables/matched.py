@@ -1,23 +1,27 @@
-"""Which row of a table has the key of another's: by keys as numbers, put in order and merged.
+"""Which row of a table has the key of another's: by keys as numbers, each looked up in its place, or put in order and merged.
 
-Of tables in the order of their keys, or in a few stretches that each are, that takes a tenth of the time of a join by hash; where the right
-one has millions of rows, and is in order, still half of it for a left one in any order: a hash table of so many is read from everywhere. Of
-the joined rows nothing is copied but what comes to them.
+Where the numbers of the right's keys are little more than its rows, each has a place of its own in a list, and what a join by hash takes
+seconds for is a look there. Of tables in the order of their keys, or in a few stretches that each are, a merge takes a tenth of a join by
+hash; where the right one has millions of rows, and is in order, still half of it for a left one in any order: a hash table of so many is
+read from everywhere. Of the joined rows nothing is copied but what comes to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import polars as pl
 
-from pipeline.tables.packed import MOST, digits_of
+from pipeline.tables.packed import MOST, Digits, digits_of
 
 LEAST_ROWS = 50_000  # below it a join takes milliseconds
 FEW = 100  # rows a stretch that is in order has at least, on average
 MANY_ROWS = 1 << 20  # of the right, whose hash table is beyond the caches
+PLACES = 4  # that a list of places has at most for a row of the right
+FEW_PLACES = 1 << 16  # or this many
 LEFT, RIGHT, PLACE = "left", "right", "place"
 
 
@@ -32,55 +36,93 @@ class KeyNumbers:
     @staticmethod
     def of(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str], most: int = MOST) -> KeyNumbers | None:
         """By these columns, of the same types in both; None where they are not soon numbered below `most`."""
-        first, second = pl.repeat(0, left.height, dtype=pl.Int64, eager=True), pl.repeat(0, right.height, dtype=pl.Int64, eager=True)
-        room = 1
-        for name in names:
-            digits = digits_of(right[name])
-            room *= digits.room if digits else most + 1
-            if digits is None or room > most:
-                return None
-            first, second = (numbers * digits.room + digits.known(table[name]) for numbers, table in ((first, left), (second, right)))
-        return KeyNumbers(first.alias(LEFT), second.alias(RIGHT), room)
+        digits = _digits(right, names, most)
+        return None if digits is None else KeyNumbers.by(digits, left, right, names)
+
+    @staticmethod
+    def by(digits: Sequence[Digits], left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> KeyNumbers:
+        """By these columns, whose values become these digits."""
+        return KeyNumbers(
+            _numbers(digits, left, names).alias(LEFT), _numbers(digits, right, names).alias(RIGHT), prod(own.room for own in digits)
+        )
 
 
-@dataclass(frozen=True)
-class Partners:
+def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> pl.Series | None:
     """Of each left row the place of the right row with its key, null where there is none.
 
-    `left_unique`: no key comes twice that has one; False only where a key of the left does come twice.
+    None where a join by hash takes less, or a key comes twice on the right. Columns are of the same types in both: whole numbers, times,
+    truth, or texts that repeat. A missing key has no partner.
     """
-
-    places: pl.Series
-    left_unique: bool
-
-
-def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> Partners | None:
-    """The partners by these columns; None where a join by hash takes less, or a key comes twice on the right.
-
-    Columns are of the same types in both: whole numbers, times, truth, or texts that repeat. A missing key has no partner.
-    """
-    if min(left.height, right.height) < LEAST_ROWS or any(right.schema[name].is_nested() for name in names):
+    if left.height < LEAST_ROWS or any(right.schema[name].is_nested() for name in names):
         return None
-    if not _is_near_order(right[names[0]].head(LEAST_ROWS)):
+    near_order = _is_near_order(right[names[0]].head(LEAST_ROWS))
+    if right.height >= MANY_ROWS and not near_order and any(right.schema[name] == pl.String for name in names):
+        return None  # the texts that there are take as long as a join
+    digits = _digits(right, names, MOST)
+    if digits is None:
         return None
-    numbers = KeyNumbers.of(left, right, names)
-    if numbers is None or not _is_near_order(numbers.right):
+    if prod(own.room for own in digits) <= max(PLACES * right.height, FEW_PLACES):
+        return _looked_up(KeyNumbers.by(digits, left, right, names))
+    if not near_order or right.height < LEAST_ROWS:
         return None
-    if right.height < MANY_ROWS and not _is_near_order(numbers.left):
+    numbers = KeyNumbers.by(digits, left, right, names)
+    if not _is_near_order(numbers.right) or (right.height < MANY_ROWS and not _is_near_order(numbers.left)):
         return None
+    return _merged(numbers)
+
+
+def is_one_to_one(places: pl.Series, height: int) -> bool:
+    """Whether no row of the right, of this height, is the partner of two."""
+    found = places.drop_nulls().to_numpy()
+    seen = np.zeros(height, dtype=bool)
+    seen[found] = True
+    return int(np.count_nonzero(seen)) == len(found)
+
+
+def _digits(right: pl.DataFrame, names: Sequence[str], most: int) -> list[Digits] | None:
+    found, room = list[Digits](), 1
+    for name in names:
+        digits = digits_of(right[name])
+        room *= digits.room if digits else most + 1
+        if digits is None or room > most:
+            return None
+        found.append(digits)
+    return found
+
+
+def _numbers(digits: Sequence[Digits], table: pl.DataFrame, names: Sequence[str]) -> pl.Series:
+    numbers = digits[0].known(table[names[0]])
+    for own, name in zip(digits[1:], names[1:], strict=True):
+        numbers = numbers * own.room + own.known(table[name])
+    return numbers
+
+
+def _looked_up(numbers: KeyNumbers) -> pl.Series | None:
+    """The partners, by a list of the place of each number that a key may have."""
+    rows = pl.int_range(len(numbers.right), dtype=pl.get_index_type(), eager=True)
+    known = numbers.right.is_not_null()
+    places = pl.repeat(None, numbers.room, dtype=pl.get_index_type(), eager=True)
+    places = places.scatter(numbers.right.filter(known), rows.filter(known))
+    if len(places) - places.null_count() < known.sum():
+        return None
+    return places.gather(numbers.left)
+
+
+def _merged(numbers: KeyNumbers) -> pl.Series | None:
+    """The partners, by the order of the keys."""
     ours, order = ordered(numbers.left)
     theirs, places = ordered(numbers.right)
     known = theirs.drop_nulls()
-    if not _ascends(known):
+    if bool((known.slice(1) <= known.head(-1)).any()):
         return None
     if places is None:
         places = pl.int_range(known.len(), eager=True)
     others = pl.DataFrame([known.set_sorted(), places.tail(known.len()).cast(pl.Int64).alias(PLACE)])
     missing = ours.null_count()
-    asked = ours.slice(missing)
-    found = asked.set_sorted().to_frame().join(others, left_on=LEFT, right_on=RIGHT, how="left", maintain_order="left")[PLACE]
+    asked = ours.slice(missing).set_sorted().to_frame()
+    found = asked.join(others, left_on=LEFT, right_on=RIGHT, how="left", maintain_order="left")[PLACE]
     found = pl.concat([pl.repeat(None, missing, dtype=pl.Int64, eager=True), found])
-    return Partners(found if order is None else scattered(found, order, left.height), _ascends(asked))
+    return found if order is None else scattered(found, order, len(ours))
 
 
 def scattered(values: pl.Series, order: pl.Series, height: int) -> pl.Series:
@@ -103,8 +145,3 @@ def _is_near_order(numbers: pl.Series) -> bool:
     """Whether stretches that are in order have many rows."""
     falls = int((numbers < numbers.shift(1)).sum())
     return falls * FEW <= len(numbers)
-
-
-def _ascends(numbers: pl.Series) -> bool:
-    """Whether each number is greater than the one before."""
-    return not bool((numbers.slice(1) <= numbers.head(-1)).any())

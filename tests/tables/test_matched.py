@@ -1,4 +1,4 @@
-"""Partners by keys that are put in order as numbers."""
+"""Partners by keys as numbers, looked up in their places or put in order and merged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.tables import matched
-from pipeline.tables.matched import KeyNumbers, partners
+from pipeline.tables.matched import KeyNumbers, is_one_to_one, partners
 
 VALUES: dict[Any, Any] = {
     pl.String(): st.sampled_from(["", "a", "A", "ä", "b\0", "z" * 30]),
@@ -47,12 +47,19 @@ def of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(matched, name, 0)
 
 
+@pytest.fixture(params=["looked up", "merged"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a list of places, however long, or none by one."""
+    monkeypatch.setattr(matched, "PLACES", 1_000 if request.param == "looked up" else 0)
+    monkeypatch.setattr(matched, "FEW_PLACES", 10_000 if request.param == "looked up" else 0)
+
+
 def joined(left: pl.DataFrame, right: pl.DataFrame) -> list[int | None]:
     """The places of the partners by Polars' join."""
     return left.join(right.with_row_index("place"), on=right.columns, how="left", maintain_order="left")["place"].to_list()
 
 
-@pytest.mark.usefixtures("of_any_size")
+@pytest.mark.usefixtures("of_any_size", "way")
 def test_partners__are_those_of_a_join() -> None:
     @settings(max_examples=300, deadline=None)
     @given(pairs())
@@ -64,28 +71,43 @@ def test_partners__are_those_of_a_join() -> None:
         if found is None:  # too wide for numbers of 62 bits
             assert KeyNumbers.of(left, once, once.columns) is None
             return
-        assert found.places.to_list() == joined(left, once)
-        whole = left.drop_nulls()
-        known = whole if not found.left_unique else whole.join(once, on=once.columns, how="semi")
-        assert found.left_unique == (known.n_unique() == known.height)
+        assert found.to_list() == joined(left, once)
+        known = left.drop_nulls().join(once, on=once.columns, how="semi")
+        assert is_one_to_one(found, once.height) == (known.n_unique() == known.height)
 
     check()
 
 
-@pytest.mark.usefixtures("of_any_size")
+@pytest.mark.usefixtures("of_any_size", "way")
 def test_a_key_that_comes_twice_on_the_right__has_no_partner_to_speak_of() -> None:
     left = pl.DataFrame({"k": [1, 2, 3]})
     assert partners(left, pl.DataFrame({"k": [1, 2, 2]}), ["k"]) is None
     found = partners(left, pl.DataFrame({"k": [2, None, None, 1]}), ["k"])
     assert found is not None
-    assert found.places.to_list() == [3, 0, None]
+    assert found.to_list() == [3, 0, None]
 
 
-def test_small_tables__and_few_rows_in_any_order_are_joined_by_hash() -> None:
-    rows = pl.DataFrame({"k": pl.int_range(60_000, eager=True)})
+def test_small_tables__and_wide_keys_in_any_order_are_joined_by_hash() -> None:
+    rows = pl.DataFrame({"k": 1_000 * pl.int_range(60_000, eager=True)})
+    mixed = rows.sample(fraction=1, shuffle=True, seed=1)
     assert partners(rows.head(10), rows, ["k"]) is None
-    assert partners(rows.sample(fraction=1, shuffle=True, seed=1), rows, ["k"]) is None
-    assert partners(rows, rows.sample(fraction=1, shuffle=True, seed=1), ["k"]) is None
+    assert partners(rows, mixed, ["k"]) is None
+    assert partners(mixed, rows, ["k"]) is None
     both = partners(pl.concat([rows.slice(30_000), rows.head(30_000)]), rows, ["k"])
     assert both is not None
-    assert both.places.to_list() == [*range(30_000, 60_000), *range(30_000)]
+    assert both.to_list() == [*range(30_000, 60_000), *range(30_000)]
+
+
+def test_near_numbers__are_looked_up_in_any_order() -> None:
+    rows = pl.DataFrame({"k": pl.int_range(60_000, eager=True)}).sample(fraction=1, shuffle=True, seed=1)
+    found = partners(rows, rows.head(1_000), ["k"])
+    assert found is not None
+    assert found.to_list() == [*range(1_000), *[None] * 59_000]
+    assert partners(rows, pl.concat([rows, rows.head(1)]), ["k"]) is None
+
+
+def test_many_texts_in_any_order__are_joined_by_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matched, "MANY_ROWS", 1_000)
+    rows = pl.DataFrame({"k": [str(number * 7_919 % 60_000) for number in range(60_000)]})
+    assert partners(rows, rows, ["k"]) is None
+    assert partners(rows, rows.head(900), ["k"]) is not None

@@ -186,8 +186,8 @@ def test_an_error_of_what_a_query_needs__is_the_error(session: ClusterSession) -
     with pytest.raises(DataError, match="stage fitted: a value below 0"):
         answer.result(timeout=60)
     with pytest.raises(DataError, match="stage fitted: a value below 0"):  # whoever drives the run hears of it too
-        session.all_gpus.rest(session.look)
-        session.look()
+        until(session.look)
+    session.all_gpus.rest(nothing)
 
 
 def test_a_query_with_no_answer__ends_with_one_error(session: ClusterSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from pipeline.errors import DataError, under
 from pipeline.sql.checks import Problem
 from pipeline.sql.expression import check_condition
 from pipeline.tables.hot import AWAY, COPY, HOME, NORMAL
-from pipeline.tables.matched import partners
+from pipeline.tables.matched import is_one_to_one, partners
 from pipeline.tables.part import ROW, Part
 
 How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
@@ -78,16 +78,16 @@ class PartJoin:
         return replace(first.with_frame(joined.select(*self.columns, ROW)), counts=counts)
 
     def _merged(self, first: Part, second: Part) -> Part | None:
-        """The joined part where each row has one partner at most, which is found by the order of the keys; None where it is not."""
+        """The joined part where each row has one partner at most, which is found by keys as numbers; None where it is not."""
         if self.backend != "cpu" or self.how not in {"inner", "left", "right"} or self.where is not None or first.arrays:
             return None
         rows, others = first.frame, second.frame
-        found = None if COPY in rows.columns or COPY in others.columns else partners(rows, others, self.on)
-        whole = "one_to_one", "many_to_one" if self.how == "right" else "one_to_many"
-        if found is None or (self.validate in whole and not found.left_unique):
+        places = None if COPY in rows.columns or COPY in others.columns else partners(rows, others, self.on)
+        whole = self.validate in {"one_to_one", "many_to_one" if self.how == "right" else "one_to_many"}
+        if places is None or (whole and not is_one_to_one(places, others.height)):
             return None
-        places, lost = found.places, found.places.null_count()
-        if self.validate in whole and lost:
+        lost = places.null_count()
+        if whole and lost:
             self._need_unique(Part(rows.filter(places.is_null())), "right" if self.how == "right" else "left")
         if self.how == "inner" and lost:
             rows, places = rows.filter(places.is_not_null()), places.drop_nulls()
