@@ -22,6 +22,7 @@ FEW = 100  # rows a stretch that is in order has at least, on average
 MANY_ROWS = 1 << 20  # of the right, whose hash table is beyond the caches
 PLACES = 4  # that a list of places has at most for a row of the right
 FEW_PLACES = 1 << 16  # or this many
+NOWHERE = 2**32 - 1
 LEFT, RIGHT, PLACE = "left", "right", "place"
 
 
@@ -98,14 +99,17 @@ def _numbers(digits: Sequence[Digits], table: pl.DataFrame, names: Sequence[str]
 
 
 def _looked_up(numbers: KeyNumbers) -> pl.Series | None:
-    """The partners, by a list of the place of each number that a key may have."""
-    rows = pl.int_range(len(numbers.right), dtype=pl.get_index_type(), eager=True)
-    known = numbers.right.is_not_null()
-    places = pl.repeat(None, numbers.room, dtype=pl.get_index_type(), eager=True)
-    places = places.scatter(numbers.right.filter(known), rows.filter(known))
-    if len(places) - places.null_count() < known.sum():
+    """The partners, by a list of the place of each number that a key may have, and one for all that have none."""
+    rows = np.arange(len(numbers.right), dtype=np.uint32)
+    if (missing := numbers.right.null_count()) > 0:
+        rows = rows[numbers.right.is_not_null().to_numpy()]
+    places = np.full(numbers.room + 1, NOWHERE, dtype=np.uint32)
+    places[numbers.right.drop_nulls().to_numpy()] = rows
+    if int(np.count_nonzero(places != NOWHERE)) < len(numbers.right) - missing:
         return None
-    return places.gather(numbers.left)
+    found = pl.Series(places).gather(numbers.left.fill_null(numbers.room))
+    there = found != NOWHERE
+    return found if there.all() else pl.select(pl.when(there).then(found)).to_series()
 
 
 def _merged(numbers: KeyNumbers) -> pl.Series | None:
