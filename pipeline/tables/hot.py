@@ -52,14 +52,17 @@ def is_hot(frame: pl.DataFrame, hot: pl.DataFrame) -> pl.Series:
     return found[HOT].fill_null(False)
 
 
-def of_hot_keys(part: Part, hot: pl.DataFrame) -> Part:
+def of_hot_keys(rows: pl.LazyFrame, hot: pl.DataFrame) -> pl.LazyFrame:
     """The rows of hot keys, those apart whose key is missing: they have no partner."""
-    return Part(part.frame.join(hot, on=hot.columns, how="semi", maintain_order="left"))
+    if hot.width > 1:
+        return rows.join(hot.lazy(), on=hot.columns, how="semi", maintain_order="left")
+    (name,) = hot.columns  # a file's other columns are then read where there are such rows
+    return rows.filter(pl.col(name).is_in(hot[name].drop_nulls().implode()))
 
 
 def with_copies(part: Part, hot: pl.DataFrame, copies: Part) -> Part:
     """A part, whose rows lie by the hash of their keys, with those rows of hot keys that lie in others. COPY tells which are which."""
-    own = of_hot_keys(part, hot).frame
+    own = of_hot_keys(part.frame.lazy(), hot).collect()
     others = part.frame.join(hot, on=hot.columns, how="anti", maintain_order="left")
     away = copies.frame.join(own, on=hot.columns, how="anti", maintain_order="left")
     marked = [frame.with_columns(pl.lit(flag, dtype=pl.Int8).alias(COPY)) for frame, flag in ((others, NORMAL), (own, HOME), (away, AWAY))]

@@ -1,9 +1,8 @@
-"""Which row of a table has the key of another's: by keys as numbers, each looked up in its place, or put in order and merged.
+"""Which rows of a table have the key of another's: by keys as whole numbers, each looked up.
 
-Where the numbers of the right's keys are little more than its rows, each has a place of its own in a list, and what a join by hash takes
-seconds for is a look there. Of tables in the order of their keys, or in a few stretches that each are, a merge takes a tenth of a join by
-hash; where the right one has millions of rows, and is in order, still half of it for a left one in any order: a hash table of so many is
-read from everywhere. Of the joined rows nothing is copied but what comes to them.
+Where the numbers of the right's keys are little more than its rows, each has a place of its own in a list. Where rows are many they have
+one in a table that is filled and probed by compiled code. Either takes a fifth to a tenth of a join by hash of whole rows: of the joined
+rows nothing is copied but what comes to them.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,12 +18,13 @@ import polars as pl
 from pipeline.tables.packed import MOST, Digits, digits_of
 
 LEAST_ROWS = 50_000  # below it a join takes milliseconds
-FEW = 100  # rows a stretch that is in order has at least, on average
-MANY_ROWS = 1 << 20  # of the right, whose hash table is beyond the caches
+MANY_ROWS = 1 << 20  # of both tables together: what they save is more than it takes to load the compiled code
 PLACES = 4  # that a list of places has at most for a row of the right
 FEW_PLACES = 1 << 16  # or this many
+ROOMY = 1.5  # places of a table for a row, at least
 NOWHERE = 2**32 - 1
 LEFT, RIGHT, PLACE = "left", "right", "place"
+Ints = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -48,36 +49,56 @@ class KeyNumbers:
         )
 
 
-def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> pl.Series | None:
-    """Of each left row the place of the right row with its key, null where there is none.
+@dataclass(frozen=True)
+class Partners:
+    """Of each left row the `first` row of the right with its key, null where there is none; `after` of each right row the next such one.
 
-    None where a join by hash takes less, or a key comes twice on the right. Columns are of the same types in both: whole numbers, times,
-    truth, or texts that repeat. A missing key has no partner.
+    UInt32. `after` is None where no key comes twice on the right, and -1 where a row is the last of its key.
     """
-    if left.height < LEAST_ROWS or any(right.schema[name].is_nested() for name in names):
+
+    first: pl.Series
+    after: Ints | None = None
+
+    def pairs(self, *, alone: bool) -> tuple[pl.Series | None, pl.Series]:
+        """Rows of the left and the right with equal keys, in the order of the left, then of the right.
+
+        Where `alone`, left rows without a partner are there with null. The first is None where it is each left row once.
+        """
+        if self.after is None:
+            if alone or not self.first.null_count():
+                return None, self.first
+            return self.first.is_not_null().arg_true(), self.first.drop_nulls()
+        from pipeline.kernels.compiled import key_rows
+
+        found = self.first.cast(pl.Int32).fill_null(-1).to_numpy()
+        count = key_rows.pairs(found, self.after) + (self.first.null_count() if alone else 0)
+        ours, theirs = np.empty(count, np.int32), np.empty(count, np.int32)
+        key_rows.put_pairs(found, self.after, alone, ours, theirs)
+        return pl.Series(ours).cast(pl.UInt32), _known(theirs)
+
+    def is_one_to_one(self, height: int) -> bool:
+        """Whether no row of the right, of this height, is the partner of two."""
+        found = self.first.drop_nulls().to_numpy()
+        seen = np.zeros(height, dtype=bool)
+        seen[found] = True
+        return self.after is None and int(np.count_nonzero(seen)) == len(found)
+
+
+def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> Partners | None:
+    """The partners by these columns, of the same types in both: whole numbers, times, truth, or texts that repeat.
+
+    None of few rows, and of what is not soon numbered. A missing key has no partner.
+    """
+    if left.height < LEAST_ROWS or left.height + right.height >= NOWHERE // 2 or any(right.schema[name].is_nested() for name in names):
         return None
-    near_order = _is_near_order(right[names[0]].head(LEAST_ROWS))
-    if right.height >= MANY_ROWS and not near_order and any(right.schema[name] == pl.String for name in names):
-        return None  # the texts that there are take as long as a join
     digits = _digits(right, names, MOST)
     if digits is None:
         return None
     if prod(own.room for own in digits) <= max(PLACES * right.height, FEW_PLACES):
-        return _looked_up(KeyNumbers.by(digits, left, right, names))
-    if not near_order or right.height < LEAST_ROWS:
-        return None
-    numbers = KeyNumbers.by(digits, left, right, names)
-    if not _is_near_order(numbers.right) or (right.height < MANY_ROWS and not _is_near_order(numbers.left)):
-        return None
-    return _merged(numbers)
-
-
-def is_one_to_one(places: pl.Series, height: int) -> bool:
-    """Whether no row of the right, of this height, is the partner of two."""
-    found = places.drop_nulls().to_numpy()
-    seen = np.zeros(height, dtype=bool)
-    seen[found] = True
-    return int(np.count_nonzero(seen)) == len(found)
+        found = _listed(KeyNumbers.by(digits, left, right, names))
+        if found is not None:
+            return Partners(found)
+    return _probed(KeyNumbers.by(digits, left, right, names)) if left.height + right.height >= MANY_ROWS else None
 
 
 def _digits(right: pl.DataFrame, names: Sequence[str], most: int) -> list[Digits] | None:
@@ -92,14 +113,16 @@ def _digits(right: pl.DataFrame, names: Sequence[str], most: int) -> list[Digits
 
 
 def _numbers(digits: Sequence[Digits], table: pl.DataFrame, names: Sequence[str]) -> pl.Series:
+    if not digits:  # of no column every row has the same key
+        return pl.repeat(0, table.height, dtype=pl.Int64, eager=True)
     numbers = digits[0].known(table[names[0]])
     for own, name in zip(digits[1:], names[1:], strict=True):
         numbers = numbers * own.room + own.known(table[name])
     return numbers
 
 
-def _looked_up(numbers: KeyNumbers) -> pl.Series | None:
-    """The partners, by a list of the place of each number that a key may have, and one for all that have none."""
+def _listed(numbers: KeyNumbers) -> pl.Series | None:
+    """The partners, by a list with a place for each number that a key may have, and one for all others; None where a key comes twice."""
     rows = np.arange(len(numbers.right), dtype=np.uint32)
     if (missing := numbers.right.null_count()) > 0:
         rows = rows[numbers.right.is_not_null().to_numpy()]
@@ -112,21 +135,23 @@ def _looked_up(numbers: KeyNumbers) -> pl.Series | None:
     return found if there.all() else pl.select(pl.when(there).then(found)).to_series()
 
 
-def _merged(numbers: KeyNumbers) -> pl.Series | None:
-    """The partners, by the order of the keys."""
-    ours, order = ordered(numbers.left)
-    theirs, places = ordered(numbers.right)
-    known = theirs.drop_nulls()
-    if bool((known.slice(1) <= known.head(-1)).any()):
-        return None
-    if places is None:
-        places = pl.int_range(known.len(), eager=True)
-    others = pl.DataFrame([known.set_sorted(), places.tail(known.len()).cast(pl.Int64).alias(PLACE)])
-    missing = ours.null_count()
-    asked = ours.slice(missing).set_sorted().to_frame()
-    found = asked.join(others, left_on=LEFT, right_on=RIGHT, how="left", maintain_order="left")[PLACE]
-    found = pl.concat([pl.repeat(None, missing, dtype=pl.Int64, eager=True), found])
-    return found if order is None else scattered(found, order, len(ours))
+def _probed(numbers: KeyNumbers) -> Partners:
+    """The partners, by a table of the right's rows."""
+    from pipeline.kernels.compiled import key_rows
+
+    keys, asked = (column.fill_null(-1).to_numpy() for column in (numbers.right, numbers.left))
+    bits = max(1, int(ROOMY * len(keys))).bit_length()
+    rows, after = np.full(1 << bits, -1, np.int32), np.full(len(keys), -1, np.int32)
+    shift, found = np.uint64(64 - bits), np.empty(len(asked), np.int32)
+    again = key_rows.put(keys, rows, after, shift)
+    key_rows.find(asked, keys, rows, shift, found)
+    return Partners(_known(found), after if again else None)
+
+
+def _known(rows: Ints) -> pl.Series:
+    """Numbers of rows, null where they are below 0."""
+    found = pl.Series(rows)
+    return pl.select(pl.when(found >= 0).then(found)).to_series().cast(pl.UInt32)
 
 
 def scattered(values: pl.Series, order: pl.Series, height: int) -> pl.Series:
@@ -143,9 +168,3 @@ def ordered(numbers: pl.Series) -> tuple[pl.Series, pl.Series | None]:
         return numbers, None
     frame = numbers.to_frame().with_row_index(PLACE).sort(numbers.name, nulls_last=False, maintain_order=True)
     return frame[numbers.name], frame[PLACE]
-
-
-def _is_near_order(numbers: pl.Series) -> bool:
-    """Whether stretches that are in order have many rows."""
-    falls = int((numbers < numbers.shift(1)).sum())
-    return falls * FEW <= len(numbers)

@@ -61,9 +61,9 @@ def apart(left: Table, right: Table, by: Sequence[str], spread: Sequence[bool]) 
     left, right = left if theirs is None else _for_two(left), right if ours is None else _for_two(right)
     first, second = left.shuffled(keys, parts, ours), right.shuffled(keys, parts, theirs)
     if theirs is not None:
-        first = first.map_parts(with_copies, theirs, left.map_parts(of_hot_keys, theirs).value())
+        first = first.map_parts(with_copies, theirs, left.map(of_hot_keys, theirs).value())
     if ours is not None:
-        second = second.map_parts(with_copies, ours, right.map_parts(of_hot_keys, ours).value())
+        second = second.map_parts(with_copies, ours, right.map(of_hot_keys, ours).value())
     return first, second, sum(hot.height for hot in (ours, theirs) if hot is not None)
 
 

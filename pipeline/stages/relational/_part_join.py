@@ -17,7 +17,7 @@ from pipeline.errors import DataError, under
 from pipeline.sql.checks import Problem
 from pipeline.sql.expression import check_condition
 from pipeline.tables.hot import AWAY, COPY, HOME, NORMAL
-from pipeline.tables.matched import is_one_to_one, partners
+from pipeline.tables.matched import Partners, partners
 from pipeline.tables.part import ROW, Part
 
 How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
@@ -59,8 +59,8 @@ class PartJoin:
     def __call__(self, first: Part, second: Part) -> Part:
         """The joined part with its counts. Raises DataError where a key that must be unique is not."""
         left, right = (second, first) if self.how == "right" else (first, second)
-        if (merged := self._merged(first, second)) is not None:
-            return merged
+        if (found := self._looked_up(first, second)) is not None:
+            return found
         if self.validate in {"one_to_one", "many_to_one"}:
             self._need_unique(right, "right")
         if self.validate in {"one_to_one", "one_to_many"}:
@@ -77,23 +77,37 @@ class PartJoin:
             return Part(joined.select(self.columns), counts=counts)
         return replace(first.with_frame(joined.select(*self.columns, ROW)), counts=counts)
 
-    def _merged(self, first: Part, second: Part) -> Part | None:
-        """The joined part where each row has one partner at most, which is found by keys as numbers; None where it is not."""
-        if self.backend != "cpu" or self.how not in {"inner", "left", "right"} or self.where is not None or first.arrays:
+    def _looked_up(self, first: Part, second: Part) -> Part | None:
+        """The joined part, by keys as whole numbers; None where they are not, or by a condition, or a key is not unique that must be."""
+        if self.backend != "cpu" or self.how in {"full", "cross"} or self.where is not None or first.arrays or COPY in first.frame.columns:
             return None
-        rows, others = first.frame, second.frame
-        places = None if COPY in rows.columns or COPY in others.columns else partners(rows, others, self.on)
-        whole = self.validate in {"one_to_one", "many_to_one" if self.how == "right" else "one_to_many"}
-        if places is None or (whole and not is_one_to_one(places, others.height)):
+        rows, others = first.frame, second.frame.drop(COPY, strict=False)
+        found = partners(rows, others, self.on)
+        if found is None or not self._fit(found, rows, others):
             return None
-        lost = places.null_count()
-        if whole and lost:
-            self._need_unique(Part(rows.filter(places.is_null())), "right" if self.how == "right" else "left")
-        if self.how == "inner" and lost:
-            rows, places = rows.filter(places.is_not_null()), places.drop_nulls()
+        lost = found.first.null_count()
+        counts = {"matched": rows.height - lost, "multiplied": 0, "lost": lost, **self.noted}
+        if self.how in {"semi", "anti"}:
+            asked = found.first.is_not_null() if self.how == "semi" else found.first.is_null()
+            return Part(rows.filter(asked).select(self.columns), counts=counts)
+        ours, theirs = found.pairs(alone=self.how != "inner")
+        counts["multiplied"] = len(theirs) - (counts["matched"] if self.how == "inner" else rows.height)
+        kept = rows if ours is None else rows.select(name for name in self.columns if name in rows.columns).rechunk()[ours]
         added = others.select(name for name in self.columns if name not in rows.columns).rechunk()  # of one piece: five times as fast
-        joined = rows.hstack(added.select(pl.all().gather(places)))
-        return Part(joined.select(self.columns), counts={"matched": first.rows - lost, "multiplied": 0, "lost": lost, **self.noted})
+        return Part(kept.hstack(added.select(pl.all().gather(theirs))).select(self.columns), counts=counts)
+
+    def _fit(self, found: Partners, rows: pl.DataFrame, others: pl.DataFrame) -> bool:
+        """Whether the keys that must be unique are. Raises DataError where they are not, of rows without a partner."""
+        right_kept = self.how == "right"
+        if self.validate in {"one_to_one", "one_to_many" if right_kept else "many_to_one"} and found.after is not None:
+            return False
+        if self.validate not in {"one_to_one", "many_to_one" if right_kept else "one_to_many"}:
+            return True
+        if not found.is_one_to_one(others.height):
+            return False
+        if found.first.null_count():
+            self._need_unique(Part(rows.filter(found.first.is_null())), "right" if right_kept else "left")
+        return True
 
     def _there(self, first: Part, second: Part) -> Part:
         """The joined part, on the GPU."""
