@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from pipeline.tables.key_rows import KeyRows
 from pipeline.tables.packed import MOST, Digits, digits_of
 
 LEAST_ROWS = 50_000  # below it a join takes milliseconds
 MANY_ROWS = 1 << 20  # of both tables together: what they save is more than it takes to load the compiled code
 PLACES = 4  # that a list of places has at most for a row of the right
 FEW_PLACES = 1 << 16  # or this many
-ROOMY = 1.5  # places of a table for a row, at least
 NOWHERE = 2**32 - 1
 LEFT, RIGHT, PLACE = "left", "right", "place"
 Ints = np.ndarray[Any, np.dtype[Any]]
@@ -137,15 +137,9 @@ def _listed(numbers: KeyNumbers) -> pl.Series | None:
 
 def _probed(numbers: KeyNumbers) -> Partners:
     """The partners, by a table of the right's rows."""
-    from pipeline.kernels.compiled import key_rows
-
     keys, asked = (column.fill_null(-1).to_numpy() for column in (numbers.right, numbers.left))
-    bits = max(1, int(ROOMY * len(keys))).bit_length()
-    rows, after = np.full(1 << bits, -1, np.int32), np.full(len(keys), -1, np.int32)
-    shift, found = np.uint64(64 - bits), np.empty(len(asked), np.int32)
-    again = key_rows.put(keys, rows, after, shift)
-    key_rows.find(asked, keys, rows, shift, found)
-    return Partners(_known(found), after if again else None)
+    rows = KeyRows.of(keys)
+    return Partners(_known(rows.first(asked)), rows.after if rows.again else None)
 
 
 def _known(rows: Ints) -> pl.Series:

@@ -6,19 +6,18 @@ repeat, or all does not fit into 62 bits, it is the row's place in the order, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
 import polars as pl
 
+from pipeline.tables.words import Words
+
 MOST = 2**62
 SAMPLE = 10_000
 MANY = 0.98  # of a sample's texts that are different: then there are some 250,000 or more of them
-
-Pieces = Callable[[Callable[[slice], pl.Series]], list[pl.Series]]
-"""Calls a function with stretches of the rows, at once on as many threads as Polars has: its steps of one column take one each."""
 
 
 def packed(names: Sequence[str]) -> pl.Expr:
@@ -28,36 +27,31 @@ def packed(names: Sequence[str]) -> pl.Expr:
 
 def places(columns: Sequence[pl.Series]) -> pl.Series:
     """Those numbers, of whole columns."""
+    digits, room = list[Digits](), 1
+    for column in columns:
+        found = digits_of(column)
+        room *= found.room if found else MOST + 1
+        if found is None or room > MOST:
+            return _ranks(columns)
+        digits.append(found)
     height = len(columns[0])
-    threads = min(pl.thread_pool_size(), 1 + height // SAMPLE)
+    threads = min(pl.thread_pool_size(), 1 + height // SAMPLE)  # the steps of one column take one each
     stretches = [slice(height * at // threads, height * (at + 1) // threads) for at in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
-
-        def pieces(function: Callable[[slice], pl.Series]) -> list[pl.Series]:
-            """What the function gives of each stretch."""
-            return list((pool.map if threads > 1 else map)(function, stretches))
-
-        digits, room = list[Digits](), 1
-        for column in columns:
-            found = digits_of(column, pieces)
-            room *= found.room if found else MOST + 1
-            if found is None or room > MOST:
-                return _ranks(columns)
-            digits.append(found)
-        return pl.concat(pieces(partial(_keys, columns, digits)))
+        return pl.concat((pool.map if threads > 1 else map)(partial(_keys, columns, digits), stretches))
 
 
 class Digits(NamedTuple):
     """What makes whole numbers from 0 on of a column's values, in their order, null the last: the texts that there are, or the least."""
 
     room: int
-    words: pl.Series | None = None
+    words: Words | None = None
     least: int | None = None
 
     def of(self, column: pl.Series) -> pl.Series:
         """Those of some values, Int64."""
         if self.words is not None:
-            return column.cast(pl.Enum(self.words)).to_physical().cast(pl.Int64).fill_null(len(self.words))
+            return self.words.places(column).fill_null(len(self.words))
         numbers = _numbers(column)
         if self.least is None:
             return pl.repeat(0, len(column), dtype=pl.Int64, eager=True)
@@ -67,7 +61,7 @@ class Digits(NamedTuple):
     def known(self, column: pl.Series) -> pl.Series:
         """Those of another column's values, Int64; null of null, and of a value that is not among those here."""
         if self.words is not None:
-            return column.cast(pl.Enum(self.words), strict=False).to_physical().cast(pl.Int64)
+            return self.words.places(column)
         if self.least is None:
             return pl.repeat(None, len(column), dtype=pl.Int64, eager=True)
         numbers = _numbers(column)
@@ -76,19 +70,14 @@ class Digits(NamedTuple):
         return pl.select(pl.when(inside).then(wide - pl.lit(self.least, wide.dtype)).otherwise(None).cast(pl.Int64)).to_series()
 
 
-def in_one(function: Callable[[slice], pl.Series]) -> list[pl.Series]:
-    """All rows as one stretch."""
-    return [function(slice(None))]
-
-
-def digits_of(column: pl.Series, pieces: Pieces = in_one) -> Digits | None:
+def digits_of(column: pl.Series) -> Digits | None:
     """How values become numbers; None of what is not soon numbered."""
     dtype = column.dtype
     if dtype == pl.String:
         some = column.gather_every(len(column) // SAMPLE + 1)
         if len(column) > SAMPLE and some.n_unique() > MANY * len(some):
             return None
-        words = pl.concat(pieces(lambda rows: column[rows].unique())).unique().drop_nulls().sort()
+        words = Words.of(column)
         return Digits(len(words) + 1, words)
     if not (dtype.is_integer() or dtype.is_temporal() or dtype == pl.Boolean) or dtype in {pl.Int128, pl.UInt128}:
         return None

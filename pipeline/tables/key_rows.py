@@ -1,0 +1,45 @@
+"""Rows found by whole numbers that are their keys: a table of them, filled and probed by compiled code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+ROOMY = 1.5  # places of a table for a key, at least
+
+
+@dataclass(frozen=True)
+class KeyRows:
+    """The first row of every key, Int64 from 0 on, of some; a key below 0 is none. `after` of each row the next one with its key, or -1.
+
+    `again`: how many rows are such a next one.
+    """
+
+    keys: np.ndarray[Any, Any]
+    rows: np.ndarray[Any, Any]
+    shift: np.uint64
+    after: np.ndarray[Any, Any]
+    again: int
+
+    @staticmethod
+    def of(keys: np.ndarray[Any, Any]) -> KeyRows:
+        """Of these keys."""
+        from pipeline.kernels.compiled import key_rows
+
+        bits = max(1, int(ROOMY * len(keys))).bit_length()
+        rows, after, shift = np.full(1 << bits, -1, np.int32), np.full(len(keys), -1, np.int32), np.uint64(64 - bits)
+        return KeyRows(keys, rows, shift, after, key_rows.put(keys, rows, after, shift))
+
+    def firsts(self) -> np.ndarray[Any, Any]:
+        """The first row of every key there is, in any order."""
+        return self.rows[self.rows >= 0]
+
+    def first(self, asked: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The first row of each key that is asked for, int32; -1 where there is none."""
+        from pipeline.kernels.compiled import key_rows
+
+        found = np.empty(len(asked), np.int32)
+        key_rows.find(asked, self.keys, self.rows, self.shift, found)
+        return found
