@@ -94,11 +94,15 @@ def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> P
     digits = _digits(right, names, MOST)
     if digits is None:
         return None
-    if prod(own.room for own in digits) <= max(PLACES * right.height, FEW_PLACES):
-        found = _listed(KeyNumbers.by(digits, left, right, names))
-        if found is not None:
-            return Partners(found)
-    return _probed(KeyNumbers.by(digits, left, right, names)) if left.height + right.height >= MANY_ROWS else None
+    near = prod(own.room for own in digits) <= max(PLACES * right.height, FEW_PLACES)
+    many = left.height + right.height >= MANY_ROWS
+    if not near and not many:
+        return None
+    numbers = KeyNumbers.by(digits, left, right, names)
+    found = _listed(numbers) if near else None
+    if found is not None:
+        return Partners(found)
+    return _probed(numbers) if many else None
 
 
 def _digits(right: pl.DataFrame, names: Sequence[str], most: int) -> list[Digits] | None:
