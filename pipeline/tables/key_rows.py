@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 ROOMY = 1.5  # places of a table for a key, at least
 
@@ -24,22 +25,29 @@ class KeyRows:
     again: int
 
     @staticmethod
-    def of(keys: np.ndarray[Any, Any]) -> KeyRows:
-        """Of these keys."""
+    def of(keys: pl.Series) -> KeyRows:
+        """Of these keys; null is none."""
         from pipeline.kernels.compiled import key_rows
 
+        numbers = keys.fill_null(-1).to_numpy()
         bits = max(1, int(ROOMY * len(keys))).bit_length()
         rows, after, shift = np.full(1 << bits, -1, np.int32), np.full(len(keys), -1, np.int32), np.uint64(64 - bits)
-        return KeyRows(keys, rows, shift, after, key_rows.put(keys, rows, after, shift))
+        return KeyRows(numbers, rows, shift, after, key_rows.put(numbers, rows, after, shift))
 
     def firsts(self) -> np.ndarray[Any, Any]:
         """The first row of every key there is, in any order."""
         return self.rows[self.rows >= 0]
 
-    def first(self, asked: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The first row of each key that is asked for, int32; -1 where there is none."""
+    def first(self, asked: pl.Series) -> pl.Series:
+        """The first row of each key that is asked for, Int32; null where there is none, and of null."""
         from pipeline.kernels.compiled import key_rows
 
         found = np.empty(len(asked), np.int32)
-        key_rows.find(asked, self.keys, self.rows, self.shift, found)
-        return found
+        key_rows.find(asked.fill_null(-1).to_numpy(), self.keys, self.rows, self.shift, found)
+        return from_zero(found)
+
+
+def from_zero(numbers: np.ndarray[Any, Any]) -> pl.Series:
+    """The whole numbers, null where they are below 0."""
+    found = pl.Series(numbers)
+    return pl.select(pl.when(found >= 0).then(found)).to_series()

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pipeline.tables.key_rows import KeyRows
-from pipeline.tables.packed import MOST, Digits, digits_of
+from pipeline.tables.key_rows import KeyRows, from_zero
+from pipeline.tables.packed import MOST, Digits, all_digits, in_one
 
 LEAST_ROWS = 50_000  # below it a join takes milliseconds
 MANY_ROWS = 1 << 20  # of both tables together: what they save is more than it takes to load the compiled code
 PLACES = 4  # that a list of places has at most for a row of the right
 FEW_PLACES = 1 << 16  # or this many
-NOWHERE = 2**32 - 1
-LEFT, RIGHT, PLACE = "left", "right", "place"
+MOST_ROWS = 2**31 - 1
+PLACE = "place"
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -38,22 +38,20 @@ class KeyNumbers:
     @staticmethod
     def of(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str], most: int = MOST) -> KeyNumbers | None:
         """By these columns, of the same types in both; None where they are not soon numbered below `most`."""
-        digits = _digits(right, names, most)
+        digits = all_digits([right[name] for name in names], most)
         return None if digits is None else KeyNumbers.by(digits, left, right, names)
 
     @staticmethod
     def by(digits: Sequence[Digits], left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> KeyNumbers:
         """By these columns, whose values become these digits."""
-        return KeyNumbers(
-            _numbers(digits, left, names).alias(LEFT), _numbers(digits, right, names).alias(RIGHT), prod(own.room for own in digits)
-        )
+        return KeyNumbers(_numbers(digits, left, names), _numbers(digits, right, names), prod(own.room for own in digits))
 
 
 @dataclass(frozen=True)
 class Partners:
     """Of each left row the `first` row of the right with its key, null where there is none; `after` of each right row the next such one.
 
-    UInt32. `after` is None where no key comes twice on the right, and -1 where a row is the last of its key.
+    Int32. `after` is None where no key comes twice on the right, and -1 where a row is the last of its key.
     """
 
     first: pl.Series
@@ -70,18 +68,19 @@ class Partners:
             return self.first.is_not_null().arg_true(), self.first.drop_nulls()
         from pipeline.kernels.compiled import key_rows
 
-        found = self.first.cast(pl.Int32).fill_null(-1).to_numpy()
+        found = self.first.fill_null(-1).to_numpy()
         count = key_rows.pairs(found, self.after) + (self.first.null_count() if alone else 0)
         ours, theirs = np.empty(count, np.int32), np.empty(count, np.int32)
         key_rows.put_pairs(found, self.after, alone, ours, theirs)
-        return pl.Series(ours).cast(pl.UInt32), _known(theirs)
+        return pl.Series(ours), from_zero(theirs)
 
     def is_one_to_one(self, height: int) -> bool:
         """Whether no row of the right, of this height, is the partner of two."""
-        found = self.first.drop_nulls().to_numpy()
-        seen = np.zeros(height, dtype=bool)
+        if self.after is not None:
+            return False
+        found, seen = self.first.drop_nulls().to_numpy(), np.zeros(height, dtype=bool)
         seen[found] = True
-        return self.after is None and int(np.count_nonzero(seen)) == len(found)
+        return int(np.count_nonzero(seen)) == len(found)
 
 
 def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> Partners | None:
@@ -89,9 +88,9 @@ def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> P
 
     None of few rows, and of what is not soon numbered. A missing key has no partner.
     """
-    if left.height < LEAST_ROWS or left.height + right.height >= NOWHERE // 2 or any(right.schema[name].is_nested() for name in names):
+    if left.height < LEAST_ROWS or left.height + right.height > MOST_ROWS or any(right.schema[name].is_nested() for name in names):
         return None
-    digits = _digits(right, names, MOST)
+    digits = all_digits([right[name] for name in names])
     if digits is None:
         return None
     near = prod(own.room for own in digits) <= max(PLACES * right.height, FEW_PLACES)
@@ -105,59 +104,33 @@ def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> P
     return _probed(numbers) if many else None
 
 
-def _digits(right: pl.DataFrame, names: Sequence[str], most: int) -> list[Digits] | None:
-    found, room = list[Digits](), 1
-    for name in names:
-        digits = digits_of(right[name])
-        room *= digits.room if digits else most + 1
-        if digits is None or room > most:
-            return None
-        found.append(digits)
-    return found
-
-
 def _numbers(digits: Sequence[Digits], table: pl.DataFrame, names: Sequence[str]) -> pl.Series:
     if not digits:  # of no column every row has the same key
         return pl.repeat(0, table.height, dtype=pl.Int64, eager=True)
-    numbers = digits[0].known(table[names[0]])
-    for own, name in zip(digits[1:], names[1:], strict=True):
-        numbers = numbers * own.room + own.known(table[name])
-    return numbers
+    return in_one(digits, (own.known(table[name]) for own, name in zip(digits, names, strict=True)))
 
 
 def _listed(numbers: KeyNumbers) -> pl.Series | None:
     """The partners, by a list with a place for each number that a key may have, and one for all others; None where a key comes twice."""
-    rows = np.arange(len(numbers.right), dtype=np.uint32)
-    if (missing := numbers.right.null_count()) > 0:
-        rows = rows[numbers.right.is_not_null().to_numpy()]
-    places = np.full(numbers.room + 1, NOWHERE, dtype=np.uint32)
-    places[numbers.right.drop_nulls().to_numpy()] = rows
-    if int(np.count_nonzero(places != NOWHERE)) < len(numbers.right) - missing:
+    places = np.full(numbers.room + 1, -1, dtype=np.int32)
+    places[numbers.right.fill_null(numbers.room).to_numpy()] = np.arange(len(numbers.right), dtype=np.int32)
+    places[-1] = -1
+    if int(np.count_nonzero(places >= 0)) < len(numbers.right) - numbers.right.null_count():
         return None
-    found = pl.Series(places).gather(numbers.left.fill_null(numbers.room))
-    there = found != NOWHERE
-    return found if there.all() else pl.select(pl.when(there).then(found)).to_series()
+    return from_zero(pl.Series(places).gather(numbers.left.fill_null(numbers.room)).to_numpy())
 
 
 def _probed(numbers: KeyNumbers) -> Partners:
     """The partners, by a table of the right's rows."""
-    keys, asked = (column.fill_null(-1).to_numpy() for column in (numbers.right, numbers.left))
-    rows = KeyRows.of(keys)
-    return Partners(_known(rows.first(asked)), rows.after if rows.again else None)
-
-
-def _known(rows: Ints) -> pl.Series:
-    """Numbers of rows, null where they are below 0."""
-    found = pl.Series(rows)
-    return pl.select(pl.when(found >= 0).then(found)).to_series().cast(pl.UInt32)
+    rows = KeyRows.of(numbers.right)
+    return Partners(rows.first(numbers.left), rows.after if rows.again else None)
 
 
 def scattered(values: pl.Series, order: pl.Series, height: int) -> pl.Series:
     """Whole numbers (from 0 on, or null) of rows that were put in this order, as the rows were before; null of rows that are not there."""
     found = np.full(height, -1)
     found[order.to_numpy()] = values.fill_null(-1).to_numpy()
-    whole = pl.Series(found)
-    return pl.select(pl.when(whole >= 0).then(whole).otherwise(None)).to_series()
+    return from_zero(found)
 
 
 def ordered(numbers: pl.Series) -> tuple[pl.Series, pl.Series | None]:

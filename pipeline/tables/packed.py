@@ -6,7 +6,7 @@ repeat, or all does not fit into 62 bits, it is the row's place in the order, wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
@@ -27,13 +27,9 @@ def packed(names: Sequence[str]) -> pl.Expr:
 
 def places(columns: Sequence[pl.Series]) -> pl.Series:
     """Those numbers, of whole columns."""
-    digits, room = list[Digits](), 1
-    for column in columns:
-        found = digits_of(column)
-        room *= found.room if found else MOST + 1
-        if found is None or room > MOST:
-            return _ranks(columns)
-        digits.append(found)
+    digits = all_digits(columns)
+    if digits is None:
+        return _ranks(columns)
     height = len(columns[0])
     threads = min(pl.thread_pool_size(), 1 + height // SAMPLE)  # the steps of one column take one each
     stretches = [slice(height * at // threads, height * (at + 1) // threads) for at in range(threads)]
@@ -88,16 +84,33 @@ def digits_of(column: pl.Series) -> Digits | None:
     return None if most - least >= MOST else Digits(most - least + 2, least=least)
 
 
+def all_digits(columns: Sequence[pl.Series], most: int = MOST) -> list[Digits] | None:
+    """Those of several columns; None where the numbers of their rows are not soon known, or not below `most`."""
+    found, room = list[Digits](), 1
+    for column in columns:
+        digits = digits_of(column)
+        room *= digits.room if digits else most + 1
+        if digits is None or room > most:
+            return None
+        found.append(digits)
+    return found
+
+
+def in_one(digits: Sequence[Digits], columns: Iterable[pl.Series]) -> pl.Series:
+    """The number of each row, of those of one column or more."""
+    first, *others = columns
+    for own, column in zip(digits[1:], others, strict=True):
+        first = first * own.room + column
+    return first
+
+
 def _numbers(column: pl.Series) -> pl.Series:
     return column.cast(pl.Int8) if column.dtype == pl.Boolean else column.to_physical()
 
 
 def _keys(columns: Sequence[pl.Series], digits: Sequence[Digits], rows: slice) -> pl.Series:
     """The numbers of a stretch of the rows."""
-    key = digits[0].of(columns[0][rows])
-    for column, own in zip(columns[1:], digits[1:], strict=True):
-        key = key * own.room + own.of(column[rows])
-    return key
+    return in_one(digits, (own.of(column[rows]) for own, column in zip(digits, columns, strict=True)))
 
 
 def _ranks(columns: Sequence[pl.Series]) -> pl.Series:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-import numpy as np
 import polars as pl
 
 from pipeline.tables.key_rows import KeyRows
@@ -21,9 +19,10 @@ SAMPLE = 4 * FEW
 
 @dataclass(frozen=True)
 class Words:
-    """Distinct texts in order, none missing."""
+    """Distinct texts in order, none missing; `many`: of millions of rows, whose places are asked for, if stretch by stretch."""
 
     texts: pl.Series
+    many: bool = False
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -31,22 +30,22 @@ class Words:
     @staticmethod
     def of(column: pl.Series) -> Words:
         """Those of a column of texts."""
-        if len(column) >= MANY_ROWS and column.gather_every(len(column) // SAMPLE + 1).n_unique() > FEW:
-            words = Words(column.gather(KeyRows.of(_hashes(column)).firsts()).drop_nulls().sort())
+        many = len(column) >= MANY_ROWS
+        if many and column.gather_every(len(column) // SAMPLE + 1).n_unique() > FEW:
+            words = Words(column.gather(KeyRows.of(_hashes(column)).firsts()).drop_nulls().sort(), many)
             if words.places(column).null_count() == column.null_count():  # no two have one hash
                 return words
         once = column.to_frame().lazy().select(pl.all().unique()).collect(engine="streaming")  # on all threads, where eager it has one
-        return Words(once.to_series().drop_nulls().sort())
+        return Words(once.to_series().drop_nulls().sort(), many)
 
     def places(self, texts: pl.Series) -> pl.Series:
         """Of each text its place, Int64; null of one that is no word, and of null."""
         if len(self) <= FEW:
             return texts.cast(pl.Enum(self.texts), strict=False).to_physical().cast(pl.Int64)
-        known = self._by_hash if len(texts) >= MANY_ROWS else None
+        known = self._by_hash if self.many or len(texts) >= MANY_ROWS else None
         if known is None:
             return texts.replace_strict(self.texts, pl.int_range(len(self), eager=True), default=None, return_dtype=pl.Int64)
-        found = pl.Series(known.first(_hashes(texts)))
-        found = pl.select(pl.when(found >= 0).then(found)).to_series()
+        found = known.first(_hashes(texts))
         same = self.texts.gather(found) == texts
         return pl.select(pl.when(same).then(found.cast(pl.Int64))).to_series()
 
@@ -57,6 +56,6 @@ class Words:
         return None if known.again else known
 
 
-def _hashes(texts: pl.Series) -> np.ndarray[Any, Any]:
-    """Of each text a whole number from 0 on."""
-    return (texts.hash(0) // 2).cast(pl.Int64).to_numpy()
+def _hashes(texts: pl.Series) -> pl.Series:
+    """Of each text a whole number from 0 on, Int64."""
+    return (texts.hash(0) // 2).cast(pl.Int64)

@@ -98,15 +98,16 @@ class PartJoin:
 
     def _fit(self, found: Partners, rows: pl.DataFrame, others: pl.DataFrame) -> bool:
         """Whether the keys that must be unique are. Raises DataError where they are not, of rows without a partner."""
-        right_kept = self.how == "right"
-        if self.validate in {"one_to_one", "one_to_many" if right_kept else "many_to_one"} and found.after is not None:
+        sides = (self.validate or "many_to_many").split("_to_")
+        ours, theirs = sides[::-1] if self.how == "right" else sides
+        if theirs == "one" and found.after is not None:
             return False
-        if self.validate not in {"one_to_one", "many_to_one" if right_kept else "one_to_many"}:
+        if ours == "many":
             return True
         if not found.is_one_to_one(others.height):
             return False
         if found.first.null_count():
-            self._need_unique(Part(rows.filter(found.first.is_null())), "right" if right_kept else "left")
+            self._need_unique(Part(rows.filter(found.first.is_null())), "right" if self.how == "right" else "left")
         return True
 
     def _there(self, first: Part, second: Part) -> Part:
