@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import polars as pl
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from pipeline.errors import DataError, InputError, JobError, near
+from pipeline.files import Stamp, stamp
 from pipeline.format import OutputFormat, even_ranges
 from pipeline.formats._bad_rows import BAD_ROWS, SiftedInput
 from pipeline.formats._broken import BROKEN, count
@@ -60,6 +61,7 @@ class CsvInput(HiveInput, SiftedInput):
         None, description="How columns that `columns` has as date are written, %d.%m.%Y say; 2026-01-31 where it is not given."
     )
     datetime_format: str | None = Field(None, description="The same for datetime: %d.%m.%Y %H:%M:%S, say.")
+    _seen: dict[tuple[str, Stamp], dict[str, pl.DataType | None]] = PrivateAttr(default_factory=dict)
 
     @property
     def dialect(self) -> Dialect:
@@ -90,7 +92,14 @@ class CsvInput(HiveInput, SiftedInput):
             raise InputError(f"{files[0]}: names are for files without a header line. Say header: false, or leave them out.")
         if self.decimal == self.separator:
             raise InputError(f"{files[0]}: the separator is ',', as the decimal mark is. Which one separates columns: ';'?")
-        return {file: self._inferred(file) for file in files}
+        return {file: self._once(file) for file in files}
+
+    def _once(self, file: str) -> dict[str, pl.DataType | None]:
+        """What is inferred of a file, once while it is unchanged: the plan asks, and whoever reads."""
+        known = (file, stamp(file))
+        if known not in self._seen:
+            self._seen[known] = self._inferred(file)
+        return self._seen[known]
 
     def _table(self, files: Mapping[str, Mapping[str, pl.DataType | None]]) -> dict[str, pl.DataType]:
         """The columns of all files."""
@@ -111,13 +120,13 @@ class CsvInput(HiveInput, SiftedInput):
         raise InputError(f"{files[1]}: column {name!r} reads as {dtypes[1]}, and as {dtypes[0]} in {files[0]}. State its type in columns.")
 
     def _inferred(self, path: str) -> dict[str, pl.DataType | None]:
-        """The types that the first rows have; None for a column without a value in them."""
+        """The types that the first rows have; None for a column without a value in them, of which the job does not say what it is."""
         names = self._names(path)
         need_lines(path, self.dialect, INFER_ROWS)
         try:
             scan = pl.scan_csv(self._head(path, len(names)), new_columns=names, infer_schema_length=INFER_ROWS, **self._options())
             found = scan.collect_schema()
-            texts = [name for name, dtype in found.items() if dtype == pl.String()]
+            texts = [name for name, dtype in found.items() if dtype == pl.String() and name not in self.columns]
             empty = scan.head(INFER_ROWS).select(pl.col(texts).is_null().all()).collect().row(0) if texts else ()
         except BROKEN as error:
             raise InputError(self._problem(path, names, str(error))) from error

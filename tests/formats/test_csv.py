@@ -59,6 +59,13 @@ def test_csv_input__the_others_are_inferred_and_integers_are_wide(tmp_path: Path
     assert frame["dose"].to_list() == [1.5, None, None]
 
 
+def test_csv_input__a_file_that_is_written_again_is_inferred_again(tmp_path: Path) -> None:
+    table = reader(write(tmp_path / "x.csv", "n\n1\n"))
+    assert table.table_schema().columns == {"n": pl.Int64()}
+    write(tmp_path / "x.csv", "n\n1.5\n")
+    assert read(table)["n"].to_list() == [1.5]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_csv_input__knows_every_type_by_its_name(tmp_path: Path, dtype: str) -> None:
     value = {"boolean": "true", "date": "2020-01-31", "datetime": "2020-01-31T12:00:00"}.get(dtype, "7")

@@ -21,10 +21,10 @@ from pipeline.kernels.adjusted_tests import (
 Numbers = NDArray[np.float64]
 
 
-def data(people: int, variants: int = 12, seed: int = 4) -> tuple[Numbers, Numbers, Numbers]:
-    """Numbers of which many are 0, cases, and log odds."""
+def data(people: int, variants: int = 12, seed: int = 4, least: float = 0.2) -> tuple[Numbers, Numbers, Numbers]:
+    """Numbers of which up to so many are 0, cases, and log odds."""
     random = np.random.default_rng(seed)
-    adjusted = random.normal(size=(variants, people)) * (random.random((variants, people)) < random.uniform(0.2, 1, (variants, 1)))
+    adjusted = random.normal(size=(variants, people)) * (random.random((variants, people)) < random.uniform(least, 1, (variants, 1)))
     log_odds = random.normal(-1, 0.7, people)
     return adjusted, (random.random(people) < 1 / (1 + np.exp(-log_odds))).astype(float), log_odds
 
@@ -35,10 +35,12 @@ def penalized(beta: float, adjusted: Numbers, cases: Numbers, log_odds: Numbers)
     return float(cases @ odds - np.logaddexp(0, odds).sum() + np.log(adjusted**2 @ (p * (1 - p))) / 2)
 
 
-@pytest.mark.parametrize("people", [33, 400])
-def test_adjusted_likelihood_ratio__is_the_greatest_penalized_likelihood(people: int) -> None:
-    adjusted, cases, log_odds = data(people)
-    found = adjusted_likelihood_ratio(adjusted, cases, log_odds, np.zeros(len(adjusted)))
+@pytest.mark.parametrize(
+    ("people", "least", "start"), [(33, 0.2, 0.0), (400, 0.2, 0.0), (33, 1.0, 0.0), (1_500, 1.0, 0.0), (400, 1.0, 6.0)]
+)
+def test_adjusted_likelihood_ratio__is_the_greatest_penalized_likelihood(people: int, least: float, start: float) -> None:
+    adjusted, cases, log_odds = data(people, least=least)
+    found = adjusted_likelihood_ratio(adjusted, cases, log_odds, np.full(len(adjusted), start))
     for one, plain in zip(found, adjusted_likelihood_ratio_plain(adjusted, cases, log_odds, np.zeros(len(adjusted))), strict=True):
         np.testing.assert_allclose(one, plain, rtol=1e-6, atol=1e-7)
     for place, row in enumerate(adjusted):

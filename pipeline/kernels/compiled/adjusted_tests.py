@@ -13,21 +13,44 @@ import numpy as np
 from pipeline.kernels.compiled.jit import compiled, inlined, nearest, power_of_two, summed
 
 _STEPS, _STILL, _FARTHEST = 60, 1e-7, 4.0
-_NEAR, _FLAT = 1e-4, 1e-9
+_NEAR, _SMALL, _TURN, _FLAT = 1e-3, 1e-4, 0.5, 1e-9
 _LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
 _TOGETHER = 512  # factors of at most 2, whose product is still a float
 
 
 @compiled
-def _gathered(row: Any, log_odds: Any, room: Any) -> tuple[int, float]:
-    """Puts the numbers that are not 0 into `room: float64[3, n]` with their log odds; how many they are, and the largest."""
-    found, largest = 0, 1e-300
+def _gathered(row: Any, log_odds: Any, room: Any) -> int:
+    """Puts the numbers that are not 0 into `room: float64[3, n]` with their log odds and places; how many they are."""
+    found = 0
     for person in range(len(row)):
         if row[person] != 0.0:
             room[0, found], room[1, found], room[2, found] = row[person], log_odds[person], person
-            largest = max(largest, abs(row[person]))
             found += 1
-    return found, largest
+    return found
+
+
+@summed
+def _zeros(row: Any) -> int:
+    """How many numbers are 0."""
+    found = 0
+    for person in range(len(row)):
+        found += row[person] == 0.0
+    return found
+
+
+@summed
+def _looked_at(numbers: Any, variance: Any) -> tuple[float, float]:
+    """The information with no effect, and a bound of the largest number in size.
+
+    The bound is a root of the sum of 16th powers, at most n^(1/16) times the largest: a largest one itself would not vectorize.
+    """
+    before = powers = 0.0
+    for place in range(len(numbers)):
+        squared = numbers[place] * numbers[place]
+        fourth = squared * squared
+        before += squared * variance[place]
+        powers += fourth * fourth * (fourth * fourth)
+    return before, max(powers**0.0625, 1e-300)
 
 
 @compiled
@@ -65,82 +88,99 @@ def _exp(x: float) -> Any:
 
 
 @summed
-def _derivatives(numbers: Any, odds: Any, cases: Any, beta: float) -> tuple[float, float, float, float]:
-    """Sums of the log likelihood's first derivative, and of the next three's negatives."""
-    first = second = third = fourth = 0.0
+def _sums(numbers: Any, odds: Any, cases: Any, without: Any, beta: float) -> tuple[float, ...]:
+    """Of some people at beta: the log likelihood's first derivative, the negatives of the next four, and what it gains over no effect.
+
+    Of the gain the logarithm of the last number is left out: the product of the likelier of everyone's two chances.
+    """
+    first = second = third = fourth = fifth = gain = 0.0
+    product = 1.0
     for place in range(len(numbers)):
         a = numbers[place]
-        p = 1 / (1 + _exp(-(odds[place] + beta * a)))
-        w = p * (1 - p)
-        weighted = a * a * w
+        step = beta * a
+        after = odds[place] + step
+        p = 1 / (1 + _exp(-after))
+        w, tilt = p * (1 - p), 1 - 2 * p
+        squared = a * a
+        weighted = squared * w
+        steeper = weighted * a * tilt
         first += a * (cases[place] - p)
         second += weighted
-        third += weighted * a * (1 - 2 * p)
-        fourth += weighted * a * a * (1 - 6 * w)
-    return first, second, third, fourth
-
-
-@summed
-def _log_likelihood(numbers: Any, odds: Any, null: Any, beta: float) -> tuple[float, float, float]:
-    """What some people's log likelihood gains over no effect, but for the logarithm of the next number, and sum a^2 w with no effect."""
-    gain, product, before = 0.0, 1.0, 0.0
-    for place in range(len(numbers)):
-        step = beta * numbers[place]
-        after = odds[place] + step
-        gain += null[0, place] * step - max(after, 0.0) + null[1, place]
-        product *= 1 + _exp(-abs(after))
-        before += numbers[place] * numbers[place] * null[2, place]
-    return gain, product, before
+        third += steeper
+        fourth += weighted * squared * (1 - 6 * w)
+        fifth += steeper * squared * (1 - 12 * w)
+        gain += cases[place] * step - max(after, 0.0) + without[place]
+        product *= max(p, 1 - p)
+    return first, second, third, fourth, fifth, gain, product
 
 
 @compiled
-def _estimate(numbers: Any, odds: Any, null: Any, start: float, largest: float) -> tuple[float, float, float]:
-    """beta, its standard error and chi-square of one variant; NaN where Newton's method fails.
+def _at(numbers: Any, odds: Any, cases: Any, without: Any, beta: float) -> tuple[float, ...]:
+    """The same of everyone, and the gain whole."""
+    first = second = third = fourth = fifth = gain = 0.0
+    for start in range(0, len(numbers), _TOGETHER):
+        some = slice(start, start + _TOGETHER)
+        one = _sums(numbers[some], odds[some], cases[some], without[some], beta)
+        first, second, third, fourth, fifth = first + one[0], second + one[1], third + one[2], fourth + one[3], fifth + one[4]
+        gain += one[5] + log(one[6])
+    return first, second, third, fourth, fifth, gain
 
-    `null: float64[3, n]` are cases, and log(1 + e^odds) and the variance without an effect.
+
+@compiled
+def _halley(first: float, second: float, third: float, fourth: float, fifth: float) -> float:
+    """Halley's step to where the penalized likelihood is greatest, or Newton's where that is too much of a turn."""
+    one, two, three = third / second, fourth / second, fifth / second  # of the information
+    slope, curve = first + one / 2, second - (two - one * one) / 2
+    if curve <= 0:
+        return slope / second
+    turn = slope / curve * ((three - 3 * two * one + 2 * one * one * one) / 2 - third) / (2 * curve)
+    return slope / curve / (1 - turn if abs(turn) < _TURN else 1.0)
+
+
+@compiled
+def _estimate(numbers: Any, people: Any, variance: Any, start: float) -> tuple[float, float, float]:
+    """beta, its standard error and chi-square of one variant; NaN where the steps lead nowhere.
+
+    `people` are their log odds, cases, and log(1 + e^odds), `variance` theirs with no effect. What the last step, a small one, adds to
+    the likelihood and to the information is their series about the place before it.
     """
-    beta, low, high, still, cases, after = start, -inf, inf, False, null[0], 0.0
+    odds, cases, without = people
+    before, largest = _looked_at(numbers, variance)
+    beta, low, high = start, -inf, inf
     for _ in range(_STEPS):
-        first, second, third, fourth = _derivatives(numbers, odds, cases, beta)
-        information, steeper, bent = second, third, fourth
-        third, fourth = third / second, fourth / second
-        slope, curve = first + third / 2, second - (fourth - third * third) / 2
-        step = slope / (curve if curve > 0 else second)
-        if slope > 0:
+        first, second, third, fourth, fifth, gain = _at(numbers, odds, cases, without, beta)
+        step = _halley(first, second, third, fourth, fifth)
+        if abs(step) * sqrt(second) < _NEAR:  # what the step leaves is a cube of it
+            gain += (first - (second + (third + fourth * step / 4) * step / 3) * step / 2) * step
+            after = second + (third + (fourth + fifth * step / 3) * step / 2) * step
+            return beta + step, 1 / sqrt(after), max(2 * gain + log(after / before), 0.0)
+        if step > 0:
             low = beta
         else:
             high = beta
-        if abs(step) * sqrt(second) < _NEAR:  # what the step leaves is a square of it
-            beta, still = beta + step, True
-            after = information + (steeper + bent * step / 2) * step
-            break
         beta = _moved(beta, step, _FARTHEST / largest, low, high)
-    if not still:
-        return np.nan, np.nan, np.nan
-    gain = before = 0.0
-    for first_of in range(0, len(numbers), _TOGETHER):
-        some = slice(first_of, first_of + _TOGETHER)
-        own, product, information = _log_likelihood(numbers[some], odds[some], null[:, some], beta)
-        gain, before = gain + own - log(product), before + information
-    return beta, 1 / sqrt(after), max(2 * gain + log(after / before), 0.0)
+    return np.nan, np.nan, np.nan
 
 
 @compiled
 def likelihood_ratios(adjusted: Any, cases: Any, log_odds: Any, start: Any, found: Any) -> None:
     """Fills `found`: beta, standard error, chi-square, `float64[v]` each."""
     people = adjusted.shape[1]
-    room, own, null = np.empty((3, people)), np.empty((3, people)), np.empty((2, people))
+    room, own, without, variance = np.empty((3, people)), np.empty((3, people)), np.empty(people), np.empty(people)
     for person in range(people):
         small = exp(-abs(log_odds[person]))
-        null[0, person] = max(log_odds[person], 0.0) + log1p(small)
-        null[1, person] = small / ((1 + small) * (1 + small))
+        without[person] = max(log_odds[person], 0.0) + log1p(small)
+        variance[person] = small / ((1 + small) * (1 + small))
     for variant in range(len(adjusted)):
-        count, largest = _gathered(adjusted[variant], log_odds, room)
-        for place in range(count):
-            person = int(room[2, place])
-            own[0, place], own[1, place], own[2, place] = cases[person], null[0, person], null[1, person]
-        if count > 0:
-            values = _estimate(room[0, :count], room[1, :count], own, start[variant], largest)
+        row, their_variance, everyone = adjusted[variant], variance, (log_odds, cases, without)
+        if _zeros(row) > 0:
+            count = _gathered(row, log_odds, room)
+            for place in range(count):
+                person = int(room[2, place])
+                own[0, place], own[1, place], own[2, place] = cases[person], without[person], variance[person]
+            row, their_variance, everyone = room[0, :count], own[2, :count], (room[1, :count], own[0, :count], own[1, :count])
+        if len(row) > 0:
+            values = _estimate(row, everyone, their_variance, start[variant])
             found[0][variant], found[1][variant], found[2][variant] = values
 
 
@@ -182,7 +222,7 @@ def _deviate(numbers: Any, odds: Any, before: Any, score: float, spread: float) 
         cumulant += _log_odds_gain(odd, odd + at * a) - at * a * before[place]
     root = sqrt(2 * max(at * score - cumulant, 0.0)) * (1 if at > 0 else -1)
     other = at * sqrt(second)
-    if abs(root) <= _NEAR or abs(other) <= _NEAR:
+    if abs(root) <= _SMALL or abs(other) <= _SMALL:
         return score / unit
     return root + log(other / root) / root
 
@@ -201,7 +241,7 @@ def saddle_points(adjusted: Any, log_odds: Any, score: Any, normal: Any, found: 
             if normal[variant, person]:
                 spread += a * a * chance[person] * (1 - chance[person])
                 own[person] = 0.0
-        count, _ = _gathered(own, log_odds, room)
+        count = _gathered(own, log_odds, room)
         for place in range(count):
             before[place] = chance[int(room[2, place])]
         if count > 0 or spread > 0:
