@@ -15,7 +15,7 @@ from pipeline.kernels.compiled.jit import compiled, inlined, nearest, power_of_t
 _STEPS, _STILL, _FARTHEST = 60, 1e-7, 4.0
 _NEAR, _SMALL, _TURN, _FLAT = 1e-3, 1e-4, 0.5, 1e-9
 _LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
-_TOGETHER = 512  # factors of at most 2, whose product is still a float
+_TOGETHER = 512  # factors of at least a half, whose product is still a float
 
 
 @compiled
