@@ -194,7 +194,7 @@ class Execution:
         held = (uses > 1 and (written or not table.cheap)) or (self.plan.job.counts == "all" and uses > 0)
         table, schema = self.narrowing.given(name, table, schema, self.reads, held=held)
         size = size_of_table(table.size, schema, (one.size for one in self.reads.values()))
-        table = with_texts(replace(table, name=name, schema=schema, size=size))
+        table = with_texts(replace(table, name=name, schema=schema, size=size), table.size)
         table = self.checkpoints.keep(name, table, held=held) if fresh and uses else table
         self.tables[name], self.depths[name] = table.hold() if held else table, self.session.depth
         for array, axis in table.axes.items():

@@ -27,10 +27,12 @@ TEXT_BYTES, NESTED_BYTES = 24, 64  # of a value, guessed: 16 are Polars' own of 
 
 @dataclass(frozen=True)
 class Size:
-    """Rows of a table, at most, and bytes that each takes in memory."""
+    """Rows of a table, at most, and bytes that each takes in memory; `texts`: of these what values of no fixed length take, if a sample
+    has shown it."""
 
     rows: int
     row_bytes: int
+    texts: int | None = None
 
     @property
     def bytes(self) -> int:
@@ -88,6 +90,11 @@ def stacked(sizes: Sequence[Size | None]) -> Size | None:
 def row_bytes(schema: Schema) -> int:
     """Bytes of a row in memory; values of no fixed length are guessed."""
     return max(1, sum(map(_value_bytes, schema.columns.dtypes())))
+
+
+def fixed_bytes(schema: Schema) -> int:
+    """Bytes of a row in memory without its values of no fixed length."""
+    return sum(_value_bytes(dtype) for dtype in schema.columns.dtypes() if is_fixed(dtype))
 
 
 def is_fixed(dtype: pl.DataType) -> bool:

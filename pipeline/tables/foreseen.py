@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from pipeline.tables.budget import Size, is_fixed
-from pipeline.tables.part import Part
+from pipeline.tables.budget import Size, fixed_bytes, is_fixed
+from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
 KEYS = 100_000  # of the rows of a table that are looked at, about
@@ -40,22 +40,34 @@ def multiplied(first: Table, second: Table, by: Sequence[str]) -> tuple[Table, T
     return replace(first, size=made), replace(second, size=made)
 
 
-def with_texts(table: Table) -> Table:
-    """The table with its size by what values of no fixed length take in a sample of its rows, where it is large and cheap to look at."""
+def with_texts(table: Table, before: Size | None = None) -> Table:
+    """The table with its size by what values of no fixed length take in a sample of its rows, where it is large and cheap to look at.
+
+    Nobody looks again where they are those of a table of size `before`, which was looked at: a choice of rows has no more of them.
+    """
     budget, size, schema = table.session.budget, table.size, table.schema
     if budget is None or size is None or schema is None or all(map(is_fixed, schema.columns.dtypes())):
         return table
     if table.is_beyond or len(table.blocks) == 1 or not table.cheap or not budget.is_near(size):
         return table
+    if before is not None and before.texts is not None and _has_none_written(table, schema):
+        same = _of_texts(size, schema, before.texts)
+        if budget.holds(same):
+            return replace(table, size=same)
     some = replace(table, blocks=table.blocks[:: -(-len(table.blocks) // PARTS)], origins=(), name=None).map(_first)
     found: Part = table.session.value(some.value())
-    measured = -(-found.nbytes // max(1, found.rows))
-    if measured <= size.row_bytes:
-        return table
-    longer = Size(size.rows, measured)
+    longer = _of_texts(size, schema, max(0, -(-found.nbytes // max(1, found.rows)) - fixed_bytes(schema)))
     if not budget.holds(longer):
         budget.foreseen[table.stage] = longer.bytes
     return replace(table, size=longer)
+
+
+def _has_none_written(table: Table, schema: Schema) -> bool:
+    return table.written is not None and all(is_fixed(dtype) or name not in table.written for name, dtype in schema.columns.items())
+
+
+def _of_texts(size: Size, schema: Schema, texts: int) -> Size:
+    return Size(size.rows, max(size.row_bytes, fixed_bytes(schema) + texts), texts)
 
 
 def lengthened(table: Table, column: str) -> Size | None:

@@ -316,6 +316,30 @@ def test_texts__that_are_longer_than_thought_go_beyond_memory(roomy: Session) ->
     assert roomy.budget.foreseen["given"] > 1_200 * 400
 
 
+def test_texts__of_chosen_rows_are_not_looked_at_again(roomy: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = pl.DataFrame({"key": range(1_200), "text": ["word" * (number % 30) for number in range(1_200)]})
+    seen = with_texts(table(roomy, texts))
+    assert seen.size
+    assert seen.size.texts == pytest.approx(texts["text"].str.len_bytes().mean(), rel=0.05)
+    looked, value = list[Any](), roomy.value
+
+    def watched(step: Any) -> Any:
+        looked.append(step)
+        return value(step)
+
+    monkeypatch.setattr(roomy, "value", watched)
+    chosen = replace(seen.map(_some, writes=frozenset()), schema=seen.schema, size=Size(1_200, 32))
+    assert with_texts(chosen, seen.size).size == seen.size
+    assert not looked
+    written = replace(seen.map(_long, writes=frozenset({"text"})), schema=seen.schema, size=Size(1_200, 32))
+    with_texts(written, seen.size)
+    assert len(looked) == 1
+
+
+def _some(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.filter(pl.col("key") > 600)
+
+
 def _long(rows: pl.LazyFrame) -> pl.LazyFrame:
     return rows.with_columns(pl.col("text").repeat_by(100).list.join(""))
 
