@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from pipeline.registry import Registry
 from pipeline.report.pieces import Section
 
 FINDINGS = Registry("finding", "pipeline.report.findings", "pipeline.findings")
+TOGETHER = 2  # findings that are put together at once: each may hold an output's columns
 
 Outputs = Mapping[str, pl.LazyFrame]
 
@@ -79,6 +81,8 @@ def findings() -> tuple[Finding, ...]:
 
 
 def sections(evidence: Evidence) -> Iterator[Section]:
-    """What all findings say."""
-    for finding in findings():
-        yield from finding.sections(evidence)
+    """What all findings say, in the order of the page."""
+    _ = evidence.columns  # once, for all of them
+    with ThreadPoolExecutor(TOGETHER, thread_name_prefix="finding") as pool:
+        for found in pool.map(lambda finding: list(finding.sections(evidence)), findings()):
+            yield from found

@@ -28,8 +28,11 @@ def packed(names: Sequence[str]) -> pl.Expr:
 def places(columns: Sequence[pl.Series]) -> pl.Series:
     """Those numbers, of whole columns."""
     digits = all_digits(columns)
-    if digits is None:
-        return _ranks(columns)
+    return _ranks(columns) if digits is None else numbered(columns, digits)
+
+
+def numbered(columns: Sequence[pl.Series], digits: Sequence[Digits]) -> pl.Series:
+    """The number of each row by the digits of its columns: rows that are equal have the same."""
     height = len(columns[0])
     threads = min(pl.thread_pool_size(), 1 + height // SAMPLE)  # the steps of one column take one each
     stretches = [slice(height * at // threads, height * (at + 1) // threads) for at in range(threads)]

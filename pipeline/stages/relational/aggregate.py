@@ -14,7 +14,7 @@ from pipeline.sql.expression import Sql, check_condition
 from pipeline.stage import ColumnName, Context, Keyed, Outcome, need_keys
 from pipeline.stages.relational._aggregates.audited import Audit
 from pipeline.stages.relational._aggregates.grouped import Grouped
-from pipeline.stages.relational._aggregates.repeated import hardly_repeated
+from pipeline.stages.relational._aggregates.repeated import hardly_repeated, is_large
 from pipeline.stages.relational._computed import Computed, written_out
 from pipeline.tables.audits import GROUP_COUNTS
 from pipeline.tables.counts import Count
@@ -110,7 +110,9 @@ class Aggregate(Keyed, name="aggregate", version=5):
         if rows.is_apart and len(rows.blocks) > 1:
             partial = audit.over(rows, self.partial, self.writes(), adds_up=True)
             return partial.exchange(self.by).map(self.final, writes=self.writes(), whole="groups")
-        return audit.over(rows.exchange(self.by), self.apply, self.writes())
+        in_order = len(self.by) > 1 and is_large(rows) and hardly_repeated(rows, self.by)
+        audit = replace(audit, grouped=replace(audit.grouped, in_order=in_order))
+        return audit.over(rows.exchange(self.by), audit.grouped.apply, self.writes())
 
     @property
     def _grouped(self) -> Grouped:

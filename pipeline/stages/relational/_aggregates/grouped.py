@@ -10,6 +10,7 @@ import polars as pl
 from pipeline.errors import DataError, under
 from pipeline.sql.expression import Value
 from pipeline.stages.relational._aggregates.function import Columns, Place
+from pipeline.stages.relational._aggregates.in_order import grouped_in_order
 from pipeline.stages.relational._computed import OPERANDS, Computed
 from pipeline.stages.relational._sums import bounded, may_outgrow
 from pipeline.tables.infinities import counted, made_finite, on_a_cpu
@@ -19,11 +20,15 @@ from pipeline.tables.part import Part
 
 @dataclass(frozen=True)
 class Grouped:
-    """What is computed by these keys, or of all rows: name of a result to what it is. `key` is the job's word for that."""
+    """What is computed by these keys, or of all rows: name of a result to what it is. `key` is the job's word for that.
+
+    `in_order`: keys hardly repeat, so that on a CPU all rows are put in order and not into a table of groups.
+    """
 
     by: Sequence[str]
     compute: Mapping[str, Computed]
     key: str = "compute"
+    in_order: bool = False
 
     def partial(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Fewer rows of this part: one a key, with sums and counts in place of means.
@@ -102,6 +107,10 @@ class Grouped:
                 yield from ((name, part, value) for part, value in values.items())
 
     @property
+    def _is_put_in_order(self) -> bool:
+        return self.in_order and on_a_cpu() is not None
+
+    @property
     def _splits(self) -> bool:
         return all(computed.by_name.splits for computed in self.compute.values())
 
@@ -146,7 +155,10 @@ class Grouped:
             steps += _named(computed.by_name.steps(place, computed), name)
         for made_before in rounds:
             rows = rows.with_columns(made_before)
-        grouped = rows.group_by(*by).agg(steps) if by else rows.select(steps)
+        if self._is_put_in_order:
+            grouped = grouped_in_order(rows, by, steps)
+        else:
+            grouped = rows.group_by(*by).agg(steps) if by else rows.select(steps)
         schema = grouped.collect_schema()
         bounds = [bound for name in places if f"about:{name}" in schema for bound in bounded(name, schema)]
         return grouped.with_columns(bounds) if bounds else grouped
@@ -159,6 +171,8 @@ class Grouped:
         dtypes = results.collect_schema()
         values = {column: made_finite(pl.col(column), dtypes[column]) for column in made if dtypes[column].is_float()}
         results = results.with_columns(counted(results, value).alias(column) for column, value in values.items())
+        if self._is_put_in_order:
+            return results
         if len(self.by) > 1 and on_a_cpu() is not None:
             return results.sort(packed(self.by))
         return results.sort(*self.by, nulls_last=True) if self.by else results

@@ -10,6 +10,12 @@ from pipeline.tables.table import Table
 
 LOOKED_AT = 10_000  # rows of each part
 HARDLY = 0.9  # keys a row
+LARGE = 1 << 21  # rows, of which it pays to know more before they are grouped
+
+
+def is_large(rows: Table) -> bool:
+    """Whether they are known to be so many."""
+    return rows.size is not None and rows.size.rows >= LARGE
 
 
 def hardly_repeated(rows: Table, by: Sequence[str]) -> bool:

@@ -1,0 +1,38 @@
+"""Groups of rows by their order, where hardly any row shares its keys: a sort by one number a row takes less than half the time of a table
+of groups by several columns, and the result is in order at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import polars as pl
+
+from pipeline.tables.packed import all_digits, numbered, packed
+
+NUMBER = "__number__"
+EVERY = 64  # of the numbers of rows one in so many, and with it all that are equal to it, tells how often keys repeat
+REPEATED = 2.0  # rows a group, from which a table of groups is quicker
+
+
+def grouped_in_order(rows: pl.LazyFrame, by: Sequence[str], steps: Sequence[pl.Expr]) -> pl.LazyFrame:
+    """`rows.group_by(*by).agg(steps)` in the order of the keys, nulls last; all rows are in memory at once. On a CPU alone."""
+    schema = rows.group_by(*by).agg(*steps).collect_schema()
+    return rows.map_batches(partial(_grouped, list(by), list(steps)), schema=schema)
+
+
+def _grouped(by: list[str], steps: list[pl.Expr], rows: pl.DataFrame) -> pl.DataFrame:
+    keys = [rows[name] for name in by]
+    digits = all_digits(keys)
+    if digits is None:  # then a number tells a row's place alone, and not which rows are equal
+        return rows.lazy().group_by(*by).agg(*steps).collect(engine="streaming").sort(packed(by))
+    numbers = numbered(keys, digits)
+    rows, steps = rows.with_columns(numbers.alias(NUMBER)), [*(pl.col(name).first() for name in by), *steps]
+    if _rows_a_group(numbers) > REPEATED:
+        return rows.lazy().group_by(NUMBER).agg(*steps).collect(engine="streaming").sort(NUMBER).drop(NUMBER)
+    return rows.sort(NUMBER).lazy().group_by(NUMBER).agg(*steps).collect().drop(NUMBER)  # an engine that sees that numbers are in order
+
+
+def _rows_a_group(numbers: pl.Series) -> float:
+    some = numbers.filter(numbers.hash() % EVERY == 0)
+    return len(some) / max(1, some.n_unique())
