@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
+R = TypeVar("R")
 _ROOT, _GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 # XGBoost's threads wait for one another many times a second. Spinning, they stand still whenever something else takes a core: training
 # beside a second busy process took 43 s instead of 6, and waiting asleep costs a twentieth where all cores are free.
@@ -54,6 +57,12 @@ def worker_environment(threads: int) -> dict[str, str]:
     """The environment of a worker process whose tasks are to use so many threads together; what a user set stays."""
     settings = {**SETTINGS, **MEMORY, "POLARS_MAX_THREADS": str(threads)}
     return {name: os.environ.get(name, value) for name, value in settings.items()}
+
+
+def on_all_threads(function: Callable[..., R], *args: Any) -> R:
+    """What a function gives that a query calls with its rows: Polars does on one thread what it is asked to in there, but not elsewhere."""
+    with ThreadPoolExecutor(1, thread_name_prefix="called-by-query") as pool:
+        return pool.submit(function, *args).result()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ rows nothing is copied but what comes to them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -43,8 +43,10 @@ class KeyNumbers:
 
     @staticmethod
     def by(digits: Sequence[Digits], left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> KeyNumbers:
-        """By these columns, whose values become these digits."""
-        return KeyNumbers(_numbers(digits, left, names), _numbers(digits, right, names), prod(own.room for own in digits))
+        """By these columns, whose values become these digits, which were made of the right."""
+        theirs = (own.known_of_its_own(right[name]) for own, name in zip(digits, names, strict=True))
+        ours = (own.known(left[name]) for own, name in zip(digits, names, strict=True))
+        return KeyNumbers(_numbers(digits, ours, left.height), _numbers(digits, theirs, right.height), prod(own.room for own in digits))
 
 
 @dataclass(frozen=True)
@@ -104,10 +106,10 @@ def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> P
     return _probed(numbers) if many else None
 
 
-def _numbers(digits: Sequence[Digits], table: pl.DataFrame, names: Sequence[str]) -> pl.Series:
+def _numbers(digits: Sequence[Digits], columns: Iterable[pl.Series], height: int) -> pl.Series:
     if not digits:  # of no column every row has the same key
-        return pl.repeat(0, table.height, dtype=pl.Int64, eager=True)
-    return in_one(digits, (own.known(table[name]) for own, name in zip(digits, names, strict=True)))
+        return pl.repeat(0, height, dtype=pl.Int64, eager=True)
+    return in_one(digits, columns)
 
 
 def _listed(numbers: KeyNumbers) -> pl.Series | None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from pipeline.backend.threads import on_all_threads
 from pipeline.tables.words import Words
 
 MOST = 2**62
@@ -22,7 +23,7 @@ MANY = 0.98  # of a sample's texts that are different: then there are some 250,0
 
 def packed(names: Sequence[str]) -> pl.Expr:
     """A number a row, Int64, that orders rows as these columns do from the least up, nulls last; for a CPU's engine."""
-    return pl.map_batches([pl.col(name) for name in names], places, return_dtype=pl.Int64())
+    return pl.map_batches([pl.col(name) for name in names], partial(on_all_threads, places), return_dtype=pl.Int64())
 
 
 def places(columns: Sequence[pl.Series]) -> pl.Series:
@@ -41,11 +42,22 @@ def numbered(columns: Sequence[pl.Series], digits: Sequence[Digits]) -> pl.Serie
 
 
 class Digits(NamedTuple):
-    """What makes whole numbers from 0 on of a column's values, in their order, null the last: the texts that there are, or the least."""
+    """What makes whole numbers from 0 on of a column's values, in their order, null the last: the texts that there are, or the least.
+
+    `places` are those of the texts of the column that it was made of, Int64, where they are known.
+    """
 
     room: int
     words: Words | None = None
     least: int | None = None
+    places: pl.Series | None = None
+
+    def of_its_own(self, column: pl.Series, rows: slice) -> pl.Series:
+        """Those of some rows of the column that it was made of, Int64."""
+        if self.words is None:
+            return self.of(column[rows])
+        places = self.words.places(column[rows]) if self.places is None else self.places[rows]
+        return places.fill_null(len(self.words))
 
     def of(self, column: pl.Series) -> pl.Series:
         """Those of some values, Int64."""
@@ -56,6 +68,10 @@ class Digits(NamedTuple):
             return pl.repeat(0, len(column), dtype=pl.Int64, eager=True)
         wide = numbers if numbers.dtype == pl.UInt64 else numbers.cast(pl.Int64)
         return (wide - pl.Series([self.least], dtype=wide.dtype)).cast(pl.Int64).fill_null(self.room - 1)
+
+    def known_of_its_own(self, column: pl.Series) -> pl.Series:
+        """Those of the column that it was made of, Int64; null of null."""
+        return self.known(column) if self.places is None else self.places
 
     def known(self, column: pl.Series) -> pl.Series:
         """Those of another column's values, Int64; null of null, and of a value that is not among those here."""
@@ -76,8 +92,8 @@ def digits_of(column: pl.Series) -> Digits | None:
         some = column.gather_every(len(column) // SAMPLE + 1)
         if len(column) > SAMPLE and some.n_unique() > MANY * len(some):
             return None
-        words = Words.of(column)
-        return Digits(len(words) + 1, words)
+        words, found = Words.numbered(column)
+        return Digits(len(words) + 1, words, places=found)
     if not (dtype.is_integer() or dtype.is_temporal() or dtype == pl.Boolean) or dtype in {pl.Int128, pl.UInt128}:
         return None
     numbers = _numbers(column)
@@ -113,7 +129,7 @@ def _numbers(column: pl.Series) -> pl.Series:
 
 def _keys(columns: Sequence[pl.Series], digits: Sequence[Digits], rows: slice) -> pl.Series:
     """The numbers of a stretch of the rows."""
-    return in_one(digits, (own.of(column[rows]) for own, column in zip(digits, columns, strict=True)))
+    return in_one(digits, (own.of_its_own(column, rows) for own, column in zip(digits, columns, strict=True)))
 
 
 def _ranks(columns: Sequence[pl.Series]) -> pl.Series:

@@ -30,13 +30,19 @@ class Words:
     @staticmethod
     def of(column: pl.Series) -> Words:
         """Those of a column of texts."""
+        return Words.numbered(column)[0]
+
+    @staticmethod
+    def numbered(column: pl.Series) -> tuple[Words, pl.Series | None]:
+        """Those of a column of texts, and the places of its texts where these had to be found."""
         many = len(column) >= MANY_ROWS
         if many and column.gather_every(len(column) // SAMPLE + 1).n_unique() > FEW:
             words = Words(column.gather(KeyRows.of(_hashes(column)).firsts()).drop_nulls().sort(), many)
-            if words.places(column).null_count() == column.null_count():  # no two have one hash
-                return words
+            places = words.places(column)
+            if places.null_count() == column.null_count():  # no two have one hash
+                return words, places
         once = column.to_frame().lazy().select(pl.all().unique()).collect(engine="streaming")  # on all threads, where eager it has one
-        return Words(once.to_series().drop_nulls().sort(), many)
+        return Words(once.to_series().drop_nulls().sort(), many), None
 
     def places(self, texts: pl.Series) -> pl.Series:
         """Of each text its place, Int64; null of one that is no word, and of null."""

@@ -8,6 +8,7 @@ from functools import partial
 
 import polars as pl
 
+from pipeline.backend.threads import on_all_threads
 from pipeline.tables.packed import all_digits, numbered, packed
 
 NUMBER = "__number__"
@@ -18,10 +19,11 @@ REPEATED = 2.0  # rows a group, from which a table of groups is quicker
 def grouped_in_order(rows: pl.LazyFrame, by: Sequence[str], steps: Sequence[pl.Expr]) -> pl.LazyFrame:
     """`rows.group_by(*by).agg(steps)` in the order of the keys, nulls last; all rows are in memory at once. On a CPU alone."""
     schema = rows.group_by(*by).agg(*steps).collect_schema()
-    return rows.map_batches(partial(_grouped, list(by), list(steps)), schema=schema)
+    return rows.map_batches(partial(on_all_threads, _grouped, list(by), list(steps)), schema=schema)
 
 
 def _grouped(by: list[str], steps: list[pl.Expr], rows: pl.DataFrame) -> pl.DataFrame:
+    rows = rows.rechunk()  # texts of a hundred pieces are found at half the speed
     keys = [rows[name] for name in by]
     digits = all_digits(keys)
     if digits is None:  # then a number tells a row's place alone, and not which rows are equal
