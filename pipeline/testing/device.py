@@ -15,8 +15,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from pipeline.backend.launch import DeviceKernel
 
@@ -54,8 +58,19 @@ def _cuda(kernel: DeviceKernel) -> Iterator[Any]:
 class _Running:
     """numba's CUDA in a kernel that the simulator runs. Its own way, to swap the name as helpers come and go, mixes threads up."""
 
+    def __init__(self) -> None:
+        self._of_a_block, self._lock = WeakKeyDictionary[Any, dict[tuple[str, int], Any]](), Lock()
+        self.shared = SimpleNamespace(array=self._array)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module("numba.cuda.simulator.kernel")._get_kernel_context(), name)
+
+    def _array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """The one of a block that stands in this line of the source. The simulator gives threads that come at once one each."""
+        line = sys._getframe(1)
+        with self._lock:
+            block = import_module("numba.cuda.simulator.kernel")._get_kernel_context().shared
+            return self._of_a_block.setdefault(block, {}).setdefault((line.f_code.co_filename, line.f_lineno), np.empty(shape, dtype))
 
 
 @contextmanager

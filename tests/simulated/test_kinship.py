@@ -11,7 +11,7 @@ from pipeline.kernels.genotypes import pack
 from pipeline.testing.device import simulated
 
 
-@pytest.mark.parametrize(("variants", "people"), [(1, 1), (31, 2), (33, 17), (70, 33), (0, 5)])
+@pytest.mark.parametrize(("variants", "people"), [(1, 1), (31, 2), (33, 17), (70, 18), (0, 5)])
 def test_pair_counts__of_people_beyond_a_tile_and_variants_beyond_a_word(variants: int, people: int) -> None:
     packed = pack(np.random.default_rng(people).integers(0, 4, (variants, people), np.uint8))
     words, width = blocks_for(variants, 32), packed.shape[1]
