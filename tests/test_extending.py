@@ -70,6 +70,7 @@ def test_the_page__passes_its_own_tests_and_those_of_all_stages(project: Path) -
     assert re.search(r"^(5 passed|4 passed, 1 skipped)", told, re.MULTILINE), told
 
 
+@pytest.mark.soak
 def test_the_page__gives_its_kernel_a_case_on_a_gpu(project: Path) -> None:
     chosen = ("tests/gpu/test_kernels.py", "tests/kernels/test_gpu_cases.py", "-k", "entropy or every_kernel")
     told = run(project, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, **{ON_CPU: "1"})

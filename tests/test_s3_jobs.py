@@ -73,6 +73,7 @@ def test_loans_job__gives_the_same_bytes_in_a_bucket(bucket: str, tmp_path: Path
 
 
 @pytest.mark.long
+@pytest.mark.soak
 def test_genomics_job__gives_the_same_bytes_in_a_bucket(bucket: str, tmp_path: Path) -> None:
     """The genotypes, and the Parquet that they are kept as, lie in the bucket, too."""
 

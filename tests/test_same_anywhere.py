@@ -22,7 +22,7 @@ def loans(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.process
 @pytest.mark.long
-@pytest.mark.parametrize("job", [pytest.param(job, marks=[] if job == "traffic" else pytest.mark.soak) for job in JOBS])
+@pytest.mark.parametrize("job", [pytest.param(job, marks=[] if job == "simulation" else pytest.mark.soak) for job in JOBS])
 def test_shipped_job__gives_the_same_bytes_in_one_process_and_in_three(job: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     told = from_loans(job, str(request.getfixturevalue("loans"))) if from_loans(job, "") else {}
     ran(job, str(tmp_path / "one"), **told)

@@ -107,6 +107,7 @@ def loans(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.soak
 def test_loans__give_the_bytes_of_one_process_on_two_hosts(two: TwoHosts, loans: Path) -> None:
     """The page has run them."""
     assert published_bytes(two.clone / "results" / "loans") == published_bytes(loans)

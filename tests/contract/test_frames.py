@@ -26,7 +26,7 @@ def ran(job: str, frames: str, folder: Path) -> tuple[Run, Counts]:
     return open_run(place), found
 
 
-@pytest.mark.parametrize(("job", "sent", "fetched"), [("loans", 0.02, 0.35), ("genomics", 0.98, 0.98)])
+@pytest.mark.parametrize(("job", "sent", "fetched"), [("loans", 0.02, 0.35), pytest.param("genomics", 0.98, 0.98, marks=pytest.mark.soak)])
 def test_a_shipped_job__sends_few_frames_and_gives_the_same(
     job: str, sent: float, fetched: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

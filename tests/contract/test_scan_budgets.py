@@ -66,7 +66,7 @@ def test_a_part_of_many_people__is_one_block_too(cupy: Any) -> None:
     assert counts.peak < 8 * 500_000 * (8 + 30)
 
 
-@pytest.mark.parametrize("method", ["wald", "firth", "firth_fallback"])
+@pytest.mark.parametrize("method", [pytest.param("wald", marks=pytest.mark.soak), "firth", "firth_fallback"])
 def test_a_part_of_a_logistic_scan__is_under_a_hundred_launches_with_its_refits(method: str, cupy: Any) -> None:
     rng, people = np.random.default_rng(1), 500
     stage = LogisticGwas.model_validate({"traits": ["ill"], "method": method, "screen": 0.05})

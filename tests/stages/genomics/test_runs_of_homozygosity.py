@@ -98,7 +98,7 @@ def _split(inside: list[bool], calls: Any, places: Any, stage: RunsOfHomozygosit
     return [*runs, now] if now else runs
 
 
-@pytest.mark.parametrize("most", [None, 0, 1, 2])
+@pytest.mark.parametrize("most", [None, pytest.param(0, marks=pytest.mark.soak), 1, pytest.param(2, marks=pytest.mark.soak)])
 def test_runs__are_those_that_windows_one_by_one_give(most: int | None, workers: ClusterSession) -> None:
     stage = RunsOfHomozygosity(**SMALL, max_heterozygous=most)
     found = same_for_any_parts(stage, {"genotypes": cohort()}, workers)

@@ -107,6 +107,7 @@ def killed(folder: Path, dead: list[str]) -> None:
         dead.append(what)
 
 
+@pytest.mark.soak
 def test_training__goes_on_to_the_same_model_where_a_process_and_then_a_worker_is_lost(tmp_path: Path) -> None:
     dead = list[str]()
     for name in ("undisturbed", "disturbed"):
