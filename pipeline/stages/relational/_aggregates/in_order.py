@@ -23,12 +23,12 @@ def grouped_in_order(rows: pl.LazyFrame, by: Sequence[str], steps: Sequence[pl.E
 
 
 def _grouped(by: list[str], steps: list[pl.Expr], rows: pl.DataFrame) -> pl.DataFrame:
-    rows = rows.rechunk()  # texts of a hundred pieces are found at half the speed
-    keys = [rows[name] for name in by]
+    keys = [rows[name].rechunk() for name in by]  # texts of a hundred pieces are found at half the speed
     digits = all_digits(keys)
     if digits is None:  # then a number tells a row's place alone, and not which rows are equal
         return rows.lazy().group_by(*by).agg(*steps).collect(engine="streaming").sort(packed(by))
     numbers = numbered(keys, digits)
+    del keys, digits
     rows, steps = rows.with_columns(numbers.alias(NUMBER)), [*(pl.col(name).first() for name in by), *steps]
     if _rows_a_group(numbers) > REPEATED:
         return rows.lazy().group_by(NUMBER).agg(*steps).collect(engine="streaming").sort(NUMBER).drop(NUMBER)
