@@ -11,7 +11,6 @@ import polars as pl
 from pipeline.backend.threads import on_all_threads
 from pipeline.tables.packed import all_digits, numbered, packed
 
-NUMBER = "__number__"
 EVERY = 64  # of the numbers of rows one in so many, and with it all that are equal to it, tells how often keys repeat
 REPEATED = 2.0  # rows a group, from which a table of groups is quicker
 
@@ -29,10 +28,12 @@ def _grouped(by: list[str], steps: list[pl.Expr], rows: pl.DataFrame) -> pl.Data
         return rows.lazy().group_by(*by).agg(*steps).collect(engine="streaming").sort(packed(by))
     numbers = numbered(keys, digits)
     del keys, digits
-    rows, steps = rows.with_columns(numbers.alias(NUMBER)), [*(pl.col(name).first() for name in by), *steps]
+    number = f"number of {', '.join(by)}"  # no key has that name, which holds all of theirs
+    rows, steps = rows.with_columns(numbers.alias(number)), [*(pl.col(name).first() for name in by), *steps]
     if _rows_a_group(numbers) > REPEATED:
-        return rows.lazy().group_by(NUMBER).agg(*steps).collect(engine="streaming").sort(NUMBER).drop(NUMBER)
-    return rows.sort(NUMBER).lazy().group_by(NUMBER).agg(*steps).collect().drop(NUMBER)  # an engine that sees that numbers are in order
+        return rows.lazy().group_by(number).agg(*steps).collect(engine="streaming").sort(number).drop(number)
+    rows = rows.sort(number, maintain_order=True)  # so that sums of floats are always the same
+    return rows.lazy().group_by(number).agg(*steps).collect().drop(number)  # an engine that sees that numbers are in order
 
 
 def _rows_a_group(numbers: pl.Series) -> float:
