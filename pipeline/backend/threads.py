@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -59,8 +60,18 @@ def worker_environment(threads: int) -> dict[str, str]:
     return {name: os.environ.get(name, value) for name, value in settings.items()}
 
 
+def may_wait() -> bool:
+    """Whether this thread is of Python's making. A library's own, which calls us in a query, must not wait for others: they wait for it."""
+    return not threading.current_thread().name.startswith("Dummy-")
+
+
 def on_all_threads(function: Callable[..., R], *args: Any) -> R:
-    """What a function gives that a query calls with its rows: Polars does on one thread what it is asked to in there, but not elsewhere."""
+    """What a function gives that a query calls with its rows: Polars does on one thread what it is asked to in there, but not elsewhere.
+
+    Where the query calls it from one of Polars' threads, of which all may do so at once, it stays there.
+    """
+    if not may_wait():
+        return function(*args)
     with ThreadPoolExecutor(1, thread_name_prefix="called-by-query") as pool:
         return pool.submit(function, *args).result()
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from pipeline.backend.threads import on_all_threads
+from pipeline.backend.threads import may_wait, on_all_threads
 from pipeline.tables.words import Words
 
 MOST = 2**62
@@ -35,7 +35,7 @@ def places(columns: Sequence[pl.Series]) -> pl.Series:
 def numbered(columns: Sequence[pl.Series], digits: Sequence[Digits]) -> pl.Series:
     """The number of each row by the digits of its columns: rows that are equal have the same."""
     height = len(columns[0])
-    threads = min(pl.thread_pool_size(), 1 + height // SAMPLE)  # the steps of one column take one each
+    threads = min(pl.thread_pool_size(), 1 + height // SAMPLE) if may_wait() else 1  # the steps of one column take one each
     stretches = [slice(height * at // threads, height * (at + 1) // threads) for at in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
         return pl.concat((pool.map if threads > 1 else map)(partial(_keys, columns, digits), stretches))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -51,3 +55,29 @@ def test_packed__of_texts_that_repeat_or_not_is_their_order(height: int) -> None
     frame = pl.DataFrame({"few": (numbers * 7 % 3).cast(pl.String), "many": (numbers * 31 % height).cast(pl.String), "n": numbers})
     for names in (["few", "n"], ["many", "n"], ["few", "many"]):
         assert_frame_equal(frame.lazy().sort(packed(names)).collect(engine="streaming"), frame.sort(names))
+
+
+TOGETHER = """
+import polars as pl
+from concurrent.futures import ThreadPoolExecutor
+from pipeline.tables.packed import packed, places
+
+rows = pl.select(a=pl.int_range(50_000) % 7, b=(pl.int_range(50_000) * 7_919 % 5_000).cast(pl.String))
+several = {name: packed(name) for name in ("a", "b", "ab")}
+
+def asked(number):
+    return rows.lazy().select(**several).filter(pl.col("a") > 2).collect(engine="streaming" if number % 2 else "in-memory")
+
+expected = pl.DataFrame({name: places([rows[each] for each in name]) for name in several}).filter(pl.col("a") > 2)
+with ThreadPoolExecutor(4) as pool:
+    assert all(found.equals(expected) for found in pool.map(asked, range(8)))
+print(pl.thread_pool_size())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_numbers__that_queries_ask_for_on_all_of_polars_threads_at_once_do_not_wait_for_one_another(threads: str) -> None:
+    environment = {**os.environ, "POLARS_MAX_THREADS": threads, "PYTHONPATH": str(Path(__file__).parents[2])}
+    ended = subprocess.run([sys.executable, "-c", TOGETHER], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout.strip()) == (0, threads), ended.stderr[-2000:]
