@@ -42,8 +42,9 @@ def place(bucket: str) -> str:
 
 @pytest.fixture
 def no_lease_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run finds the other's lease old: what is left is the swap."""
+    """Every run finds the other's lease old: what is left is the swap. No thread renews one, whose request would be the counted one."""
     monkeypatch.setattr(lease, "LEASE_S", -1.0)
+    monkeypatch.setattr(lease, "RENEW_S", 3600.0)
 
 
 def store_at(place: str) -> S3Store:
