@@ -98,7 +98,7 @@ def _walk_compiled(chromosome: _Chromosome, samples: Samples, rule: PruneRule, f
     from pipeline.kernels.compiled.linkage_pruning import prune_windows
 
     numbers = (rule.size, rule.step, rule.by_position, rule.r2 * MORE, MORE, samples.count)
-    known = np.ascontiguousarray(chromosome.positions), chromosome.major
+    known = np.require(chromosome.positions, np.int64, ["C", "W"]), chromosome.major  # read-only ones would be compiled for apart
     return prune_windows(np.ascontiguousarray(chromosome.packed), known, _masks(samples), numbers, flags, progress)
 
 

@@ -57,7 +57,7 @@ class NullModel:
     @cached_property
     def signed(self) -> Array:
         """The basis times the signs, `float64[k, n]`: a person's log odds of what he is are `coefficients @ signed + shift`."""
-        return self.basis * self.signs
+        return self.xp.ascontiguousarray(self.basis * self.signs)
 
     @cached_property
     def shift(self) -> Array:

@@ -160,7 +160,7 @@ def _compiled_sums(block: GenotypeBlock, design: LogisticDesign, trait: int) -> 
     values[design.people] = np.vstack([null.whitening @ null.basis, null.residuals, null.weights]).T
     weighted = np.concatenate([values[:, :-2] * values[:, -1:], values[:, -2:-1]], axis=1)
     products = calls_product(calls, weighted, block.codes)
-    squares = calls_product(calls, np.ascontiguousarray(values[:, -1:]), (one**2, two**2))[:, 0]
+    squares = np.ascontiguousarray(calls_product(calls, np.ascontiguousarray(values[:, -1:]), (one**2, two**2))[:, 0])
     starts = np.concatenate([[0], np.cumsum(counts[:, 3])])
     missing = np.empty(starts[-1], np.int64)
     fill_missing_people(calls, missing)

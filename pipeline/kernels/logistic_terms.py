@@ -68,7 +68,7 @@ def centre(genotypes: Array) -> tuple[Array, Array]:
         from pipeline.kernels.compiled.logistic import centre_each
 
         centred, mask = np.empty(genotypes.shape), np.empty(genotypes.shape)
-        centre_each(genotypes, centred, mask)
+        centre_each(np.ascontiguousarray(genotypes), centred, mask)
         return centred, mask
     return centre_plain(genotypes)
 

@@ -6,7 +6,7 @@ In the sums homozygous REF counts 1, heterozygous 0 and homozygous ALT -1, which
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,9 +141,10 @@ def most_in_window(positions: NDArray[np.int64], size: int, by_position: bool) -
     """Variants of the largest window."""
     if not by_position:
         return max(1, min(size, len(positions)))
-    end, most = 0, 1
+    none: Any = np.int64(0)
+    end, most = none, 1
     for start in range(len(positions)):
-        end = window_end(positions, start, end, size, True)
+        end = window_end(positions, start, end, size, by_position)
         most = max(most, end - start)
     return most
 
@@ -176,7 +177,8 @@ def prune_windows(
     positions, major = known
     removed, count = flags[0], len(calls)
     ring = empty_ring(most_in_window(positions, size, by_position), masks.shape[1])
-    live, filled, start, end = 0, 0, 0, 0
+    none: Any = np.int64(0)  # not 0: what is called with a literal is compiled for it, and once more for any number
+    live = filled = start = end = none
     while start < count:
         end = window_end(positions, start, max(end, start), size, by_position)
         if end > count or (end == count and by_position):

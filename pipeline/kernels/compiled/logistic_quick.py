@@ -1,6 +1,8 @@
 """A few whole steps of many regressions, some variants at a time from the first step to the last, so that all they need stays near.
 
 The products are those of NumPy's `dot`, which is BLAS here too. All is what the plain functions of logistic_quick.py give.
+
+Numbers are copied and added in loops: an assignment to a whole row or array compiles in ten times the time, with the text of its error.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.kernels.compiled.jit import compiled
+from pipeline.kernels.compiled.jit import compiled, inlined
 from pipeline.kernels.compiled.logistic import fill_missed, fill_terms, land_each, largest_of, sum_of_products
 from pipeline.kernels.compiled.logistic_systems import fill_squares, solve_each
 
@@ -28,7 +30,7 @@ def begin(people: Any, model: Any, start: Any, limits: Any, points: Any) -> tupl
     covariates, slopes = points
     columns = len(coefficients)
     products, sizes, weighted = np.dot(signed, (directions * signs).T), np.empty(len(signs)), np.empty(len(signs))
-    explained, rest = products[:, :columns].copy(), np.empty(len(signed))
+    explained, rest = np.empty((len(signed), columns)), np.empty(len(signed))
     for v in range(len(signed)):
         for i in range(len(signs)):
             sizes[i] = abs(signed[v, i])
@@ -36,24 +38,45 @@ def begin(people: Any, model: Any, start: Any, limits: Any, points: Any) -> tupl
         own, size = sum_of_products(weighted, signed[v]), largest_of(sizes)
         left = own
         for column in range(columns):
-            left -= explained[v, column] * explained[v, column]
+            explained[v, column] = products[v, column]
+            left -= products[v, column] * products[v, column]
         rest[v] = max(left, limits.least_left * own + 1e-100)
         largest = limits.largest_step / max(size, 1e-100)
         slopes[v] = min(max(products[v, columns] / rest[v], -largest), largest)
-    covariates[:] = coefficients
-    covariates -= np.dot(explained, whitening) * np.expand_dims(slopes, 1)
+    moved = np.dot(explained, whitening)
+    for v in range(len(signed)):
+        for column in range(columns):
+            covariates[v, column] = coefficients[column] - moved[v, column] * slopes[v]
     return explained, rest
 
 
-@compiled
+@inlined
+def _add_each(to: Floats, added: Floats) -> None:
+    """Adds an array `float64[v, k]` to another."""
+    for v in range(len(to)):
+        for column in range(to.shape[1]):
+            to[v, column] += added[v, column]
+
+
+@inlined
+def _shift_each(to: Floats, shift: Floats) -> None:
+    """Adds a row `float64[n]` to each of `float64[v, n]`."""
+    for v in range(len(to)):
+        for i in range(to.shape[1]):
+            to[v, i] += shift[i]
+
+
+@inlined
 def _approach(people: Any, model: Any, metric: Any, limits: Any, points: Any, missed: Floats) -> None:
     """What `_approached` gives, in place of the points; `metric` is the start's whitening and what `begin` gives."""
     (signed, mask), (whitening, (explained, rest)), (covariates, slopes) = people, metric, points
-    own, before = np.empty(len(slopes)), rest * slopes**2
+    own, before = np.empty(len(slopes)), np.empty(len(slopes))
     basis, _, _, shift = model
+    for v in range(len(slopes)):
+        before[v] = rest[v] * (slopes[v] * slopes[v])
     for _ in range(limits.approaches):
         np.dot(covariates, basis, missed)
-        missed += shift
+        _shift_each(missed, shift)
         fill_missed(missed, signed, mask, slopes, own)
         turned = np.dot(np.dot(missed, basis.T), whitening.T)
         for v in range(len(slopes)):
@@ -69,8 +92,9 @@ def _approach(people: Any, model: Any, metric: Any, limits: Any, points: Any, mi
                 slopes[v] += step
                 before[v] = gain
             else:
-                turned[v] = 0.0
-        covariates += np.dot(turned, whitening)
+                for column in range(turned.shape[1]):
+                    turned[v, column] = 0.0
+        _add_each(covariates, np.dot(turned, whitening))
 
 
 @compiled
@@ -84,7 +108,7 @@ def inform(people: Any, model: Any, points: Any, swept: Any, terms: Any) -> None
     gradient, squares = terms
     own = np.empty(len(signed))
     np.dot(covariates, basis, missed)
-    missed += shift
+    _shift_each(missed, shift)
     fill_terms(missed, signed, mask, slopes, (weights, weighted, gradient, own))
     fill_squares(np.dot(weights, pairs.T), np.dot(weighted, basis.T), own, squares)
 
@@ -99,31 +123,40 @@ def land(at: Places, people: Any, bends: Floats, model: Any, ends: Any, found: A
     slopes = np.empty((2, len(at)))
     near = np.empty((3, len(at), signed.shape[1]))
     for i in range(len(at)):
-        both[i], both[len(at) + i] = step[at[i], :columns], turned[at[i], :columns]
-        slopes[0, i], slopes[1, i] = step[at[i], columns], turned[at[i], columns]
-        near[0, i], near[1, i], near[2, i] = signed[at[i]], mask[at[i]], bends[at[i]]
+        v = at[i]
+        for column in range(columns):
+            both[i, column], both[len(at) + i, column] = step[v, column], turned[v, column]
+        slopes[0, i], slopes[1, i] = step[v, columns], turned[v, columns]
+        for person in range(signed.shape[1]):
+            near[0, i, person], near[1, i, person], near[2, i, person] = signed[v, person], mask[v, person], bends[v, person]
     margins = np.dot(both, model[0])
     land_each(margins[: len(at)], margins[len(at) :], (near[0], near[1], near[2]), (slopes[0], slopes[1]), found)
 
 
 @compiled
-def keep(stay: NDArray[np.bool_], rows: Places, arrays: Any) -> int:
-    """Moves the rows that stay to the front of all arrays, in place; gives how many they are."""
+def keep(stay: NDArray[np.bool_], rows: Places, numbers: Any, arrays: Any) -> int:
+    """Moves the rows that stay to the front of `rows`, of numbers `float64[v]` and arrays `float64[v, n]`; gives how many they are."""
     count = 0
     for v in range(len(stay)):
         if stay[v]:
             if count < v:
                 rows[count] = rows[v]
+                for each in numbers:
+                    each[count] = each[v]
                 for array in arrays:
-                    array[count] = array[v]
+                    for i in range(array.shape[1]):
+                        array[count, i] = array[v, i]
             count += 1
     return count
 
 
 @compiled
-def load(first: int, count: int, people: Any, signs: Floats, signed: Floats, mask: Floats) -> None:
-    """Signed genotypes and mask of some variants."""
-    for v in range(count):
+def load(first: int, people: Any, signs: Floats, begun: Any, state: Any) -> None:
+    """Signed genotypes and mask of some variants, their rows, and what their last step promised, which is 1 before the first."""
+    signed, mask = begun
+    before, rows = state
+    for v in range(len(rows)):
+        before[v], rows[v] = 1.0, first + v
         for i in range(len(signs)):
             signed[v, i] = people[0][first + v, i] * signs[i]
             mask[v, i] = people[1][first + v, i]
@@ -142,10 +175,8 @@ def wald_each(people: Any, model: Any, start: Any, limits: Any, found: Any) -> N
     covariates, slopes, before, rows = np.empty((size, columns)), np.empty(size), np.empty(size), np.empty(size, np.int64)
     for first in range(0, len(people[0]), max(size, 1)):
         left = min(size, len(people[0]) - first)
-        load(first, left, people, signs, swept[0], swept[1])
-        rows[:left] = np.arange(first, first + left)
-        before[:left] = 1.0
         begun, points = (swept[0, :left], swept[1, :left]), (covariates[:left], slopes[:left])
+        load(first, people, signs, begun, (before[:left], rows[:left]))
         metric = start[1], begin(begun, model, start, limits, points)
         _approach(begun, model, metric, limits, points, swept[2, :left])
         for _ in range(limits.wald_steps):
@@ -155,7 +186,7 @@ def wald_each(people: Any, model: Any, start: Any, limits: Any, found: Any) -> N
             left = _wald_step(here, model, (covariates[:left], slopes[:left], before[:left], rows[:left]), swept, limits, found)
 
 
-@compiled
+@inlined
 def _wald_step(people: Any, model: Any, state: Any, swept: Floats, limits: Any, found: Any) -> int:
     """One step of some variants; gives how many stay, which stand first then."""
     covariates, slopes, before, rows = state
@@ -164,28 +195,35 @@ def _wald_step(people: Any, model: Any, state: Any, swept: Floats, limits: Any, 
     own, squares, right = np.empty(count), np.empty((count, columns + 1, columns + 1)), np.zeros((count, columns + 1, 2))
     inform(people, model, (covariates, slopes), (missed, weights, weighted), (own, squares))
     gradient = np.dot(missed, model[0].T)
-    right[:, :columns, 0] = gradient
-    right[:, columns, 0] = own
-    right[:, columns, 1] = 1.0
+    for v in range(count):
+        for column in range(columns):
+            right[v, column, 0] = gradient[v, column]
+        right[v, columns, 0], right[v, columns, 1] = own[v], 1.0
     least = np.empty(count)
     solve_each(squares, right, np.empty(count), least, np.empty(count))
-    step, turned, stay, gains = right[:, :, 0].copy(), right[:, :, 1].copy(), np.zeros(count, np.bool_), np.empty(count)
+    step, turned, gains = np.empty((count, columns + 1)), np.empty((count, columns + 1)), np.empty(count)
+    stay, near, done = np.zeros(count, np.bool_), np.empty(count, np.int64), 0
     for v in range(count):
+        for column in range(columns + 1):
+            step[v, column], turned[v, column] = right[v, column, 0], right[v, column, 1]
         gains[v] = own[v] * step[v, columns]
         for column in range(columns):
             gains[v] += gradient[v, column] * step[v, column]
         stay[v] = least[v] > limits.singular and gains[v] < limits.shrinking * before[v]
-    near = np.flatnonzero(stay & (gains < limits.close))
-    if len(near):
-        _settle(near, people, model, (missed, weights, step, turned, gains), state, (limits, stay, found))
-    covariates += step[:, :columns]
-    slopes += step[:, columns]
-    before[:] = gains
-    keep(stay, rows.copy(), (slopes, before))
-    return keep(stay, rows, (people[0], people[1], covariates))
+        if stay[v] and gains[v] < limits.close:
+            near[done] = v
+            done += 1
+    if done:
+        _settle(near[:done], people, model, (missed, weights, step, turned, gains), state, (limits, stay, found))
+    for v in range(count):
+        for column in range(columns):
+            covariates[v, column] += step[v, column]
+        slopes[v] += step[v, columns]
+        before[v] = gains[v]
+    return keep(stay, rows, (slopes, before), (people[0], people[1], covariates))
 
 
-@compiled
+@inlined
 def _settle(near: Places, people: Any, model: Any, here: Any, state: Any, ends: Any) -> None:
     """Gives the variants that are at the maximum after their step; they do not stay."""
     missed, weights, step, turned, gains = here
@@ -200,7 +238,8 @@ def _settle(near: Places, people: Any, model: Any, here: Any, state: Any, ends: 
     for i in range(len(near)):
         v = near[i]
         if gains[v] * moves[i] ** 2 < limits.converged and moves[i] < limits.still:
-            found[0][rows[v], :columns] = covariates[v] + step[v, :columns]
+            for column in range(columns):
+                found[0][rows[v], column] = covariates[v, column] + step[v, column]
             found[0][rows[v], columns] = slopes[v] + step[v, columns]
             found[1][rows[v]] = np.sqrt(turned[v, columns] - changes[i])
             stay[v] = False

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.kernels.compiled.jit import compiled
+from pipeline.kernels.compiled.jit import compiled, inlined
 from pipeline.kernels.compiled.logistic import penalize
 from pipeline.kernels.compiled.logistic_quick import begin, inform, keep, land, load
 from pipeline.kernels.compiled.logistic_systems import fill_pairs, invert_each
@@ -25,15 +25,16 @@ def firth_each(people: Any, model: Any, start: Any, limits: Any, found: Any, fre
     trail = np.empty((3, size, columns + 1))  # the last step, the last move, the last gradient
     for first in range(0, len(people[0]), max(size, 1)):
         left = min(size, len(people[0]) - first)
-        load(first, left, people, signs, swept[0], swept[1])
-        rows[:left] = np.arange(first, first + left)
-        before[:left] = 1.0
+        begun = swept[0, :left], swept[1, :left]
+        load(first, people, signs, begun, (before[:left], rows[:left]))
         trail[:] = 0.0
         if free:
-            begin((swept[0, :left], swept[1, :left]), model, start, limits, (covariates[:left], slopes[:left]))
+            begin(begun, model, start, limits, (covariates[:left], slopes[:left]))
         else:
-            covariates[:] = start[0]
-            slopes[:] = 0.0
+            for v in range(left):
+                slopes[v] = 0.0
+                for column in range(columns):
+                    covariates[v, column] = start[0][column]
         for _ in range(limits.firth_steps):
             if left == 0:
                 break
@@ -41,7 +42,7 @@ def firth_each(people: Any, model: Any, start: Any, limits: Any, found: Any, fre
             left = _firth_step((swept[0, :left], swept[1, :left]), model, state, swept, (limits, free), found)
 
 
-@compiled
+@inlined
 def _penalized(people: Any, model: Any, points: Any, swept: Floats, terms: Any) -> None:
     """What `penalized_terms` gives: into `swept` missed probabilities, weights and leverages, into `terms` the others."""
     (signed, _), (basis, _, pairs, _) = people, model
@@ -56,13 +57,21 @@ def _penalized(people: Any, model: Any, points: Any, swept: Floats, terms: Any) 
     sums = np.empty((count, columns * (columns + 1) // 2))
     fill_pairs(inverse, sums)
     np.dot(sums, pairs, hats)
-    np.dot(2 * inverse[:, columns, :columns], basis, cross)
-    penalize(missed, weights, signed, (hats, cross, inverse[:, columns, columns].copy()), (own, largest))
-    gradient[:, :columns] = np.dot(missed, basis.T)
-    gradient[:, columns] = own
+    corner, last = np.empty((count, columns)), np.empty(count)
+    for v in range(count):
+        for column in range(columns):
+            corner[v, column] = 2 * inverse[v, columns, column]
+        last[v] = inverse[v, columns, columns]
+    np.dot(corner, basis, cross)
+    penalize(missed, weights, signed, (hats, cross, last), (own, largest))
+    slopes = np.dot(missed, basis.T)
+    for v in range(count):
+        for column in range(columns):
+            gradient[v, column] = slopes[v, column]
+        gradient[v, columns] = own[v]
 
 
-@compiled
+@inlined
 def _aim(inverse: Floats, gradient: Floats, trail: Any, first: bool, free: bool) -> float:
     """Of one variant: Fisher's step, then the move that a secant makes of it, and what it gains; `trail` goes on."""
     step, move, slope = trail
@@ -90,7 +99,7 @@ def _aim(inverse: Floats, gradient: Floats, trail: Any, first: bool, free: bool)
     return gain
 
 
-@compiled
+@inlined
 def _firth_step(people: Any, model: Any, state: Any, swept: Floats, how: Any, found: Any) -> int:
     """One step of some variants; gives how many stay, which stand first then."""
     covariates, slopes, before, rows, trail = state
@@ -112,16 +121,20 @@ def _firth_step(people: Any, model: Any, state: Any, swept: Floats, how: Any, fo
                 near[done] = v
                 done += 1
         before[v] = gain
-    moves, changes = np.empty(done), np.empty(done)
+    moves, changes, turned = np.empty(done), np.empty(done), np.empty((count, columns + 1))
+    for v in range(count):
+        for column in range(columns + 1):
+            turned[v, column] = inverse[v, columns, column]
     if done:
-        land(near[:done], people, weights, model, (trail[1], inverse[:, columns].copy()), (moves, changes))
+        land(near[:done], people, weights, model, (trail[1], turned), (moves, changes))
+    for v in range(count):
+        for column in range(columns):
+            covariates[v, column] += trail[1, v, column]
+        slopes[v] += trail[1, v, columns]
     for i in range(done):
         v = near[i]
-        found[0][rows[v], :columns] = covariates[v] + trail[1, v, :columns]
-        found[0][rows[v], columns] = slopes[v] + trail[1, v, columns]
+        for column in range(columns):
+            found[0][rows[v], column] = covariates[v, column]
+        found[0][rows[v], columns] = slopes[v]
         found[1][rows[v]] = np.sqrt(inverse[v, columns, columns] - changes[i])
-    covariates += trail[1, :count, :columns]
-    slopes += trail[1, :count, columns]
-    keep(stay, rows.copy(), (trail[0], trail[1], trail[2]))
-    keep(stay, rows.copy(), (slopes, before))
-    return keep(stay, rows, (people[0], people[1], covariates))
+    return keep(stay, rows, (slopes, before), (people[0], people[1], covariates, trail[0], trail[1], trail[2]))

@@ -43,7 +43,8 @@ def _forward(a: Floats, b: Floats) -> None:
             factor = a[row, before]
             for column in range(b.shape[1]):
                 b[row, column] -= factor * b[before, column]
-        b[row] /= a[row, row]
+        for column in range(b.shape[1]):
+            b[row, column] /= a[row, row]
 
 
 @compiled
@@ -92,10 +93,12 @@ def score_each(products: Floats, squares: Floats, missing: Any, values: Floats, 
     starts, people = missing
     score, own, information, least, cases = found
     columns = values.shape[1] - 2
-    a, b, sums, identity = np.empty((columns, columns)), np.empty((columns, 2)), np.empty(columns), np.eye(columns)
+    a, b, sums = np.empty((columns, columns)), np.empty((columns, 2)), np.empty(columns)
     constant = values[:, 0].max()
     for v in range(len(products)):
-        a[:] = identity
+        for row in range(columns):
+            for column in range(columns):
+                a[row, column] = 1.0 if row == column else 0.0
         b[:] = 0.0
         sums[:] = 0.0
         # The weights' sum is that of w z over the constant z, and 1 / constant^2 over all people, for z is orthonormal under w.

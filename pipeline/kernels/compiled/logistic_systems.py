@@ -93,7 +93,8 @@ def _turn(a: Floats, roots: Floats, b: Floats) -> None:
     """The factor's inverse into the upper triangle of b."""
     total = np.empty(_LANES)
     for column in range(len(a)):
-        b[column, column] = roots[column]
+        for lane in range(_LANES):
+            b[column, column, lane] = roots[column, lane]
         for row in range(column - 1, -1, -1):
             total[:] = 0.0
             for after in range(row + 1, column + 1):
