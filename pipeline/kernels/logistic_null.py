@@ -57,7 +57,8 @@ class NullModel:
     @cached_property
     def signed(self) -> Array:
         """The basis times the signs, `float64[k, n]`: a person's log odds of what he is are `coefficients @ signed + shift`."""
-        return self.xp.ascontiguousarray(self.basis * self.signs)
+        signed = self.basis * self.signs
+        return np.ascontiguousarray(signed) if self.xp is np else signed  # a copy more on a GPU, whose kernels take any order
 
     @cached_property
     def shift(self) -> Array:
