@@ -27,7 +27,7 @@ from pipeline.formats.pgen import PgenInput
 from pipeline.testing.formats import read_table
 from tests.small import ROOT
 
-CASES, SEED = 3, 5
+CASES, SEED = 8, 5
 
 
 @pytest.mark.process

@@ -44,7 +44,7 @@ for module in [each for name, each in sys.modules.items() if name.startswith("pi
     for name, kernel in vars(module).items():
         if isinstance(kernel, CPUDispatcher) and kernel.py_func.__module__ == module.__name__ and kernel.signatures:
             alike = [re.sub(r"'[ACF]', (True|False)", "", str(each)) for each in kernel.signatures]
-            print("often" if len({*alike}) < len(alike) else "once", name, *(kernel.signatures if len({*alike}) < len(alike) else []))
+            print(*["often", name, *kernel.signatures] if len({*alike}) < len(alike) else ["once", name])
 """
 
 

@@ -15,6 +15,7 @@ from pipeline.kernels.compiled.jit import compiled, inlined, popcount
 
 _LOW_BITS = np.uint64(0x5555555555555555)
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
+_START: Any = np.int64(0)  # not 0: what is called with a literal is compiled for it, and once more for any number
 
 
 class Ring(NamedTuple):
@@ -141,8 +142,7 @@ def most_in_window(positions: NDArray[np.int64], size: int, by_position: bool) -
     """Variants of the largest window."""
     if not by_position:
         return max(1, min(size, len(positions)))
-    none: Any = np.int64(0)
-    end, most = none, 1
+    end, most = _START, 1
     for start in range(len(positions)):
         end = window_end(positions, start, end, size, by_position)
         most = max(most, end - start)
@@ -177,8 +177,7 @@ def prune_windows(
     positions, major = known
     removed, count = flags[0], len(calls)
     ring = empty_ring(most_in_window(positions, size, by_position), masks.shape[1])
-    none: Any = np.int64(0)  # not 0: what is called with a literal is compiled for it, and once more for any number
-    live = filled = start = end = none
+    live = filled = start = end = _START
     while start < count:
         end = window_end(positions, start, max(end, start), size, by_position)
         if end > count or (end == count and by_position):

@@ -52,7 +52,7 @@ def begin(people: Any, model: Any, start: Any, limits: Any, points: Any) -> tupl
 
 @inlined
 def _add_each(to: Floats, added: Floats) -> None:
-    """Adds an array `float64[v, k]` to another."""
+    """Adds the first columns of an array `float64[v, k or more]` to `float64[v, k]`."""
     for v in range(len(to)):
         for column in range(to.shape[1]):
             to[v, column] += added[v, column]
@@ -215,9 +215,8 @@ def _wald_step(people: Any, model: Any, state: Any, swept: Floats, limits: Any, 
             done += 1
     if done:
         _settle(near[:done], people, model, (missed, weights, step, turned, gains), state, (limits, stay, found))
+    _add_each(covariates, step)
     for v in range(count):
-        for column in range(columns):
-            covariates[v, column] += step[v, column]
         slopes[v] += step[v, columns]
         before[v] = gains[v]
     return keep(stay, rows, (slopes, before), (people[0], people[1], covariates))

@@ -121,11 +121,12 @@ def _firth_step(people: Any, model: Any, state: Any, swept: Floats, how: Any, fo
                 near[done] = v
                 done += 1
         before[v] = gain
-    moves, changes, turned = np.empty(done), np.empty(done), np.empty((count, columns + 1))
-    for v in range(count):
-        for column in range(columns + 1):
-            turned[v, column] = inverse[v, columns, column]
+    moves, changes = np.empty(done), np.empty(done)
     if done:
+        turned = np.empty((count, columns + 1))
+        for v in near[:done]:
+            for column in range(columns + 1):
+                turned[v, column] = inverse[v, columns, column]
         land(near[:done], people, weights, model, (trail[1], turned), (moves, changes))
     for v in range(count):
         for column in range(columns):
