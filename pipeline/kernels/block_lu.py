@@ -68,8 +68,18 @@ def updated(panel: Panel, block: Array) -> Array:
     found = block[xp.concatenate([xp.arange(start), panel.order + start])]
     rows = found[start:]
     rows[:width] = panel.inverse @ rows[:width]
-    rows[width:] -= panel.lower @ rows[:width]
+    _subtract_product(rows[width:], panel.lower, rows[:width])
     return found
+
+
+def _subtract_product(target: Array, left: Array, right: Array) -> None:
+    """`target -= left @ right`, on a CPU without the product between: arrays of float64 with rows in order are columns of their transposes."""
+    from scipy.linalg.blas import dgemm
+
+    if array_module(target) is not np:
+        target -= left @ right
+    elif target.size:
+        dgemm(-1.0, right.T, left.T, 1.0, target.T, overwrite_c=True)
 
 
 def substituted(panel: Panel, sides: Array) -> tuple[Array, Array]:
