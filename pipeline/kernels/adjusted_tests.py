@@ -23,7 +23,7 @@ from pipeline.kernels.genotypes import Array
 STEPS, STILL = 60, 1e-7
 """Newton's method ends where a step is less than so many standard errors, or fails after so many."""
 FARTHEST = 4.0
-"""The longest step, in the unit of the slowest person's log odds."""
+"""The longest step, in the unit of the slowest person's log odds; of a saddle point the first, as each may be twice the one before."""
 _LEAST, _FLAT = 1e-200, 1e-9
 
 
@@ -38,7 +38,10 @@ class Effect(NamedTuple):
 
 
 def adjusted_likelihood_ratio(adjusted: Array, cases: Array, log_odds: Array, start: Array) -> Effect:
-    """Firth's estimates of `adjusted: float64[v, n]`, `cases: float64[n]` (0, 1) and fixed `log_odds: float64[n]`, from `start: [v]`."""
+    """Firth's estimates of `adjusted: float64[v, n]`, `cases: float64[n]` (0, 1) and fixed `log_odds: float64[n]`, from `start: [v]`.
+
+    Where the likelihood has several maxima it is the one nearest to no effect, or near: no start is farther than a longest step.
+    """
     if array_module(adjusted) is np:
         from pipeline.kernels.compiled.adjusted_tests import likelihood_ratios
 
@@ -54,11 +57,11 @@ def longest_steps(adjusted: Array) -> Array:
     return FARTHEST / xp.maximum(abs(adjusted).max(axis=1), 1e-300)
 
 
-def guarded_newton(step: Callable[[Array], tuple[Array, Array]], start: Array, farthest: Array) -> tuple[Array, Array]:
+def guarded_newton(step: Callable[[Array], tuple[Array, Array]], start: Array, farthest: Array, growth: float = 1) -> tuple[Array, Array]:
     """Where Newton's steps lead from `start: float64[v]`, and which came to stand still, `bool[v]`.
 
     `step` tells of each place its step and that step's length in standard errors, `float64[v]` both. Steps are at most
-    `farthest: float64[v]` long, and stay between what is known too low and too high.
+    `farthest: float64[v]` long, which grows with each, and stay between what is known too low and too high.
     """
     xp = array_module(start)
     at, low, high = start.copy(), xp.full(len(start), -xp.inf), xp.full(len(start), xp.inf)
@@ -68,7 +71,7 @@ def guarded_newton(step: Callable[[Array], tuple[Array, Array]], start: Array, f
         still |= length < STILL
         low, high = xp.where(moved > 0, at, low), xp.where(moved > 0, high, at)
         after = at + xp.clip(moved, -farthest, farthest)
-        at = xp.where(still, at, xp.where((after > low) & (after < high), after, (low + high) / 2))
+        at, farthest = xp.where(still, at, xp.where((after > low) & (after < high), after, (low + high) / 2)), farthest * growth
         if bool(still.all()):
             break
     return at, still
@@ -90,7 +93,8 @@ def adjusted_likelihood_ratio_plain(adjusted: Array, cases: Array, log_odds: Arr
         moved = slope / xp.where(curve > 0, curve, second)
         return moved, abs(moved) * xp.sqrt(second)
 
-    beta, still = guarded_newton(step, start, longest_steps(adjusted))
+    farthest = longest_steps(adjusted)
+    beta, still = guarded_newton(step, xp.clip(start, -farthest, farthest), farthest)
     here, none = log_odds + beta[:, None] * adjusted, xp.broadcast_to(log_odds, adjusted.shape)
     gain = (cases * (here - none) - xp.logaddexp(0, here) + xp.logaddexp(0, none)).sum(axis=1)
     information, before = (_information(adjusted, odds) for odds in (here, none))
@@ -153,10 +157,11 @@ def _deviate(own: Array, log_odds: Array, score: Array, spread: Array) -> Array:
         moved = (score - first) / second
         return moved, abs(moved) * unit
 
-    at, still = guarded_newton(step, score / unit**2, FARTHEST / unit)
+    with np.errstate(over="ignore"):  # a chance that is 0
+        at, still = guarded_newton(step, score / unit**2, FARTHEST / unit, growth=2)
     here = none + at[:, None] * own
     cumulant = (xp.logaddexp(0, here) - xp.logaddexp(0, none) - at[:, None] * own * before).sum(axis=1) + at**2 * spread / 2
-    p = 1 / (1 + xp.exp(-here))
+    p = xp.exp(-xp.logaddexp(0, -here))
     second = (own**2 * p * (1 - p)).sum(axis=1) + spread
     root = xp.sign(at) * xp.sqrt(2 * xp.maximum(at * score - cumulant, 0))
     other = at * xp.sqrt(second)

@@ -73,7 +73,7 @@ def updated(panel: Panel, block: Array) -> Array:
 
 
 def _subtract_product(target: Array, left: Array, right: Array) -> None:
-    """`target -= left @ right`, on a CPU without the product between: arrays of float64 with rows in order are columns of their transposes."""
+    """`target -= left @ right`, on a CPU without the product between: rows in order are columns of the transpose."""
     from scipy.linalg.blas import dgemm
 
     if array_module(target) is not np:

@@ -31,7 +31,7 @@ class _Sums(NamedTuple):
 def cox_likelihood_ratio(adjusted: Array, log_hazard: Array, risk: RiskOrder, start: Array) -> Effect:
     """Firth's estimates of `adjusted: float64[v, n]` about `log_hazard: float64[n]` of the same people, in the order of risk.
 
-    Newton's method from `start: float64[v]`, kept between what is known too low and too high.
+    Newton's method from `start: float64[v]`, or a longest step from no effect, kept between what is known too low and too high.
     """
     xp = array_module(adjusted)
 
@@ -44,7 +44,8 @@ def cox_likelihood_ratio(adjusted: Array, log_hazard: Array, risk: RiskOrder, st
         moved = slope / xp.where(curve > 0, curve, second)
         return moved, abs(moved) * xp.sqrt(second)
 
-    beta, still = guarded_newton(step, start, longest_steps(adjusted))
+    farthest = longest_steps(adjusted)
+    beta, still = guarded_newton(step, xp.clip(start, -farthest, farthest), farthest)
     here, none = (_sums(adjusted, log_hazard, risk, at) for at in (beta, xp.zeros(len(beta))))
     information, before = (xp.maximum(sums.second, _LEAST) for sums in (here, none))
     chi_square = xp.maximum(2 * (here.gain - none.gain) + xp.log(information / before), 0)

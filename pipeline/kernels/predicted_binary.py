@@ -6,9 +6,9 @@ of those used) and b = Z w g, U = g'(y - p) and V = g'wg - b'b: beta = U / V, an
 
 Whoever `screen` finds notable is tested again by the genotype less what the covariates explain of it, a = g - Z'b: by Firth's likelihood
 ratio about the log odds of Firth's own fit of the covariates, where of a rare allele (fewer than 50 copies) who carries none is left out;
-or by the saddle point of U, where people without the rarer allele count as normal if they are more than half. Or the trait is regressed
-on covariates and genotype with the prediction as offset: by Firth's likelihood ratio, the genotype in the penalty of both likelihoods
-(firth), or by maximum likelihood (wald).
+or by the saddle point of U, where people without the allele count as normal; either only where not more than half carry it. Or the trait is
+regressed on covariates and genotype with the prediction as offset: by Firth's likelihood ratio, the genotype in the penalty of both
+likelihoods (firth), or by maximum likelihood (wald).
 """
 
 from __future__ import annotations
@@ -103,22 +103,21 @@ def _tested(
     p_value, neg_log_10 = scan_p_values(statistic)
     test = xp.full(len(block), SCORE, xp.uint8)
     notable = xp.nonzero((reason == FINE) & (p_value <= screen))[0] if method != "score" and screen > 0 else xp.empty(0, xp.int64)
-    used, top = models.design.known.any(axis=1), block.codes[1]
+    used = models.design.known.any(axis=1)
     for some in variant_blocks(len(notable), 24 * block.n_samples, block_bytes(block.array, BLOCK_BYTES)):
         rows = notable[some]
         values = genotypes.dense(rows=rows)
         if method in ("firth", "wald"):
             found = _by_regression(values[:, known], models.nulls[trait], method)
         elif method == "spa":
-            carriers = _carriers(values, copies[rows] > called[rows], top)
-            normal = ~carriers & ((carriers & used).sum(axis=1) < 0.5 * used.sum())[:, None]
+            normal = _lacking(values, copies[rows] > called[rows], block, used)
             adjusted = _adjusted(values, scored.explained[rows], models, trait)
             found = _by_saddle_point(adjusted, models.log_odds[trait], (scored.score[rows], normal), error[rows])
         else:
             adjusted = _adjusted(values, scored.explained[rows], models, trait)
             rare = xp.nonzero(xp.minimum(copies[rows], 2 * called[rows] - copies[rows]) < fewest)[0]
             if len(rare):
-                adjusted[rare] *= _carriers(values[rare], (copies[rows] > called[rows])[rare], top)
+                adjusted[rare] *= ~_lacking(values[rare], (copies[rows] > called[rows])[rare], block, used)
             found = _by_ratio(adjusted, models, trait, beta[rows])
         beta[rows], error[rows], statistic[rows], p_value[rows], neg_log_10[rows] = found
         test[rows], failure = AGAIN[method]
@@ -134,10 +133,15 @@ def _adjusted(values: Array, explained: Array, models: PredictedBinary, trait: i
     return adjusted
 
 
-def _carriers(values: Array, common: Array, top: float) -> Array:
-    """Who carries the rarer allele, `bool[v, n]`: REF of variants whose ALT is `common`."""
-    xp = array_module(values)
-    return xp.where(common[:, None], values < top, values > 0)
+def _lacking(values: Array, common: Array, block: GenotypeBlock, used: Array) -> Array:
+    """Who lacks the allele that few carry, `bool[v, n]`: nobody where more do of those `used: bool[n]` than half of all n.
+
+    It is ALT, or REF of variants whose ALT is `common`; of dominant and recessive codings what they count, as in regenie.
+    """
+    lacking = values <= 0
+    if block.is_linear:
+        lacking = array_module(values).where(common[:, None], values >= block.codes[1], lacking)
+    return lacking & (2 * (~lacking & used).sum(axis=1) <= block.n_samples)[:, None]
 
 
 def _by_ratio(adjusted: Array, models: PredictedBinary, trait: int, start: Array) -> tuple[Array, ...]:

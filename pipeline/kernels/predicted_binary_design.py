@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from pipeline.kernels.logistic_null import NullModel
 from pipeline.kernels.traits_design import OfTraits, TraitsDesign, shared_fields, who_has
 
 _STEPS, _STILL = 200, 1e-10
+_HALVINGS, _ROUNDING = 30, 1e-13
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class PredictedBinaryDesign(TraitsDesign):
         for place, name in enumerate(self.trait_names):
             own = self.known[:, place]
             basis, offset, cases = self.basis[own].T, np.asarray(predictions[place][own], np.float64), self.cases[own, place]
-            coefficients[place] = fitted = null_coefficients(name, basis, 2 * cases - 1, offset)
+            coefficients[place] = fitted = null_coefficients(name, basis, 2 * cases - 1, offset, limit=True)
             log_odds[place, own] = offset + fitted @ basis
             p = 1 / (1 + np.exp(-log_odds[place, own]))
             gram = (basis * (p * (1 - p))) @ basis.T
@@ -63,18 +65,42 @@ class PredictedBinaryDesign(TraitsDesign):
         return PredictedBinary(self, whitened, log_odds, centres, coefficients)
 
 
-def _penalized(name: str, basis: Array, cases: Array, offset: Array, start: Array) -> Array:
-    """Firth's coefficients of a basis `float64[k, n]`, by scoring from the maximum of the likelihood. Raises DataError where it fails."""
-    found = start
-    for _ in range(_STEPS):
-        p = 1 / (1 + np.exp(-(offset + found @ basis)))
-        weighted = basis * (p * (1 - p))
+class _Penalized(NamedTuple):
+    """Chances `float64[n]`, the basis times their variances `[k, n]`, the information `[k, k]`, and the penalized log likelihood."""
+
+    chance: Array
+    weighted: Array
+    information: Array
+    height: float
+
+    @classmethod
+    def at(cls, basis: Array, cases: Array, log_odds: Array) -> _Penalized:
+        """Of some log odds `float64[n]`."""
+        chance = np.exp(-np.logaddexp(0, -log_odds))
+        weighted = basis * (chance * (1 - chance))
         information = weighted @ basis.T
-        leverage = (weighted * np.linalg.solve(information, basis)).sum(axis=0)
-        step = np.linalg.solve(information, basis @ (cases - p + leverage * (0.5 - p)))
-        found = found + step
-        if float(step @ information @ step) < _STILL**2:
-            return found
+        sign, determinant = np.linalg.slogdet(information)
+        likelihood = float((cases * log_odds - np.logaddexp(0, log_odds)).sum())
+        return cls(chance, weighted, information, likelihood + float(determinant) / 2 if sign > 0 else -np.inf)
+
+
+def _penalized(name: str, basis: Array, cases: Array, offset: Array, start: Array) -> Array:
+    """Firth's coefficients of a basis `float64[k, n]`, by scoring from the maximum of the likelihood. Raises DataError where it fails.
+
+    A step that lowers the penalized likelihood is halved: of very skewed covariates whole ones may go to and fro forever.
+    """
+    found, terms = start, _Penalized.at(basis, cases, offset + start @ basis)
+    for _ in range(_STEPS):
+        leverage = (terms.weighted * np.linalg.solve(terms.information, basis)).sum(axis=0)
+        step = np.linalg.solve(terms.information, basis @ (cases - terms.chance + leverage * (0.5 - terms.chance)))
+        if float(step @ terms.information @ step) < _STILL**2:
+            return found + step
+        for _ in range(_HALVINGS):
+            after = _Penalized.at(basis, cases, offset + (found + step) @ basis)
+            if after.height >= terms.height - _ROUNDING * (1 + abs(terms.height)):
+                break
+            step = step / 2
+        found, terms = found + step, after
     raise DataError(f"Trait {name!r}: Firth's fit of the covariates does not converge. Use fewer covariates, or method: spa.")
 
 

@@ -85,9 +85,9 @@ def _sums(predictors: Array, trait: Array, fold: slice) -> tuple[Array, Array]:
     xp = array_module(predictors)
     gram, right = xp.zeros((len(predictors), len(predictors))), xp.zeros((len(predictors), 1))
     for people in chunks_of(predictors, fold):
-        values = predictors[:, people]
+        values = predictors[:, people].astype(xp.float64)  # those of a block are near one another: float32 would lose what they differ by
         gram += values @ values.T
-        right[:, 0] += values.astype(xp.float64) @ trait[people]
+        right[:, 0] += values @ trait[people]
     return gram, right
 
 

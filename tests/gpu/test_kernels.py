@@ -205,6 +205,7 @@ HOST_ONLY = {
     "linear_again",
     "projected_again",
     "offset_again",
+    "at_maximum",
     "people_of_groups",
     "compact",  # SciPy's sparse matrices
     "is_sparse",

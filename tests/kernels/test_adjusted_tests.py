@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
 from pipeline.kernels.adjusted_tests import (
@@ -51,6 +51,20 @@ def test_adjusted_likelihood_ratio__is_the_greatest_penalized_likelihood(people:
         assert found.standard_error[place] == pytest.approx((row**2 @ (p * (1 - p))) ** -0.5, rel=1e-5)
 
 
+def test_adjusted_likelihood_ratio__of_two_maxima_is_that_nearer_to_no_effect_wherever_it_starts() -> None:
+    random = np.random.default_rng(1)
+    log_odds = random.normal(-2.2, 1, 600)
+    cases = (random.random(600) < 1 / (1 + np.exp(-log_odds))).astype(float)
+    row = 0.01 * (random.normal(size=600) - 0.5 * (cases - cases.mean()))
+    row[0], cases[0], log_odds[0] = -0.99, 1, -1.5  # one person decides, until all others do
+    rises = np.diff([penalized(beta, row, cases, log_odds) for beta in np.arange(-60, 5, 0.5).tolist()]) > 0
+    assert (rises[:-1] & ~rises[1:]).sum() == 2
+    near = minimize_scalar(lambda beta: -penalized(beta, row, cases, log_odds), bounds=(-5, 0), options={"xatol": 1e-9}).x
+    for find in (adjusted_likelihood_ratio, adjusted_likelihood_ratio_plain):
+        found = find(np.array([row] * 3), cases, log_odds, np.array([0.0, -30.0, 30.0]))
+        assert found.beta == pytest.approx(near, abs=1e-5)
+
+
 def test_adjusted_likelihood_ratio__is_finite_where_people_are_separated_and_nothing_without_anyone() -> None:
     adjusted = np.array([[1.0, 1, 1, 0, 0, 0, 0, 0], [0.0] * 8])
     found = adjusted_likelihood_ratio(adjusted, np.array([1.0, 1, 1, 0, 0, 0, 0, 0]), np.zeros(8), np.zeros(2))
@@ -83,6 +97,28 @@ def test_saddle_point__is_near_the_chances_of_all_outcomes() -> None:
         assert norm.cdf(tails.below[0]) == pytest.approx(exact[1], rel=0.25, abs=2e-4)
     everyone_normal = saddle_point(adjusted, log_odds, np.full(3, 2.0), np.ones(adjusted.shape, bool))
     np.testing.assert_allclose(everyone_normal.above, 2 / np.sqrt(adjusted**2 @ (p * (1 - p))), rtol=1e-9)
+
+
+def test_saddle_point__is_found_however_far_it_lies() -> None:
+    """A score that 22 carriers cannot give: the variance of all others has to, at hundreds of standard errors."""
+    random = np.random.default_rng(3)
+    adjusted, log_odds = np.full(2_000, 0.007), random.normal(-2.5, 0.5, 2_000)
+    adjusted[:22] = 0.99
+    p, normal = 1 / (1 + np.exp(-log_odds)), np.arange(2_000) >= 22
+    spread, score = float(adjusted[normal] ** 2 @ (p * (1 - p))[normal]), 3.9
+    some, chance = adjusted[~normal], p[~normal]
+
+    def slope(t: float) -> float:
+        return float(some @ (1 / (1 + (1 - chance) / chance * np.exp(-some * t)) - chance)) + t * spread + score
+
+    t = brentq(slope, -700, 0, xtol=1e-10)
+    cumulant = float(np.log1p(chance * np.expm1(some * t)).sum() - t * (some @ chance)) + t * t * spread / 2
+    w, v = -np.sqrt(2 * (-t * score - cumulant)), t * np.sqrt(spread)
+    assert t * np.sqrt(adjusted**2 @ (p * (1 - p))) < -300
+    for find in (saddle_point, saddle_point_plain):
+        tails = find(adjusted[None], log_odds, np.array([score]), normal[None])
+        assert tails.below[0] == pytest.approx(w + np.log(v / w) / w, rel=1e-9)
+        assert 2 < tails.above[0] < 5
 
 
 def test_saddle_point__has_no_tail_beyond_what_can_be_and_none_is_found_at_its_end() -> None:

@@ -10,11 +10,13 @@ import statsmodels.api as sm
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from pipeline.kernels.audit import offset_again
-from pipeline.kernels.genotype_block import GenotypeBlock
+from pipeline.errors import DataError
+from pipeline.kernels.audit import Genotype
+from pipeline.kernels.genotype_block import CODES, Coding, GenotypeBlock
 from pipeline.kernels.genotypes import pack
 from pipeline.kernels.logistic_regression import FIRTH_LRT, SCORE, WALD
 from pipeline.kernels.logistic_score import SEPARATED
+from pipeline.kernels.offset_again import offset_again
 from pipeline.kernels.predicted_binary import PredictedMethod, associate_predicted_binary
 from pipeline.kernels.predicted_binary_design import PredictedBinaryDesign
 
@@ -92,9 +94,45 @@ def test_associate_predicted_binary__refits_what_the_screen_finds_and_the_audit_
         variant = int(np.flatnonzero(again)[0])
         case, log_odds = np.where(models.known[:, 0], traits[:, 0], np.nan), (models.log_odds[0], models.log_odds[0])
         genotype, used = np.where(calls[variant] == 3, np.nan, calls[variant]), models.known.any(axis=1)
-        once = offset_again(genotype, np.where(used[:, None], covariates, np.nan), case, log_odds, test)
+        once = offset_again(Genotype(genotype, genotype), np.where(used[:, None], covariates, np.nan), case, log_odds, test)
         assert [once.beta, once.standard_error] == pytest.approx([some.beta[variant], some.standard_error[variant]], rel=1e-5)
         assert once.n == some.n[variant]
+
+
+def test_predicted_binary__of_very_skewed_covariates_has_firths_fit() -> None:
+    rng = np.random.default_rng(0)
+    covariates = rng.lognormal(10, 2, (PEOPLE, 3))
+    scaled = (covariates - covariates.mean(axis=0)) / covariates.std(axis=0)
+    cases = (rng.random(PEOPLE) < 1 / (1 + np.exp(1.5 - 0.5 * scaled.sum(axis=1)))).astype(float)
+    models = PredictedBinaryDesign.build(covariates, cases[:, None]).less(np.zeros((1, PEOPLE)))
+    columns = np.column_stack([np.ones(PEOPLE), scaled])
+    point = np.linalg.lstsq(columns, models.centres[0], rcond=None)[0]
+    best = minimize(lambda at: -penalized(at, columns, cases, np.zeros(PEOPLE)), point, tol=1e-12)
+    np.testing.assert_allclose(columns @ point, models.centres[0], atol=1e-9)
+    np.testing.assert_allclose(point, best.x, atol=1e-5)
+
+
+def test_associate_predicted_binary__of_a_site_that_has_cases_alone_is_that_of_the_others() -> None:
+    """Who is told by a covariate counts no more in the score test; whom all covariates tell are still refused."""
+    calls, covariates, traits, predictions = data()
+    calls, predictions = np.where(calls == 3, 0, calls), predictions[:1]
+    cases, site = np.where(np.isnan(traits[:, 0]), 0, traits[:, 0]), np.zeros(PEOPLE)
+    site[np.flatnonzero(cases)[:9]] = 1
+    ages = np.nan_to_num(covariates[:, :1], nan=40)
+    others = site == 0
+    whole, part = (
+        associate_predicted_binary(
+            GenotypeBlock(pack(calls[:, people]), None, int(people.sum())),
+            PredictedBinaryDesign.build(columns[people], cases[people, None], firth=False).less(predictions[:, people]),
+            "score",
+            1,
+        )[0]
+        for people, columns in ((np.ones(PEOPLE, bool), np.column_stack([ages, site])), (others, ages))
+    )
+    np.testing.assert_allclose(whole.statistic, part.statistic, rtol=1e-5)
+    np.testing.assert_allclose(whole.standard_error, part.standard_error, rtol=1e-5)
+    with pytest.raises(DataError, match="the covariates tell"):
+        PredictedBinaryDesign.build(np.column_stack([ages, cases + np.sin(ages) / 4]), cases[:, None], firth=False).less(predictions)
 
 
 def dosages(people: int = 400, variants: int = 160) -> tuple[NDArray[np.float32], Numbers, Numbers, Numbers]:
@@ -133,3 +171,42 @@ def test_associate_predicted_binary__of_dosages_gives_what_regenie_printed(metho
     rows = [59, 69, 77, 29, 117, 50, 110, 12, 72]
     assert (found.test[rows] != SCORE).all()
     np.testing.assert_allclose(found.statistic[rows] ** 2, PRINTED[method], rtol=3e-4 if method == "spa" else 1e-5)
+
+
+def coded_cohort(people: int = 300, variants: int = 120) -> tuple[NDArray[np.uint8], Numbers, Numbers, Numbers]:
+    """Calls of any frequency, 2 % missing, a covariate, predicted log odds, and a trait of some 70 cases with gaps."""
+    rng = np.random.default_rng(21)
+    calls = rng.binomial(2, rng.uniform(0.01, 0.99, (variants, 1)), (variants, people)).astype(np.uint8)
+    calls[rng.random(calls.shape) < 0.02] = 3
+    age, predicted = rng.normal(0, 1, people).round(4), rng.normal(0, 0.5, people).round(4)
+    trait = (rng.random(people) < 1 / (1 + np.exp(1.3 - predicted - 0.5 * age))).astype(float)
+    trait[rng.random(people) < 0.05] = np.nan
+    return calls, age, predicted, trait
+
+
+CODED_ROWS: dict[Coding, list[int]] = {
+    "dominant": [16, 40, 57, 74, 87, 92, 101, 111, 118],
+    "recessive": [8, 18, 51, 64, 66, 81, 90, 106, 111],
+}
+PRINTED_CODED: dict[tuple[Coding, PredictedMethod], list[float]] = {
+    # regenie 4.1.2 of these calls, --test and --pThresh 0.9: CHISQ of variants that few, half and nearly all people carry
+    ("dominant", "firth_approximate"): [6.40335, 2.17855, 0.925253, 4.10506, 1.78202, 0.119846, 0.230482, 9.15311, 0.461238],
+    ("dominant", "spa"): [6.50419, 2.51538, 0.836304, 4.99329, 2.15303, 0.11805, 0.231094, 8.99808, 0.385362],
+    ("recessive", "firth_approximate"): [3.91239, 3.10147, 1.06119, 3.01582, 4.2785, 3.55846, 0.497648, 2.99785, 4.52133],
+    ("recessive", "spa"): [3.87172, 3.14878, 0.954622, 3.3557, 4.43062, 3.57834, 0.698214, 3.85007, 4.7282],
+}
+
+
+@pytest.mark.parametrize(("coding", "method"), PRINTED_CODED)
+def test_associate_predicted_binary__by_another_coding_gives_what_regenie_printed(coding: Coding, method: PredictedMethod) -> None:
+    calls, age, predicted, trait = coded_cohort()
+    models = PredictedBinaryDesign.build(age[:, None], trait[:, None]).less(predicted[None])
+    block = GenotypeBlock(pack(calls), None, calls.shape[1], CODES[coding])
+    found, rows = associate_predicted_binary(block, models, method, 0.9)[0], CODED_ROWS[coding]
+    assert (found.test[rows] != SCORE).all()
+    np.testing.assert_allclose(found.statistic[rows] ** 2, PRINTED_CODED[coding, method], rtol=3e-4 if method == "spa" else 1e-5)
+    known = np.where(np.isnan(trait), np.nan, age)[:, None]
+    copies, odds = np.where(calls == 3, np.nan, calls), (models.log_odds[0], models.centres[0])
+    for row in rows:
+        once = offset_again(Genotype(block.coded(slice(row, row + 1))[0], copies[row]), known, trait, odds, method)
+        assert [once.beta, once.standard_error] == pytest.approx([found.beta[row], found.standard_error[row]], rel=1e-5)

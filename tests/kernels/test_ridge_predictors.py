@@ -125,6 +125,21 @@ def test_stacked_ridge__is_the_plain_one() -> None:
             np.testing.assert_allclose(found.predictions[left_out], expected, atol=1e-6)
 
 
+def test_both_levels__of_many_people_and_few_blocks_keep_the_digits_that_a_small_penalty_looks_at() -> None:
+    """Ten predictors of 4,000 people: at the least penalty level 1 is nearly free among predictions that are nearly the same."""
+    rng = np.random.default_rng(6)
+    calls = rng.binomial(2, rng.uniform(0.05, 0.95, (600, 1)), (600, 4_000)).astype(np.uint8)
+    covariates, traits = rng.normal(50, 9, (4_000, 2)), rng.normal(0, 3, (4_000, 1))
+    design, chromosomes = RidgeDesign.build(covariates, traits), np.repeat([0, 1], len(SHARES)).tolist()
+    blocks = [GenotypeBlock(pack(some), None, 4_000) for some in (calls[:300], calls[300:])]
+    predictors = np.concatenate([ridge_predictors(block, design, 600)[0] for block in blocks])
+    rows = plain_predictors(calls.astype(float), covariates, traits, (300, 300))[:, 0].reshape(-1, 4_000)
+    found = stacked_ridge(predictors, chromosomes, design.traits[:, 0], design.folds)
+    assert found.best == len(SHARES) - 1
+    expected, _ = cross_validated(rows, design.traits[:, 0], float(found.penalties[-1]))
+    assert abs(found.predictions[-1] - expected).max() < 3e-5 * expected.std()
+
+
 def test_ridge_effects__in_float32_are_those_of_float64_or_float64_itself() -> None:
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(40, 25))  # of rank 25

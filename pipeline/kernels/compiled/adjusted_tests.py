@@ -146,7 +146,7 @@ def _estimate(numbers: Any, people: Any, variance: Any, start: float) -> tuple[f
     """
     odds, cases, without = people
     before, largest = _looked_at(numbers, variance)
-    beta, low, high = start, -inf, inf
+    beta, low, high = min(max(start, -_FARTHEST / largest), _FARTHEST / largest), -inf, inf
     for _ in range(_STEPS):
         first, second, third, fourth, fifth, gain = _at(numbers, odds, cases, without, beta)
         step = _halley(first, second, third, fourth, fifth)
@@ -197,7 +197,7 @@ def _deviate(numbers: Any, odds: Any, before: Any, score: float, spread: float) 
     if spread == 0 and score < least:
         return -inf
     unit = sqrt(variance)
-    at, low, high, still, second = score / variance, -inf, inf, False, 0.0
+    at, low, high, still, second, farthest = score / variance, -inf, inf, False, 0.0, _FARTHEST / unit
     for _ in range(_STEPS):
         first, second = at * spread, spread
         for place in range(len(numbers)):
@@ -213,7 +213,7 @@ def _deviate(numbers: Any, odds: Any, before: Any, score: float, spread: float) 
         if abs(step) * unit < _STILL:
             still = True
             break
-        at = _moved(at, step, _FARTHEST / unit, low, high)
+        at, farthest = _moved(at, step, farthest, low, high), 2 * farthest
     if not still or second <= _FLAT * unit * unit:
         return np.nan
     cumulant = at * at * spread / 2

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.backend.arrays import to_host
-from pipeline.kernels.audit import Again
-from pipeline.kernels.genotype_block import GenotypeBlock
+from pipeline.kernels.audit import Again, Genotype
+from pipeline.kernels.genotype_block import CODES, GenotypeBlock
 from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._sheet import Sheet
 from pipeline.tables.audits import OFF, tally
@@ -27,8 +26,8 @@ _ONE_IN, _SHARED = 25_000, 5
 of one trait, and each further trait a fifth of that."""
 _FEWEST = 22  # of a scan that has fewer results than it takes for so many
 
-Test = Callable[[Any, Sheet, int, str], Again]
-"""genotype `[n]`, NaN where missing, the sheet and the place of its trait, and the test that the row carries -> what it should say."""
+Test = Callable[[Genotype, Sheet, int, str], Again]
+"""A variant, the sheet and the place of its trait, and the test that the row carries -> what it should say."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,8 @@ class Audit:
         variants, places = np.unique(rows.variant[chosen], return_inverse=True)
         genotypes = _on_host(block, variants) if len(variants) else block
         for place, row in zip(places.tolist(), chosen, strict=True):
-            genotype = genotypes.coded(slice(place, place + 1))[0]
+            one = genotypes.part(slice(place, place + 1))
+            genotype = Genotype(*(replace(one, codes=codes).coded(slice(1))[0] for codes in (one.codes, CODES["additive"])))
             once = again(genotype, sheet, int(rows.trait[row]), tests[rows.test[row]])
             if not np.isnan(once.beta):
                 tally(found, _apart(once, rows, row))

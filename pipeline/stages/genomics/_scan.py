@@ -19,9 +19,8 @@ from pipeline.genome.chromosomes import AUTOSOME_COUNT, HUMAN, ONE_COPY, autosom
 from pipeline.genome.columns import VARIANT, VOCABULARY, dtypes_of
 from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.genome.people import check_sex
-from pipeline.kernels.audit import Again
+from pipeline.kernels.audit import Again, Genotype
 from pipeline.kernels.genotype_block import CODES, HAPLOID, Coding, GenotypeBlock
-from pipeline.kernels.genotypes import Array
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Share, Whole, need_columns
 from pipeline.stages.genomics._audited import Audit
 from pipeline.stages.genomics._results import COLUMNS, NUMBERS, SCHEMA, ScanRows, follow, named_variants, words_column
@@ -98,8 +97,8 @@ class Scan(Whole):
         """The results that `max_p` keeps of a small block: p_value <= max_p, and where that is 1 the rows without one too."""
         raise NotImplementedError(f"{type(self).__name__} has no test")
 
-    def again(self, genotype: Array, sheet: Sheet, place: int, test: str) -> Again:
-        """One variant `[n]`, NaN where missing, and a sheet's trait by another way, for the audit; `test` is what the row carries."""
+    def again(self, genotype: Genotype, sheet: Sheet, place: int, test: str) -> Again:
+        """One variant and a sheet's trait by another way, for the audit; `test` is what the row carries."""
         raise NotImplementedError(f"{type(self).__name__} has no again")
 
     def tested(self, block: GenotypeBlock, model: Any) -> ScanRows:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from pipeline.kernels.audit import Again
+from pipeline.kernels.audit import Again, Genotype
 from pipeline.kernels.cox_again import cox_again
 from pipeline.kernels.cox_design import CoxDesign, CoxModels
 from pipeline.kernels.cox_scan import CoxMethod, associate_times
@@ -98,8 +98,8 @@ class CoxGwas(PredictedScan, name="cox_gwas", version=1):
         sheet = replace(sheet, traits=traits, covariates=np.where(known[:, None], sheet.covariates, np.nan))
         return super().results(variants, block, (replace(sheet, log_odds=(model.log_hazards, model.centres)), model, audit))
 
-    def again(self, genotype: Array, sheet: Sheet, place: int, test: str) -> Again:
+    def again(self, genotype: Genotype, sheet: Sheet, place: int, test: str) -> Again:
         """The score, or the likelihood ratio's estimate, of one variant."""
         assert sheet.log_odds is not None
         null, firth = sheet.log_odds
-        return cox_again(genotype, sheet.covariates, sheet.traits[:, place], (null[place], firth[place]), test)
+        return cox_again(genotype.counted, sheet.covariates, sheet.traits[:, place], (null[place], firth[place]), test)

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import ONE_COPY
-from pipeline.kernels.audit import Again
+from pipeline.kernels.audit import Again, Genotype
 from pipeline.kernels.design import Design, OfDesign
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import Array
@@ -133,6 +133,6 @@ class InteractionGwas(Scan, name="interaction_gwas", version=1):
         rows = super().without(variants, traits, reason)
         return Part(pl.concat([rows.frame.with_columns(test=pl.lit(self._test_name(i))) for i in range(len(self.terms))]))
 
-    def again(self, genotype: Array, sheet: Sheet, place: int, test: str) -> Again:
+    def again(self, genotype: Genotype, sheet: Sheet, place: int, test: str) -> Again:
         """None."""
         return Again(np.nan, np.nan, 0)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import StageError
-from pipeline.kernels.audit import Again, linear_again, projected_again
+from pipeline.kernels.audit import Again, Genotype, linear_again, projected_again
 from pipeline.kernels.design import Design
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import Array
@@ -130,9 +130,9 @@ class LinearGwas(CalibratedScan, name="linear_gwas", version=2):
         freedom = model.people - model.basis.shape[1] - 1
         return student_t(scored, freedom), freedom
 
-    def again(self, genotype: Array, sheet: Sheet, place: int, test: str) -> Again:
+    def again(self, genotype: Genotype, sheet: Sheet, place: int, test: str) -> Again:
         """Least squares of one variant, by QR."""
         covariates, trait = sheet.covariates, sheet.traits[:, place]
         if test != "linear":
-            return projected_again(genotype, covariates, trait, fitted=test == "t")
-        return linear_again(genotype, covariates, trait, mean=self.missing == "mean")
+            return projected_again(genotype.counted, covariates, trait, fitted=test == "t")
+        return linear_again(genotype.counted, covariates, trait, mean=self.missing == "mean")

@@ -13,13 +13,14 @@ from pydantic import Field
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import StageError
-from pipeline.kernels.audit import Again, logistic_again, offset_again
+from pipeline.kernels.audit import Again, Genotype, logistic_again
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import MISSING, Array, pack
 from pipeline.kernels.logistic_design import LogisticDesign
 from pipeline.kernels.logistic_regression import TESTS, Method, PValue
 from pipeline.kernels.logistic_scan import LogisticAssociation, associate_binary
 from pipeline.kernels.logistic_score import REASONS
+from pipeline.kernels.offset_again import offset_again
 from pipeline.kernels.predicted_binary import PredictedMethod, associate_predicted_binary
 from pipeline.kernels.predicted_binary_design import PredictedBinary, PredictedBinaryDesign
 from pipeline.stage import Share
@@ -172,13 +173,13 @@ class LogisticGwas(CalibratedScan, name="logistic_gwas", version=2):
         share = pl.col("trait").replace_strict(shares, return_dtype=pl.Float64)
         return Part(super().calibration(tally, fitted).frame.with_columns(case_share=share).select(*self.calibration_schema()))
 
-    def again(self, genotype: Array, sheet: Sheet, place: int, test: str) -> Again:
+    def again(self, genotype: Genotype, sheet: Sheet, place: int, test: str) -> Again:
         """The score, or Newton's method, of one variant."""
         covariates, trait = sheet.covariates, sheet.traits[:, place]
         if sheet.log_odds is not None:
             null, firth = sheet.log_odds
             return offset_again(genotype, covariates, trait, (null[place], firth[place]), test)
-        return logistic_again(genotype, covariates, np.where(np.isnan(trait), trait, trait == np.nanmax(trait)), test)
+        return logistic_again(genotype.counted, covariates, np.where(np.isnan(trait), trait, trait == np.nanmax(trait)), test)
 
 
 def _side_by_side(columns: list[Array]) -> Array:

@@ -15,7 +15,7 @@ from pipeline.errors import DataError, StageError
 from pipeline.genome.chromosomes import AUTOSOME_COUNT, autosomes_of
 from pipeline.genome.columns import VARIANT
 from pipeline.genome.genotypes import need_genotypes, people_of
-from pipeline.kernels.audit import Again
+from pipeline.kernels.audit import Again, Genotype
 from pipeline.kernels.design import Design, OfDesign
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.genotypes import Array
@@ -171,7 +171,7 @@ class MixedModelGwas(Scan, name="mixed_model_gwas", version=1):
         test = xp.full(len(trait), self.tests.index(self.method), xp.uint8)
         return ScanRows.of(variant, trait, found, p_value=p_value, neg_log_10_p_value=logarithm, test=test)
 
-    def again(self, genotype: Array, sheet: Sheet, place: int, test: str) -> Again:
+    def again(self, genotype: Genotype, sheet: Sheet, place: int, test: str) -> Again:
         """None: a sheet does not hold relationships."""
         return Again(np.nan, np.nan, 0)
 
