@@ -132,7 +132,7 @@ def test_associate_predicted_binary__of_a_site_that_has_cases_alone_is_that_of_t
     np.testing.assert_allclose(whole.statistic, part.statistic, rtol=1e-5)
     np.testing.assert_allclose(whole.standard_error, part.standard_error, rtol=1e-5)
     with pytest.raises(DataError, match="the covariates tell"):
-        PredictedBinaryDesign.build(np.column_stack([ages, cases + np.sin(ages) / 4]), cases[:, None], firth=False).less(predictions)
+        PredictedBinaryDesign.build(np.column_stack([ages, cases + np.sin(ages[:, 0]) / 4]), cases[:, None], firth=False).less(predictions)
 
 
 def dosages(people: int = 400, variants: int = 160) -> tuple[NDArray[np.float32], Numbers, Numbers, Numbers]:
