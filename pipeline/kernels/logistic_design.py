@@ -121,7 +121,9 @@ def null_coefficients(name: str, basis: Array, signs: Array, offset: Array | flo
             step = xp.linalg.solve(gram, gradient)
         coefficients = coefficients + step * min(1.0, _LARGEST_STEP / max(float(abs(step @ signed).max()), 1e-300))
         gain = float(gradient @ step)
-        if gain < CONVERGED / 1000 or (limit and _CREEPING * before < gain < _TOLD and float(missed.sum()) > _SEVERAL):
+        if limit and gain < _TOLD and float(missed.sum()) < _SEVERAL:
+            break
+        if gain < CONVERGED / 1000 or (limit and _CREEPING * before < gain < _TOLD):
             return coefficients
         before = gain
     raise DataError(
