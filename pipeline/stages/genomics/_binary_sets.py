@@ -22,7 +22,7 @@ How = tuple[PredictedMethod, float]
 """How what has a p-value of at most so much in the score test is tested."""
 _ABOUT = 1.001
 """More than rounding moves a p-value by: who is near `screen` is looked at, too."""
-_NUMBERS = ("beta", "standard_error", "statistic", "effect_allele_frequency", "p_value", "neg_log_10_p_value", "test")
+_NUMBERS = ("beta", "standard_error", "statistic", "effect_allele_frequency", "n", "p_value", "neg_log_10_p_value", "test")
 
 
 def binary_tests(rows: Any, model: PredictedBinary, how: How, rare: float = RARE) -> dict[str, Any]:

@@ -34,6 +34,7 @@ class Tested:
     standard_error: float = float("nan")
     statistic: float = float("nan")
     frequency: float = float("nan")
+    n: float = float("nan")  # of a burden the people who have a call; none of the others, which are of everybody
     p_value: float = float("nan")
     neg_log_10_p_value: float = float("nan")
 
@@ -43,11 +44,11 @@ def joint_rows(
     masks: Sequence[str],
     found: Sequence[Tested],
     model: Model,
-    how: tuple[tuple[float, float], bool, Mapping[str, Sequence[str]]],
+    how: tuple[tuple[float, float] | None, bool, Mapping[str, Sequence[str]]],
 ) -> list[Tested]:
     """The tests of all burdens `rows: [k, n]`, of these `masks`, and of each group; `found` are the rows of single masks.
 
-    `how` are the parameters of the weights, whether signs are wanted, and the groups.
+    `how` are the parameters of the weights, None where all count alike, whether signs are wanted, and the groups.
     """
     shape, of_signs, groups = how
     more = list[Tested]()
@@ -62,13 +63,13 @@ def joint_rows(
     return more
 
 
-def _of_trait(of: tuple[int, str], found: Sequence[Tested], signs: Sequence[float], shape: tuple[float, float]) -> list[Tested]:
+def _of_trait(of: tuple[int, str], found: Sequence[Tested], signs: Sequence[float], shape: tuple[float, float] | None) -> list[Tested]:
     """The rows of a trait and group."""
     (trait, group), burdens = of, [row for row in found if row.trait == of[0] and row.test == "burden"]
     if not burdens:
         return []
     minor = np.array([min(row.frequency, 1 - row.frequency) for row in burdens])
-    weights = combination_weights(minor, shape)
+    weights = None if shape is None else combination_weights(minor, shape)
     of_burdens = np.array([row.p_value for row in burdens])
     joint = {"burden_acat": cauchy_combination(of_burdens, weights), "burden_acat_equal": cauchy_combination(of_burdens)}
     joint |= dict(zip(("sbat", "sbat_positive", "sbat_negative"), signs, strict=False))

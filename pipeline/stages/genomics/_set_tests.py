@@ -24,6 +24,7 @@ Test = Literal["burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "b
 COMPONENTS = ("skat", "skat_o", "skat_o_acat", "acat_v", "acat_o")
 SINGLETON, ALL = "singleton", "all"
 _VARIES = 1e-10
+_SINGLE = ("beta", "standard_error", "statistic", "effect_allele_frequency", "n")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class SetTests:
     """That of the variants of variance-component tests."""
     singletons: bool
     collapsed_mac: int
-    """Variants of at most as many minor alleles are one, in variance-component tests."""
+    """Variants of at most as many copies of ALT are one, in variance-component tests."""
     min_mac: float
     weights: tuple[float, float]
     method: PredictedMethod
@@ -67,9 +68,10 @@ class SetTests:
         rows, members = rows[xp.asarray(np.flatnonzero(enough))], members[enough]
         found = self._burdens(rows, kept, model)
         if {*self.tests} & {*COMPONENTS}:
-            found += self._components(counts, frequency, minor, kept, model)
+            found += self._components(counts, totals, kept, model)
         names = [mask for mask, _, _ in kept]
-        found += joint_rows(rows, names, found, model, (self.weights, bool({"sbat", "gene_p"} & {*self.tests}), self.groups))
+        weights = self.weights if self.burden == "max" else None  # of sums regenie's weigh nothing
+        found += joint_rows(rows, names, found, model, (weights, bool({"sbat", "gene_p"} & {*self.tests}), self.groups))
         order = {name: place for place, name in enumerate(("burden", *COMPONENTS))}
         wanted = {*self.tests} | {f"sbat_{sign}" for sign in ("positive", "negative") if "sbat" in self.tests}
         found = [row for row in found if row.test in wanted]
@@ -85,7 +87,7 @@ class SetTests:
         found = list[tuple[str, str, NDArray[np.bool_]]]()
         for name, own in masks.items():
             single = [(SINGLETON, totals == 1)] if self.singletons else []
-            bins = [*single, *((label_of(bound), frequency <= bound) for bound in self.all_bins)]
+            bins = [*single, *((label_of(bound), (frequency <= bound) | (totals == 1)) for bound in self.all_bins)]
             found += [(name, label, own & seen & low) for label, low in bins if (own & seen & low).any()]
         return found
 
@@ -117,17 +119,17 @@ class SetTests:
         xp = array_module(rows)
         result = associate_predicted(GenotypeBlock(None, xp.where(rows < 0, xp.nan, rows).astype(xp.float32), rows.shape[1]), model)
         p_value, logarithm = z_test_p_values(result.statistic)
-        numbers = {name: to_host(getattr(result, name)) for name in ("beta", "standard_error", "statistic", "effect_allele_frequency")}
+        numbers = {name: to_host(getattr(result, name)) for name in _SINGLE}
         return numbers | {"p_value": to_host(p_value), "neg_log_10_p_value": to_host(logarithm)}
 
-    def _components(self, counts: Any, frequency: Any, minor: Any, kept: Sequence[Any], model: Model) -> list[Tested]:
-        """SKAT and its kin of the masks of their bin: ultra-rare variants are one row a mask."""
+    def _components(self, counts: Any, totals: Any, kept: Sequence[Any], model: Model) -> list[Tested]:
+        """SKAT and its kin of the masks of their bin: variants of few copies of ALT are one row a mask; of a frequent ALT it is REF."""
         xp = array_module(counts)
         bin_of = label_of(self.component_frequency)
         tested = [(mask, own) for mask, label, own in kept if label == bin_of]
         if not tested:
             return []
-        rare = minor <= self.collapsed_mac
+        rare = totals <= self.collapsed_mac
         common = np.flatnonzero(~rare & np.any([own for _, own in tested], axis=0))
         together = [(mask, own & rare) for mask, own in tested if (own & rare).any()]
         collapsed = burden_masks(counts, np.array([own for _, own in together]).reshape(len(together), len(rare)))
@@ -136,7 +138,7 @@ class SetTests:
         own_frequency = carried[0] / np.maximum(2 * carried[1], 1)
         scores, covariances = self._scores(rows, model)
         varies = np.diagonal(covariances, axis1=1, axis2=2).min(axis=0) > _VARIES * np.maximum(carried[0], 1)
-        weights = variant_weights(own_frequency, self.weights)
+        weights = np.where(own_frequency > 0.5, -1, 1) * variant_weights(own_frequency, self.weights)
         found, last = list[Tested](), {mask: len(common) + place for place, (mask, _) in enumerate(together)}
         sets = list[tuple[str, Any, NDArray[np.int64]]]()
         for mask, own in tested:

@@ -57,14 +57,16 @@ class SetAssociation(Whole, name="set_association", version=2):
     Sets are what variant_sets gives (set_id, variant_id, masks). A mask's burden in a person is the greatest count of ALT (`burden: max`)
     of its variants up to an ALT frequency, one mask for each of `max_frequencies` (and singletons), tested by chi-square. SKAT, SKAT-O
     (rho 0 to 1 on regenie's grid; its Cauchy combination is skat_o_acat), acat_v and acat_o (acat_v and the grid) are of a mask's
-    variants up to `component_max_frequency`, weighted by beta densities of their frequency, those with few minor alleles collapsed to one.
-    burden_acat (of all masks, weighted by frequency as regenie does, burden_acat_equal without weights), sbat (all burdens with effects of
-    one sign, and rows for each sign) and gene_p (of burden_acat_equal, sbat and the masks' acat_v and skat_o_acat) are of a set.
+    variants up to `component_max_frequency`, weighted by beta densities of their frequency, those with few copies of ALT collapsed to one.
+    burden_acat (of all masks, of `burden: max` weighted by frequency as in regenie, burden_acat_equal without weights), sbat (all burdens
+    with effects of one sign, and rows for each sign) and gene_p (of burden_acat_equal, sbat and the masks' acat_v and skat_o_acat) are of
+    a set.
 
     People and predictions are used as linear_gwas uses them: whoever has all covariates, a trait and its predictions; missing calls are
     the mean, and count nothing in a mask. Every chromosome is tested as an autosome but Y and MT, whose sets are left out, as are sets
     on chromosomes without predictions. Gives a row a set, mask, frequency_bin (0.01, singleton, all), trait and test; statistic is the
-    root of chi-square of one degree of freedom, with beta's sign. Masks with fewer than `min_mac` copies of ALT have no rows.
+    root of chi-square of one degree of freedom, with beta's sign; n of a burden is who has a call. Masks with fewer than `min_mac` copies
+    of ALT have no rows.
 
     Example:
         {use: set_association, from: {genotypes: passed, samples: people, sets: sets}, as: genes, traits: [ldl], covariates: [age, sex]}
@@ -93,12 +95,14 @@ class SetAssociation(Whole, name="set_association", version=2):
     burden: Burden = Field(
         "max", description="A person's burden: the greatest count of ALT, the sum of all, or the sum up to 2 (compound heterozygotes)."
     )
-    max_frequencies: tuple[Share, ...] = Field((0.01,), min_length=1, description="Greatest ALT frequencies of the burden masks' variants.")
+    max_frequencies: tuple[Share, ...] = Field(
+        (0.01,), min_length=1, description="Greatest ALT frequencies of the burden masks' variants; singletons are in all."
+    )
     singletons: bool = Field(True, description="A burden mask of the variants with one copy of ALT, too.")
     component_max_frequency: Share = Field(
         1.0, gt=0, description="Greatest ALT frequency of variants in SKAT and its kin; a burden mask of these is tested, too."
     )
-    collapse_mac: int = Field(10, ge=0, description="Variants of at most as many minor alleles are one mask in SKAT and its kin.")
+    collapse_mac: int = Field(10, ge=0, description="Variants of at most as many copies of ALT are one mask in SKAT and its kin.")
     min_mac: float = Field(5, ge=0, description="Least copies of the minor allele in a burden mask that is tested.")
     weights: tuple[float, float] = Field((1.0, 25.0), description="Parameters of the beta density that weighs variants by frequency.")
 
@@ -208,7 +212,7 @@ def _row(place: tuple[Any, ...], row: Tested, trait: str, people: int) -> tuple[
     """A row in the order of COLUMNS."""
     numbers = (row.beta, row.standard_error, row.statistic, row.frequency)
     own = (row.mask or None, row.bin or None, row.variants or None)
-    return (*place, *own, trait, row.test, *numbers, people, row.p_value, row.neg_log_10_p_value)
+    return (*place, *own, trait, row.test, *numbers, people if np.isnan(row.n) else int(row.n), row.p_value, row.neg_log_10_p_value)
 
 
 def _needed_sets(sets: pl.LazyFrame) -> pl.LazyFrame:

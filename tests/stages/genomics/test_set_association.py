@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from pipeline.errors import DataError, StageError
+from pipeline.kernels.genotypes import pack
 from pipeline.stages.genomics.set_association import SetAssociation
 from pipeline.stages.genomics.variant_sets import VariantSets
 from pipeline.tables.part import Part
@@ -258,3 +260,70 @@ def test_set_association__refuses_sets_that_are_none() -> None:
         SetAssociation(traits=("ldl",), max_frequencies=(0.1, 0.1))
     with pytest.raises(ValueError, match="above 0"):
         SetAssociation(traits=("ldl",), weights=(0, 25))
+
+
+def summed_cohort(people: int = 240) -> tuple[dict[str, Any], SetAssociation]:
+    """Three sets of nine variants, rare ones, a singleton, some whose ALT is frequent, 4 % missing, a trait and a covariate."""
+    rng = np.random.default_rng(8)
+    frequency = np.exp(rng.uniform(np.log(0.004), np.log(0.06), (27, 1)))
+    frequency[[4, 13, 20]] = 1 - frequency[[4, 13, 20]]
+    calls = rng.binomial(2, frequency, (27, people)).astype(np.uint8)
+    calls[2], calls[2, 7] = 0, 1
+    trait = (calls[[0, 1, 4, 5]].sum(axis=0) + rng.normal(0, 1.5, people)).round(5)
+    calls[rng.random(calls.shape) < 0.04] = 3
+    calls[2, 7], calls[11:18:3] = 1, np.where(rng.random((3, people)) < 0.3, 3, calls[11:18:3])
+    names = [f"v{row}" for row in range(27)]
+    frame = pl.DataFrame(
+        {
+            "chromosome": "1", "base_pair_location": 100 * np.arange(27) + 1, "variant_id": names, "ref": "A", "alt": "G"
+        }
+    )  # fmt: skip
+    sheet = pl.DataFrame({"sample_id": [f"p{i}" for i in range(people)], "y": trait, "age": rng.normal(0, 1, people).round(4)})
+    masks = pl.Series(["M1,M2", "M2"]).gather(np.arange(27) % 2).to_list()
+    sets = {"set_id": [f"g{row // 9}" for row in range(27)], "variant_id": names, "masks": masks}
+    places = {"chromosome": "1", "base_pair_location": [900 * (row // 9) + 1 for row in range(27)]}
+    stage = SetAssociation(
+        traits=("y",), covariates=("age",), burden="sum", max_frequencies=(0.005, 0.03), component_max_frequency=1,
+        collapse_mac=5, min_mac=1, tests=("burden", "skat", "skat_o", "acat_v", "burden_acat"),
+    )  # fmt: skip
+    cohort = Cohort(Part(frame, {"calls": pack(calls)}), sheet.select("sample_id"))
+    return {"genotypes": cohort, "samples": sheet, "sets": pl.DataFrame({**sets, **places})}, stage
+
+
+SUMMED = {
+    # regenie 4.1.2 --qt --build-mask sum --vc-tests skat,skato,acatv --vc-MACthr 5 --joint acat: -log10 p, and people
+    ("g0.M1.singleton", "burden"): (0.517494, 232), ("g0.M1.0.005", "burden"): (0.00211293, 240),
+    ("g0.M1.0.03", "burden"): (1.29647, 240), ("g0.M1.all", "acat_v"): (1.03117, 240), ("g0.M1.all", "skat"): (0.929431, 240),
+    ("g0.M1.all", "skat_o"): (0.733378, 240), ("g0.M1.all", "burden"): (1.93938, 240), ("g0.M2.singleton", "burden"): (0.517494, 232),
+    ("g0.M2.0.005", "burden"): (0.00211293, 240), ("g0.M2.0.03", "burden"): (1.37493, 240), ("g0.M2.all", "acat_v"): (1.92758, 240),
+    ("g0.M2.all", "skat"): (1.83922, 240), ("g0.M2.all", "skat_o"): (1.74891, 240), ("g0.M2.all", "burden"): (3.72601, 240),
+    ("g0", "burden_acat"): (2.79967, 240), ("g1.M1.singleton", "burden"): (0.0381578, 234), ("g1.M1.0.005", "burden"): (0.0381578, 234),
+    ("g1.M1.0.03", "burden"): (0.546744, 240), ("g1.M1.all", "acat_v"): (0.339689, 240), ("g1.M1.all", "skat"): (0.243624, 240),
+    ("g1.M1.all", "skat_o"): (0.39651, 240), ("g1.M1.all", "burden"): (0.546744, 240), ("g1.M2.singleton", "burden"): (0.0381578, 234),
+    ("g1.M2.0.005", "burden"): (0.0381578, 234), ("g1.M2.0.03", "burden"): (0.0476078, 240), ("g1.M2.all", "acat_v"): (0.536721, 240),
+    ("g1.M2.all", "skat"): (0.410514, 240), ("g1.M2.all", "skat_o"): (0.243599, 240), ("g1.M2.all", "burden"): (0.321256, 240),
+    ("g1", "burden_acat"): (0.0691258, 240),
+}  # fmt: skip
+
+
+def test_set_association__of_sums_and_of_frequent_alleles_gives_what_regenie_printed() -> None:
+    data, stage = summed_cohort()
+    found = run(stage, data, 2)[""].frame.filter(pl.col("set_id") != "g2")
+    seen = {}
+    for row in found.iter_rows(named=True):
+        name = ".".join(filter(None, (row["set_id"], row["mask"], row["frequency_bin"])))
+        seen[name, row["test"]] = row["neg_log_10_p_value"], row["n"]
+    assert seen.keys() == SUMMED.keys()
+    for key, (logarithm, people) in SUMMED.items():
+        assert seen[key][0] == pytest.approx(logarithm, abs=4e-3 if key[1].startswith("skat") else 2e-5), key
+        if key[1] == "burden":
+            assert seen[key][1] == people, key
+
+
+def test_set_association__has_singletons_in_every_bin_once() -> None:
+    data, stage = summed_cohort()
+    found = run(stage.model_copy(update={"max_frequencies": (0.002, 0.03), "tests": ("burden",)}), data)[""].frame
+    columns = ["set_id", "mask", "variants_used", "n", "beta", "p_value"]
+    rarest, singletons = (found.filter(frequency_bin=name).select(columns) for name in ("0.002", "singleton"))
+    assert singletons.height == 5
+    assert_frame_equal(rarest, singletons, rel_tol=1e-9)
