@@ -31,7 +31,7 @@ _RATE = 6e10
 """Multiplications and additions in float32 a second of a core, of a matrix with itself (half of them are done) and of Cholesky factors."""
 
 
-class WholeGenomeRegression(Whole, name="whole_genome_regression", version=2):
+class WholeGenomeRegression(Whole, name="whole_genome_regression", version=3):
     """Predict each trait from the variants of all chromosomes but one, so that a scan of that one need not assume unrelated people.
 
     regenie's step 1 (Mbatchou et al. 2021). Each block of neighbouring variants predicts every trait by ridge regression at five penalties,
