@@ -1,0 +1,247 @@
+"""Random cohorts beside regenie: python benchmarks/random_cohorts.py --regenie PATH [--cohorts N] [--start SEED].
+
+Each has its own people, chromosomes, frequencies, relatives, gaps, traits, covariates of very different scales, coding and method. Both
+programs do step 1, and step 2 with regenie's predictions. regenie gets covariates about their means (its fits of binary traits go astray
+with large ones) and the people of a trait alone. A row a kind of trait, coding and method says what is beyond the limits: likelihoods of
+regenie's that did not converge, and those with two maxima, are to be looked at by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import sys
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.biobank_cohort import with_threads
+from benchmarks.harness import timed, write_result
+from pipeline import api
+from pipeline.errors import PipelineError
+from pipeline.formats._plink.bed_files import write_plink
+from pipeline.kernels.genotypes import pack
+
+Floats = NDArray[np.float64]
+TRAIT = "y"
+PREDICTIONS, P_VALUES, ERRORS = 2e-4, 2e-3, 2e-3
+"""Limits: of predictions in their spread, of -log10 p in itself and 0.05, of standard errors in themselves."""
+REFITS = {"firth_approximate": ("--firth", "--approx"), "firth": ("--firth",), "spa": ("--spa",), "score": ()}
+AT_THE_SCREEN, MOST_TOLD = 2e-3, 5  # of -log10 p, where one program may test again what the other does not; of variants
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A cohort in a folder: what both programs are told of it."""
+
+    folder: Path
+    binary: bool
+    coding: str
+    method: str
+    block_size: int
+    covariates: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """What a row of the results is of."""
+        return f"{'binary' if self.binary else 'quantitative'}, {self.coding}{', ' + self.method if self.binary else ''}"
+
+
+def drawn(seed: int, folder: Path) -> Drawn:
+    """Draw a cohort and write its files; `common` has the variants of step 1."""
+    random = np.random.default_rng(seed)
+    people, variants = int(random.choice([150, 400, 1_000, 2_500, 5_200])), int(random.choice([150, 600, 2_000]))
+    calls = genotypes(random, people, variants)
+    known = np.where(calls == 3, 0, calls)
+    chromosomes = np.sort(random.choice(np.arange(1, 23), variants, p=random.dirichlet(np.full(22, random.choice([0.1, 5])))))
+    covariates = {f"c{place}": covariate(random, people) for place in range(int(random.integers(0, 5)))}
+    binary, trait = trait_of(random, known, list(covariates.values()))
+    names = [f"s{place}" for place in range(people)]
+    frame = pl.DataFrame({"chromosome": chromosomes.astype(str), "base_pair_location": 1_000 * np.arange(variants) + 1})
+    frame = frame.with_columns(pl.format("v{}", pl.int_range(pl.len())).alias("variant_id"), ref=pl.lit("A"), alt=pl.lit("G"))
+    called = (calls != 3).sum(axis=1)
+    minor = np.minimum(known.sum(axis=1), 2 * called - known.sum(axis=1))
+    for name, some in (("all", np.ones(variants, bool)), ("common", minor >= np.maximum(10, 0.01 * 2 * called))):
+        write_plink(folder / name, frame.filter(some), pl.DataFrame({"sample_id": names, "family_id": names}), iter([pack(calls[some])]))
+    sheet = pl.DataFrame({"sample_id": names, TRAIT: trait, **covariates}).with_columns(pl.col(TRAIT).fill_nan(None))
+    sheet.write_csv(folder / "sheet.csv")
+    centred = sheet.with_columns(((pl.col(name) - pl.col(name).mean()) / pl.col(name).std()).alias(name) for name in covariates)
+    both = centred.rename({"sample_id": "IID"}).select(pl.col("IID").alias("FID"), pl.all())
+    both.select("FID", "IID", TRAIT).write_csv(folder / "pheno.txt", separator="\t", null_value="NA")
+    both.select("FID", "IID", *covariates).write_csv(folder / "covar.txt", separator="\t")
+    both.filter(pl.col(TRAIT).is_not_null()).select("FID", "IID").write_csv(folder / "keep.txt", separator="\t", include_header=False)
+    coding = str(random.choice(["additive", "additive", "dominant", "recessive"]))
+    method = str(random.choice([*REFITS] if people <= 1_000 else [name for name in REFITS if name != "firth"]))
+    return Drawn(folder, binary, coding, method, int(random.choice([20, 100, 1_000])), tuple(covariates))
+
+
+def genotypes(random: np.random.Generator, people: int, variants: int) -> NDArray[np.uint8]:
+    """Calls `[variants, people]` of three populations, rare and common, with gaps (3) and relatives or without."""
+    rare = random.random(variants) < 0.2
+    frequency = np.where(rare, random.uniform(1.5 / people, max(0.02, 3 / people), variants), random.uniform(0.02, 0.98, variants))
+    drift = random.normal(0, random.choice([0, 0.05, 0.3]), (variants, 3)) * np.sqrt(frequency * (1 - frequency))[:, None]
+    of_people = (frequency[:, None] + drift).clip(5e-4, 1 - 5e-4)[:, random.integers(0, 3, people)]
+    calls = np.asarray(random.binomial(2, of_people), np.uint8)
+    if random.random() < 0.5:
+        some = people // 4
+        calls[:, :some] = np.where(random.random((variants, some)) < 0.5, calls[:, some : 2 * some], calls[:, :some])
+    calls[random.random(calls.shape) < random.choice([0, 0.01, 0.1]) * random.uniform(0, 2, (variants, 1))] = 3
+    return calls
+
+
+def covariate(random: np.random.Generator, people: int) -> Floats:
+    """One of any scale and shape: normal, a code, a year, an income, a rare mark."""
+    shapes = (
+        lambda: random.normal(size=people),
+        lambda: random.integers(1, 3, people).astype(float),
+        lambda: 2_000.0 + random.integers(0, 9, people),
+        lambda: random.lognormal(10, 2, people).round(2),
+        lambda: (random.random(people) < 0.08).astype(float),
+    )
+    return np.asarray(shapes[random.integers(len(shapes))](), np.float64)
+
+
+def trait_of(random: np.random.Generator, copies: NDArray[np.uint8], covariates: list[Floats]) -> tuple[bool, Floats]:
+    """Whether it is binary, and its values, NaN where missing."""
+    variants, people = copies.shape
+    causal = random.choice(variants, min(variants, int(random.choice([3, 50]))), replace=False)
+    share, liability = float(random.choice([0, 0.3, 0.8])), random.normal(size=len(causal)) @ copies[causal].astype(float)
+    values = np.sqrt(share) * (liability - liability.mean()) / (liability.std() + 1e-9) + np.sqrt(1 - share) * random.normal(size=people)
+    values += sum(((one - one.mean()) / (one.std() + 1e-9) * random.choice([0, 0.5]) for one in covariates), np.zeros(people))
+    binary = bool(random.random() < 2 / 3)
+    if binary:
+        values = (values > np.quantile(values, 1 - random.choice([0.5, 0.2, 0.1 if people >= 400 else 0.3]))).astype(float)
+    else:
+        values = np.exp(1.5 * values) if random.random() < 0.3 else values
+        values = (values * random.choice([1e-3, 1, 1e5]) + random.choice([0, 1e3])).round(7)
+    values[random.random(people) < random.choice([0, 0, 0.02, 0.2])] = np.nan
+    return binary, values
+
+
+def theirs(cohort: Drawn, regenie: Path) -> None:
+    """Both steps of regenie's, in the cohort's folder. Raises RuntimeError where it gives up."""
+    place = cohort.folder
+    given = ["--phenoFile", str(place / "pheno.txt"), "--keep", str(place / "keep.txt"), "--bt" if cohort.binary else "--qt"]
+    given += ["--covarFile", str(place / "covar.txt")] if cohort.covariates else []
+    first = ["--step", "1", "--bed", str(place / "common"), "--bsize", str(cohort.block_size), "--out", str(place / "s1")]
+    second = ["--step", "2", "--bed", str(place / "all"), "--bsize", "200", "--pred", str(place / "s1_pred.list"), "--minMAC", "1"]
+    second += [*(REFITS[cohort.method] if cohort.binary else ()), "--out", str(place / "s2")]
+    second += [] if cohort.coding == "additive" else ["--test", cohort.coding]
+    for step, own in ((1, first), (2, second)):
+        timed(with_threads(regenie, step, [*own, *given]))
+
+
+def ours(cohort: Drawn) -> dict[str, pl.DataFrame]:
+    """Predictions of step 1, and the rows of step 2 with regenie's."""
+    place, fields = cohort.folder, {"traits": [TRAIT], "covariates": [*cohort.covariates]}
+    types = {"sample_id": "string"} | dict.fromkeys((TRAIT, *cohort.covariates), "float64")
+    first: dict[str, Any] = {"use": "whole_genome_regression", "from": {"genotypes": "common", "samples": "people"}, "as": "wgr", **fields}
+    first |= {"block_size": cohort.block_size, "kind": "binary" if cohort.binary else "quantitative"}
+    roles = {"genotypes": "all", "samples": "people", "predictions": "theirs"}
+    second: dict[str, Any] = {
+        "use": "logistic_gwas" if cohort.binary else "linear_gwas",
+        "from": roles,
+        "as": "gwas",
+        "coding": cohort.coding,
+        **fields,
+    }
+    second |= {"method": cohort.method} if cohort.binary else {}
+    inputs: dict[str, Any] = {name: {"format": "plink", "path": str(place / f"{name}.bed")} for name in ("common", "all")}
+    inputs["people"] = {"format": "csv", "path": str(place / "sheet.csv"), "columns": types}
+    inputs["theirs"] = {"format": "loco", "path": str(place / "s1_pred.list")}
+    document = {"job": "random_cohort", "results": str(place / "results"), "report": False, "inputs": inputs, "stages": [first, second]}
+    document["outputs"] = {name: {"from": name} for name in ("gwas", "wgr")}
+    (place / "job.yaml").write_text(json.dumps(document), encoding="utf-8")
+    with contextlib.redirect_stdout(io.StringIO()):
+        run = api.load(place / "job.yaml").run()
+    warned = json.loads(Path(run.path, "run.json").read_text())["warnings"]
+    found = {name: pl.read_parquet(f"{run.path}/{name}/*.parquet") for name in ("gwas", "wgr")}
+    return found | {"warnings": pl.DataFrame({"text": warned}, {"text": pl.String})}
+
+
+def predictions_apart(cohort: Drawn, found: pl.DataFrame) -> float:
+    """The largest difference of predictions, in the spread of regenie's."""
+    header, *lines = (cohort.folder / "s1_1.loco").read_text().splitlines()
+    people, worst = [name.partition("_")[0] for name in header.split()[1:]], 0.0
+    own = {name: dict(rows.select("sample_id", "prediction").iter_rows()) for (name,), rows in found.group_by("chromosome")}
+    for line in lines:
+        chromosome, *numbers = line.split()
+        values = np.array([np.nan if number == "NA" else float(number) for number in numbers])
+        mine = np.array([own["X" if chromosome == "23" else chromosome].get(name, np.nan) for name in people], np.float64)
+        there = ~np.isnan(values)
+        worst = max(worst, float(np.nan_to_num(abs(mine - values)[there], nan=np.inf).max() / max(values[there].std(), 1e-6)))
+    return worst
+
+
+def beyond(cohort: Drawn, found: pl.DataFrame) -> tuple[int, list[dict[str, Any]]]:
+    """How many variants both tested, and those whose numbers are apart by more than the limits, the worst first."""
+    printed = pl.read_csv(cohort.folder / f"s2_{TRAIT}.regenie", separator=" ", null_values=["NA"], infer_schema_length=None)
+    columns = {"LOG10P": "their_log_p", "SE": "their_error", "BETA": "their_beta", "N": "their_n"}
+    numbers = printed.select(pl.col("ID").alias("variant_id"), *(pl.col(one).cast(pl.Float64).alias(name) for one, name in columns.items()))
+    both = (
+        numbers.drop_nulls("their_log_p")
+        .join(found, on="variant_id", how="left")
+        .filter(~((pl.col("their_log_p") - 1.30103).abs() < AT_THE_SCREEN))
+    )
+    p_apart = (pl.col("their_log_p") - pl.col("neg_log_10_p_value")).abs() / (pl.col("their_log_p").abs() + 0.05)
+    apart = both.with_columns(p_apart=p_apart, error_apart=(pl.col("standard_error") / pl.col("their_error") - 1).abs())
+    far = (pl.col("p_apart") > P_VALUES) | (pl.col("error_apart") > ERRORS) | (pl.col("their_n") != pl.col("n"))
+    bad = apart.filter(far | pl.col("neg_log_10_p_value").is_null()).sort("p_apart", descending=True, nulls_last=False)
+    shown = ("variant_id", "effect_allele_frequency", "their_beta", "beta", "their_error", "standard_error", "their_log_p")
+    return both.height, bad.select(*shown, "neg_log_10_p_value", "test", "reason").to_dicts()
+
+
+def main() -> None:
+    """Draw, run and compare; print and write what came out."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--regenie", type=Path, required=True)
+    parser.add_argument("--cohorts", type=int, default=100)
+    parser.add_argument("--start", type=int, default=1)
+    given = parser.parse_args()
+    rows = defaultdict[str, dict[str, Any]](lambda: {"cohorts": 0, "variants": 0, "beyond": 0, "predictions_apart": 0.0, "told": []})
+    for seed in range(given.start, given.start + given.cohorts):
+        with tempfile.TemporaryDirectory() as scratch:
+            one_cohort(seed, Path(scratch), given.regenie.absolute(), rows)
+    for name, row in sorted(rows.items()):
+        print(f"{name}: {row['cohorts']} cohorts, {row['variants']:,} variants, {row['beyond']} beyond; {row['predictions_apart']:.1e}")
+    write_result("random_cohorts", [{"work": name, **row} for name, row in sorted(rows.items())])
+
+
+def one_cohort(seed: int, folder: Path, regenie: Path, rows: dict[str, dict[str, Any]]) -> None:
+    """Add a cohort to the rows of the results."""
+    cohort = drawn(seed, folder)
+    try:
+        theirs(cohort, regenie)
+    except RuntimeError as error:
+        rows["given up by regenie"]["cohorts"] += 1
+        rows["given up by regenie"]["told"].append({"seed": seed, "error": next((x for x in str(error).splitlines() if "ERROR" in x), "")})
+        return
+    row = rows[cohort.kind]
+    row["cohorts"] += 1
+    try:
+        found = ours(cohort)
+    except PipelineError as error:
+        row["told"].append({"seed": seed, "error": str(error)})
+        return
+    apart, (variants, bad) = predictions_apart(cohort, found["wgr"]), beyond(cohort, found["gwas"])
+    row["variants"] += variants
+    row["beyond"] += len(bad)
+    row["predictions_apart"] = max(row["predictions_apart"], apart)
+    warned = found["warnings"]["text"].to_list()
+    if bad or warned or apart > PREDICTIONS:
+        row["told"].append({"seed": seed, "predictions_apart": apart, "warnings": warned, "variants": bad[:MOST_TOLD]})
+        print(json.dumps(row["told"][-1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
