@@ -42,7 +42,7 @@ def offset_again(genotype: Genotype, covariates: Numbers, case: Numbers, log_odd
         return Again(np.nan, np.nan, n)
     beta, error = score / information, information**-0.5
     if test == "spa":
-        beta = _by_tails(left, p, (filled > 0) | mostly, score) * error
+        beta = _by_tails(left, null, (filled > 0) | mostly, score) * error
     elif test != "score":
         everyone = min(total, 2 * n - total) >= _RARE or mostly
         beta, error = _by_slope(np.where((filled > 0) | everyone, left, 0), values, firth)
@@ -70,28 +70,30 @@ def _by_slope(left: Numbers, values: Numbers, log_odds: Numbers) -> tuple[float,
     return beta, float((left**2 @ weights(beta)[1]) ** -0.5)
 
 
-def _by_tails(left: Numbers, p: Numbers, own: NDArray[np.bool_], score: float) -> float:
+def _by_tails(left: Numbers, log_odds: Numbers, own: NDArray[np.bool_], score: float) -> float:
     """The normal deviate of both tails of a score together, with its sign."""
-    from scipy.special import erfc, ndtri
+    from scipy.special import log_ndtr, ndtri_exp
 
-    both = sum(float(erfc(abs(_deviate(left, p, own, size)) / np.sqrt(2))) for size in (abs(score), -abs(score))) / 2
-    return float(np.sign(score) * -ndtri(both / 2))
+    above, below = (log_ndtr(-abs(_deviate(left, log_odds, own, size))) for size in (abs(score), -abs(score)))
+    return float(np.sign(score) * -ndtri_exp(np.logaddexp(above, below) - np.log(2)))
 
 
-def _deviate(left: Numbers, p: Numbers, own: NDArray[np.bool_], score: float) -> float:
+def _deviate(left: Numbers, log_odds: Numbers, own: NDArray[np.bool_], score: float) -> float:
     """The normal deviate of a score by the saddle point; who is not his `own` counts as normal."""
-    numbers, chances = left[own], p[own]
+    p = np.exp(-np.logaddexp(0, -log_odds))
+    numbers, odds, chances = left[own], log_odds[own], p[own]
     spread = float((left[~own] ** 2) @ (p[~own] * (1 - p[~own])))
     variance = float((left**2) @ (p * (1 - p)))
 
     def moved(t: float) -> Numbers:
         """The probabilities there."""
-        return np.asarray(np.exp(-np.logaddexp(0, np.log1p(-chances) - np.log(chances) - numbers * t)), np.float64)
+        return np.asarray(np.exp(-np.logaddexp(0, -odds - numbers * t)), np.float64)
 
     t = falling_root(lambda t: score - float(numbers @ (moved(t) - chances)) - t * spread, score / variance, 8 * variance**-0.5)
     if np.isnan(t):
         return float(np.copysign(np.inf, score))  # no trait could lie so far
-    cumulant = float(np.logaddexp(np.log1p(-chances), np.log(chances) + numbers * t).sum() - t * (numbers @ chances)) + t * t * spread / 2
+    grown = np.logaddexp(0, odds + numbers * t) - np.logaddexp(0, odds)
+    cumulant = float(grown.sum() - t * (numbers @ chances)) + t * t * spread / 2
     second = float((numbers**2) @ (moved(t) * (1 - moved(t)))) + spread
     w, v = np.sign(t) * np.sqrt(2 * (t * score - cumulant)), t * np.sqrt(second)
     return float(w + np.log(v / w) / w)
