@@ -71,7 +71,8 @@ def guarded_newton(step: Callable[[Array], tuple[Array, Array]], start: Array, f
         still |= length < STILL
         low, high = xp.where(moved > 0, at, low), xp.where(moved > 0, high, at)
         after = at + xp.clip(moved, -farthest, farthest)
-        at, farthest = xp.where(still, at, xp.where((after > low) & (after < high), after, (low + high) / 2)), farthest * growth
+        at = xp.where(still, at, xp.where((after > low) & (after < high), after, (low + high) / 2))
+        farthest = farthest if growth == 1 else farthest * growth
         if bool(still.all()):
             break
     return at, still
