@@ -142,8 +142,8 @@ def theirs(cohort: Drawn, regenie: Path) -> None:
         timed(with_threads(regenie, step, [*own, *given]))
 
 
-def ours(cohort: Drawn) -> dict[str, pl.DataFrame]:
-    """Predictions of step 1, and the rows of step 2 with regenie's."""
+def ours(cohort: Drawn) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
+    """Predictions of step 1, the rows of step 2 with regenie's, and what the run warned of."""
     place, fields = cohort.folder, {"traits": [TRAIT], "covariates": [*cohort.covariates]}
     types = {"sample_id": "string"} | dict.fromkeys((TRAIT, *cohort.covariates), "float64")
     first: dict[str, Any] = {"use": "whole_genome_regression", "from": {"genotypes": "common", "samples": "people"}, "as": "wgr", **fields}
@@ -165,9 +165,8 @@ def ours(cohort: Drawn) -> dict[str, pl.DataFrame]:
     (place / "job.yaml").write_text(json.dumps(document), encoding="utf-8")
     with contextlib.redirect_stdout(io.StringIO()):
         run = api.load(place / "job.yaml").run()
-    warned = json.loads(Path(run.path, "run.json").read_text())["warnings"]
-    found = {name: pl.read_parquet(f"{run.path}/{name}/*.parquet") for name in ("gwas", "wgr")}
-    return found | {"warnings": pl.DataFrame({"text": warned}, {"text": pl.String})}
+    predictions, rows = (pl.read_parquet(f"{run.path}/{name}/*.parquet") for name in ("wgr", "gwas"))
+    return predictions, rows, json.loads(Path(run.path, "run.json").read_text())["warnings"]
 
 
 def predictions_apart(cohort: Drawn, found: pl.DataFrame) -> float:
@@ -230,15 +229,14 @@ def one_cohort(seed: int, folder: Path, regenie: Path, rows: dict[str, dict[str,
     row = rows[cohort.kind]
     row["cohorts"] += 1
     try:
-        found = ours(cohort)
+        predictions, found, warned = ours(cohort)
     except PipelineError as error:
         row["told"].append({"seed": seed, "error": str(error)})
         return
-    apart, (variants, bad) = predictions_apart(cohort, found["wgr"]), beyond(cohort, found["gwas"])
+    apart, (variants, bad) = predictions_apart(cohort, predictions), beyond(cohort, found)
     row["variants"] += variants
     row["beyond"] += len(bad)
     row["predictions_apart"] = max(row["predictions_apart"], apart)
-    warned = found["warnings"]["text"].to_list()
     if bad or warned or apart > PREDICTIONS:
         row["told"].append({"seed": seed, "predictions_apart": apart, "warnings": warned, "variants": bad[:MOST_TOLD]})
         print(json.dumps(row["told"][-1]), flush=True)

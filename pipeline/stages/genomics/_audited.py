@@ -59,12 +59,16 @@ class Audit:
         variants, places = np.unique(rows.variant[chosen], return_inverse=True)
         genotypes = _on_host(block, variants) if len(variants) else block
         for place, row in zip(places.tolist(), chosen, strict=True):
-            one = genotypes.part(slice(place, place + 1))
-            genotype = Genotype(*(replace(one, codes=codes).coded(slice(1))[0] for codes in (one.codes, CODES["additive"])))
-            once = again(genotype, sheet, int(rows.trait[row]), tests[rows.test[row]])
+            once = again(_genotype(genotypes.part(slice(place, place + 1))), sheet, int(rows.trait[row]), tests[rows.test[row]])
             if not np.isnan(once.beta):
                 tally(found, _apart(once, rows, row))
         return found
+
+
+def _genotype(one: GenotypeBlock) -> Genotype:
+    """That of a block of one variant; decoded once where what counts are copies of ALT."""
+    counted, additive = one.coded(slice(1))[0], CODES["additive"]
+    return Genotype(counted, counted if one.codes == additive else replace(one, codes=additive).coded(slice(1))[0])
 
 
 def _on_host(block: GenotypeBlock, variants: NDArray[np.int64]) -> GenotypeBlock:

@@ -99,7 +99,7 @@ def test_scan__says_how_many_results_were_computed_again_and_that_they_agree(tmp
     with inside(tmp_path):
         assert run_main("job.yaml", "--quiet").code == 0
         counts, warnings = of_the_run()
-    assert 4 <= counts["audited"] <= 24  # 22, which are drawn by the bits of the p-values, and the part's own rounding
+    assert 4 <= counts["audited"] <= 22  # so many of a scan of one part, less what is drawn and among the strongest
     assert "audited_off" not in counts
     assert warnings == []
 
