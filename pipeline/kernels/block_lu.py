@@ -10,11 +10,13 @@ random signs is that of A^-1 (Kenney & Laub 1994, SIAM J Sci Comput 15:36-61), s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipeline.backend.arrays import array_module, to_host
+from pipeline.kernels.distances import row_blocks
 
 Array = Any
 PROBES = 20
@@ -22,15 +24,21 @@ PROBES = 20
 SEED = 20261123
 
 
+class Block(NamedTuple):
+    """Whole columns under way: `above`, finished rows of U `float64[b, c]` of every panel before, and `left: float64[rows left, c]`."""
+
+    above: tuple[Array, ...]
+    left: Array
+
+
 class Panel(NamedTuple):
     """A factored block of columns: `lower: float64[rows left, b]` below its diagonal, its inverse on top, and `upper: float64[b, b]`.
 
-    `above: float64[start, b]` are finished rows of U; `order: int[rows left]` says which row that was left is where now. `zero` is the
-    column of the first pivot that is 0, or -1.
+    `above` are finished rows of U; `order: int[rows left]` says which row that was left is where now. `zero` is the column of the first
+    pivot that is 0, or -1.
     """
 
-    start: int
-    above: Array
+    above: tuple[Array, ...]
     upper: Array
     inverse: Array
     lower: Array
@@ -44,13 +52,13 @@ def column_blocks(columns: int) -> list[slice]:
     return [slice(start, min(start + size, columns)) for start in range(0, columns, size)]
 
 
-def factored(block: Array, start: int) -> Panel:
-    """Factor a block `float64[n, b]` whose rows before `start` are finished; a pivot of 0 is told and stays."""
+def factored(block: Block) -> Panel:
+    """Factor what is left of a block of columns; a pivot of 0 is told and stays."""
     from scipy.linalg import solve_triangular
     from scipy.linalg.lapack import dgetrf
 
-    xp, width = array_module(block), block.shape[1]
-    found, pivots, _ = dgetrf(to_host(block[start:]))
+    xp, width = array_module(block.left), block.left.shape[1]
+    found, pivots, _ = dgetrf(to_host(block.left))
     order = np.arange(len(found))
     for place, other in enumerate(pivots):
         order[[place, other]] = order[[other, place]]
@@ -58,41 +66,36 @@ def factored(block: Array, start: int) -> Panel:
     zeros = np.flatnonzero(np.diag(top) == 0)
     inverse = solve_triangular(top, np.eye(width), lower=True, unit_diagonal=True, check_finite=False)
     upper, lower = xp.asarray(np.triu(top)), xp.asarray(np.ascontiguousarray(found[width:]))
-    zero = start + int(zeros[0]) if len(zeros) else -1
-    return Panel(start, block[:start], upper, xp.asarray(inverse), lower, xp.asarray(order), zero)
+    zero = sum(len(rows) for rows in block.above) + int(zeros[0]) if len(zeros) else -1
+    return Panel(block.above, upper, xp.asarray(inverse), lower, xp.asarray(order), zero)
 
 
-def updated(panel: Panel, block: Array) -> Array:
-    """A block `float64[n, c]` to the right of a panel after it: rows exchanged, its own of U finished, the rest less L times these."""
-    start, width, xp = panel.start, len(panel.upper), array_module(block)
-    found = block[xp.concatenate([xp.arange(start), panel.order + start])]
-    rows = found[start:]
-    rows[:width] = panel.inverse @ rows[:width]
-    _subtract_product(rows[width:], panel.lower, rows[:width])
-    return found
+def updated(panel: Panel, block: Block) -> Block:
+    """A block to the right of a panel after it: rows exchanged, its own of U finished, the rest less L times these.
+
+    Rows are exchanged and lessened some at a time: they come from memory once. (BLAS by NumPy: SciPy's holds the interpreter's lock.)
+    """
+    width, xp = len(panel.upper), array_module(block.left)
+    done = panel.inverse @ block.left[panel.order[:width]]
+    rest = panel.order[width:]
+    left = xp.empty((len(rest), done.shape[1]))
+    for some in row_blocks(left, 2 * left.shape[1]):
+        xp.matmul(panel.lower[some], done, out=left[some])
+        xp.subtract(block.left[rest[some]], left[some], out=left[some])
+    return Block((*block.above, done), left)
 
 
-def _subtract_product(target: Array, left: Array, right: Array) -> None:
-    """`target -= left @ right`, on a CPU without the product between: rows in order are columns of the transpose."""
-    from scipy.linalg.blas import dgemm
+def substituted(panel: Panel, sides: Sequence[Array]) -> tuple[Array, ...]:
+    """Finished right-hand sides `float64[b, q]` of every panel, once the unknowns of this one stand in place of its own.
 
-    if array_module(target) is not np:
-        target -= left @ right
-    elif target.size:
-        dgemm(-1.0, right.T, left.T, 1.0, target.T, overwrite_c=True)
-
-
-def substituted(panel: Panel, sides: Array) -> tuple[Array, Array]:
-    """Unknowns of a panel's columns, `float64[b, q]`, and what is left `float64[start, q]` for those before, of finished right-hand sides.
-
-    The panel has no pivot of 0.
+    Unknowns of panels after it stand there already. The panel has no pivot of 0.
     """
     from scipy.linalg import solve_triangular
 
-    xp = array_module(sides)
-    some = to_host(sides[panel.start : panel.start + len(panel.upper)])
-    found = xp.asarray(solve_triangular(to_host(panel.upper), some, check_finite=False))
-    return found, sides[: panel.start] - panel.above @ found
+    at, xp = len(panel.above), array_module(panel.upper)
+    found = xp.asarray(solve_triangular(to_host(panel.upper), to_host(sides[at]), check_finite=False))
+    before = (side - rows @ found for side, rows in zip(sides, panel.above, strict=False))  # those of panels before
+    return (*before, found, *sides[at + 1 :])
 
 
 def probes(rows: int) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline.backend.arrays import array_module, checked_linalg
 from pipeline.kernels.genotypes import Array
+from pipeline.kernels.lapack import cholesky_factor, cholesky_solved
 
 _REFINED = 1e-7
 """Least relative residual at which what a float32 factor gave is taken; each step of refinement gains some three digits."""
@@ -34,17 +35,14 @@ def ridge_effects(matrix: Array, right: Array, penalties: Sequence[float], *, si
 
 def _solved_in_single(matrix: Any, right: Any) -> Any | None:
     """By a Cholesky factor in float32 and refinement; None where that does not get there."""
-    from scipy.linalg.lapack import spotrf, spotrs
-
-    factor, failed = spotrf(matrix.astype(np.float32, order="F"), lower=1, clean=0, overwrite_a=1)
-    if failed:
+    factor = matrix.astype(np.float32, order="F")
+    if not cholesky_factor(factor):
         return None
     size = np.linalg.norm(right, axis=0)
     left, found = right, np.zeros_like(right)
     for _ in range(_STEPS):
         scale = np.where((norm := np.linalg.norm(left, axis=0)) > 0, norm, 1)
-        step, _ = spotrs(factor, np.asfortranarray((left / scale).astype(np.float32)), lower=1)
-        found += step * scale
+        found += cholesky_solved(factor, (left / scale).astype(np.float32, order="F")) * scale
         left = right - matrix @ found
         if bool((np.linalg.norm(left, axis=0) <= _REFINED * size).all()):
             return found

@@ -285,6 +285,8 @@ HOST_ONLY = {
     "popularity",
     "ranking_measures",
     "factored",
+    "cholesky_factor",
+    "cholesky_solved",
     "lasso_minimum",
     "least_squares",
     "matrix",
@@ -480,6 +482,10 @@ def triangle_of(columns: Any) -> Any:
 def there(like: Any, sums: Any) -> Any:
     """Sums over rows, which are the host's, where the data lies."""
     return [array_module(like).asarray(array) for array in arrays_of(sums)]
+
+
+def after_panel(rows: Any) -> block_lu.Block:
+    return block_lu.updated(block_lu.factored(block_lu.Block((), rows[:, :3])), block_lu.Block((), rows[:, 3:]))
 
 
 def hwe(counts: Any, midp: bool) -> Any:
@@ -774,9 +780,11 @@ CASES = {
     "exponents": Case(powers_of_two.exponents, (TALL * 1e300,), 0),
     "divided": Case(powers_of_two.divided, (TALL, np.arange(40)[:, None], np.arange(6) * 100 - 300), 0),
     "divided far": Case(powers_of_two.divided, (TALL, np.full((40, 1), 900), np.arange(6) - 900), 0),
-    "factored": Case(lambda block: block_lu.factored(block, 2)[1:6], (TALL,)),
-    "updated": Case(lambda first, second: block_lu.updated(block_lu.factored(first, 2), second), (TALL[:, :3], TALL[:, 3:])),
-    "substituted": Case(lambda first, sides: block_lu.substituted(block_lu.factored(first, 2), sides), (TALL, TALL[:, :2]), 1e-9),
+    "factored": Case(lambda block: block_lu.factored(block_lu.Block((), block))[1:6], (TALL,)),
+    "updated": Case(lambda rows: after_panel(rows).left, (TALL,)),
+    "substituted": Case(
+        lambda rows, sides: block_lu.substituted(block_lu.factored(after_panel(rows)), [sides[:3], sides[3:]])[0], (TALL, TALL[:6]), 1e-9
+    ),
     "hann": Case(lambda like: spectrum.hann(len(like), like), (TALL,)),
     "transformed": Case(spectrum.transformed, (TALL, spectrum.hann(len(TALL), TALL))),
     "amplitudes": Case(lambda found, window: spectrum.amplitudes(found, len(window), window), (WAVES, TALL[:, 0] ** 2)),

@@ -4,23 +4,21 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from pipeline.kernels.block_lu import PROBES, column_blocks, condition, factored, probes, substituted, updated
+from pipeline.kernels.block_lu import PROBES, Block, column_blocks, condition, factored, probes, substituted, updated
 
 RNG = np.random.default_rng(1)
 
 
 def solve(a: np.ndarray, b: np.ndarray, places: list[slice]) -> np.ndarray:
-    blocks, panels = [*(a[:, place] for place in places), b], []
-    for at, place in enumerate(places):
-        panels.append(factored(blocks[at], place.start))
+    blocks, panels = [Block((), rows) for rows in (*(a[:, place] for place in places), b)], []
+    for at in range(len(places)):
+        panels.append(factored(blocks[at]))
         blocks[at + 1 :] = [updated(panels[at], block) for block in blocks[at + 1 :]]
     assert all(panel.zero == -1 for panel in panels)
-    sides = blocks[-1]
-    answers: list[np.ndarray] = []
+    sides = blocks[-1].above
     for panel in reversed(panels):
-        found, sides = substituted(panel, sides)
-        answers.insert(0, found)
-    return np.concatenate(answers)
+        sides = substituted(panel, sides)
+    return np.concatenate(sides)
 
 
 @pytest.mark.parametrize("width", [1, 3, 20, 50])
@@ -28,7 +26,7 @@ def test_block_lu__solves_as_lapack_does_with_the_same_pivots(width: int) -> Non
     a, b = RNG.normal(size=(50, 50)), RNG.normal(size=(50, 3))
     found = solve(a, b, [slice(start, min(start + width, 50)) for start in range(0, 50, width)])
     np.testing.assert_allclose(found, scipy.linalg.solve(a, b), rtol=1e-9, atol=1e-11)
-    panel, (theirs, pivots) = factored(a[:, :width], 0), scipy.linalg.lu_factor(a)
+    panel, (theirs, pivots) = factored(Block((), a[:, :width])), scipy.linalg.lu_factor(a)
     np.testing.assert_allclose(np.triu(theirs[:width, :width]), panel.upper, rtol=1e-10)
     order = np.arange(50)
     for place, other in enumerate(pivots[:width]):
@@ -39,8 +37,8 @@ def test_block_lu__solves_as_lapack_does_with_the_same_pivots(width: int) -> Non
 def test_factored__says_which_column_has_no_pivot() -> None:
     a = RNG.normal(size=(9, 6))
     a[:, 4] = 0
-    assert factored(a, 0).zero == 4
-    assert factored(np.vstack([np.ones((3, 6)), a]), 3).zero == 7
+    assert factored(Block((), a)).zero == 4
+    assert factored(Block((np.ones((2, 6)), np.ones((1, 6))), a)).zero == 7
 
 
 @pytest.mark.parametrize("power", [-500, 0, 500])

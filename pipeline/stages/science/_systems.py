@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import polars as pl
 from pipeline.backend.arrays import array_module, to_device, to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
-from pipeline.kernels.block_lu import PROBES, Panel, column_blocks, condition, factored, probes, substituted, updated
+from pipeline.kernels.block_lu import PROBES, Block, Panel, column_blocks, condition, factored, probes, substituted, updated
 from pipeline.kernels.distances import row_blocks
 from pipeline.kernels.powers_of_two import LEAST, divided, exponents, is_middle
 from pipeline.kernels.principal_axes import triangle
@@ -101,19 +101,17 @@ def solved_by_lu(rows: Table, about: Equations, sizes: Any, context: Context) ->
     ]
     squares = submit(_sum, *(submit(itemgetter(len(places) + 1), strip, stage=name) for strip in strips), stage=name)
     del strips
-    panels = [submit(factored, blocks[0], 0, stage=name)]
-    for at, place in enumerate(places):
+    panels = [submit(factored, blocks[0], stage=name)]
+    for at in range(len(places)):
         blocks[at] = None
         for other in range(at + 1, len(blocks)):
             blocks[other] = submit(updated, panels[at], blocks[other], stage=name)
             if other == at + 1 < len(places):  # while the others are updated: all wait for the next panel
-                panels.append(submit(factored, blocks[other], place.stop, stage=name))
-    sides, answers = blocks[-1], []
+                panels.append(submit(factored, blocks[other], stage=name))
+    sides = submit(attrgetter("above"), blocks[-1], stage=name)
     for panel in reversed(panels):
-        both = submit(_substituted, panel, sides, about.own, stage=name)
-        answers.append(submit(itemgetter(0), both, stage=name))
-        sides = submit(itemgetter(1), both, stage=name)
-    scaled = submit(_stacked, *reversed(answers), stage=name)
+        sides = submit(_substituted, panel, sides, about.own, stage=name)
+    scaled = submit(_stacked, sides, stage=name)
     solution = submit(_of_lu, scaled, squares, sizes, about, stage=name)
     missed = over_parts(rows, _missed, _summed, about, sizes, scaled)
     return solution, submit(_backward_error, missed, scaled, squares, stage=name)
@@ -134,22 +132,22 @@ def _strip(part: Part, about: Equations, sizes: Scales, places: Sequence[slice])
     return [*(to_device(piece, about.backend) for piece in pieces), squares]
 
 
-def _block(at: int, last: int, *pieces: Array) -> Array:
+def _block(at: int, last: int, *pieces: Array) -> Block:
     """A block of columns, all rows of it; beside the right-hand sides stand the probes."""
     xp = array_module(*pieces)
-    block = xp.concatenate(pieces)
-    return xp.concatenate([block, xp.asarray(probes(len(block)))], axis=1) if at == last else block
+    rows = xp.concatenate(pieces)
+    return Block((), xp.concatenate([rows, xp.asarray(probes(len(rows)))], axis=1) if at == last else rows)
 
 
 def _sum(*values: float) -> float:
     return sum(values)
 
 
-def _stacked(*pieces: Array) -> Array:
+def _stacked(pieces: Sequence[Array]) -> Array:
     return np.concatenate([to_host(piece) for piece in pieces])
 
 
-def _substituted(panel: Panel, sides: Array, names: Sequence[str]) -> tuple[Array, Array]:
+def _substituted(panel: Panel, sides: Sequence[Array], names: Sequence[str]) -> tuple[Array, ...]:
     if panel.zero >= 0:
         raise _singular(names[panel.zero])
     with np.errstate(over="ignore", invalid="ignore"):
