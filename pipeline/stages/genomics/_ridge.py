@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.errors import DataError
-from pipeline.genome.chromosomes import autosomes_of, chromosome_key, is_haploid, natural_order, on_autosome
+from pipeline.genome.chromosomes import autosomes_of, chromosome_key, chromosome_kind, is_haploid, natural_order
 from pipeline.genome.columns import VARIANT
 from pipeline.kernels.genotypes import Array, call_counts, take_samples
 from pipeline.kernels.ridge_design import RidgeDesign
@@ -21,6 +21,8 @@ from pipeline.stages.genomics._sheet import read_sheet
 from pipeline.tables.part import Part, take
 
 Kind = Literal["quantitative", "binary", "time_to_event"]
+MODELLED = ("autosome", "haploid", "x", "par")
+"""Chromosomes whose variants predict, as regenie has it: no Y and no MT."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,11 @@ class RidgeCohort:
         return sorted({*found, *numbered}, key=natural_order)
 
     def used(self, part: Part) -> Part:
-        """A part's variants of autosomes that vary among these people: `chromosome` by one name, and these people's genotypes."""
+        """A part's variants of autosomes and X that vary among these people: `chromosome` by one name, and these people's genotypes."""
         key = chromosome_key(autosomes=self.autosomes)
         names = [name for name in VARIANT if name in part.frame.columns and name != "chromosome"]
-        frame = part.frame.select(key, *names, on_autosome(autosomes=self.autosomes).alias("counts"))
-        rows = frame["counts"].arg_true().to_numpy()
+        frame = part.frame.select(key, *names, chromosome_kind(autosomes=self.autosomes).is_in(MODELLED).alias("counts"))
+        rows = frame["counts"].fill_null(value=False).arg_true().to_numpy()
         (name,) = ["alt_dosages"] if "alt_dosages" in part.arrays else ["calls"]
         genotypes = part.arrays[name] if len(rows) == frame.height else take(part.arrays[name], rows)
         if not self.everyone:
@@ -147,5 +149,5 @@ def need_variants(runs: Sequence[Sequence[Run]]) -> int:
     """How many variants there are. Raises DataError where there are none."""
     variants = sum(count for part in runs for _, count in part)
     if variants == 0:
-        raise DataError("no autosomal variant varies among the people who have a trait and all covariates. Are the ids written alike?")
+        raise DataError("no variant of an autosome or X varies among the people who have a trait and all covariates. Are the ids written alike?")
     return variants

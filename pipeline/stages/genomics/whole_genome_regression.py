@@ -31,7 +31,7 @@ _RATE = 6e10
 """Multiplications and additions in float32 a second of a core, of a matrix with itself (half of them are done) and of Cholesky factors."""
 
 
-class WholeGenomeRegression(Whole, name="whole_genome_regression", version=3):
+class WholeGenomeRegression(Whole, name="whole_genome_regression", version=4):
     """Predict each trait from the variants of all chromosomes but one, so that a scan of that one need not assume unrelated people.
 
     regenie's step 1 (Mbatchou et al. 2021). Each block of neighbouring variants predicts every trait by ridge regression at five penalties,
@@ -39,8 +39,8 @@ class WholeGenomeRegression(Whole, name="whole_genome_regression", version=3):
     cross-validation, gives the predictions (level 1): ridge, or with the covariates as offset penalized logistic regression of binary
     traits and Cox's of times to an event, whose level 0 predicts the time. Of fewer than 5,000 people with binary traits each is a fold. A
     missing genotype is the mean, and so is a missing quantitative trait; left out are people without a covariate, with no trait, or without
-    one of several binary traits or times. Autosomes alone, and of these the variants that vary; take common ones (variant_qc), some 500,000
-    at most.
+    one of several binary traits or times. Variants of autosomes and X (as the table counts them: men 0 or 2)
+    are used, where they vary; take common ones (variant_qc), some 500,000 at most.
 
     A row per trait, person and chromosome: prediction is that of a chromosome's scan, in standard deviations of what the covariates leave
     of the trait, log odds or log hazards. Every autosome has rows, and X. NAME.fits has a row per trait and penalty of level 1, by the

@@ -101,6 +101,29 @@ def test_whole_genome_regression__is_what_regenie_printed_for_its_three_chromoso
 
 
 @needs_data
+def test_whole_genome_regression__takes_x_as_one_more_chromosome() -> None:
+    """What regenie 4.1.2 printed for chromosomes 20 to 23 (`plink2 --chr 20-23 --mac 5`, `--step 1 --bsize 100`)."""
+    cohort = hapmap3()
+    copies = np.where(cohort.codes == 3, 0, cohort.codes)
+    minor = np.minimum(copies.sum(axis=1), 2 * (cohort.codes != 3).sum(axis=1) - copies.sum(axis=1))
+    kept = only(cohort, pl.col("chromosome").is_in(["20", "21", "22", "23", "X"]) & pl.Series(minor >= 5))
+    found = run(regression(("y_lin",), COVARIATES, block_size=100), {"genotypes": kept, "samples": hapmap3_sheet()}, 5)
+    fits = found["fits"].frame
+    np.testing.assert_allclose(fits["r_squared"], [0.000810485, 0.00119917, 0.00192458, 0.00274305, 0.0116184], rtol=2e-4)
+    np.testing.assert_allclose(fits["mean_squared_error"], [0.98577, 0.995535, 0.996572, 0.998573, 0.988876], rtol=2e-5)
+    people = ["NA12347", "NA12348", "NA06984", "NA06989", "NA06986"]
+    printed = {
+        "1": [0.0553575, 0.0058269, -0.0628093, -0.106678, -0.068349],
+        "22": [0.0107474, 0.0152393, -0.0890234, -0.0819321, -0.0754377],
+        "X": [0.0369492, 0.0130939, -0.0396537, -0.100066, -0.0465117],
+    }
+    for chromosome, values in printed.items():
+        rows = found[""].frame.filter(chromosome=chromosome)
+        ours = dict(rows.select("sample_id", "prediction").iter_rows())
+        np.testing.assert_allclose([ours[person] for person in people], values, atol=1e-4 * float(rows["prediction"].to_numpy().std()))
+
+
+@needs_data
 def test_whole_genome_regression__of_binary_traits_is_what_regenie_printed_for_hapmap3() -> None:
     common = only(hapmap3(), pl.col("variant_id").is_in(step1_variants()))
     sheet = hapmap3_sheet()
@@ -138,7 +161,7 @@ def test_whole_genome_regression__of_binary_traits_is_the_same_for_any_parts(
 def test_whole_genome_regression__is_the_same_for_any_parts(workers: ClusterSession) -> None:
     stage = regression(("height", "age"), ("sex",), block_size=7)
     found = same_for_any_parts(stage, {"genotypes": small_cohort(), "samples": small_sheet()}, workers)
-    assert found[""].counts == {"variants_used": 30, "blocks": 5, "people": 40}
+    assert found[""].counts == {"variants_used": 44, "blocks": 7, "people": 40}
     assert found[""].frame.height == 2 * 23 * 40
 
 
@@ -170,8 +193,8 @@ def test_whole_genome_regression__leaves_out_the_chromosome_that_is_named() -> N
     cohort, data = small_cohort(), {"samples": small_sheet()}
     both = run(regression(), {"genotypes": cohort, **data})[""].frame.pivot("chromosome", index="sample_id", values="prediction")
     assert both.columns[1:] == [*map(str, range(1, 23)), "X"]
-    assert both["3"].equals(both["X"])
-    np.testing.assert_allclose(both["1"] + both["2"], both["3"], atol=1e-6)
+    assert both["3"].equals(both["22"])
+    np.testing.assert_allclose(both["1"] + both["2"] + both["X"], 2 * both["3"], atol=1e-6)
     assert np.corrcoef(both["1"], both["2"])[0, 1] < 0.99
 
 
@@ -202,8 +225,8 @@ def test_whole_genome_regression__refuses_before_anything_runs(stage: WholeGenom
 
 def test_whole_genome_regression__says_what_it_lacks() -> None:
     cohort, sheet = small_cohort(), small_sheet()
-    with pytest.raises(DataError, match="no autosomal variant varies"):
-        run(regression(), {"genotypes": only(cohort, pl.col("chromosome") == "X"), "samples": sheet})
+    with pytest.raises(DataError, match="no variant of an autosome or X varies"):
+        run(regression(), {"genotypes": only(cohort, pl.col("chromosome") == "MT"), "samples": sheet})
     with pytest.raises(DataError, match="7 people have a trait and all covariates; 5 folds need 10"):
         run(regression(), {"genotypes": cohort, "samples": sheet.drop_nulls("height").head(7)})
 
