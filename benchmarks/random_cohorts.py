@@ -116,8 +116,8 @@ def write_bgen(folder: Path, sites: pl.DataFrame, names: list[str], dosages: Flo
     (folder / "bgen.yaml").write_text(json.dumps(document), encoding="utf-8")
     with contextlib.redirect_stdout(io.StringIO()):
         run = api.load(folder / "bgen.yaml").run()
-    for file in Path(run.path, "all").iterdir():
-        file.rename(folder / f"all{file.suffix}")
+    for written in Path(run.path, "all").iterdir():
+        written.rename(folder / f"all{written.suffix}")
 
 
 def genotypes(random: np.random.Generator, people: int, variants: int) -> NDArray[np.uint8]:

@@ -5,7 +5,7 @@ Nothing here is shared with the kernels that scan (products, tables of bytes, sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,11 +29,15 @@ class Genotype(NamedTuple):
 
 @dataclass(frozen=True)
 class Again:
-    """The effect of one variant: `beta`, its standard error, and the people it is of; NaN where this way gives none."""
+    """The effect of one variant: `beta`, its standard error, and the people it is of; NaN where this way gives none.
+
+    `others` are further maxima of the same likelihood, one of which may be what is audited.
+    """
 
     beta: float
     standard_error: float
     n: int
+    others: tuple[Again, ...] = ()
 
 
 def linear_again(genotype: Numbers, covariates: Numbers, trait: Numbers, *, mean: bool = False) -> Again:
@@ -103,7 +107,8 @@ def at_maximum(
 ) -> Again:
     """The effect where the (penalized) likelihood is greatest; `of` are the people, their trait, and how many are called.
 
-    A penalized one can have two maxima: the higher of those that are reached with the covariates at no effect and at their own maximum.
+    A penalized one can have several maxima: those that are reached with the covariates at no effect and at their own maximum, the highest
+    first.
     """
     people, values, n = of
     columns = _columns(genotype, covariates, people)
@@ -117,9 +122,10 @@ def at_maximum(
     points = [found for start in starts if (found := _climbed(columns, values, offset, start, firth=firth)) is not None]
     if not points:
         return Again(np.nan, np.nan, n)
-    point = max(points, key=lambda found: _penalized(columns, values, offset, found))
-    inverse = np.linalg.inv(_information(columns, _chances(columns, point, offset)))
-    return Again(float(point[-1]), float(np.sqrt(inverse[-1, -1])), n)
+    points.sort(key=lambda found: -_penalized(columns, values, offset, found))
+    inverses = [np.linalg.inv(_information(columns, _chances(columns, point, offset))) for point in points]
+    first, *others = (Again(float(point[-1]), float(np.sqrt(own[-1, -1])), n) for point, own in zip(points, inverses, strict=True))
+    return replace(first, others=tuple(others))
 
 
 def _columns(genotype: Numbers, covariates: Numbers, people: NDArray[np.bool_]) -> Numbers:

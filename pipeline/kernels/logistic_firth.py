@@ -2,7 +2,8 @@
 
 Steps are Newton's on the penalized likelihood; as long as Fisher's information serves as well, which costs a third, it stands in for the
 second derivatives, as it does where these are not those of a maximum. A step that lowers the likelihood is halved. The likelihood can have
-two maxima, so the climb starts from the null model's fit and from zero, and the higher of the two counts.
+two maxima, so the climb starts from the null model's fit and from zero, and the higher of the two counts; with an offset it can have four,
+and the climb starts from the maximum with the effect held (or free, where it is to be held) as well.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NEAR = 0.01  # in squares of standard errors
 
 
 def firth(centred: Array, mask: Array, null: NullModel, *, free: bool = True) -> Maximum:
-    """The higher of the maxima that are reached from the null model's fit and from zero; without `free` beta is held at 0.
+    """The highest of the maxima that are reached from the starts that are named above; without `free` beta is held at 0.
 
     `centred: float64[v, n]` are genotypes, 0 where missing, as is `mask: float64[v, n]`, else 1.
     """
@@ -33,10 +34,18 @@ def firth(centred: Array, mask: Array, null: NullModel, *, free: bool = True) ->
     nowhere = Maximum.unknown(null, len(centred)).point
     start = xp.zeros_like(nowhere)
     start[:, :columns] = null.coefficients
-    first, height = _climbed(centred, mask, null, start, nowhere, free=free)
-    second, above = _climbed(centred, mask, null, xp.zeros_like(nowhere), first.point, free=free)
-    other = (above > height + _ROUNDING * (1 + abs(height))) | xp.isnan(height)
-    return Maximum(xp.where(other[:, None], second.point, first.point), xp.where(other, second.standard_error, first.standard_error))
+    best, height = _climbed(centred, mask, null, start, nowhere, free=free)
+    starts = [xp.zeros_like(nowhere)]
+    if null.offset is not None:
+        beside, _ = _climbed(centred, mask, null, start, nowhere, free=not free)
+        beside.point[:, columns] = 0
+        starts.append(xp.where(xp.isnan(beside.point), 0, beside.point))
+    for one in starts:
+        other, above = _climbed(centred, mask, null, one, best.point, free=free)
+        higher = (above > height + _ROUNDING * (1 + abs(height))) | xp.isnan(height)
+        height = xp.where(higher, above, height)
+        best = Maximum(xp.where(higher[:, None], other.point, best.point), xp.where(higher, other.standard_error, best.standard_error))
+    return best
 
 
 def likelihood_ratio(centred: Array, mask: Array, null: NullModel, found: Maximum, none: Maximum) -> Array:

@@ -15,7 +15,8 @@ _WALK, _STEPS = 0.5, 60  # log odds of the person who is moved most, a step
 def offset_again(genotype: Genotype, covariates: Numbers, case: Numbers, log_odds: tuple[Numbers, Numbers], test: str) -> Again:
     """The effect on a trait of 0 and 1 with fixed log odds, by maximum likelihood and by Firth's fit, by the test that a row carries.
 
-    score: one step; firth_approximate: where the penalized likelihood of the one effect first falls again; spa: the score test's deviate
+    score: one step; firth_approximate: where the penalized likelihood of the one effect falls again (the first time, the `others` later);
+    spa: the score test's deviate
     by the saddle point, times its standard error; wald and firth_lrt: as `logistic_again`, about the first log odds. A missing genotype is
     the mean of those with all covariates.
     """
@@ -45,12 +46,13 @@ def offset_again(genotype: Genotype, covariates: Numbers, case: Numbers, log_odd
         beta = _by_tails(left, null, (filled > 0) | mostly, score) * error
     elif test != "score":
         everyone = min(total, 2 * n - total) >= _RARE or mostly
-        beta, error = _by_slope(np.where((filled > 0) | everyone, left, 0), values, firth)
+        first, *others = _by_slope(np.where((filled > 0) | everyone, left, 0), values, firth)
+        return Again(sign * first[0], first[1], n, tuple(Again(sign * beta, error, n) for beta, error in others))
     return Again(float(sign * beta), error, n)
 
 
-def _by_slope(left: Numbers, values: Numbers, log_odds: Numbers) -> tuple[float, float]:
-    """Where Firth's penalized likelihood of one effect first falls again, uphill from no effect, and the standard error there."""
+def _by_slope(left: Numbers, values: Numbers, log_odds: Numbers) -> list[tuple[float, float]]:
+    """Where Firth's penalized likelihood of one effect falls again, uphill from no effect, and the standard errors there."""
 
     def weights(beta: float) -> tuple[Numbers, Numbers]:
         """The probabilities, and their variances."""
@@ -63,11 +65,10 @@ def _by_slope(left: Numbers, values: Numbers, log_odds: Numbers) -> tuple[float,
         return float(left @ (values - chance) + left @ (left**2 * variance * (1 - 2 * chance)) / (2 * left**2 @ variance))
 
     step = float(np.copysign(_WALK / max(abs(left).max(), 1e-300), slope(0.0)))
-    ends = next(((at * step, (at + 1) * step) for at in range(_STEPS) if slope((at + 1) * step) * step <= 0), None)
-    if ends is None:
-        return np.nan, np.nan
-    beta = between(slope, (min(ends), max(ends)), 1e-12 * abs(step))
-    return beta, float((left**2 @ weights(beta)[1]) ** -0.5)
+    ahead = [slope(at * step) * step for at in range(_STEPS + 1)]
+    ends = [sorted((at * step, (at + 1) * step)) for at in range(_STEPS) if ahead[at] > 0 >= ahead[at + 1]]
+    found = [between(slope, (low, high), 1e-12 * abs(step)) for low, high in ends]
+    return [(beta, float((left**2 @ weights(beta)[1]) ** -0.5)) for beta in found] or [(np.nan, np.nan)]
 
 
 def _by_tails(left: Numbers, log_odds: Numbers, own: NDArray[np.bool_], score: float) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import statsmodels.api as sm
 from numpy.typing import NDArray
@@ -210,3 +212,38 @@ def test_associate_predicted_binary__by_another_coding_gives_what_regenie_printe
     for row in rows:
         once = offset_again(Genotype(block.coded(slice(row, row + 1))[0], copies[row]), known, trait, odds, method)
         assert [once.beta, once.standard_error] == pytest.approx([found.beta[row], found.standard_error[row]], rel=1e-5)
+
+
+@pytest.mark.parametrize(("variant", "printed"), [("v1244", 1.56773), ("v1540", 2.01661)])
+def test_associate_predicted_binary__by_firth_takes_the_highest_of_four_maxima(variant: str, printed: float) -> None:
+    """LOG10P that regenie 4.1.2 printed, of covariates and predictions with two digits more than the file has."""
+    rows = pl.read_csv(Path(__file__).parent.parent / "data/kernels/several_maxima.csv")
+    covariates, case = rows.select("c0", "c1", "c2", "c3").to_numpy().astype(float), rows["case"].to_numpy().astype(float)
+    models = PredictedBinaryDesign.build(covariates, case[:, None]).less(rows[f"log_odds_{variant}"].to_numpy()[None])
+    counts = rows[variant].cast(pl.Float32).to_numpy()[None]
+    found = associate_predicted_binary(GenotypeBlock(None, counts, len(case)), models, "firth", 1.0)[0]
+    assert found.neg_log_10_p_value[0] == pytest.approx(printed, abs=3e-4)
+
+
+def test_offset_again__gives_every_maximum_of_one_effect() -> None:
+    """Of two carriers the likely one is a case and the unlikely one a control: the penalized likelihood rises twice."""
+    people = 400
+    genotype, case, odds = np.zeros(people), (np.arange(people) % 4 == 0).astype(float), np.full(people, -1.1)
+    genotype[:2], case[:2], odds[:2] = 1, (1, 0), (-1.5, -6.2)
+    once = offset_again(Genotype(genotype, genotype), np.zeros((people, 0)), case, (odds, odds), "firth_approximate")
+    found = [(one.beta, one.standard_error) for one in (once, *once.others)]
+    assert len(found) == 2
+
+    chances = 1 / (1 + np.exp(-odds))
+    left = 1 - np.average(genotype, weights=chances * (1 - chances))
+
+    def height(beta: float) -> float:
+        own = odds[:2] + beta * left
+        chances = 1 / (1 + np.exp(-own))
+        return float(case[:2] @ own - np.logaddexp(0, own).sum() + np.log(left**2 * (chances * (1 - chances)).sum()) / 2)
+
+    for beta, error in found:
+        assert height(beta) > max(height(beta - 0.05), height(beta + 0.05))
+        slope = (height(beta + 1e-4) - height(beta - 1e-4)) / 2e-4
+        assert abs(slope) < 1e-6
+        assert error > 0

@@ -79,8 +79,9 @@ def _on_host(block: GenotypeBlock, variants: NDArray[np.int64]) -> GenotypeBlock
 
 
 def _apart(once: Again, rows: ScanRows, row: int) -> float:
-    """By how much a row is off, in standard errors; other people are wholly off."""
+    """By how much a row is off, in standard errors, from the maximum that is nearest; other people are wholly off."""
     if once.n != rows.n[row]:
         return OFF
-    values = [abs(rows.numbers[name][row] - getattr(once, name)) / once.standard_error for name in ("beta", "standard_error")]
-    return float(np.nan_to_num(max(values), nan=OFF))
+    own = np.array([rows.numbers[name][row] for name in ("beta", "standard_error")])
+    maxima = np.array([(one.beta, one.standard_error) for one in (once, *once.others)])
+    return float(np.nan_to_num((abs(own - maxima) / maxima[:, 1:]).max(axis=1), nan=OFF).min())

@@ -149,5 +149,5 @@ def need_variants(runs: Sequence[Sequence[Run]]) -> int:
     """How many variants there are. Raises DataError where there are none."""
     variants = sum(count for part in runs for _, count in part)
     if variants == 0:
-        raise DataError("no variant of an autosome or X varies among the people who have a trait and all covariates. Are the ids written alike?")
+        raise DataError("no autosomal or X variant varies among the people who have a trait and all covariates. Are the ids written alike?")
     return variants

@@ -34,7 +34,7 @@ from pipeline.tables.part import Part, Schema
 from pipeline.tables.rounds import go_on
 
 
-class LogisticGwas(CalibratedScan, name="logistic_gwas", version=3):
+class LogisticGwas(CalibratedScan, name="logistic_gwas", version=4):
     """Test every variant for an effect on each binary trait, by logistic regression with covariates and intercept.
 
     A trait is 0 and 1, 1 and 2 (case), or true and false. beta is the log odds ratio for one more ALT allele, statistic is z. Every variant
