@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 
-_STEPS = 60
+_STEPS = 300
 _STILL = 1e-12
 TIED = 1e-7
 """Of a column's length: where less is left of it by the others, its last digits say little."""
@@ -107,8 +107,8 @@ def at_maximum(
 ) -> Again:
     """The effect where the (penalized) likelihood is greatest; `of` are the people, their trait, and how many are called.
 
-    A penalized one can have several maxima: those that are reached with the covariates at no effect and at their own maximum, the highest
-    first.
+    A penalized one can have several maxima: those that are reached with the covariates at no effect, at their own maximum, and about an
+    offset at that with no effect, the highest first.
     """
     people, values, n = of
     columns = _columns(genotype, covariates, people)
@@ -119,6 +119,8 @@ def at_maximum(
         without = columns[:, :-1]
         null = _climbed(without, values, 0.0) if np.ndim(offset) == 0 else -np.linalg.lstsq(without, offset, rcond=None)[0]
         starts += [] if null is None else [np.append(null, 0.0)]
+    if firth and np.ndim(offset):
+        starts.append(_climbed(columns, values, offset, starts[-1], firth=True, free=columns.shape[1] - 1))
     points = [found for start in starts if (found := _climbed(columns, values, offset, start, firth=firth)) is not None]
     if not points:
         return Again(np.nan, np.nan, n)
@@ -166,9 +168,19 @@ def _penalized(columns: Numbers, values: Numbers, offset: Numbers | float, point
 
 
 def _climbed(
-    columns: Numbers, values: Numbers, offset: Numbers | float, start: Numbers | None = None, *, firth: bool = False
+    columns: Numbers,
+    values: Numbers,
+    offset: Numbers | float,
+    start: Numbers | None = None,
+    *,
+    firth: bool = False,
+    free: int = -1,
 ) -> Numbers | None:
-    """Where the (penalized) likelihood is greatest, by Newton's method with halved steps; None where that is not found."""
+    """Where the (penalized) likelihood is greatest, by Newton's method with shortened steps, of the first `free` coefficients (-1: all).
+
+    None where that is not found.
+    """
+    free = columns.shape[1] if free < 0 else free
     point = np.zeros(columns.shape[1]) if start is None else start
     for _ in range(_STEPS):
         p = _chances(columns, point, offset)
@@ -177,7 +189,8 @@ def _climbed(
         if firth:
             weighted = columns * np.sqrt(p * (1 - p))[:, None]
             residual = residual + ((weighted @ np.linalg.inv(information)) * weighted).sum(axis=1) * (0.5 - p)
-        step = np.linalg.solve(information, columns.T @ residual)
+        step = np.zeros(len(point))
+        step[:free] = np.linalg.solve(information[:free, :free], (columns.T @ residual)[:free])
         longest = float(np.abs(step).max())
         point = point + step / max(1.0, longest / 2)
         if not np.isfinite(point).all() or abs(point[-1]) > _LARGE:

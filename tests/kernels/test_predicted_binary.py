@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from pipeline.errors import DataError
-from pipeline.kernels.audit import Genotype
+from pipeline.kernels.audit import Genotype, at_maximum
 from pipeline.kernels.genotype_block import CODES, Coding, GenotypeBlock
 from pipeline.kernels.genotypes import pack
 from pipeline.kernels.logistic_regression import FIRTH_LRT, SCORE, WALD
@@ -24,6 +24,7 @@ from pipeline.kernels.predicted_binary_design import PredictedBinaryDesign
 
 Numbers = NDArray[np.float64]
 PEOPLE, VARIANTS = 160, 8
+SEVERAL = Path(__file__).parent.parent / "data/kernels/several_maxima.csv"
 
 
 def data() -> tuple[NDArray[np.uint8], Numbers, Numbers, Numbers]:
@@ -217,7 +218,7 @@ def test_associate_predicted_binary__by_another_coding_gives_what_regenie_printe
 @pytest.mark.parametrize(("variant", "printed"), [("v1244", 1.56773), ("v1540", 2.01661)])
 def test_associate_predicted_binary__by_firth_takes_the_highest_of_four_maxima(variant: str, printed: float) -> None:
     """LOG10P that regenie 4.1.2 printed, of covariates and predictions with two digits more than the file has."""
-    rows = pl.read_csv(Path(__file__).parent.parent / "data/kernels/several_maxima.csv")
+    rows = pl.read_csv(SEVERAL)
     covariates, case = rows.select("c0", "c1", "c2", "c3").to_numpy().astype(float), rows["case"].to_numpy().astype(float)
     models = PredictedBinaryDesign.build(covariates, case[:, None]).less(rows[f"log_odds_{variant}"].to_numpy()[None])
     counts = rows[variant].cast(pl.Float32).to_numpy()[None]
@@ -247,3 +248,21 @@ def test_offset_again__gives_every_maximum_of_one_effect() -> None:
         slope = (height(beta + 1e-4) - height(beta - 1e-4)) / 2e-4
         assert abs(slope) < 1e-6
         assert error > 0
+
+
+def test_at_maximum__finds_the_highest_and_another() -> None:
+    """The four maxima of `several_maxima.csv`, beside SciPy's from several starts."""
+    rows = pl.read_csv(SEVERAL)
+    covariates, case = rows.select("c0", "c1", "c2", "c3").to_numpy().astype(float), rows["case"].to_numpy().astype(float)
+    genotype, offset = rows["v1244"].cast(pl.Float64).to_numpy(), rows["log_odds_v1244"].to_numpy()
+    genotype = np.where(np.isnan(genotype), np.nanmean(genotype), genotype)
+    once = at_maximum(genotype, covariates, (np.ones(len(case), bool), case, len(case)), offset, firth=True)
+    columns = np.column_stack([np.ones(len(case)), (covariates - covariates.mean(axis=0)) / covariates.std(axis=0), genotype])
+    found = []
+    for effect in (-6, -3, 0, 3):
+        point = minimize(lambda at: -penalized(at, columns, case, offset), np.append(np.zeros(5), effect), method="BFGS", tol=1e-9)
+        found.append((float(point.fun), float(point.x[-1])))
+    assert once.beta == pytest.approx(min(found)[1], abs=1e-4)
+    maxima = {round(effect, 3) for _, effect in found}
+    assert len(maxima) > 2
+    assert {round(one.beta, 3) for one in once.others} <= maxima

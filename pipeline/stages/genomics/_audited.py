@@ -17,7 +17,7 @@ from pipeline.kernels.audit import Again, Genotype
 from pipeline.kernels.genotype_block import CODES, GenotypeBlock
 from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._sheet import Sheet
-from pipeline.tables.audits import OFF, tally
+from pipeline.tables.audits import OFF, TOLERANCE, tally
 
 MOST = 500
 """Results of a scan that are computed again: half of them drawn, half the strongest of their part."""
@@ -60,8 +60,9 @@ class Audit:
         genotypes = _on_host(block, variants) if len(variants) else block
         for place, row in zip(places.tolist(), chosen, strict=True):
             once = again(_genotype(genotypes.part(slice(place, place + 1))), sheet, int(rows.trait[row]), tests[rows.test[row]])
-            if not np.isnan(once.beta):
-                tally(found, _apart(once, rows, row))
+            apart = _apart(once, rows, row)
+            if not np.isnan(once.beta) and not (apart > TOLERANCE and _several(once)):  # of several maxima there may be one more
+                tally(found, apart)
         return found
 
 
@@ -76,6 +77,11 @@ def _on_host(block: GenotypeBlock, variants: NDArray[np.int64]) -> GenotypeBlock
     places = block.xp.asarray(variants)
     calls, dosages = (None if array is None else to_host(array[places]) for array in (block.calls, block.dosages))
     return replace(block, calls=calls, dosages=dosages)
+
+
+def _several(once: Again) -> bool:
+    """Whether the likelihood has maxima apart from one another."""
+    return any(abs(one.beta - once.beta) > TOLERANCE * once.standard_error for one in once.others)
 
 
 def _apart(once: Again, rows: ScanRows, row: int) -> float:

@@ -6,14 +6,20 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import statsmodels.api as sm
 
 from pipeline.kernels.audit import Again, linear_again, logistic_again
+from pipeline.kernels.genotype_block import GenotypeBlock
+from pipeline.kernels.genotypes import pack
 from pipeline.kernels.linear_regression import Association, associate
+from pipeline.stages.genomics._audited import Audit
+from pipeline.stages.genomics._results import ScanRows
+from pipeline.stages.genomics._sheet import Sheet
 from tests.small import inside, run_main, write_small_job
 
 PEOPLE = 300
@@ -72,6 +78,27 @@ def test_logistic_again__score_is_statsmodels_score_test() -> None:
     chi_square = null.score_test(exog_extra=columns[:, -1:])[0]
     found = logistic_again(genotype, covariates, case, "score")
     assert (found.beta / found.standard_error) ** 2 == pytest.approx(float(np.squeeze(chi_square)))
+
+
+@pytest.mark.parametrize(
+    ("beta", "others", "found"),
+    [
+        (1.0, (), {"audited": 1}),
+        (2.0, (1.0,), {"audited": 1}),  # what is audited is another maximum of the same likelihood
+        (2.0, (), {"audited": 1, "audited_beyond_1e_8": 1, "audited_off": 1}),
+        (2.0, (2.0,), {"audited": 1, "audited_beyond_1e_8": 1, "audited_off": 1}),
+        (2.0, (3.0,), {}),  # and there may be one more
+        (np.nan, (), {}),
+    ],
+)
+def test_an_audit__of_several_maxima_takes_the_nearest_and_says_nothing_where_none_is(
+    beta: float, others: tuple[float, ...], found: dict[str, int]
+) -> None:
+    one, name = np.zeros(1, np.int64), "neg_log_10_p_value"
+    rows = ScanRows(one, one, {"beta": np.ones(1), "standard_error": np.ones(1), name: np.ones(1)}, np.full(1, 4), one, one, one)
+    block, sheet = GenotypeBlock(pack(np.array([[0, 1, 2, 1]], np.uint8)), None, 4), SimpleNamespace(trait_names=("trait",))
+    once = Again(beta, 1.0, 4, tuple(Again(other, 1.0, 4) for other in others))
+    assert Audit(1, 1.0).counts(block, cast(Sheet, sheet), rows, ("wald",), lambda *_: once) == found
 
 
 def test_logistic_again__of_separated_people_has_a_firth_estimate_alone() -> None:
