@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, localcontext
 from fractions import Fraction
 from math import floor, fsum, isfinite, sqrt
 from typing import Any
@@ -19,6 +19,7 @@ _SMALL = 1e-140  # values whose squares a float cannot hold
 _TIED = 1e-9  # places nearer than this to where a quantile goes over from one value to the next
 _FLAT = 1e-10  # deviations of so small a share of their values are of their last digits
 _CANCELLED = 1e-12  # the same of weights that add up to nearly nothing
+_DIGITS = 400  # of a sum of decimals, which have 38 at most
 _INT64, _DECIMAL = 1 << 63, 10**28  # sums beyond these may have no place in their type
 
 Column = Sequence[Any]
@@ -177,8 +178,10 @@ def _is_float(values: Column) -> bool:
 
 def _exact(values: Column) -> int | Fraction:
     """The sum of whole numbers, conditions or decimals; of these a fraction."""
-    total = sum(map(Fraction, values), Fraction())
-    return total if values and isinstance(values[0], Decimal) else int(total)
+    if not (values and isinstance(values[0], Decimal)):
+        return int(sum(values))
+    with localcontext(Context(prec=_DIGITS, traps=[Inexact])):
+        return Fraction(sum(values, Decimal()))
 
 
 def _beyond(values: Column) -> bool:

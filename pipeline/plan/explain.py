@@ -36,7 +36,8 @@ def explained(plan: Plan, said: Mapping[str, str]) -> str:
     for name, schema in plan.inputs.items():
         rows = plan.rows[name]
         known = f"{rows:,} rows, about {_megabytes(schema, rows)}" if rows is not None else "rows known once read"
-        lines += [f"input {name} ({plan.job.inputs[name].format}): {known}", f"    {schema}"]
+        held = f", {said[f'input {name}']}" if f"input {name}" in said else ""
+        lines += [f"input {name} ({plan.job.inputs[name].format}): {known}{held}", f"    {schema}"]
     for stage in plan.stages:
         there = said.get(stage.spec.name, "to run")
         lines += [f"stage {stage.spec.name}: {stage.spec.use} of {', '.join(stage.spec.inputs.values())}, {there}", *_stage(plan, stage)]

@@ -191,12 +191,12 @@ class Execution:
     def _keep(self, name: str, table: Table, schema: Schema, *, fresh: bool = True) -> None:
         """Make a table known by its name, and its arrays' axes by theirs; hold it where several read it, keep it where that may pay."""
         uses, written = self.uses.get(name, 0), any(output.table == name for output in self.plan.job.outputs.values())
-        held = (uses > 1 and (written or not table.cheap)) or (self.plan.job.counts == "all" and uses > 0)
+        held = self.narrowing.holds(name, table, uses, written=written)
         table, schema = self.narrowing.given(name, table, schema, self.reads, held=held)
         size = size_of_table(table.size, schema, (one.size for one in self.reads.values()))
         table = with_texts(replace(table, name=name, schema=schema, size=size), table.size)
         table = self.checkpoints.keep(name, table, held=held) if fresh and uses else table
-        self.tables[name], self.depths[name] = table.hold() if held else table, self.session.depth
+        self.tables[name], self.depths[name] = self.narrowing.had(name, table, held=held), self.session.depth
         for array, axis in table.axes.items():
             if array in schema.arrays:
                 self._keep(f"{name}.{AXES[array]}", axis, Schema(schema.arrays[array]), fresh=False)

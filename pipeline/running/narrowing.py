@@ -1,4 +1,4 @@
-"""Tables without the columns that nobody reads, where they are held, joined or put in one place.
+"""Which tables are held, and tables without the columns that nobody reads, where they are held, joined or put in one place.
 
 Within a query Polars reads what it needs; but a join's task, a task that holds a table and an exchange work on all columns they are given.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pipeline.plan.needed import Needed, needed
+from pipeline.plan.once import read_once
 from pipeline.plan.plan import PlannedStage
 from pipeline.running.resuming import Resumption
 from pipeline.stage import Keyed, Rows
@@ -26,12 +27,23 @@ class Narrowing:
         whole = [name for stage in plan.stages for name in stage.gives if every or may_keep(stage, name)]
         outputs = [name for name in plan.job.outputs if name not in resumed.outputs]
         self.needed: Needed = needed(plan, resumed.runs, outputs, [*whole, *(plan.inputs if every else ())])
+        self.once = read_once(plan, self.needed)  # inputs that are decoded once for all their readers
 
     def reads(self, stage: PlannedStage, given: dict[str, Table]) -> dict[str, Table]:
         """The tables of its roles as a stage is given them: with what it needs, where it is no query that picks its columns itself."""
         if isinstance(stage.spec.stage, Rows | Keyed) or not isinstance(stage.spec.stage, TellsNeeds):
             return given
         return {role: _with(self.needed.reads[stage.spec.name, role], table) for role, table in given.items()}
+
+    def holds(self, name: str, table: Table, uses: int, *, written: bool) -> bool:
+        """Whether a table with so many uses is computed once, and held for all of them."""
+        if self.plan.job.counts == "all":
+            return uses > 0
+        return uses > 1 and (written or not table.cheap or name in self.once)
+
+    def had(self, name: str, table: Table, *, held: bool) -> Table:
+        """A table for its readers; an input whose texts turned out too long for memory is read by each of them after all."""
+        return table.hold() if held and not (name in self.once and table.is_beyond) else table
 
     def given(self, name: str, table: Table, schema: Schema, reads: Mapping[str, Table], *, held: bool) -> tuple[Table, Schema]:
         """A table of the plan's schema as it is had, and its schema: with what its readers need, if it is held or came of such tables."""

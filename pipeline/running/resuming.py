@@ -15,6 +15,8 @@ from typing import Any
 from pipeline.errors import PlaceError
 from pipeline.format import OutputFormat
 from pipeline.plan.meaning import Meanings, first_difference
+from pipeline.plan.needed import needed
+from pipeline.plan.once import read_once
 from pipeline.plan.plan import Plan, PlannedStage
 from pipeline.plan.sizes import beyond_memory
 from pipeline.results.at_url import Store
@@ -100,11 +102,14 @@ class Resumption:
         return not self.runs and {*sources} == {self.former.id} and len(self.outputs) == len(self.meanings.plan.job.outputs)
 
     def said(self) -> dict[str, str]:
-        """Of every stage where its results come from, or why it runs and whether on disk; of outputs (output NAME) which run has them."""
+        """Of every stage where its results come from, or why it runs and whether on disk; of outputs (output NAME) which run has them, and
+        of inputs (input NAME) that are held."""
         plan = self.meanings.plan
         beyond = beyond_memory(plan, plan.job.cluster.for_backend(plan.backend).memory(plan.backend))
         found = {stage.spec.name: self.taken(stage.spec.name) for stage in plan.stages if stage.spec.name not in self.runs}
         found |= {name: "; ".join([f"to run: {why}", *([beyond[name]] if name in beyond else [])]) for name, why in self.runs.items()}
+        held = read_once(plan, needed(plan, self.runs, [name for name in plan.job.outputs if name not in self.outputs], []))
+        found |= {f"input {name}": f"decoded once and held in memory for {readers} readers" for name, readers in held.items()}
         return found | {f"output {name}": f"reused, of run {run.id}" for name, (run, _) in self.outputs.items()}
 
     def warnings(self) -> list[str]:

@@ -61,5 +61,5 @@ stages:
 outputs: {{fit: {{from: fit}}}}
 """
     (tmp_path / "job.yaml").write_text(job)
-    with pytest.raises(DataError, match=r"job.yaml:5:5: stages.fit: no autosomal variant varies"):
+    with pytest.raises(DataError, match=r"job.yaml:5:5: stages.fit: no autosomal or X variant varies"):
         api.load(tmp_path / "job.yaml").run()

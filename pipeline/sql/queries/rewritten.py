@@ -26,6 +26,10 @@ def rewritten(query: exp.Query, dialect: str) -> exp.Query:
         elif isinstance(node.parent, exp.Join | exp.And) and isinstance(node.find_ancestor(exp.Join, exp.Select), exp.Join):
             low, high = node.args["low"], node.args["high"]
             node.replace(exp.And(this=exp.GTE(this=node.this.copy(), expression=low), expression=exp.LTE(this=node.this, expression=high)))
+    for exists in query.find_all(exp.Exists):
+        inner = exists.this
+        if isinstance(inner, exp.Select) and inner.is_star and not inner.args.get("distinct"):  # or all columns would be read
+            inner.set("expressions", [exp.Literal.number(1)])
     for select in list(query.find_all(exp.Select))[::-1]:
         _check_groups(select, dialect)
         if select.args.get("having") and not select.args.get("group"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 import polars as pl
@@ -11,7 +11,7 @@ from pydantic import Field
 from pipeline.backend.devices import Backend
 from pipeline.errors import StageError, under
 from pipeline.sql.queries.beforehand import with_made
-from pipeline.sql.queries.written import written
+from pipeline.sql.queries.written import Written, written
 from pipeline.stage import Context, Outcome, Stage
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES, counted, made_finite
@@ -49,8 +49,14 @@ class Sql(Stage, name="sql", version=5):
 
     def explained(self, schemas: Mapping[str, Schema]) -> str:
         """Where it runs, and what Polars is given."""
-        text, _ = written(self.query, {role: schema.columns for role, schema in schemas.items()}, "cpu")
-        return f"runs as one query, in one task: {text}"
+        return f"runs as one query, in one task: {self._written(schemas).text}"
+
+    def needs(self, schemas: Mapping[str, Schema], wanted: frozenset[str]) -> Mapping[str, Collection[str]]:
+        """What the query reads, whatever is wanted."""
+        return self._written(schemas).reads
+
+    def _written(self, schemas: Mapping[str, Schema]) -> Written:
+        return written(self.query, {role: schema.columns for role, schema in schemas.items()}, "cpu")
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One query over all rows."""
@@ -67,7 +73,7 @@ def _answered(*given: Any) -> pl.LazyFrame:
 
 def _asked(frames: Mapping[str, pl.LazyFrame], text: str, backend: Backend) -> pl.LazyFrame:
     with under("query"):
-        asked, made = written(text, {name: frame.collect_schema() for name, frame in frames.items()}, backend)
+        asked, made, _ = written(text, {name: frame.collect_schema() for name, frame in frames.items()}, backend)
         frames = {name: with_made(frame, made.get(name, {})) for name, frame in frames.items()}
         try:
             with pl.SQLContext(frames=frames) as context:

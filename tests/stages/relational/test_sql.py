@@ -11,6 +11,7 @@ from polars.testing import assert_frame_equal
 from pipeline.errors import PipelineError, StageError
 from pipeline.sql.queries.written import written
 from pipeline.stages.relational.sql import Sql
+from pipeline.tables.part import Schema
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import plan_stage, run_stage
 from tests import example_tables as examples
@@ -92,7 +93,32 @@ def assert_is_duckdbs(query: str, tables: dict[str, pl.DataFrame]) -> None:
             there.register(name, rows.to_arrow())
         expected = there.execute(f"select * from ({query}) order by all nulls last").fetchall()
     assert expected
-    assert run_stage(Sql(query=query), tables)[""].rows() == expected
+    stage = Sql(query=query)
+    assert run_stage(stage, tables)[""].rows() == expected
+    needs = stage.needs({name: Schema(rows.schema) for name, rows in tables.items()}, frozenset())
+    fewer = {name: rows.select(column for column in rows.columns if column in needs[name]) for name, rows in tables.items()}
+    assert run_stage(stage, fewer)[""].rows() == expected
+
+
+NEEDS = {
+    "select t.k from t where exists (select * from u where u.s = t.s)": {"t": {"k", "s"}, "u": {"s"}},
+    "select k from t where not exists (select u.*, 1 as one from u where u.k > 2)": {"t": {"k"}, "u": {"k"}},
+    "select * from t": {"t": {"k", "s", "p", "w"}, "u": set()},
+    "select count(*) as n from t": {"t": set(), "u": set()},
+    "with few as (select k, p from u where s > 1) select few.k from few join t using (k)": {"t": {"k"}, "u": {"k", "p", "s"}},
+    "select regexp_replace(w, 'a', 'b') as v from t where p > (select avg(p) from u where k = t.k)": {
+        "t": {"k", "p", "w"},
+        "u": {"k", "p"},
+    },
+    "select k from t union all select s from u order by k": {"t": {"k"}, "u": {"s"}},
+}
+
+
+@pytest.mark.parametrize("query", NEEDS)
+def test_needs__are_the_columns_that_a_query_reads(query: str) -> None:
+    schema = Schema(pl.Schema({"k": pl.Int64(), "s": pl.Int64(), "p": pl.Int64(), "w": pl.String()}))
+    found = Sql(query=query).needs({"t": schema, "u": schema}, frozenset())
+    assert {name: set(columns) for name, columns in found.items()} == NEEDS[query]
 
 
 @pytest.mark.parametrize("query", FEWER)
@@ -109,7 +135,7 @@ def test_conditions_of_one_table__are_asked_first_and_change_nothing(query: str)
 
 
 def test_what_is_asked_beside_exists__is_asked_before_it() -> None:
-    text, _ = written(MOVED[3], {"t": pl.Schema({"k": pl.Int64(), "s": pl.Int64(), "p": pl.Int64()})}, "cpu")
+    text, *_ = written(MOVED[3], {"t": pl.Schema({"k": pl.Int64(), "s": pl.Int64(), "p": pl.Int64()})}, "cpu")
     assert 'FROM "t" AS "t" WHERE "t"."p" > 2 AND "t"."s" < 9) AS "_m_0" WHERE EXISTS(' in text
 
 
