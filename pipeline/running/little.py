@@ -10,15 +10,18 @@ from pipeline.clusters.kind import ClusterSpec
 from pipeline.clusters.local import Local
 from pipeline.plan.former import input_bytes
 from pipeline.plan.plan import Plan
+from pipeline.plan.sizes import beyond_memory
 from pipeline.stage import Stage
+from pipeline.tables.budget import SHARE
 from pipeline.tables.told import TellsWorkers
 
-MOST_BYTES, SWELLING = 64 << 20, 10
-"""Of the files of all inputs together: what they come to in memory may be ten times that. Those of a dense format count a tenth."""
+MOST_BYTES, LEAST_BYTES, SWELLING = 256 << 20, 64 << 20, 10
+"""Of the files of all inputs together, some seconds' work. What they come to in memory may be ten times that: where that is more than
+memory has for one table they are fewer, down to the second number. A dense format's may be ten times the second: its parts would wait."""
 
 
 def is_little(plan: Plan, spec: ClusterSpec) -> bool:
-    """Whether a plan's inputs are small files, none of its stages needs workers, and the job asks for nothing that only a cluster has.
+    """Whether a plan's inputs are small files and tables, no stage needs workers, and the job asks for nothing that only a cluster has.
 
     That is worker processes, even one (`workers: 1`), a limit of their memory or of what tables take of it, encryption, and a dashboard
     that is asked for by name.
@@ -27,9 +30,13 @@ def is_little(plan: Plan, spec: ClusterSpec) -> bool:
     if asked or plan.backend != "cpu" or type(kind) is not Local or kind.workers or kind.memory_limit or kind.table_memory or kind.tls:
         return False
     sizes, dense = input_bytes(plan), {name for name, entry in plan.job.inputs.items() if entry.reader.dense}
-    known = {name: size / (SWELLING if name in dense else 1) for name, size in sizes.items() if size is not None}
-    small = len(known) == len(sizes) and sum(known.values()) <= MOST_BYTES
-    return small and not any(over_workers(stage.spec.stage) for stage in plan.stages)
+    known = {name: size for name, size in sizes.items() if size is not None}
+    memory = kind.memory("cpu") or 0
+    most = max(LEAST_BYTES, min(MOST_BYTES, memory // (SHARE * SWELLING)))
+    share = sum(size / (LEAST_BYTES * SWELLING if name in dense else most) for name, size in known.items())
+    if len(known) < len(sizes) or share > 1 or any(over_workers(stage.spec.stage) for stage in plan.stages):
+        return False
+    return not beyond_memory(plan, memory)
 
 
 def opened(plan: Plan, *, lean: bool) -> AbstractContextManager[Cluster]:

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import polars as pl
 import pytest
 
 from pipeline.api import LoadedJob
+from pipeline.clusters.local import Local
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.vcf import VcfInput
 from pipeline.job.load import load
@@ -100,15 +103,36 @@ def test_a_network_over_processes__gets_a_cluster() -> None:
 
 
 def test_large_inputs__get_a_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(little, "MOST_BYTES", sum((folder / name).stat().st_size for name in ("cohort.vcf", "sheet.csv")))
+    for most in ("MOST_BYTES", "LEAST_BYTES"):
+        monkeypatch.setattr(little, most, sum((folder / name).stat().st_size for name in ("cohort.vcf", "sheet.csv")))
     assert little_with(folder)
     with (folder / "sheet.csv").open("a") as file:
         file.write("s00,1,2,x\n")
     assert not little_with(folder)
 
 
+def test_inputs__may_be_as_large_as_memory_has_room_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum((folder / name).stat().st_size for name in ("cohort.vcf", "sheet.csv"))
+    monkeypatch.setattr(little, "LEAST_BYTES", 1)
+    for room, fits in ((40 * size, True), (40 * size - 40, False)):
+        monkeypatch.setattr(Local, "memory", lambda _self, _backend, room=room: room)
+        assert little_with(folder) == fits
+
+
+def test_a_small_file_of_very_many_rows__gets_a_cluster(tmp_path: Path) -> None:
+    pl.select(x=pl.repeat(1, 20_000_000, dtype=pl.Int64)).write_parquet(tmp_path / "rows.parquet")
+    assert (tmp_path / "rows.parquet").stat().st_size < 1_000_000
+    job = "{job: j, inputs: {rows: {format: parquet, path: rows.parquet}}, outputs: {sorted: {from: sorted}}, results: results,"
+    (tmp_path / "job.yaml").write_text(job + " stages: [{use: sort, from: rows, as: sorted, by: x}]}")
+    with patch.object(Local, "memory", lambda _self, _backend: 4 * 160_000_000):
+        assert little_with(tmp_path)
+    with patch.object(Local, "memory", lambda _self, _backend: 4 * 160_000_000 - 4):
+        assert not little_with(tmp_path)
+
+
 def test_dense_inputs__may_be_ten_times_as_large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(little, "MOST_BYTES", 20 * sum((folder / name).stat().st_size for name in ("cohort.vcf", "sheet.csv")) // 100)
+    for most in ("MOST_BYTES", "LEAST_BYTES"):
+        monkeypatch.setattr(little, most, 20 * sum((folder / name).stat().st_size for name in ("cohort.vcf", "sheet.csv")) // 100)
     assert not little_with(folder)
     monkeypatch.setattr(VcfInput, "dense", True)
     monkeypatch.setattr(CsvInput, "dense", True)
