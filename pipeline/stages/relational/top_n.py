@@ -9,13 +9,11 @@ from pydantic import Field
 
 from pipeline.stage import Context, Outcome, Stage, need_columns, need_keys
 from pipeline.stages.relational._ordered.groups import AT, START, By, grouped, in_order, is_other
+from pipeline.stages.relational._ordered.near import is_near
 from pipeline.tables.infinities import on_a_cpu
 from pipeline.tables.names import Order
 from pipeline.tables.part import Schema, hidden
 from pipeline.tables.table import Table
-
-BOUND, FILLED = "__bound__", "__filled__"
-"""Of a group: the value of the last row that may be among its first, and whether it has so many values."""
 
 
 class TopN(Stage, name="top_n", version=1):
@@ -49,20 +47,14 @@ class TopN(Stage, name="top_n", version=1):
     def _near(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Rows that may be among the first of their group, by the first column of the order alone: to sort few rows costs little.
 
-        All rows on a GPU, where there is no top_k of groups; where that column is no number or time; and where a column is nested, by which
-        ties are not broken: a join leaves rows in no order.
+        All rows on a GPU, where there is no top_k of groups; and where that column is no number or time.
         """
         schema, column, descending = rows.collect_schema(), self.order.names[0], self.order.descending[0]
         dtype = schema[column]
         known = dtype.is_integer() or dtype.is_float() or dtype.is_temporal()
-        if on_a_cpu() is None or not self.by or not known or any(other.is_nested() for other in schema.dtypes()):
+        if on_a_cpu() is None or not self.by or not known:
             return rows
-        value = pl.col(column).fill_nan(None) if dtype.is_float() else pl.col(column)
-        last = value.top_k(self.n).min() if descending else value.bottom_k(self.n).max()
-        bounds = rows.group_by(*self.by).agg(last.alias(BOUND), (value.count() >= self.n).alias(FILLED))
-        within = pl.col(column) >= pl.col(BOUND) if descending else pl.col(column) <= pl.col(BOUND)
-        near = rows.join(bounds, on=list(self.by), nulls_equal=True).filter(~pl.col(FILLED) | within)
-        return near.select(schema.names())
+        return rows.filter(is_near(self.by, column, self.n, descending=descending))
 
     def _first(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The first rows of each group; an array's rows tie last."""
