@@ -22,7 +22,7 @@ from pipeline.plan.estimate_text import estimate_text
 from pipeline.plan.plan import Plan, make_plan
 from pipeline.registry import format_class
 from pipeline.report.finding import check_findings
-from pipeline.report.report import write_report
+from pipeline.report.report import prepare_report, write_report
 from pipeline.results.links import refuse_root
 from pipeline.results.manifest import Entry, RunView, read_current, run_view
 from pipeline.results.overlap import refuse_output_inside_input
@@ -43,6 +43,7 @@ from pipeline.running.expected import expectation, over_budget
 from pipeline.running.foreseen import Clock, Foreseen, foreseen
 from pipeline.running.kept_inputs import check_imports
 from pipeline.running.little import opened
+from pipeline.running.meanwhile import prepare
 from pipeline.running.record import RunRecord
 from pipeline.running.replayed import Replayed, compared, read_former
 from pipeline.running.resuming import Resumption, look
@@ -193,7 +194,9 @@ def _run(resumed: Resumption, foreseen: Foreseen, folder: RunFolder, display: Di
         names = [*plan.inputs, *(stage.spec.name for stage in plan.stages)]
         with InputDigests(plan, known_digests(open_store(plan.job.results))) as digests:
             with metered(cluster, names, record.accounts, record.energy.update):
-                executed = execute(resumed, cluster, folder, display.progress, record.accounts)
+                executed = execute(
+                    resumed, cluster, folder, display.progress, record.accounts, partial(prepare, plan, cluster, prepare_report)
+                )
                 need_balance(plan, record.accounts)
             executed.warnings += cluster.warnings
             if earlier is not None:

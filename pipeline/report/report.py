@@ -7,11 +7,12 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from pipeline.report.finding import Evidence, sections
+from pipeline.report.finding import Evidence, findings, sections
 from pipeline.report.pieces import Grid, Section, bytes_text, number_text, seconds_text
 from pipeline.report.reading import by_output, opened
 from pipeline.report.saving import picture
@@ -52,6 +53,13 @@ def write_report(record: RunRecord, executed: Executed, folder: str) -> str:
     return page
 
 
+def prepare_report() -> None:
+    """Load what every page takes, before there is one to write."""
+    findings()
+    _template()
+
+
+@cache
 def _template() -> Any:
     import jinja2
 

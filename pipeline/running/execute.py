@@ -50,13 +50,13 @@ from pipeline.tables.part import Schema
 from pipeline.tables.steps import count_rows
 from pipeline.tables.table import Table
 
+Tell = Callable[[Progress], None]
+
 
 class Execution:
     """One walk through a plan."""
 
-    def __init__(
-        self, resumed: Resumption, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None], accounts: dict[str, Account]
-    ) -> None:
+    def __init__(self, resumed: Resumption, cluster: Cluster, folder: RunFolder, tell: Tell, accounts: dict[str, Account]) -> None:
         self.plan, self.cluster, self.folder, self.tell, self.accounts = resumed.meanings.plan, cluster, folder, tell, accounts
         self.session = cluster.session()
         self.session.frames, self.session.follow = self.plan.job.frames, self._progress
@@ -71,7 +71,7 @@ class Execution:
         self.depths = dict[str, int]()  # of every table: stages on the longest way to it
         self.uses, self.reads, self.tables = resumed.uses(), dict[str, Table](), UntilRead(resumed.uses())
 
-    def run(self) -> Executed:
+    def run(self, meanwhile: Callable[[], None]) -> Executed:
         """Submit, wait, and give what came out. Raises a task's first error, as RunError or DataError, and cancels the others.
 
         Where an input's files are no longer those of the plan, that is the error, whatever else came of it.
@@ -80,6 +80,7 @@ class Execution:
             self._need_unchanged()
             self._import()
             self._submit()
+            meanwhile()
             self._wait()
             self._need_unchanged()
         except BaseException as error:
@@ -131,8 +132,6 @@ class Execution:
         self.tables.clear()
         for table, future in self.session.accounts:
             self.waiting.add(f"rows of {table or 'a table'}", [future], partial(self._measured, table))
-        for stage in self.plan.stages if self.cluster.spec.in_this_process else ():
-            stage.spec.stage.prepare_for(stage.spec.inputs, lean=self.session.lean)
 
     def _reader(self, name: str) -> InputFormat:
         reader = self.plan.job.inputs[name].reader  # workers of a running cluster may have been started in another folder
@@ -241,10 +240,11 @@ class Execution:
 
 
 def execute(
-    resumed: Resumption, cluster: Cluster, folder: RunFolder, tell: Callable[[Progress], None], accounts: dict[str, Account]
+    resumed: Resumption, cluster: Cluster, folder: RunFolder, tell: Tell, accounts: dict[str, Account], meanwhile: Callable[[], None]
 ) -> Executed:
     """Run what of a plan is not there yet; the outputs' files are in the run's folder afterwards, and nothing is published yet.
 
-    `accounts` fills as the run goes, so that the record of a run that fails says how far it came.
+    `accounts` fills as the run goes, so that the record of a run that fails says how far it came. `meanwhile` is called once the tasks are
+    under way.
     """
-    return Execution(resumed, cluster, folder, tell, accounts).run()
+    return Execution(resumed, cluster, folder, tell, accounts).run(meanwhile)
