@@ -11,10 +11,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.ctypeslib import ndpointer
 
 Array = Any
 _INT = ctypes.POINTER(ctypes.c_int)
-_KINDS: dict[str, Any] = {"char *": ctypes.c_char_p, "int *": _INT, "s *": ctypes.c_void_p}
+_KINDS: dict[str, Any] = {"char *": ctypes.c_char_p, "int *": _INT, "s *": ndpointer(np.float32)}
 
 
 def cholesky_factor(matrix: Array) -> bool:
@@ -23,7 +24,7 @@ def cholesky_factor(matrix: Array) -> bool:
     Returns whether A is positive definite. Raises ValueError for another array.
     """
     size, failed = _square(matrix), ctypes.c_int()
-    _routine("spotrf", "char *", "int *", "s *", "int *", "int *")(b"L", size, matrix.ctypes.data, size, failed)
+    _routine("spotrf", "char *", "int *", "s *", "int *", "int *")(b"L", size, matrix, size, failed)
     return failed.value == 0
 
 
@@ -35,7 +36,7 @@ def cholesky_solved(factor: Array, right: Array) -> Array:
     size, failed = _square(factor), ctypes.c_int()
     _check(right, len(factor))
     call = _routine("spotrs", "char *", "int *", "int *", "s *", "int *", "s *", "int *", "int *")
-    call(b"L", size, ctypes.c_int(right.shape[1]), factor.ctypes.data, size, right.ctypes.data, size, failed)
+    call(b"L", size, ctypes.c_int(right.shape[1]), factor, size, right, size, failed)
     return right
 
 

@@ -53,11 +53,12 @@ class _Scored:
 
 
 def associate_predicted_binary(
-    block: GenotypeBlock, models: PredictedBinary, method: PredictedMethod, screen: float, rare: float = RARE
+    block: GenotypeBlock, models: PredictedBinary, method: PredictedMethod, screen: float, *, in_set: bool = False
 ) -> list[LogisticAssociation]:
     """Associations of every variant of a block with each trait: a variant whose score test has p <= `screen` gets `method`.
 
-    firth_approximate looks at carriers alone where an allele has fewer copies than `rare`. `test` is a place in `TESTS` of
+    firth_approximate looks at carriers alone where an allele has fewer copies than `RARE`, and spa where not more than half carry it; of
+    variants `in_set`, as regenie tests those of a set, firth_approximate never does and spa always. `test` is a place in `TESTS` of
     logistic_regression. Raises ValueError where the numbers of people differ.
     """
     models, xp = models.beside(block.array), block.xp
@@ -84,7 +85,7 @@ def associate_predicted_binary(
         reason[~genotypes.varies] = MONOMORPHIC
         reason[called[trait] == 0] = TOO_FEW
         scored = _Scored(products[:, trait, k], xp.where(reason == FINE, information, xp.nan), explained, reason)
-        found.append(_tested(genotypes, models, (trait, scored), (copies[trait], called[trait]), (method, screen, rare)))
+        found.append(_tested(genotypes, models, (trait, scored), (copies[trait], called[trait]), (method, screen, in_set)))
     return found
 
 
@@ -93,10 +94,10 @@ def _tested(
     models: PredictedBinary,
     of: tuple[int, _Scored],
     alleles: tuple[Array, Array],
-    how: tuple[PredictedMethod, float, float],
+    how: tuple[PredictedMethod, float, bool],
 ) -> LogisticAssociation:
     """The results of one trait."""
-    (trait, scored), (copies, called), (method, screen, fewest) = of, alleles, how
+    (trait, scored), (copies, called), (method, screen, in_set) = of, alleles, how
     block, xp, known = genotypes.block, genotypes.block.xp, models.known[:, trait]
     beta, error = scored.score / scored.information, scored.information**-0.5
     statistic, reason = beta / error, scored.reason
@@ -110,12 +111,13 @@ def _tested(
         if method in ("firth", "wald"):
             found = _by_regression(values[:, known], models.nulls[trait], method)
         elif method == "spa":
-            normal = _lacking(values, copies[rows] > called[rows], block, used)
+            normal = _lacking(values, copies[rows] > called[rows], block, used, always=in_set)
             adjusted = _adjusted(values, scored.explained[rows], models, trait)
             found = _by_saddle_point(adjusted, models.log_odds[trait], (scored.score[rows], normal), error[rows])
         else:
             adjusted = _adjusted(values, scored.explained[rows], models, trait)
-            rare = xp.nonzero(xp.minimum(copies[rows], 2 * called[rows] - copies[rows]) < fewest)[0]
+            fewest = xp.minimum(copies[rows], 2 * called[rows] - copies[rows])
+            rare = xp.nonzero(fewest < (0 if in_set else RARE))[0]
             if len(rare):
                 adjusted[rare] *= ~_lacking(values[rare], (copies[rows] > called[rows])[rare], block, used)
             found = _by_ratio(adjusted, models, trait, beta[rows])
@@ -133,15 +135,15 @@ def _adjusted(values: Array, explained: Array, models: PredictedBinary, trait: i
     return adjusted
 
 
-def _lacking(values: Array, common: Array, block: GenotypeBlock, used: Array) -> Array:
-    """Who lacks the allele that few carry, `bool[v, n]`: nobody where more do of those `used: bool[n]` than half of all n.
+def _lacking(values: Array, common: Array, block: GenotypeBlock, used: Array, *, always: bool = False) -> Array:
+    """Who lacks the allele that few carry, `bool[v, n]`: nobody where more of those `used: bool[n]` carry it than half of all n.
 
     It is ALT, or REF of variants whose ALT is `common`; of dominant and recessive codings what they count, as in regenie.
     """
     lacking = values <= 0
     if block.is_linear:
         lacking = array_module(values).where(common[:, None], values >= block.codes[1], lacking)
-    return lacking & (2 * (~lacking & used).sum(axis=1) <= block.n_samples)[:, None]
+    return lacking if always else lacking & (2 * (~lacking & used).sum(axis=1) <= block.n_samples)[:, None]
 
 
 def _by_ratio(adjusted: Array, models: PredictedBinary, trait: int, start: Array) -> tuple[Array, ...]:

@@ -23,6 +23,7 @@ _POINTS, _INTEGRATED = 1 << 13, 1 << 9
 _ENOUGH = 400  # points that make a count good to five percent
 _CHOICES = 256  # choices of coefficients whose probabilities are integrated
 _TOLERANCE = 1e-10
+_EXPLAINED, _TIED = 1e-7, 1e-9  # of a mask's sum of squares: what is left of it is rounding; of what is left of two: they are alike
 _FULL_EXCHANGES = 3
 _ROUNDS = 500
 
@@ -98,17 +99,24 @@ def sign_constrained_p_values(products: Floats, scores: Floats, weights: Floats,
 
 
 def independent(products: Floats) -> NDArray[np.int64]:
-    """The masks that those before them do not explain, by their places: the others add nothing to a joint fit."""
-    kept = list[int]()
-    for place in range(len(products)):
-        own = products[place, place]
-        if own <= 0:
-            continue
-        cross = products[kept, place]
-        left = own - cross @ np.linalg.solve(products[np.ix_(kept, kept)], cross) if kept else own
-        if left > 1e-7 * own:
-            kept.append(place)
-    return np.array(kept, np.int64)
+    """The masks that the others do not explain, by their places, in order.
+
+    Which of masks that explain one another stay is a matter of the test: effects of the others are sums of theirs, of any sign. As in
+    regenie it is always that of which most is left, of ties the first where each that is kept changes places with the first that is not.
+    """
+    own, order = np.diag(products), np.arange(len(products))
+    left = own.copy()
+    for size in range(len(products)):
+        rest = order[size:]
+        left = np.where(left > _EXPLAINED * own, left, 0)
+        most = left[rest].max()
+        if not most > 0:
+            return np.sort(order[:size])
+        at = size + int(np.argmax(left[rest] >= most * (1 - _TIED)))
+        order[[size, at]] = order[[at, size]]
+        kept = order[: size + 1]
+        left = own - (products[kept] * np.linalg.solve(products[np.ix_(kept, kept)], products[kept])).sum(axis=0)
+    return np.sort(order)
 
 
 def _chosen(products: Floats, size: int) -> float:

@@ -14,7 +14,7 @@ from pipeline.backend.arrays import array_module, to_host
 from pipeline.kernels.genotype_block import GenotypeBlock
 from pipeline.kernels.logistic_regression import SCORE
 from pipeline.kernels.p_values import z_test_p_values
-from pipeline.kernels.predicted_binary import RARE, PredictedMethod, associate_predicted_binary
+from pipeline.kernels.predicted_binary import PredictedMethod, associate_predicted_binary
 from pipeline.kernels.predicted_binary_design import PredictedBinary
 from pipeline.kernels.set_scores import binary_set_scores, weighted_burdens
 
@@ -25,11 +25,11 @@ _ABOUT = 1.001
 _NUMBERS = ("beta", "standard_error", "statistic", "effect_allele_frequency", "n", "p_value", "neg_log_10_p_value", "test")
 
 
-def binary_tests(rows: Any, model: PredictedBinary, how: How, rare: float = RARE) -> dict[str, Any]:
-    """Numbers `[k, t]` of single tests of counts `[k, n]` (-1: missing), on the host; `rare` as in `associate_predicted_binary`."""
+def binary_tests(rows: Any, model: PredictedBinary, how: How, *, in_set: bool = False) -> dict[str, Any]:
+    """Numbers `[k, t]` of single tests of counts `[k, n]` (-1: missing), on the host; `in_set` as in `associate_predicted_binary`."""
     xp = array_module(rows)
     block = GenotypeBlock(None, xp.where(rows < 0, xp.nan, rows).astype(xp.float32), rows.shape[1])
-    found = associate_predicted_binary(block, model, *how, rare)
+    found = associate_predicted_binary(block, model, *how, in_set=in_set)
     return {name: np.stack([to_host(getattr(one, name)) for one in found], axis=1) for name in _NUMBERS}
 
 
@@ -41,7 +41,7 @@ def binary_scores(rows: Any, model: PredictedBinary, how: How) -> tuple[Any, Any
         alone = abs(scores) / plain
     notable = np.flatnonzero((z_test_p_values(alone)[0] <= _ABOUT * how[1]).any(axis=1))
     if len(notable):
-        again = abs(binary_tests(rows[array_module(rows).asarray(notable)], model, how, 0)["statistic"])
+        again = abs(binary_tests(rows[array_module(rows).asarray(notable)], model, how, in_set=True)["statistic"])
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.where(again > 0, alone[notable] / again, 1.0)
         ratio = np.ones(scores.shape).T
@@ -56,7 +56,7 @@ def burden_growth(rows: Any, weights: Any, moments: tuple[Any, Any], model: Pred
     `moments` are the scores and covariances of `binary_scores`.
     """
     scores, covariances = moments
-    found = binary_tests(weighted_burdens(rows, weights, model), model, how, 0)
+    found = binary_tests(weighted_burdens(rows, weights, model), model, how, in_set=True)
     own = np.einsum("kv,tvw,kw->kt", weights, covariances, weights)
     with np.errstate(divide="ignore", invalid="ignore"):
         wanted = (weights @ scores) ** 2 / found["statistic"] ** 2 / own

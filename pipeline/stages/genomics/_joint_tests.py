@@ -44,13 +44,14 @@ def joint_rows(
     masks: Sequence[str],
     found: Sequence[Tested],
     model: Model,
-    how: tuple[tuple[float, float] | None, bool, Mapping[str, Sequence[str]]],
+    how: tuple[bool, bool, Mapping[str, Sequence[str]]],
 ) -> list[Tested]:
     """The tests of all burdens `rows: [k, n]`, of these `masks`, and of each group; `found` are the rows of single masks.
 
-    `how` are the parameters of the weights, None where all count alike, whether signs are wanted, and the groups.
+    `how` is whether burdens are weighted by their frequencies (as in regenie by the density of Beta(1, 25), whatever weighs variants,
+    and of sums all count alike), whether signs are wanted, and the groups.
     """
-    shape, of_signs, groups = how
+    weighted, of_signs, groups = how
     more = list[Tested]()
     for group, own_masks in {"": tuple(dict.fromkeys(masks)), **groups}.items():
         places = np.flatnonzero([mask in own_masks for mask in masks])
@@ -59,17 +60,17 @@ def joint_rows(
         own = [row for row in found if row.mask in own_masks]
         some = rows[array_module(rows).asarray(places)]
         signs = _signs(some, model) if of_signs and isinstance(model, PredictedDesign) else {}
-        more += [row for trait in range(len(model.trait_names)) for row in _of_trait((trait, group), own, signs.get(trait, ()), shape)]
+        more += [row for trait in range(len(model.trait_names)) for row in _of_trait((trait, group), own, signs.get(trait, ()), weighted)]
     return more
 
 
-def _of_trait(of: tuple[int, str], found: Sequence[Tested], signs: Sequence[float], shape: tuple[float, float] | None) -> list[Tested]:
+def _of_trait(of: tuple[int, str], found: Sequence[Tested], signs: Sequence[float], weighted: bool) -> list[Tested]:
     """The rows of a trait and group."""
     (trait, group), burdens = of, [row for row in found if row.trait == of[0] and row.test == "burden"]
     if not burdens:
         return []
     minor = np.array([min(row.frequency, 1 - row.frequency) for row in burdens])
-    weights = None if shape is None else combination_weights(minor, shape)
+    weights = combination_weights(minor) if weighted else None
     of_burdens = np.array([row.p_value for row in burdens])
     joint = {"burden_acat": cauchy_combination(of_burdens, weights), "burden_acat_equal": cauchy_combination(of_burdens)}
     joint |= dict(zip(("sbat", "sbat_positive", "sbat_negative"), signs, strict=False))

@@ -70,8 +70,7 @@ class SetTests:
         if {*self.tests} & {*COMPONENTS}:
             found += self._components(counts, totals, kept, model)
         names = [mask for mask, _, _ in kept]
-        weights = self.weights if self.burden == "max" else None  # of sums regenie's weigh nothing
-        found += joint_rows(rows, names, found, model, (weights, bool({"sbat", "gene_p"} & {*self.tests}), self.groups))
+        found += joint_rows(rows, names, found, model, (self.burden == "max", bool({"sbat", "gene_p"} & {*self.tests}), self.groups))
         order = {name: place for place, name in enumerate(("burden", *COMPONENTS))}
         wanted = {*self.tests} | {f"sbat_{sign}" for sign in ("positive", "negative") if "sbat" in self.tests}
         found = [row for row in found if row.test in wanted]

@@ -1,0 +1,281 @@
+"""Random sets of rare variants beside regenie: python benchmarks/random_sets.py --regenie PATH [--cohorts N] [--start SEED].
+
+People, relatives, gaps, traits and covariates are drawn as random_cohorts.py draws them; sets, masks, bins, burdens, weights, X with both
+sexes and dosages here. Both programs test the sets with regenie's predictions of its step 1. A row a kind of trait and method says what is
+beyond the limits, test by test, and which rows one program alone has: docs/genomics.md names what is known of regenie's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import sys
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.biobank_cohort import with_threads
+from benchmarks.harness import timed, write_result
+from benchmarks.random_cohorts import TRAIT, covariate, genotypes, imputed, trait_of, write_bgen
+from pipeline import api
+from pipeline.errors import PipelineError
+from pipeline.formats._plink.bed_files import write_plink
+from pipeline.kernels.genotypes import pack
+
+FILES = {
+    "annotations": ("variant_id", "set_id", "annotation"),
+    "masks": ("mask", "annotations"),
+    "sets": ("set_id", "chromosome", "base_pair_location", "variant_ids"),
+}
+KINDS = ("lof", "missense", "other")
+MASKS = {"M1": KINDS[:1], "M2": KINDS[:2], "M3": KINDS}
+TESTS = {
+    "ADD": "burden", "ADD-SKAT": "skat", "ADD-SKATO": "skat_o", "ADD-SKATO-ACAT": "skat_o_acat", "ADD-ACATV": "acat_v",
+    "ADD-ACATO": "acat_o", "ADD-BURDEN-ACAT": "burden_acat", "ADD-BURDEN-SBAT": "sbat",
+}  # fmt: skip
+LIMITS = {"sbat": 0.03, "skat": 0.01, "skat_o": 0.01}  # of -log10 p: SBAT's weights are counts, and of SKAT regenie's p is often Kuonen's
+NEAR_ONE = 1.0  # -log10 p below which Cauchy's combination of p-values near 1 makes much of little: skat_o_acat and acat_o are not compared
+ERRORS, FREQUENCIES, MOST_TOLD = 2e-3, 1e-5, 5
+REFITS = {"firth_approximate": ("--firth", "--approx", "--skip-fast-firth"), "spa": ("--spa",), "score": ()}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A cohort in a folder: what both programs are told of it."""
+
+    folder: Path
+    binary: bool
+    dosages: bool
+    method: str
+    covariates: tuple[str, ...]
+    burden: str
+    bins: tuple[float, ...]
+    greatest: float
+    collapse: int
+    least: int
+    weights: tuple[float, float]
+
+    @property
+    def kind(self) -> str:
+        """What a row of the results is of."""
+        return f"{f'binary, {self.method}' if self.binary else 'quantitative'}, {self.burden}{', dosages' if self.dosages else ''}"
+
+
+def drawn(seed: int, folder: Path) -> Drawn:
+    """Draw a cohort and write its files: `common` for step 1, `rare` for the sets."""
+    random = np.random.default_rng(seed)
+    people = int(random.choice([400, 1_000, 2_500]))
+    names, sexes = [f"s{place}" for place in range(people)], random.integers(1, 3, people)
+    given = pl.DataFrame({"sample_id": names, "family_id": names, "sex": sexes})
+    common = genotypes(random, people, 600)
+    minor = np.where(common == 3, 0, common).sum(axis=1)
+    common = common[(minor > 0.05 * people) & (minor < 1.95 * people)]
+    write_plink(folder / "common", _sites("c", np.sort(random.integers(1, 23, len(common)))), given, iter([pack(common)]))
+    sizes = random.integers(3, 40, int(random.integers(8, 26)))
+    rare = _rare(random, people, int(sizes.sum()))
+    of_sets = np.sort(random.integers(1, 24 if random.random() < 0.5 else 23, len(sizes)))
+    chromosomes = np.repeat(of_sets, sizes)
+    men_on_x = (chromosomes == 23)[:, None] & (sexes == 1)
+    rare[men_on_x & (rare == 1)] = 2
+    sites = _sites("r", chromosomes)
+    dosages = people <= 1_000 and bool(random.random() < 0.3)
+    write_plink(folder / "rare", sites, given, iter([pack(rare)]))
+    if dosages:
+        write_bgen(folder, sites.select("chromosome", "base_pair_location", "variant_id", "ref", "alt"), names, imputed(random, rare))
+    _write_sets(
+        random, sites.with_columns(set_id=pl.Series(np.repeat(np.arange(len(sizes)), sizes)).cast(pl.String).str.replace("^", "g")), folder
+    )
+    covariates = {f"c{place}": covariate(random, people) for place in range(int(random.integers(0, 4)))}
+    binary, trait = trait_of(random, np.where(rare == 3, 0, rare), list(covariates.values()))
+    sheet = pl.DataFrame({"sample_id": names, TRAIT: trait, **covariates}).with_columns(pl.col(TRAIT).fill_nan(None))
+    sheet.write_csv(folder / "sheet.csv")
+    centred = sheet.with_columns(((pl.col(name) - pl.col(name).mean()) / pl.col(name).std()).alias(name) for name in covariates)
+    both = centred.rename({"sample_id": "IID"}).select(pl.col("IID").alias("FID"), pl.all())
+    both.select("FID", "IID", TRAIT).write_csv(folder / "pheno.txt", separator="\t", null_value="NA")
+    both.select("FID", "IID", *covariates).write_csv(folder / "covar.txt", separator="\t")
+    both.filter(pl.col(TRAIT).is_not_null()).select("FID", "IID").write_csv(folder / "keep.txt", separator="\t", include_header=False)
+    return Drawn(
+        folder,
+        binary,
+        dosages,
+        str(random.choice([*REFITS])),
+        tuple(covariates),
+        str(random.choice(["max", "max", "sum", "comphet"])),
+        tuple(float(one) for one in np.sort(random.choice([0.005, 0.01, 0.05, 0.2], int(random.integers(1, 4)), replace=False))),
+        float(random.choice([0.01, 0.1, 1.0])),
+        int(random.choice([10, 10, 0, 30])),
+        int(random.choice([5, 5, 1, 10])),
+        ((1.0, 25.0), (1.0, 1.0), (0.5, 0.5))[int(random.choice([0, 0, 1, 2]))],
+    )
+
+
+def _rare(random: np.random.Generator, people: int, variants: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Calls of rare variants, some frequent and some of frequent ALT, with gaps; relatives or none."""
+    frequency = np.exp(random.uniform(np.log(0.5 / people), np.log(0.05), variants))
+    frequency = np.where(random.random(variants) < 0.1, random.uniform(0.05, 0.97, variants), frequency)
+    calls = np.asarray(random.binomial(2, frequency[:, None], (variants, people)), np.uint8)
+    if random.random() < 0.5:
+        some = people // 4
+        calls[:, :some] = np.where(random.random((variants, some)) < 0.5, calls[:, some : 2 * some], calls[:, :some])
+    calls[random.random(calls.shape) < random.choice([0, 0.01, 0.05]) * random.uniform(0, 2, (variants, 1))] = 3
+    return calls
+
+
+def _sites(letter: str, chromosomes: np.ndarray[Any, Any]) -> pl.DataFrame:
+    frame = pl.DataFrame({"chromosome": chromosomes.astype(str), "base_pair_location": 1_000 * np.arange(len(chromosomes)) + 1})
+    return frame.with_columns(pl.format(letter + "{}", pl.int_range(pl.len())).alias("variant_id"), ref=pl.lit("A"), alt=pl.lit("G"))
+
+
+def _write_sets(random: np.random.Generator, sites: pl.DataFrame, folder: Path) -> None:
+    """regenie's three files."""
+    kinds = pl.Series("annotation", random.choice(KINDS, len(sites), p=(0.3, 0.3, 0.4)))
+    sites.select("variant_id", "set_id", kinds).write_csv(folder / "set.annotations", separator=" ", include_header=False)
+    masks = pl.DataFrame({"mask": [*MASKS], "annotations": [",".join(kinds) for kinds in MASKS.values()]})
+    masks.write_csv(folder / "set.masks", separator=" ", include_header=False, quote_style="never")
+    sets = sites.group_by("set_id", maintain_order=True).agg(
+        pl.col("chromosome", "base_pair_location").first(), pl.col("variant_id").str.join(",")
+    )
+    sets.write_csv(folder / "set.sets", separator=" ", include_header=False, quote_style="never")
+
+
+def theirs(cohort: Drawn, regenie: Path) -> dict[tuple[str, str], dict[str, str]]:
+    """The rows that regenie prints, by name of the mask and test. Raises RuntimeError where it gives up."""
+    place = cohort.folder
+    given = ["--phenoFile", str(place / "pheno.txt"), "--bt" if cohort.binary else "--qt", "--keep", str(place / "keep.txt")]
+    given += ["--covarFile", str(place / "covar.txt")] if cohort.covariates else []
+    calls = ["--bed", str(place / "rare")]
+    if cohort.dosages:
+        calls = ["--bgen", str(place / "all.bgen"), "--sample", str(place / "all.sample"), "--ref-first"]
+    timed(with_threads(regenie, 1, ["--step", "1", "--bed", str(place / "common"), "--bsize", "100", "--out", str(place / "s1"), *given]))
+    sets = ["--anno-file", str(place / "set.annotations"), "--set-list", str(place / "set.sets"), "--mask-def", str(place / "set.masks")]
+    sets += ["--aaf-bins", ",".join(map(str, cohort.bins)), "--vc-maxAAF", str(cohort.greatest), "--vc-MACthr", str(cohort.collapse)]
+    sets += ["--build-mask", cohort.burden, "--minMAC", str(cohort.least), "--skat-params", ",".join(map(str, cohort.weights))]
+    sets += [
+        "--vc-tests",
+        "skat,skato,skato-acat,acatv,acato",
+        "--joint",
+        "acat" if cohort.binary else "acat,sbat",
+        "--sbat-napprox",
+        "300",
+    ]
+    second = ["--step", "2", *calls, "--bsize", "200", "--pred", str(place / "s1_pred.list"), *sets, "--out", str(place / "s2")]
+    timed(with_threads(regenie, 2, [*second, *(REFITS[cohort.method] if cohort.binary else ()), *given]))
+    _, head, *lines = (place / f"s2_{TRAIT}.regenie").read_text().splitlines()
+    rows = (dict(zip(head.split(), line.split(), strict=True)) for line in lines)
+    return {(row["ID"], row["TEST"]): row for row in rows if row["LOG10P"] != "NA"}
+
+
+def ours(cohort: Drawn) -> tuple[pl.DataFrame, list[str]]:
+    """The rows of set_association, and what the run warned of."""
+    place, types = cohort.folder, {"sample_id": "string"} | dict.fromkeys((TRAIT, *cohort.covariates), "float64")
+    inputs: dict[str, Any] = {
+        name: {"format": "csv", "path": str(place / f"set.{name}"), "separator": " ", "header": False, "names": list(names)}
+        for name, names in FILES.items()
+    }
+    inputs["sets"]["columns"] = {"chromosome": "string"}
+    inputs["rare"] = {"format": "plink", "path": str(place / "rare.bed")}
+    if cohort.dosages:
+        inputs["rare"] = {"format": "bgen", "path": str(place / "all.bgen"), "field": "dosages"}
+    inputs["people"] = {"format": "csv", "path": str(place / "sheet.csv"), "columns": types}
+    inputs["theirs"] = {"format": "loco", "path": str(place / "s1_pred.list")}
+    tested: dict[str, Any] = {
+        "traits": [TRAIT], "covariates": [*cohort.covariates], "burden": cohort.burden, "max_frequencies": [*cohort.bins],
+        "component_max_frequency": cohort.greatest, "collapse_mac": cohort.collapse, "min_mac": cohort.least, "weights": [*cohort.weights],
+        "tests": [name for name in TESTS.values() if not (cohort.binary and name == "sbat")],
+    }  # fmt: skip
+    tested |= {"kind": "binary", "method": cohort.method} if cohort.binary else {}
+    roles = {"genotypes": "rare", "samples": "people", "sets": "members", "predictions": "theirs"}
+    document = {
+        "job": "random_sets", "results": str(place / "results"), "report": False, "inputs": inputs, "outputs": {"tests": {"from": "tests"}},
+        "stages": [
+            {"use": "variant_sets", "from": {name: name for name in FILES}, "as": "members"},
+            {"use": "set_association", "from": roles, "as": "tests", **tested},
+        ],
+    }  # fmt: skip
+    (place / "job.yaml").write_text(json.dumps(document), encoding="utf-8")
+    with contextlib.redirect_stdout(io.StringIO()):
+        run = api.load(place / "job.yaml").run()
+    return pl.read_parquet(f"{run.path}/tests/*.parquet"), json.loads(Path(run.path, "run.json").read_text())["warnings"]
+
+
+def beyond(printed: dict[tuple[str, str], dict[str, str]], found: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows whose numbers are farther apart than the limits, and those that one program alone has."""
+    bad, left, codes = [], dict(printed), {test: code for code, test in TESTS.items()}
+    for row in found.filter(pl.col("neg_log_10_p_value").is_not_null()).iter_rows(named=True):
+        name = ".".join(word for word in (row["set_id"], row["mask"], row["frequency_bin"]) if word)
+        if row["test"].startswith("sbat_"):
+            continue
+        key = (name, codes[row["test"]])
+        told = {"row": name, "test": row["test"], **{one: row[one] for one in ("n", "beta", "standard_error", "neg_log_10_p_value")}}
+        told["effect_allele_frequency"] = row["effect_allele_frequency"]
+        if key not in left:
+            bad.append({**told, "theirs": None})
+            continue
+        line = left.pop(key)
+        theirs = float(line["LOG10P"])
+        if row["test"] in ("skat_o_acat", "acat_o") and max(theirs, row["neg_log_10_p_value"]) < NEAR_ONE:
+            continue
+        far = abs(row["neg_log_10_p_value"] - theirs) > LIMITS.get(row["test"], 2e-3) * max(1, theirs)
+        far |= row["n"] != int(line["N"])
+        if row["test"] == "burden":
+            far |= abs(row["standard_error"] / float(line["SE"]) - 1) > ERRORS
+            far |= abs(row["effect_allele_frequency"] - float(line["A1FREQ"])) > FREQUENCIES
+        if far:
+            bad.append({**told, "theirs": {one: line[one] for one in ("N", "A1FREQ", "BETA", "SE", "LOG10P")}})
+    return bad + [
+        {"row": name, "test": TESTS.get(code, code), "theirs": line["LOG10P"], "only": "regenie"} for (name, code), line in left.items()
+    ]
+
+
+def one_cohort(seed: int, folder: Path, regenie: Path, rows: dict[str, dict[str, Any]]) -> None:
+    """Add a cohort to the rows of the results."""
+    cohort = drawn(seed, folder)
+    try:
+        printed = theirs(cohort, regenie)
+    except RuntimeError as error:
+        rows["given up by regenie"]["cohorts"] += 1
+        rows["given up by regenie"]["told"].append({"seed": seed, "error": next((x for x in str(error).splitlines() if "ERROR" in x), "")})
+        return
+    row = rows[cohort.kind]
+    row["cohorts"] += 1
+    try:
+        found, warned = ours(cohort)
+    except PipelineError as error:
+        row["told"].append({"seed": seed, "error": str(error)})
+        print(json.dumps(row["told"][-1]), flush=True)
+        return
+    bad = beyond(printed, found)
+    row["rows"] += len(printed)
+    row["beyond"] += len(bad)
+    if bad or warned:
+        row["told"].append({"seed": seed, "warnings": warned, "beyond": len(bad), "rows": bad[:MOST_TOLD]})
+        print(cohort.kind, json.dumps(row["told"][-1]), flush=True)
+
+
+def main() -> None:
+    """Draw, run and compare; print and write what came out."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--regenie", type=Path, required=True)
+    parser.add_argument("--cohorts", type=int, default=100)
+    parser.add_argument("--start", type=int, default=1)
+    given = parser.parse_args()
+    rows = defaultdict[str, dict[str, Any]](lambda: {"cohorts": 0, "rows": 0, "beyond": 0, "told": []})
+    for seed in range(given.start, given.start + given.cohorts):
+        with tempfile.TemporaryDirectory() as scratch:
+            one_cohort(seed, Path(scratch), given.regenie.absolute(), rows)
+    for name, row in sorted(rows.items()):
+        print(f"{name}: {row['cohorts']} cohorts, {row['rows']:,} rows, {row['beyond']} beyond")
+    write_result("random_sets", [{"work": name, **row} for name, row in sorted(rows.items())])
+
+
+if __name__ == "__main__":
+    main()
