@@ -40,12 +40,21 @@ KINDS = ("lof", "missense", "other")
 MASKS = {"M1": KINDS[:1], "M2": KINDS[:2], "M3": KINDS}
 TESTS = {
     "ADD": "burden", "ADD-SKAT": "skat", "ADD-SKATO": "skat_o", "ADD-SKATO-ACAT": "skat_o_acat", "ADD-ACATV": "acat_v",
-    "ADD-ACATO": "acat_o", "ADD-BURDEN-ACAT": "burden_acat", "ADD-BURDEN-SBAT": "sbat",
+    "ADD-ACATO": "acat_o", "ADD-BURDEN-ACAT": "burden_acat", "ADD-BURDEN-SBAT_POS": "sbat_positive", "ADD-BURDEN-SBAT_NEG": "sbat_negative",
 }  # fmt: skip
-LIMITS = {"sbat": 0.03, "skat": 0.01, "skat_o": 0.01}  # of -log10 p: SBAT's weights are counts, and of SKAT regenie's p is often Kuonen's
+LIMITS = {
+    "sbat_positive": 0.03,
+    "sbat_negative": 0.03,
+    "skat": 0.01,
+    "skat_o": 0.01,
+}  # of -log10 p: SBAT's weights are counts, and of SKAT regenie's p is often Kuonen's
 NEAR_ONE = 1.0  # -log10 p below which Cauchy's combination of p-values near 1 makes much of little: skat_o_acat and acat_o are not compared
 ERRORS, FREQUENCIES, MOST_TOLD = 2e-3, 1e-5, 5
-REFITS = {"firth_approximate": ("--firth", "--approx", "--skip-fast-firth"), "spa": ("--spa",), "score": ()}
+ALONE = "--vc-tests acatv --vc-MACthr 0 --minMAC 0.5"
+REFITS = {"firth_approximate": ("--firth", "--approx"), "spa": ("--spa",), "score": ()}
+
+
+Printed = dict[tuple[str, str], dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -139,6 +148,12 @@ def _write_sets(random: np.random.Generator, sites: pl.DataFrame, folder: Path) 
     """regenie's three files."""
     kinds = pl.Series("annotation", random.choice(KINDS, len(sites), p=(0.3, 0.3, 0.4)))
     sites.select("variant_id", "set_id", kinds).write_csv(folder / "set.annotations", separator=" ", include_header=False)
+    alone = sites.with_columns(kinds)
+    name = pl.col("variant_id").alias("set_id")
+    alone.select("variant_id", name, "annotation").write_csv(folder / "alone.annotations", separator=" ", include_header=False)
+    alone.select(name, "chromosome", "base_pair_location", "variant_id").write_csv(
+        folder / "alone.sets", separator=" ", include_header=False
+    )
     masks = pl.DataFrame({"mask": [*MASKS], "annotations": [",".join(kinds) for kinds in MASKS.values()]})
     masks.write_csv(folder / "set.masks", separator=" ", include_header=False, quote_style="never")
     sets = sites.group_by("set_id", maintain_order=True).agg(
@@ -147,31 +162,45 @@ def _write_sets(random: np.random.Generator, sites: pl.DataFrame, folder: Path) 
     sets.write_csv(folder / "set.sets", separator=" ", include_header=False, quote_style="never")
 
 
-def theirs(cohort: Drawn, regenie: Path) -> dict[tuple[str, str], dict[str, str]]:
-    """The rows that regenie prints, by name of the mask and test. Raises RuntimeError where it gives up."""
-    place = cohort.folder
-    given = ["--phenoFile", str(place / "pheno.txt"), "--bt" if cohort.binary else "--qt", "--keep", str(place / "keep.txt")]
+def theirs(cohort: Drawn, regenie: Path) -> tuple[Printed, set[str]]:
+    """The rows that regenie prints, by name of the mask and test, and sets with a variant or burden whose test it gives up.
+
+    Its Firth test of a set's variants is with --skip-fast-firth, that of burdens without. Raises RuntimeError where it gives up.
+    """
+    place, method = cohort.folder, REFITS[cohort.method] if cohort.binary else ()
+    slow = ("--skip-fast-firth",) if "--firth" in method else ()
+    given = ["--phenoFile", str(place / "pheno.txt"), "--bt" if cohort.binary else "--qt"]
     given += ["--covarFile", str(place / "covar.txt")] if cohort.covariates else []
-    calls = ["--bed", str(place / "rare")]
-    if cohort.dosages:
-        calls = ["--bgen", str(place / "all.bgen"), "--sample", str(place / "all.sample"), "--ref-first"]
-    timed(with_threads(regenie, 1, ["--step", "1", "--bed", str(place / "common"), "--bsize", "100", "--out", str(place / "s1"), *given]))
-    sets = ["--anno-file", str(place / "set.annotations"), "--set-list", str(place / "set.sets"), "--mask-def", str(place / "set.masks")]
-    sets += ["--aaf-bins", ",".join(map(str, cohort.bins)), "--vc-maxAAF", str(cohort.greatest), "--vc-MACthr", str(cohort.collapse)]
-    sets += ["--build-mask", cohort.burden, "--minMAC", str(cohort.least), "--skat-params", ",".join(map(str, cohort.weights))]
-    sets += [
-        "--vc-tests",
-        "skat,skato,skato-acat,acatv,acato",
-        "--joint",
-        "acat" if cohort.binary else "acat,sbat",
-        "--sbat-napprox",
-        "300",
-    ]
-    second = ["--step", "2", *calls, "--bsize", "200", "--pred", str(place / "s1_pred.list"), *sets, "--out", str(place / "s2")]
-    timed(with_threads(regenie, 2, [*second, *(REFITS[cohort.method] if cohort.binary else ()), *given]))
-    _, head, *lines = (place / f"s2_{TRAIT}.regenie").read_text().splitlines()
-    rows = (dict(zip(head.split(), line.split(), strict=True)) for line in lines)
-    return {(row["ID"], row["TEST"]): row for row in rows if row["LOG10P"] != "NA"}
+    first = ["--step", "1", "--bed", str(place / "common"), "--bsize", "100", "--keep", str(place / "keep.txt"), "--out", str(place / "s1")]
+    timed(with_threads(regenie, 1, [*first, *given]))
+    calls = f"--bgen {place}/all.bgen --sample {place}/all.sample --ref-first" if cohort.dosages else f"--bed {place}/rare"
+    files, alone = (
+        f"--anno-file {place}/{it}.annotations --set-list {place}/{it}.sets --mask-def {place}/set.masks" for it in ("set", "alone")
+    )
+    bins, weights = (",".join(map(str, numbers)) for numbers in (cohort.bins, cohort.weights))
+    sets = f"{files} --build-mask {cohort.burden} --aaf-bins {bins} --vc-maxAAF {cohort.greatest} --vc-MACthr {cohort.collapse}"
+    sets += f" --minMAC {cohort.least} --skat-params {weights} --vc-tests skat,skato,skato-acat,acatv,acato"
+    sets += " --joint acat" if cohort.binary else " --joint acat,sbat --sbat-napprox 300 --sbat-verbose"
+
+    def printed(told: str, *more: str) -> Printed:
+        second = ["--step", "2", *calls.split(), "--bsize", "200", "--pred", str(place / "s1_pred.list"), "--out", str(place / "s2")]
+        timed(with_threads(regenie, 2, [*second, *given, *told.split(), *more]))
+        lines = [line.split() for line in (place / f"s2_{TRAIT}.regenie").read_text().splitlines() if not line.startswith("##")]
+        return {(row["ID"], row["TEST"]): row for row in (dict(zip(lines[0], line, strict=True)) for line in lines[1:])}
+
+    rows = printed(sets, *method)
+    if slow:
+        of_variants = printed(sets, *method, *slow)
+        rows |= {key: row for key, row in of_variants.items() if key[1] not in ("ADD", "ADD-BURDEN-ACAT")}
+    given_up = {name.partition(".")[0] for (name, _), row in rows.items() if row["LOG10P"] == "NA"}
+    if method:
+        by_score, tested = (
+            {name.partition(".")[0] for name, test in printed(f"{alone} {ALONE}", *how) if test == "ADD-ACATV"}
+            for how in ((), (*method, *slow))
+        )
+        lost = by_score - tested
+        given_up |= {name for name, _, _, own in map(str.split, (place / "set.sets").open()) if lost & {*own.split(",")}}
+    return rows, given_up
 
 
 def ours(cohort: Drawn) -> tuple[pl.DataFrame, list[str]]:
@@ -190,7 +219,7 @@ def ours(cohort: Drawn) -> tuple[pl.DataFrame, list[str]]:
     tested: dict[str, Any] = {
         "traits": [TRAIT], "covariates": [*cohort.covariates], "burden": cohort.burden, "max_frequencies": [*cohort.bins],
         "component_max_frequency": cohort.greatest, "collapse_mac": cohort.collapse, "min_mac": cohort.least, "weights": [*cohort.weights],
-        "tests": [name for name in TESTS.values() if not (cohort.binary and name == "sbat")],
+        "tests": ["burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", *([] if cohort.binary else ["sbat"])],
     }  # fmt: skip
     tested |= {"kind": "binary", "method": cohort.method} if cohort.binary else {}
     roles = {"genotypes": "rare", "samples": "people", "sets": "members", "predictions": "theirs"}
@@ -207,40 +236,35 @@ def ours(cohort: Drawn) -> tuple[pl.DataFrame, list[str]]:
     return pl.read_parquet(f"{run.path}/tests/*.parquet"), json.loads(Path(run.path, "run.json").read_text())["warnings"]
 
 
-def beyond(printed: dict[tuple[str, str], dict[str, str]], found: pl.DataFrame) -> list[dict[str, Any]]:
-    """Rows whose numbers are farther apart than the limits, and those that one program alone has."""
-    bad, left, codes = [], dict(printed), {test: code for code, test in TESTS.items()}
-    for row in found.filter(pl.col("neg_log_10_p_value").is_not_null()).iter_rows(named=True):
+def beyond(printed: Printed, given_up: set[str], found: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows whose numbers are farther apart than the limits, and those that one program alone has; not of sets that regenie gave up on."""
+    bad, left, codes = list[dict[str, Any]](), dict(printed), {test: code for code, test in TESTS.items()}
+    for row in found.filter(pl.col("neg_log_10_p_value").is_not_null() & (pl.col("test") != "sbat")).iter_rows(named=True):
         name = ".".join(word for word in (row["set_id"], row["mask"], row["frequency_bin"]) if word)
-        if row["test"].startswith("sbat_"):
-            continue
-        key = (name, codes[row["test"]])
-        told = {"row": name, "test": row["test"], **{one: row[one] for one in ("n", "beta", "standard_error", "neg_log_10_p_value")}}
-        told["effect_allele_frequency"] = row["effect_allele_frequency"]
-        if key not in left:
-            bad.append({**told, "theirs": None})
-            continue
-        line = left.pop(key)
-        theirs = float(line["LOG10P"])
-        if row["test"] in ("skat_o_acat", "acat_o") and max(theirs, row["neg_log_10_p_value"]) < NEAR_ONE:
-            continue
-        far = abs(row["neg_log_10_p_value"] - theirs) > LIMITS.get(row["test"], 2e-3) * max(1, theirs)
-        far |= row["n"] != int(line["N"])
-        if row["test"] == "burden":
-            far |= abs(row["standard_error"] / float(line["SE"]) - 1) > ERRORS
-            far |= abs(row["effect_allele_frequency"] - float(line["A1FREQ"])) > FREQUENCIES
-        if far:
-            bad.append({**told, "theirs": {one: line[one] for one in ("N", "A1FREQ", "BETA", "SE", "LOG10P")}})
-    return bad + [
-        {"row": name, "test": TESTS.get(code, code), "theirs": line["LOG10P"], "only": "regenie"} for (name, code), line in left.items()
-    ]
+        line, test, own = left.pop((name, codes[row["test"]]), None), row["test"], row["neg_log_10_p_value"]
+        told = {"row": name, "test": test} | {one: row[one] for one in ("n", "effect_allele_frequency", "beta", "standard_error")}
+        if line is None and test != "skat_o":  # of which regenie leaves rows out
+            bad.append({**told, "neg_log_10_p_value": own, "theirs": None})
+        elif line is not None and line["LOG10P"] != "NA" and (test == "burden" or row["set_id"] not in given_up):
+            theirs = float(line["LOG10P"])
+            far = abs(own - theirs) > LIMITS.get(test, 2e-3) * max(1, theirs)
+            far &= test not in ("skat_o_acat", "acat_o") or max(theirs, own) > NEAR_ONE
+            if test == "burden":
+                far |= abs(row["standard_error"] / float(line["SE"]) - 1) > ERRORS
+                far |= abs(row["effect_allele_frequency"] - float(line["A1FREQ"])) > FREQUENCIES
+            if far or row["n"] != int(line["N"]):
+                bad.append(
+                    {**told, "neg_log_10_p_value": own, "theirs": {one: line[one] for one in ("N", "A1FREQ", "BETA", "SE", "LOG10P")}}
+                )
+    only = [(name, TESTS[code], line["LOG10P"]) for (name, code), line in left.items() if line["LOG10P"] != "NA" and code in TESTS]
+    return bad + [{"row": name, "test": test, "theirs": theirs, "only": "regenie"} for name, test, theirs in only]
 
 
 def one_cohort(seed: int, folder: Path, regenie: Path, rows: dict[str, dict[str, Any]]) -> None:
     """Add a cohort to the rows of the results."""
     cohort = drawn(seed, folder)
     try:
-        printed = theirs(cohort, regenie)
+        printed, given_up = theirs(cohort, regenie)
     except RuntimeError as error:
         rows["given up by regenie"]["cohorts"] += 1
         rows["given up by regenie"]["told"].append({"seed": seed, "error": next((x for x in str(error).splitlines() if "ERROR" in x), "")})
@@ -253,7 +277,7 @@ def one_cohort(seed: int, folder: Path, regenie: Path, rows: dict[str, dict[str,
         row["told"].append({"seed": seed, "error": str(error)})
         print(json.dumps(row["told"][-1]), flush=True)
         return
-    bad = beyond(printed, found)
+    bad = beyond(printed, given_up, found)
     row["rows"] += len(printed)
     row["beyond"] += len(bad)
     if bad or warned:

@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from pipeline.backend.arrays import array_module
 from pipeline.backend.memory import block_bytes
 from pipeline.kernels.adjusted_tests import adjusted_likelihood_ratio, saddle_point
@@ -53,13 +55,20 @@ class _Scored:
 
 
 def associate_predicted_binary(
-    block: GenotypeBlock, models: PredictedBinary, method: PredictedMethod, screen: float, *, in_set: bool = False
+    block: GenotypeBlock,
+    models: PredictedBinary,
+    method: PredictedMethod,
+    screen: float,
+    *,
+    in_set: bool = False,
+    summed: Array | None = None,
 ) -> list[LogisticAssociation]:
     """Associations of every variant of a block with each trait: a variant whose score test has p <= `screen` gets `method`.
 
     firth_approximate looks at carriers alone where an allele has fewer copies than `RARE`, and spa where not more than half carry it; of
-    variants `in_set`, as regenie tests those of a set, firth_approximate never does and spa always. `test` is a place in `TESTS` of
-    logistic_regression. Raises ValueError where the numbers of people differ.
+    variants `in_set`, as regenie tests those of a set, firth_approximate never does and spa always. Where rows are sums of counts,
+    `summed: int64[v]` says of how many variants, and spa is of everybody. `test` is a place in `TESTS` of logistic_regression. Raises
+    ValueError where the numbers of people differ.
     """
     models, xp = models.beside(block.array), block.xp
     design = models.design
@@ -76,6 +85,7 @@ def associate_predicted_binary(
         alleles = block.alleles(mask)
         for trait in group:
             copies[trait], called[trait] = alleles
+    summed = None if summed is None else xp.asarray(summed)
     found = []
     for trait in range(len(design.trait_names)):
         explained = products[:, trait, :k]
@@ -85,7 +95,7 @@ def associate_predicted_binary(
         reason[~genotypes.varies] = MONOMORPHIC
         reason[called[trait] == 0] = TOO_FEW
         scored = _Scored(products[:, trait, k], xp.where(reason == FINE, information, xp.nan), explained, reason)
-        found.append(_tested(genotypes, models, (trait, scored), (copies[trait], called[trait]), (method, screen, in_set)))
+        found.append(_tested(genotypes, models, (trait, scored), (copies[trait], called[trait], summed), (method, screen, in_set)))
     return found
 
 
@@ -93,11 +103,11 @@ def _tested(
     genotypes: MeanGenotypes,
     models: PredictedBinary,
     of: tuple[int, _Scored],
-    alleles: tuple[Array, Array],
+    alleles: tuple[Array, Array, Array | None],
     how: tuple[PredictedMethod, float, bool],
 ) -> LogisticAssociation:
     """The results of one trait."""
-    (trait, scored), (copies, called), (method, screen, in_set) = of, alleles, how
+    (trait, scored), (copies, called, summed), (method, screen, in_set) = of, alleles, how
     block, xp, known = genotypes.block, genotypes.block.xp, models.known[:, trait]
     beta, error = scored.score / scored.information, scored.information**-0.5
     statistic, reason = beta / error, scored.reason
@@ -107,19 +117,20 @@ def _tested(
     used = models.design.known.any(axis=1)
     for some in variant_blocks(len(notable), 24 * block.n_samples, block_bytes(block.array, BLOCK_BYTES)):
         rows = notable[some]
-        values = genotypes.dense(rows=rows)
+        values, variants = genotypes.dense(rows=rows), xp.ones(len(rows)) if summed is None else summed[rows]
+        common = xp.where(copies[rows] > called[rows] * variants, block.codes[1] * variants, xp.inf)
         if method in ("firth", "wald"):
             found = _by_regression(values[:, known], models.nulls[trait], method)
         elif method == "spa":
-            normal = _lacking(values, copies[rows] > called[rows], block, used, always=in_set)
+            normal = _lacking(values, common, block, used, always=in_set) & (summed is None)
             adjusted = _adjusted(values, scored.explained[rows], models, trait)
             found = _by_saddle_point(adjusted, models.log_odds[trait], (scored.score[rows], normal), error[rows])
         else:
             adjusted = _adjusted(values, scored.explained[rows], models, trait)
-            fewest = xp.minimum(copies[rows], 2 * called[rows] - copies[rows])
+            fewest = xp.minimum(copies[rows], 2 * called[rows] * variants - copies[rows])
             rare = xp.nonzero(fewest < (0 if in_set else RARE))[0]
             if len(rare):
-                adjusted[rare] *= ~_lacking(values[rare], (copies[rows] > called[rows])[rare], block, used)
+                adjusted[rare] *= ~_lacking(values[rare], common[rare], block, used)
             found = _by_ratio(adjusted, models, trait, beta[rows])
         beta[rows], error[rows], statistic[rows], p_value[rows], neg_log_10[rows] = found
         test[rows], failure = AGAIN[method]
@@ -138,11 +149,12 @@ def _adjusted(values: Array, explained: Array, models: PredictedBinary, trait: i
 def _lacking(values: Array, common: Array, block: GenotypeBlock, used: Array, *, always: bool = False) -> Array:
     """Who lacks the allele that few carry, `bool[v, n]`: nobody where more of those `used: bool[n]` carry it than half of all n.
 
-    It is ALT, or REF of variants whose ALT is `common`; of dominant and recessive codings what they count, as in regenie.
+    It is ALT, or REF where more than half are ALT: `common: float64[v]` is the count of who has none then (infinite where ALT is rarer).
+    Of dominant and recessive codings it is what they count, as in regenie.
     """
     lacking = values <= 0
     if block.is_linear:
-        lacking = array_module(values).where(common[:, None], values >= block.codes[1], lacking)
+        lacking = array_module(values).where(common[:, None] < np.inf, values >= common[:, None], lacking)
     return lacking if always else lacking & (2 * (~lacking & used).sum(axis=1) <= block.n_samples)[:, None]
 
 

@@ -101,12 +101,15 @@ def binary_set_scores(counts: Array, models: PredictedBinary) -> tuple[Array, Ar
 
 
 def weighted_burdens(counts: Array, weights: Any, design: PredictedDesign | PredictedBinary) -> Array:
-    """Weighted means of variants' counts, `float32[k, n]`, by `weights: float64[k, v]` (on the host); a missing count is the mean."""
+    """Weighted means of variants' counts, `float32[k, n]`, by `weights: float64[k, v]` (on the host); a missing count is the mean.
+
+    Of a variant whose weight is below 0 it is REF that is counted, by the weight's size.
+    """
     xp = array_module(counts)
     design, rare = design.beside(counts), _rare(counts)
-    shares = xp.asarray(np.asarray(weights) / np.asarray(weights).sum(axis=1, keepdims=True))
+    shares = xp.asarray(np.asarray(weights) / np.abs(weights).sum(axis=1, keepdims=True))
     rows = _imputed(counts, design) if rare is None else _sparse_rows(*rare, counts.shape, design)
-    return xp.asarray(shares @ rows).astype(xp.float32)
+    return (xp.asarray(shares @ rows) - 2 * xp.minimum(shares, 0).sum(axis=1)[:, None]).astype(xp.float32)
 
 
 def joint_products(masks: Array, design: PredictedDesign, traits: Any) -> tuple[Array, Array]:

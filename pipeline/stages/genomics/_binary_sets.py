@@ -25,11 +25,11 @@ _ABOUT = 1.001
 _NUMBERS = ("beta", "standard_error", "statistic", "effect_allele_frequency", "n", "p_value", "neg_log_10_p_value", "test")
 
 
-def binary_tests(rows: Any, model: PredictedBinary, how: How, *, in_set: bool = False) -> dict[str, Any]:
-    """Numbers `[k, t]` of single tests of counts `[k, n]` (-1: missing), on the host; `in_set` as in `associate_predicted_binary`."""
+def binary_tests(rows: Any, model: PredictedBinary, how: How, *, in_set: bool = False, summed: Any = None) -> dict[str, Any]:
+    """Numbers `[k, t]` of single tests of counts `[k, n]` (-1: missing), on the host; the rest as in `associate_predicted_binary`."""
     xp = array_module(rows)
     block = GenotypeBlock(None, xp.where(rows < 0, xp.nan, rows).astype(xp.float32), rows.shape[1])
-    found = associate_predicted_binary(block, model, *how, in_set=in_set)
+    found = associate_predicted_binary(block, model, *how, in_set=in_set, summed=summed)
     return {name: np.stack([to_host(getattr(one, name)) for one in found], axis=1) for name in _NUMBERS}
 
 

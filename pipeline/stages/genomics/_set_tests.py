@@ -98,7 +98,8 @@ class SetTests:
 
     def _burdens(self, rows: Any, kept: Sequence[Any], model: Model) -> list[Tested]:
         """One test a mask and trait."""
-        numbers = self._associated(rows, model)
+        summed = np.array([own.sum() for _, _, own in kept]) if self.burden == "sum" else None
+        numbers = self._associated(rows, model, summed)
         frequency = numbers.pop("effect_allele_frequency")
         found = list[Tested]()
         for place, (mask, label, own) in enumerate(kept):
@@ -109,10 +110,10 @@ class SetTests:
                 found.append(Tested(trait, mask, label, "burden", variants, **values))
         return found
 
-    def _associated(self, rows: Any, model: Model) -> dict[str, Any]:
-        """Numbers `float64[k, t]` of single tests of masks or variants, on the host."""
+    def _associated(self, rows: Any, model: Model, summed: Any) -> dict[str, Any]:
+        """Numbers `float64[k, t]` of single tests of masks, on the host."""
         if isinstance(model, PredictedBinary):
-            found = binary_tests(rows, model, (self.method, self.screen))
+            found = binary_tests(rows, model, (self.method, self.screen), summed=summed)
             del found["test"]
             return found
         xp = array_module(rows)

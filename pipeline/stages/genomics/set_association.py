@@ -51,7 +51,7 @@ class FittedSets:
         return self.model if self.predicted is None else self.predicted.less(chromosome)
 
 
-class SetAssociation(Whole, name="set_association", version=3):
+class SetAssociation(Whole, name="set_association", version=4):
     """Test sets of rare variants for an effect on each trait, as regenie's gene-based tests do.
 
     Sets are what variant_sets gives (set_id, variant_id, masks). A mask's burden in a person is the greatest count of ALT (`burden: max`)
