@@ -18,7 +18,8 @@ from pipeline.kernels.predicted_scan import PredictedDesign
 
 Burden = Literal["max", "sum", "comphet"]
 
-_DENSE = 0.5  # of the people used
+_NOTHING = 1e-9  # a sum of squares that is rounding
+_DENSE = 0.5  # of all people of the genotypes
 _RARE = 0.1  # of all counts
 
 
@@ -115,14 +116,17 @@ def weighted_burdens(counts: Array, weights: Any, design: PredictedDesign | Pred
 def joint_products(masks: Array, design: PredictedDesign, traits: Any) -> tuple[Array, Array]:
     """What a joint fit of masks `[k, n]` needs for `traits` (places) that the same people have: A `[k, k]` and scores `[k, s]`.
 
-    As in regenie, covariates are taken off only of masks that half of the people or more carry; of rarer ones they are left in, which
-    makes the test a little conservative.
+    As in regenie, covariates are taken off only of masks that half of all people or more carry, which then have a variance of 1; of rarer
+    ones they are left in, which makes the test a little conservative. Scales matter to which of masks that explain one another are kept.
     """
     xp = array_module(masks)
     design = design.beside(masks)
     dense = _imputed(masks, design)
-    common = (dense > 0).sum(axis=1) >= _DENSE * design.used
+    common = (dense > 0).sum(axis=1) >= _DENSE * dense.shape[1]
     left = xp.where(common[:, None], dense - (dense @ design.basis) @ design.basis.T, dense) * design.known[:, int(traits[0])]
+    freedom = design.used - design.basis.shape[1]
+    scales = xp.sqrt(freedom / xp.maximum((left**2).sum(axis=1), _NOTHING))
+    left *= xp.where(common, scales, 1)[:, None]
     places = xp.asarray(np.asarray(traits))
     scores = left @ design.residuals[:, places] / _deviations(xp, design)[places]
     return to_host(left @ left.T), to_host(scores)

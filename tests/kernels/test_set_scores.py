@@ -77,4 +77,15 @@ def test_joint_products__leave_covariates_in_masks_that_few_carry() -> None:
     rows = np.stack([np.arange(50) % 10 == 0, np.arange(50) % 4 > 0]).astype(np.float32)
     products, _ = joint_products(rows, design, (0,))
     common = rows[1] - design.basis @ (design.basis.T @ rows[1])
+    common *= np.sqrt((50 - 2) / (common @ common))
     np.testing.assert_allclose(products, [[5, rows[0] @ common], [rows[0] @ common, common @ common]], rtol=1e-9)
+
+
+def test_joint_products__count_carriers_among_all_people() -> None:
+    rng = np.random.default_rng(6)
+    trait = rng.normal(size=(60, 1))
+    trait[50:] = np.nan
+    design = PredictedDesign.build(rng.normal(size=(60, 1)), trait)
+    rows = np.zeros((1, 60), np.float32)
+    rows[0, :29] = 1  # more than half of the 50 who are used, and less than half of all, as regenie counts
+    assert joint_products(rows, design, (0,))[0].tolist() == [[29.0]]
