@@ -105,13 +105,7 @@ def drawn(seed: int, folder: Path) -> Drawn:
     )
     covariates = {f"c{place}": covariate(random, people) for place in range(int(random.integers(0, 4)))}
     binary, trait = trait_of(random, np.where(rare == 3, 0, rare), list(covariates.values()))
-    sheet = pl.DataFrame({"sample_id": names, TRAIT: trait, **covariates}).with_columns(pl.col(TRAIT).fill_nan(None))
-    sheet.write_csv(folder / "sheet.csv")
-    centred = sheet.with_columns(((pl.col(name) - pl.col(name).mean()) / pl.col(name).std()).alias(name) for name in covariates)
-    both = centred.rename({"sample_id": "IID"}).select(pl.col("IID").alias("FID"), pl.all())
-    both.select("FID", "IID", TRAIT).write_csv(folder / "pheno.txt", separator="\t", null_value="NA")
-    both.select("FID", "IID", *covariates).write_csv(folder / "covar.txt", separator="\t")
-    both.filter(pl.col(TRAIT).is_not_null()).select("FID", "IID").write_csv(folder / "keep.txt", separator="\t", include_header=False)
+    _write_people(pl.DataFrame({"sample_id": names, TRAIT: trait, **covariates}).with_columns(pl.col(TRAIT).fill_nan(None)), folder)
     return Drawn(
         folder,
         binary,
@@ -125,6 +119,17 @@ def drawn(seed: int, folder: Path) -> Drawn:
         int(random.choice([5, 5, 1, 10])),
         ((1.0, 25.0), (1.0, 1.0), (0.5, 0.5))[int(random.choice([0, 0, 1, 2]))],
     )
+
+
+def _write_people(sheet: pl.DataFrame, folder: Path) -> None:
+    """The sheet, regenie's two files, its covariates about their means, and who has the trait."""
+    covariates = sheet.columns[2:]
+    sheet.write_csv(folder / "sheet.csv")
+    centred = sheet.with_columns(((pl.col(name) - pl.col(name).mean()) / pl.col(name).std()).alias(name) for name in covariates)
+    both = centred.rename({"sample_id": "IID"}).select(pl.col("IID").alias("FID"), pl.all())
+    both.select("FID", "IID", TRAIT).write_csv(folder / "pheno.txt", separator="\t", null_value="NA")
+    both.select("FID", "IID", *covariates).write_csv(folder / "covar.txt", separator="\t")
+    both.filter(pl.col(TRAIT).is_not_null()).select("FID", "IID").write_csv(folder / "keep.txt", separator="\t", include_header=False)
 
 
 def _rare(random: np.random.Generator, people: int, variants: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -10,22 +10,28 @@ from numpy.typing import NDArray
 GREATEST = 0.999
 """Greater p-values count as this one, as regenie has it: one that is nearly 1 would undo all others."""
 
-_TINY = 1e-15
+_TINY = 15  # -log10 p from which the tangent is the inverse
+_MOST = 300  # a power of ten that a float has
 LEAST = 1e-300
-"""Lesser ones count as this, so that there is always a logarithm."""
+"""The least p-value of what is not computed as a logarithm."""
 
 
-def cauchy_combination(p_values: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> float:
-    """One p-value of `p_values: float64[k]`, weighted by `weights` (equal if not given); NaN ones are left out, NaN if none is there.
+def cauchy_combination(logarithms: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> float:
+    """-log10 of one p-value of several, of which `logarithms: float64[k]` are -log10, weighted by `weights` (equal if not given).
 
-    tan((1/2 - p) pi) has a Cauchy distribution, and so has, nearly, the weighted mean of several, however they depend on one another.
+    NaN ones are left out; NaN if none is there. tan((1/2 - p) pi) has a Cauchy distribution, and so has, nearly, the weighted mean of
+    several, however they depend on one another. p-values have no least one.
     """
-    p_values = np.asarray(p_values, np.float64)
-    weights = np.ones(len(p_values)) if weights is None else np.asarray(weights, np.float64)
-    there = ~np.isnan(p_values) & (weights > 0)
+    logarithms = np.asarray(logarithms, np.float64)
+    weights = np.ones(len(logarithms)) if weights is None else np.asarray(weights, np.float64)
+    there = ~np.isnan(logarithms) & (weights > 0)
     if not there.any():
         return math.nan
-    p, weights = np.clip(p_values[there], LEAST, GREATEST), weights[there] / weights[there].sum()
-    terms = np.where(p < _TINY, 1 / (np.maximum(p, LEAST) * np.pi), np.tan((0.5 - np.maximum(p, _TINY)) * np.pi))
+    size, weights = np.maximum(logarithms[there], -math.log10(GREATEST)), weights[there] / weights[there].sum()
+    top = max(float(size.max()) - _TINY, 0.0)  # terms are in units of ten to this power
+    terms = np.where(size > _TINY, 10 ** (size - top) / math.pi, 10.0**-top / np.tan(10 ** -np.minimum(size, _TINY) * math.pi))
     total = float(weights @ terms)
-    return 1 / (total * math.pi) if total > 1 / _TINY else 0.5 - math.atan(total) / math.pi if total < 1 else math.atan(1 / total) / math.pi
+    if total > 0 and (logarithm := top + math.log10(total * math.pi)) > _TINY:
+        return logarithm
+    total = 10 ** (top + math.log10(total)) if total > 0 else total * 10.0 ** min(top, _MOST)
+    return -math.log10(0.5 - math.atan(total) / math.pi if total < 1 else math.atan(1 / total) / math.pi)

@@ -77,14 +77,11 @@ def associate_predicted_binary(
     genotypes = MeanGenotypes.of(block, design.mask, design.known.any(axis=1))
     chances = models.probabilities()
     weights = chances * (1 - chances)
-    k, copies, called = design.basis.shape[1], {}, {}
+    k = design.basis.shape[1]
     columns = xp.concatenate([models.whitened * weights[:, None], (design.cases.T - chances)[:, None]], axis=1)
     products, squares = genotypes.products(Columns(columns.reshape(-1, block.n_samples).T), Columns(weights.T, power=2))
     products = products.reshape(len(block), -1, k + 1)
-    for group, mask in zip(design.groups, design.masks, strict=True):
-        alleles = block.alleles(mask)
-        for trait in group:
-            copies[trait], called[trait] = alleles
+    alleles = _alleles(block, models)
     summed = None if summed is None else xp.asarray(summed)
     found = []
     for trait in range(len(design.trait_names)):
@@ -93,10 +90,16 @@ def associate_predicted_binary(
         reason = xp.full(len(block), FINE, xp.uint8)
         reason[information <= COLLINEAR_BELOW * squares[:, trait]] = COLLINEAR
         reason[~genotypes.varies] = MONOMORPHIC
-        reason[called[trait] == 0] = TOO_FEW
+        reason[alleles[trait][1] == 0] = TOO_FEW
         scored = _Scored(products[:, trait, k], xp.where(reason == FINE, information, xp.nan), explained, reason)
-        found.append(_tested(genotypes, models, (trait, scored), (copies[trait], called[trait], summed), (method, screen, in_set)))
+        found.append(_tested(genotypes, models, (trait, scored), (*alleles[trait], summed), (method, screen, in_set)))
     return found
+
+
+def _alleles(block: GenotypeBlock, models: PredictedBinary) -> dict[int, tuple[Array, Array]]:
+    """By trait the copies of ALT among those who have it, and who of them is called, of every variant."""
+    of_groups = [block.alleles(mask) for mask in models.design.masks]
+    return {trait: alleles for group, alleles in zip(models.design.groups, of_groups, strict=True) for trait in group}
 
 
 def _tested(

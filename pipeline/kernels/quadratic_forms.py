@@ -36,10 +36,13 @@ def mixture_tail(weights: Floats, value: Floats) -> Floats:
     return found
 
 
-def saddle_point_tail(weights: Floats, value: Floats) -> Floats:
-    """The same by the saddle-point approximation of Kuonen (1999, Biometrika 86:929), its error some percent for a single weight."""
+def saddle_point_logarithm(weights: Floats, value: Floats) -> Floats:
+    """-log10 of the same by the saddle-point approximation of Kuonen (1999, Biometrika 86:929), its error some percent for a single weight.
+
+    However small the probability is.
+    """
     rows, value = _checked(weights, value)
-    found = np.ones(len(value))
+    found = np.zeros(len(value))
     some = np.flatnonzero(value > 0)
     rows, value = rows[some], value[some]
     at = _saddle(rows, value, pole=False)
@@ -49,20 +52,23 @@ def saddle_point_tail(weights: Floats, value: Floats) -> Floats:
     v = at * np.sqrt(2 * ((rows / shrunk) ** 2).sum(axis=1))
     near = abs(w) < 1e-4  # the mean, where the formula is 0 / 0
     w, v = np.where(near, 1, w), np.where(near, 1, v)
-    from scipy.special import ndtr
+    from scipy.special import log_ndtr
 
-    found[some] = np.where(near, _inverted(rows, value), ndtr(-(w + np.log(v / w) / w)))
+    logarithm = log_ndtr(-(w + np.log(v / w) / w))
+    logarithm[near] = np.log(_inverted(rows[near], value[near]))
+    found[some] = 0.0 - logarithm / np.log(10)
     return found
 
 
-def quadratic_form_p(weights: Floats, value: Floats) -> Floats:
-    """P-values of quadratic forms: by inversion, or Kuonen's approximation where that is under `SADDLE_BELOW`. Shapes as `mixture_tail`."""
+def quadratic_form_logarithm(weights: Floats, value: Floats) -> Floats:
+    """-log10 p of quadratic forms: by inversion, or Kuonen's approximation where p is under `SADDLE_BELOW`. Shapes as `mixture_tail`."""
     p = mixture_tail(weights, value)
     small = np.flatnonzero(p < SADDLE_BELOW)
+    found: Floats = 0.0 - np.log10(np.maximum(p, SADDLE_BELOW))
     if small.size:
         rows, value = _checked(weights, value)
-        p[small] = saddle_point_tail(rows[small], value[small])
-    return p
+        found[small] = saddle_point_logarithm(rows[small], value[small])
+    return found
 
 
 def _checked(weights: Any, value: Any) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.kernels.cauchy import cauchy_combination
+from pipeline.kernels.cauchy import LEAST, cauchy_combination
 
 Floats = NDArray[np.float64]
 
@@ -82,8 +82,8 @@ def mixture_weights(products: Floats) -> Floats:
     return np.asarray(found)
 
 
-def sign_constrained_p_values(products: Floats, scores: Floats, weights: Floats, freedom: float) -> tuple[float, float, float]:
-    """P-values of both signs together (their Cauchy combination), of effects of 0 or more, and of 0 or less.
+def sign_constrained_tests(products: Floats, scores: Floats, weights: Floats, freedom: float) -> tuple[float, float, float]:
+    """-log10 p of both signs together (their Cauchy combination), of effects of 0 or more, and of 0 or less; of p from 1e-300 on.
 
     `products: float64[k, k]`, `scores: float64[k]`, `weights` those of `mixture_weights`, and `freedom` the degrees of freedom of the
     trait's residual. The variance is what all masks leave unexplained, without a constraint.
@@ -94,7 +94,8 @@ def sign_constrained_p_values(products: Floats, scores: Floats, weights: Floats,
     fits, _ = non_negative_fit(products, np.stack([scores, -scores]))
     variance = (freedom - scores @ np.linalg.solve(products, scores)) / (freedom - k)
     explained = np.einsum("ni,ij,nj->n", fits, products, fits) / variance
-    positive, negative = (float(weights[1:] @ chdtrc(np.arange(1, k + 1), max(value, 0.0))) for value in explained)
+    tails = (float(weights[1:] @ chdtrc(np.arange(1, k + 1), max(value, 0.0))) for value in explained)
+    positive, negative = (float(0.0 - np.log10(max(tail, LEAST))) for tail in tails)
     return cauchy_combination(np.array([positive, negative])), positive, negative
 
 

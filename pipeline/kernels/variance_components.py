@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.kernels.cauchy import LEAST, cauchy_combination
-from pipeline.kernels.quadratic_forms import mixture_tail, quadratic_form_p
+from pipeline.kernels.quadratic_forms import mixture_tail, quadratic_form_logarithm
 
 Floats = NDArray[np.float64]
 
@@ -46,31 +46,34 @@ class SetCovariance:
         values = np.linalg.eigvalsh(root @ covariance @ root)
         return cls(covariance, _positive(values))
 
-    def grid_p_values(self, scores: Floats) -> Floats:
-        """P-values `float64[r]` of Q(rho) for weighted `scores: float64[m]`."""
+    def grid(self, scores: Floats) -> Floats:
+        """-log10 p of Q(rho), `float64[r]`, for weighted `scores: float64[m]`."""
         rho = np.array(RHO)
         value, varies = (1 - rho) * (scores**2).sum() + rho * scores.sum() ** 2, self.mixtures.any(axis=1)
-        found = np.ones(len(rho))
-        found[varies] = quadratic_form_p(self.mixtures[varies], value[varies])
+        found = np.zeros(len(rho))
+        found[varies] = quadratic_form_logarithm(self.mixtures[varies], value[varies])
         return found
 
-    def optimal_p_value(self, grid: Floats) -> float:
-        """SKAT-O's p-value of those of the grid: how often the least of them is as small.
+    def optimal(self, grid: Floats) -> float:
+        """SKAT-O's -log10 p of those of the grid: how often the least p-value is as small.
 
         Given x, the chi-square of the scores' mean, each rho leaves (q(rho) - tau(rho) x) / (1 - rho) to the rest, q(rho) the quantile
         of Q(rho) at the least p-value (by moments, Liu et al. 2009): P(rest > least of these) is integrated over x in pieces between
-        which another rho is the least.
+        which another rho is the least. Below 1e-300 p is its bound: the least one times the number of rhos.
         """
-        least = float(max(grid.min(), LEAST))
+        greatest = float(grid.max())
+        least = float(max(10**-greatest, LEAST))
         rho = np.minimum(np.array(RHO), _ONE)
         ones = self.covariance.sum(axis=1)
         total = ones.sum()
         if total <= 1e-12 * np.trace(self.covariance):  # the mean's score does not vary
-            return least
+            return greatest
         mean_part = np.outer(ones, ones) / total
         rest = _positive(np.linalg.eigvalsh(self.covariance - mean_part)[None])[0]
         if rest.max() <= 1e-9 * np.trace(self.covariance):  # one variant, or all alike
-            return least
+            return greatest
+        if least <= LEAST:
+            return greatest - float(np.log10(len(RHO)))
         shared = 4 * float((mean_part * (self.covariance - mean_part)).sum())
         mean, variance = rest.sum(), 2 * (rest**2).sum()
         shrink = np.sqrt(variance / (variance + shared))
@@ -79,14 +82,14 @@ class SetCovariance:
         falls = tau / (1 - rho)
         ends = float(((left - mean * (1 - 1 / shrink)) / falls).min())  # beyond, the rest is sure to be more
         if ends <= 0:
-            return 1.0
+            return 0.0
         x, share = _pieces(left, falls, np.sqrt(ends))
         limit = (left[:, None] - falls[:, None] * x**2).min(axis=0)
         from scipy.special import ndtr
 
         inside = share @ (mixture_tail(rest, (limit - mean) * shrink + mean) * np.sqrt(2 / np.pi) * np.exp(-(x**2) / 2))
         found = float(inside + 2 * ndtr(-np.sqrt(ends)))
-        return float(np.clip(found, least, min(1.0, least * len(RHO))))
+        return float(0.0 - np.log10(np.clip(found, least, min(1.0, least * len(RHO)))))
 
 
 def variant_weights(frequency: Floats, shape: tuple[float, float] = (1.0, 25.0)) -> Floats:
@@ -102,16 +105,16 @@ def combination_weights(frequency: Floats, shape: tuple[float, float] = (1.0, 25
     return np.asarray(variant_weights(frequency, shape) ** 2 * frequency * (1 - frequency))
 
 
-def set_p_values(covariance: SetCovariance, scores: Floats, single: Floats, single_weights: Floats) -> dict[str, float]:
-    """P-values of a set's tests, by name, of weighted `scores: float64[m]`.
+def set_tests(covariance: SetCovariance, scores: Floats, single: Floats, single_weights: Floats) -> dict[str, float]:
+    """-log10 p of a set's tests, by name, of weighted `scores: float64[m]`.
 
-    `single: float64[m]` are the variants' own p-values, combined by `single_weights: float64[m]`. acat_o combines that with the grid.
+    `single: float64[m]` are those of the variants alone, combined by `single_weights: float64[m]`. acat_o combines that with the grid.
     """
-    grid = covariance.grid_p_values(scores)
+    grid = covariance.grid(scores)
     variants = cauchy_combination(single, single_weights)
     return {
         "skat": float(grid[0]),
-        "skat_o": covariance.optimal_p_value(grid),
+        "skat_o": covariance.optimal(grid),
         "skat_o_acat": cauchy_combination(grid),
         "acat_v": variants,
         "acat_o": cauchy_combination(np.array([variants, *grid])),

@@ -15,7 +15,7 @@ from pipeline.stage import Stage
 from pipeline.tables.budget import SHARE
 from pipeline.tables.told import TellsWorkers
 
-MOST_BYTES, LEAST_BYTES, SWELLING = 256 << 20, 64 << 20, 10
+MOST_BYTES, LEAST_BYTES, SWELLING = 512 << 20, 64 << 20, 10
 """Of the files of all inputs together, some seconds' work. What they come to in memory may be ten times that: where that is more than
 memory has for one table they are fewer, down to the second number. A dense format's may be ten times the second: its parts would wait."""
 

@@ -185,13 +185,13 @@ HOST_ONLY = {
     "mixture_tail",
     "mixture_weights",
     "non_negative_fit",
-    "quadratic_form_p",
+    "quadratic_form_logarithm",
     "cox_again",  # an audit of single variants
     "cox_offset",  # of covariates alone, once a trait
     "cox_coefficients",  # of covariates alone, once a chromosome
-    "saddle_point_tail",
-    "set_p_values",
-    "sign_constrained_p_values",
+    "saddle_point_logarithm",
+    "set_tests",
+    "sign_constrained_tests",
     "variant_weights",
     "add_products",
     "joined_calls",

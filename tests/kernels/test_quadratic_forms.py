@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pipeline.kernels.quadratic_forms import SADDLE_BELOW, mixture_tail, quadratic_form_p, saddle_point_tail
+from pipeline.kernels.quadratic_forms import SADDLE_BELOW, mixture_tail, quadratic_form_logarithm, saddle_point_logarithm
 
 DAVIES = [  # weights with their multiplicities, and P(Q < q) at three places (Davies 1980, table 1)
     ([6, 3, 1], (1, 7, 20), (0.0542, 0.4936, 0.8760)),
@@ -42,20 +42,28 @@ def test_mixture_tail__of_many_uneven_weights_is_what_is_drawn() -> None:
     np.testing.assert_allclose(mixture_tail(weights, value), [0.95, 0.7, 0.3, 0.05, 0.01], atol=0.01)
 
 
-def test_saddle_point_tail__is_near_for_several_weights_and_worst_for_one() -> None:
+def test_saddle_point_logarithm__is_near_for_several_weights_and_worst_for_one() -> None:
     weights, value = np.array([5.0, 4, 3, 2, 2, 1, 1, 1]), np.array([3.0, 19, 60, 120])
-    np.testing.assert_allclose(saddle_point_tail(weights, value), mixture_tail(weights, value), rtol=0.03)
-    one = saddle_point_tail(np.ones(1), stats.chi2.isf([1e-6, 1e-30], 1)) / [1e-6, 1e-30]
+    np.testing.assert_allclose(10 ** -saddle_point_logarithm(weights, value), mixture_tail(weights, value), rtol=0.03)
+    one = 10 ** -saddle_point_logarithm(np.ones(1), stats.chi2.isf([1e-6, 1e-30], 1)) / [1e-6, 1e-30]
     assert (one > 1.05).all()
     assert (one < 1.15).all()
 
 
-def test_quadratic_form_p__takes_the_saddle_point_where_it_is_small() -> None:
+def test_saddle_point_logarithm__has_no_least_p() -> None:
+    value = np.array([100.0, 60.0]) ** 2
+    expected = -(stats.norm.logsf(np.sqrt(value)) + np.log(2)) / np.log(10)  # 2,173 and 784
+    np.testing.assert_allclose(saddle_point_logarithm(np.ones(1), value), expected, atol=0.07)
+    two = saddle_point_logarithm(np.array([1, 0.5]), value)
+    np.testing.assert_allclose(two, expected - np.log10(2) / 2, atol=0.07)  # far out, of the greatest weight times (1 - 1/2)^-1/2
+
+
+def test_quadratic_form_logarithm__takes_the_saddle_point_where_it_is_small() -> None:
     weights, value = np.array([2.0, 1.0]), np.array([3.0, 70.0, -1.0])
-    found = quadratic_form_p(weights, value)
-    assert found[0] == pytest.approx(mixture_tail(weights, value[:1])[0], rel=1e-8)
-    assert found[2] == 1
-    assert found[1] == saddle_point_tail(weights, value[1:2])[0] < SADDLE_BELOW
+    found = quadratic_form_logarithm(weights, value)
+    assert 10 ** -found[0] == pytest.approx(mixture_tail(weights, value[:1])[0], rel=1e-8)
+    assert found[2] == 0
+    assert found[1] == saddle_point_logarithm(weights, value[1:2])[0] > -np.log10(SADDLE_BELOW)
 
 
 def test_mixture_tail__refuses_weights_that_are_none() -> None:

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from pipeline.kernels.sign_constrained import independent, mixture_weights, non_negative_fit, sign_constrained_p_values
+from pipeline.kernels.sign_constrained import independent, mixture_weights, non_negative_fit, sign_constrained_tests
 
 RNG = np.random.default_rng(9)
 
@@ -42,18 +42,18 @@ def test_mixture_weights__of_independent_columns_are_binomial_to_the_last() -> N
     np.testing.assert_allclose(found[-2:], expected[-2:], rtol=1e-6)  # too rare to be counted
 
 
-def test_sign_constrained_p_values__are_as_small_as_often_as_they_say() -> None:
+def test_sign_constrained_tests__are_as_small_as_often_as_they_say() -> None:
     x = columns(4, 0.7)
     products, weights = x.T @ x, mixture_weights(x.T @ x)
     drawn = np.random.default_rng(2).normal(size=(2000, 60)) @ x
-    p = np.array([sign_constrained_p_values(products, scores, weights, 1e9) for scores in drawn])
+    p = 10 ** -np.array([sign_constrained_tests(products, scores, weights, 1e9) for scores in drawn])
     for level in (0.02, 0.1, 0.3):  # of one sign; of both it is conservative beyond small ones
         np.testing.assert_allclose((p[:, 1:] < level).mean(axis=0), level, atol=3.5 * np.sqrt(level / 2000))
     assert (p[:, 0] < 0.02).mean() == pytest.approx(0.02, abs=0.012)
-    strong = sign_constrained_p_values(products, products.sum(axis=1), weights, 1e9)
-    assert strong[1] < 1e-10 < strong[2]
-    assert strong[0] == pytest.approx(2 * strong[1], rel=1e-6)
-    negative = sign_constrained_p_values(products, -products.sum(axis=1), weights, 1e9)
+    strong = sign_constrained_tests(products, products.sum(axis=1), weights, 1e9)
+    assert strong[1] > 10 > strong[2]
+    assert strong[0] == pytest.approx(strong[1] - np.log10(2), rel=1e-6)
+    negative = sign_constrained_tests(products, -products.sum(axis=1), weights, 1e9)
     assert negative[0] == strong[0]
     assert negative[1:] == (strong[2], strong[1])
 

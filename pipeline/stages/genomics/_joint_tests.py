@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from pipeline.backend.arrays import array_module, to_host
-from pipeline.kernels.cauchy import LEAST, cauchy_combination
+from pipeline.kernels.cauchy import cauchy_combination
 from pipeline.kernels.p_values import z_of_neg_log_10_p
 from pipeline.kernels.predicted_binary_design import PredictedBinary
 from pipeline.kernels.predicted_scan import PredictedDesign
 from pipeline.kernels.set_scores import joint_products
-from pipeline.kernels.sign_constrained import independent, mixture_weights, sign_constrained_p_values
+from pipeline.kernels.sign_constrained import independent, mixture_weights, sign_constrained_tests
 from pipeline.kernels.variance_components import combination_weights
 
 Model = PredictedDesign | PredictedBinary
@@ -71,19 +70,19 @@ def _of_trait(of: tuple[int, str], found: Sequence[Tested], signs: Sequence[floa
         return []
     minor = np.array([min(row.frequency, 1 - row.frequency) for row in burdens])
     weights = combination_weights(minor) if weighted else None
-    of_burdens = np.array([row.p_value for row in burdens])
+    of_burdens = np.array([row.neg_log_10_p_value for row in burdens])
     joint = {"burden_acat": cauchy_combination(of_burdens, weights), "burden_acat_equal": cauchy_combination(of_burdens)}
     joint |= dict(zip(("sbat", "sbat_positive", "sbat_negative"), signs, strict=False))
     parts = [joint["burden_acat_equal"], *([joint["sbat"]] if "sbat" in joint else [])]
     for test in ("acat_v", "skat_o_acat"):
-        own = [row.p_value for row in found if row.trait == trait and row.test == test]
+        own = [row.neg_log_10_p_value for row in found if row.trait == trait and row.test == test]
         parts += [cauchy_combination(np.array(own))] if own else []
     joint["gene_p"] = cauchy_combination(np.array(parts))
-    return [p_value_row(trait, group, "", test, 0, p) for test, p in joint.items() if not np.isnan(p)]
+    return [row_of(trait, group, "", test, 0, one) for test, one in joint.items() if not np.isnan(one)]
 
 
 def _signs(rows: Any, design: PredictedDesign) -> dict[int, tuple[float, float, float]]:
-    """By trait SBAT's p-values."""
+    """By trait SBAT's -log10 p, of both signs and of each."""
     found, people = dict[int, tuple[float, float, float]](), to_host(design.people)
     for group in design.groups:
         products, scores = joint_products(rows, design, group)
@@ -93,14 +92,13 @@ def _signs(rows: Any, design: PredictedDesign) -> dict[int, tuple[float, float, 
         own = products[np.ix_(kept, kept)]
         weights = mixture_weights(own)
         found |= {
-            trait: sign_constrained_p_values(own, scores[kept, place], weights, float(people[trait]) - design.basis.shape[1])
+            trait: sign_constrained_tests(own, scores[kept, place], weights, float(people[trait]) - design.basis.shape[1])
             for place, trait in enumerate(group)
         }
     return found
 
 
-def p_value_row(trait: int, mask: str, label: str, test: str, variants: int, p: float) -> Tested:
-    """A row of a p-value, with the root of chi-square of one degree of freedom that has it."""
-    logarithm = -math.log10(max(p, LEAST))
+def row_of(trait: int, mask: str, label: str, test: str, variants: int, logarithm: float) -> Tested:
+    """A row of a test by its -log10 p, with the root of chi-square of one degree of freedom that has it."""
     root = float(z_of_neg_log_10_p(np.array([logarithm]))[0])
-    return Tested(trait, mask, label, test, variants, statistic=root, p_value=p, neg_log_10_p_value=logarithm)
+    return Tested(trait, mask, label, test, variants, statistic=root, p_value=10**-logarithm, neg_log_10_p_value=logarithm)

@@ -16,9 +16,9 @@ from pipeline.kernels.predicted_binary import PredictedMethod
 from pipeline.kernels.predicted_binary_design import PredictedBinary
 from pipeline.kernels.predicted_scan import associate_predicted
 from pipeline.kernels.set_scores import Burden, alt_counts, alt_totals, burden_masks, set_scores
-from pipeline.kernels.variance_components import SetCovariance, combination_weights, set_p_values, variant_weights
+from pipeline.kernels.variance_components import SetCovariance, combination_weights, set_tests, variant_weights
 from pipeline.stages.genomics._binary_sets import binary_scores, binary_tests, burden_growth
-from pipeline.stages.genomics._joint_tests import Model, Tested, joint_rows, p_value_row
+from pipeline.stages.genomics._joint_tests import Model, Tested, joint_rows, row_of
 
 Test = Literal["burden", "skat", "skat_o", "skat_o_acat", "acat_v", "acat_o", "burden_acat", "burden_acat_equal", "sbat", "gene_p"]
 COMPONENTS = ("skat", "skat_o", "skat_o_acat", "acat_v", "acat_o")
@@ -155,9 +155,9 @@ class SetTests:
             ]
             for trait in range(scores.shape[1]):
                 own_variance = np.diag(covariances[trait % len(shared)])[at]
-                alone = z_test_p_values(scores[at, trait] / np.sqrt(own_variance))[0]
-                p_values = set_p_values(shared[trait % len(shared)], scaled * scores[at, trait], alone, of_variants)
-                found += [p_value_row(trait, mask, bin_of, test, int(own.sum()), p) for test, p in p_values.items()]
+                alone = z_test_p_values(scores[at, trait] / np.sqrt(own_variance))[1]
+                logarithms = set_tests(shared[trait % len(shared)], scaled * scores[at, trait], alone, of_variants)
+                found += [row_of(trait, mask, bin_of, test, int(own.sum()), one) for test, one in logarithms.items()]
         return found
 
     def _scores(self, rows: Any, model: Model) -> tuple[Any, Any]:
