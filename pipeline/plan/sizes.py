@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from pipeline.plan.plan import Plan
+from pipeline.plan.plan import Plan, PlannedStage
 from pipeline.plan.unchanged import Stamps
 from pipeline.stage import FittedRows, Rows
 from pipeline.tables.budget import SHARE, Budget, Size, row_bytes
 from pipeline.tables.part import Schema
+from pipeline.tables.told import TellsRows, TellsUnique
 
 UNPACKED = 3  # bytes in memory for one of a file whose rows are not known
 
@@ -31,16 +32,40 @@ def beyond_memory(plan: Plan, memory: int | None) -> dict[str, str]:
     """Of each stage that works on more than `memory` (bytes; None where nobody knows) holds, by what is known before: that, and why."""
     if not memory:
         return {}
-    budget, found = Budget(memory, 1, ""), dict[str, str]()
+    budget, found, unique = Budget(memory, 1, ""), dict[str, str](), dict[str, tuple[str, ...]]()
     sizes = {name: size_of_input(schema, plan.rows[name], plan.stamps[name]) for name, schema in plan.inputs.items()}
     for stage in plan.stages:
-        reads = [sizes.get(table) for table in stage.spec.inputs.values()]
-        sizes |= {name: size_of_table(None, schema, reads) for name, schema in stage.gives.items()}
+        reads, name = [sizes.get(table) for table in stage.spec.inputs.values()], stage.spec.name
+        known = {name: _most(stage, sizes, unique)}
+        sizes |= {table: size_of_table(known.get(table), schema, reads) for table, schema in stage.gives.items()}
+        unique[name] = _unique(stage, unique)
         largest = max((size for size in reads if size), key=lambda size: size.bytes, default=None)
         if largest and not budget.holds(largest) and not isinstance(stage.spec.stage, Rows | FittedRows):
             why = f"up to {_gigabytes(largest.bytes)} where {_gigabytes(memory // SHARE)} of {_gigabytes(memory)} are for one table"
-            found[stage.spec.name] = f"beyond memory, so what it holds or exchanges lies on disk ({why})"
+            found[name] = f"beyond memory, so what it holds or exchanges lies on disk ({why})"
     return found
+
+
+def _most(stage: PlannedStage, sizes: Mapping[str, Size | None], unique: Mapping[str, tuple[str, ...]]) -> Size | None:
+    """What a stage knows of its table's rows before it is there."""
+    inputs = stage.spec.inputs.items()
+    known = {role: size for role, table in inputs if (size := sizes.get(table))}
+    if not isinstance(stage.spec.stage, TellsRows) or len(known) < len(inputs):
+        return None
+    rows = {role: size.rows for role, size in known.items()}
+    most = stage.spec.stage.most_rows(rows, {role: unique.get(table, ()) for role, table in inputs})
+    return None if most is None else Size(most, 0)
+
+
+def _unique(stage: PlannedStage, unique: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The columns that together name a row of a stage's table, as far as that is known before."""
+    inner = stage.spec.stage
+    if isinstance(inner, TellsUnique):
+        return inner.unique
+    if not isinstance(inner, Rows) or not inner.keeps_rows_apart:
+        return ()
+    (before,), writes = (unique.get(table, ()) for table in stage.spec.inputs.values()), inner.writes()
+    return before if writes is not None and writes.isdisjoint(before) else ()
 
 
 def _gigabytes(size: int) -> str:

@@ -38,3 +38,20 @@ class TellsWorkers(Protocol):
     @property
     def over_workers(self) -> bool:
         """Whether it does."""
+
+
+@runtime_checkable
+class TellsUnique(Protocol):
+    """A stage whose table has no two rows alike in some columns."""
+
+    @property
+    def unique(self) -> tuple[str, ...]:
+        """Columns of its table that together name a row."""
+
+
+@runtime_checkable
+class TellsRows(Protocol):
+    """A stage whose table may have fewer rows than the largest that it reads, as far as that can be known before it is there."""
+
+    def most_rows(self, rows: Mapping[str, int], unique: Mapping[str, Collection[str]]) -> int | None:
+        """The most rows it can have, by those of the tables in each role and the columns that name a row there; None: nobody knows."""

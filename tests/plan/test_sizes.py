@@ -47,6 +47,32 @@ def test_beyond_memory__are_stages_whose_rows_must_meet(job: Any) -> None:
 
 
 @pytest.mark.usefixtures("job")
+@pytest.mark.parametrize(
+    ("chain", "rows"),
+    [
+        ("{use: aggregate, from: some, as: other, by: k, compute: {total: sum(x)}}", 10),
+        ("{use: drop_duplicates, from: some, as: other, columns: [k]}", 10),
+        ("{use: derive, from: some, as: other, columns: {total: x + 1}}", 1_000),
+        ("{use: aggregate, from: some, as: other, by: x, compute: {k: max(k)}}", 1_000),
+    ],
+)
+def test_join__has_no_more_rows_than_a_table_whose_rows_have_one_partner(chain: str, rows: int) -> None:
+    """Ten keys joined to what comes of a thousand rows, through stages that change no key."""
+    numbers = list(range(10))
+    pl.DataFrame({"k": numbers, "name": numbers}).write_parquet("keys.parquet")
+    between = "{use: filter, from: other, as: kept, where: k >= 0}, {use: derive, from: kept, as: more, columns: {y: k * 2}}"
+    joined = "{use: join, from: {left: keys, right: more}, as: joined, on: k}, {use: sort, from: joined, as: last, by: k}"
+    first = "{use: filter, from: rows, as: some, where: x > 0}"
+    text = JOB[: JOB.index("stages:")] + "  keys: {format: parquet, path: keys.parquet}\n"
+    text += f"stages: [{first}, {chain}, {between}, {joined}]\noutputs:\n  last: {{from: last, sort_by: k}}\n"
+    Path("joined.yaml").write_text(text)
+    plan = pipeline.load("joined.yaml").plan()
+    row = row_bytes(plan.tables["joined"])
+    assert "last" in beyond_memory(plan, 4 * rows * row - 4)
+    assert "last" not in beyond_memory(plan, 4 * rows * row)
+
+
+@pytest.mark.usefixtures("job")
 def test_explain__says_so_where_the_job_has_little_memory(capsys: pytest.CaptureFixture[str]) -> None:
     from pipeline.run import main
 

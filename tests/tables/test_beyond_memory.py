@@ -240,6 +240,31 @@ def roomy(session: Session) -> Session:
     return session
 
 
+MOST: dict[str, dict[str, int | None]] = {
+    # by whose keys are known to name a row: the most rows, of 900 and 40
+    "inner": {"left": 40, "right": 900, "both": 40, "neither": None},
+    "left": {"left": None, "right": 900, "both": 900, "neither": None},
+    "right": {"left": 40, "right": None, "both": 40, "neither": None},
+    "full": dict.fromkeys(("left", "right", "both", "neither")),
+    "semi": dict.fromkeys(("left", "right", "both", "neither"), 900),
+    "anti": dict.fromkeys(("left", "right", "both", "neither"), 900),
+}
+
+
+@pytest.mark.parametrize("how", MOST)
+def test_join__has_no_more_rows_than_a_table_whose_rows_have_one_partner(roomy: Session, how: str) -> None:
+    left, right = pl.DataFrame({"key": np.arange(900), "day": 1}), pl.DataFrame({"name": np.arange(40), "night": 2})
+    for whose, most in MOST[how].items():
+        given = {
+            "left": replace(table(roomy, left), unique=("key",) if whose in {"left", "both"} else ()),
+            "right": replace(table(roomy, right), unique=("name",) if whose in {"right", "both"} else ()),
+        }
+        found = Join.model_validate({"on": {"key": "name"}, "how": how}).run(given, Context("named", 1, roomy)).tables[""]
+        rows = sum(part.rows for part in found.futures())
+        assert rows <= (most or 10_000)
+        assert most is None or (found.size and found.size.rows == most), (how, whose)
+
+
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
 def test_join__that_multiplies_rows_beyond_memory_goes_there_by_itself(roomy: Session, how: str) -> None:
     ours = pl.DataFrame({"key": np.arange(1_200) % 40, "day": np.arange(1_200), "text": "word"})

@@ -95,7 +95,12 @@ class Aggregate(Keyed, name="aggregate", version=5):
         if wide or self._grouped.settles:
             found = found.map_parts(self._grouped.settled, wide, writes=self.writes())
         found = found if self.having is None else found.map(self._kept, writes=frozenset())
-        return Outcome({"": replace(found, unique=self.by)})
+        return Outcome({"": replace(found, unique=self.unique)})
+
+    @property
+    def unique(self) -> tuple[str, ...]:
+        """The keys: each has one row."""
+        return self.by
 
     def results(self, schema: pl.Schema) -> pl.Schema:
         """Names and types of the result, of rows of that schema."""

@@ -54,11 +54,16 @@ class DropDuplicates(Keyed, name="drop_duplicates", version=1):
         (rows,) = tables.values()
         if not rows.is_beyond:
             found = super().run(tables, context).tables[""]
-            return Outcome({"": replace(found, unique=self.columns)})
+            return Outcome({"": replace(found, unique=self.unique)})
         rows = rows.named(context.name)
         thinned = rows.map_parts(self._thinned, rows.buckets(), context.session.backend, writes=frozenset())
         found = thinned.exchange(self.columns).map(self.apply, writes=self.writes(), whole="groups")
-        return Outcome({"": replace(found, unique=self.columns)})
+        return Outcome({"": replace(found, unique=self.unique)})
+
+    @property
+    def unique(self) -> tuple[str, ...]:
+        """The columns of which one row each is kept."""
+        return self.columns
 
     def _thinned(self, part: Part, parts: int, backend: Backend) -> Part:
         """The part with one row of each key that has very many of its rows."""

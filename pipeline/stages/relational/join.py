@@ -13,6 +13,7 @@ from pipeline.errors import StageError
 from pipeline.sql.expression import Sql, check_condition
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, need_columns
 from pipeline.stages.relational._part_join import How, PartJoin, Validate
+from pipeline.tables.budget import Size
 from pipeline.tables.counts import Count
 from pipeline.tables.foreseen import multiplied
 from pipeline.tables.pairs import apart, moves, small, together
@@ -168,7 +169,21 @@ class Join(Stage, name="join", version=1):
         work = PartJoin(tuple(self.pairs), self.how, self.where, columns, self.validate_keys, context.session.backend)
         first, second = (right, left) if self.how == "right" else (left, right)
         writes = None if self.how in {"right", "full"} else frozenset(added)
-        return Outcome({"": self._joined(first, second, work, writes)})
+        table, sizes = self._joined(first, second, work, writes), {role: table.size for role, table in tables.items()}
+        if all(sizes.values()):
+            known = {role: size for role, size in sizes.items() if size}
+            most = self.most_rows({role: size.rows for role, size in known.items()}, {role: table.unique for role, table in tables.items()})
+            table = table if most is None else replace(table, size=Size(most, sum(size.row_bytes for size in known.values())))
+        return Outcome({"": table})
+
+    def most_rows(self, rows: Mapping[str, int], unique: Mapping[str, Collection[str]]) -> int | None:
+        """No more than one table has, where a row of it has one partner at most, by keys that name a row of the other."""
+        if self.how in {"semi", "anti"}:
+            return rows["left"]
+        one = {"left": bool(unique["right"]) and {*unique["right"]} <= {*self.pairs.values()}}
+        one["right"] = bool(unique["left"]) and {*unique["left"]} <= self.pairs.keys()
+        kept = {"inner": ("left", "right"), "left": ("left",), "right": ("right",)}.get(self.how, ())
+        return min((rows[side] for side in kept if one[side]), default=None)
 
     def _joined(self, first: Table, second: Table, work: PartJoin, writes: frozenset[str] | None) -> Table:
         if work.on and self._may_multiply:
