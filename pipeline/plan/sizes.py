@@ -61,7 +61,7 @@ def _unique(stage: PlannedStage, unique: Mapping[str, tuple[str, ...]]) -> tuple
     """The columns that together name a row of a stage's table, as far as that is known before."""
     inner = stage.spec.stage
     if isinstance(inner, TellsUnique):
-        return inner.unique
+        return inner.told_apart_by
     if not isinstance(inner, Rows) or not inner.keeps_rows_apart:
         return ()
     (before,), writes = (unique.get(table, ()) for table in stage.spec.inputs.values()), inner.writes()

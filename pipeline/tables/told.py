@@ -45,7 +45,7 @@ class TellsUnique(Protocol):
     """A stage whose table has no two rows alike in some columns."""
 
     @property
-    def unique(self) -> tuple[str, ...]:
+    def told_apart_by(self) -> tuple[str, ...]:
         """Columns of its table that together name a row."""
 
 

@@ -95,10 +95,10 @@ class Aggregate(Keyed, name="aggregate", version=5):
         if wide or self._grouped.settles:
             found = found.map_parts(self._grouped.settled, wide, writes=self.writes())
         found = found if self.having is None else found.map(self._kept, writes=frozenset())
-        return Outcome({"": replace(found, unique=self.unique)})
+        return Outcome({"": replace(found, unique=self.told_apart_by)})
 
     @property
-    def unique(self) -> tuple[str, ...]:
+    def told_apart_by(self) -> tuple[str, ...]:
         """The keys: each has one row."""
         return self.by
 

@@ -54,14 +54,14 @@ class DropDuplicates(Keyed, name="drop_duplicates", version=1):
         (rows,) = tables.values()
         if not rows.is_beyond:
             found = super().run(tables, context).tables[""]
-            return Outcome({"": replace(found, unique=self.unique)})
+            return Outcome({"": replace(found, unique=self.told_apart_by)})
         rows = rows.named(context.name)
         thinned = rows.map_parts(self._thinned, rows.buckets(), context.session.backend, writes=frozenset())
         found = thinned.exchange(self.columns).map(self.apply, writes=self.writes(), whole="groups")
-        return Outcome({"": replace(found, unique=self.unique)})
+        return Outcome({"": replace(found, unique=self.told_apart_by)})
 
     @property
-    def unique(self) -> tuple[str, ...]:
+    def told_apart_by(self) -> tuple[str, ...]:
         """The columns of which one row each is kept."""
         return self.columns
 
