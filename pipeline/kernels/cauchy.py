@@ -28,10 +28,12 @@ def cauchy_combination(logarithms: NDArray[np.float64], weights: NDArray[np.floa
     if not there.any():
         return math.nan
     size, weights = np.maximum(logarithms[there], -math.log10(GREATEST)), weights[there] / weights[there].sum()
-    top = max(float(size.max()) - _TINY, 0.0)  # terms are in units of ten to this power
-    terms = np.where(size > _TINY, 10 ** (size - top) / math.pi, 10.0**-top / np.tan(10 ** -np.minimum(size, _TINY) * math.pi))
-    total = float(weights @ terms)
-    if total > 0 and (logarithm := top + math.log10(total * math.pi)) > _TINY:
-        return logarithm
-    total = 10 ** (top + math.log10(total)) if total > 0 else total * 10.0 ** min(top, _MOST)
+    far = (size > _TINY) & (weights > 0)
+    total = float(weights[size <= _TINY] @ (1 / np.tan(10 ** -size[size <= _TINY] * math.pi)))
+    if far.any():
+        top = float(size[far].max())
+        logarithm = top + math.log10(weights[far] @ 10 ** (size[far] - top))
+        if logarithm > _MOST:
+            return logarithm
+        total += 10**logarithm / math.pi
     return -math.log10(0.5 - math.atan(total) / math.pi if total < 1 else math.atan(1 / total) / math.pi)

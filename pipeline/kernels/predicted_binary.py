@@ -16,8 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from pipeline.backend.arrays import array_module
 from pipeline.backend.memory import block_bytes
 from pipeline.kernels.adjusted_tests import adjusted_likelihood_ratio, saddle_point
@@ -97,7 +95,7 @@ def associate_predicted_binary(
 
 
 def _alleles(block: GenotypeBlock, models: PredictedBinary) -> dict[int, tuple[Array, Array]]:
-    """By trait the copies of ALT among those who have it, and who of them is called, of every variant."""
+    """By trait the copies of ALT among those who have it, and how many of them are called, of every variant."""
     of_groups = [block.alleles(mask) for mask in models.design.masks]
     return {trait: alleles for group, alleles in zip(models.design.groups, of_groups, strict=True) for trait in group}
 
@@ -120,20 +118,19 @@ def _tested(
     used = models.design.known.any(axis=1)
     for some in variant_blocks(len(notable), 24 * block.n_samples, block_bytes(block.array, BLOCK_BYTES)):
         rows = notable[some]
-        values, variants = genotypes.dense(rows=rows), xp.ones(len(rows)) if summed is None else summed[rows]
-        common = xp.where(copies[rows] > called[rows] * variants, block.codes[1] * variants, xp.inf)
+        values, whole = genotypes.dense(rows=rows), called[rows] if summed is None else called[rows] * summed[rows]
         if method in ("firth", "wald"):
             found = _by_regression(values[:, known], models.nulls[trait], method)
         elif method == "spa":
-            normal = _lacking(values, common, block, used, always=in_set) & (summed is None)
+            normal = _lacking(values, copies[rows] > whole, block, used, always=in_set) if summed is None else xp.zeros(values.shape, bool)
             adjusted = _adjusted(values, scored.explained[rows], models, trait)
             found = _by_saddle_point(adjusted, models.log_odds[trait], (scored.score[rows], normal), error[rows])
         else:
             adjusted = _adjusted(values, scored.explained[rows], models, trait)
-            fewest = xp.minimum(copies[rows], 2 * called[rows] * variants - copies[rows])
-            rare = xp.nonzero(fewest < (0 if in_set else RARE))[0]
+            rare = xp.nonzero(xp.minimum(copies[rows], 2 * whole - copies[rows]) < (0 if in_set else RARE))[0]
             if len(rare):
-                adjusted[rare] *= ~_lacking(values[rare], common[rare], block, used)
+                counts = values[rare] if summed is None else values[rare] / summed[rows][rare, None]
+                adjusted[rare] *= ~_lacking(counts, (copies[rows] > whole)[rare], block, used)
             found = _by_ratio(adjusted, models, trait, beta[rows])
         beta[rows], error[rows], statistic[rows], p_value[rows], neg_log_10[rows] = found
         test[rows], failure = AGAIN[method]
@@ -152,12 +149,11 @@ def _adjusted(values: Array, explained: Array, models: PredictedBinary, trait: i
 def _lacking(values: Array, common: Array, block: GenotypeBlock, used: Array, *, always: bool = False) -> Array:
     """Who lacks the allele that few carry, `bool[v, n]`: nobody where more of those `used: bool[n]` carry it than half of all n.
 
-    It is ALT, or REF where more than half are ALT: `common: float64[v]` is the count of who has none then (infinite where ALT is rarer).
-    Of dominant and recessive codings it is what they count, as in regenie.
+    It is ALT, or REF of variants whose ALT is `common`; of dominant and recessive codings what they count, as in regenie.
     """
     lacking = values <= 0
     if block.is_linear:
-        lacking = array_module(values).where(common[:, None] < np.inf, values >= common[:, None], lacking)
+        lacking = array_module(values).where(common[:, None], values >= block.codes[1], lacking)
     return lacking if always else lacking & (2 * (~lacking & used).sum(axis=1) <= block.n_samples)[:, None]
 
 

@@ -105,18 +105,15 @@ def independent(products: Floats) -> NDArray[np.int64]:
     Which of masks that explain one another stay is a matter of the test: effects of the others are sums of theirs, of any sign. As in
     regenie it is always that of which most is left, of ties the first where each that is kept changes places with the first that is not.
     """
-    own, order = np.diag(products), np.arange(len(products))
-    left = own.copy()
+    own, order, rest = np.diag(products), np.arange(len(products)), products.copy()
     for size in range(len(products)):
-        rest = order[size:]
-        left = np.where(left > _EXPLAINED * own, left, 0)
-        most = left[rest].max()
-        if not most > 0:
+        left = np.where(np.diag(rest) > _EXPLAINED * own, np.diag(rest), 0)[order[size:]]
+        if not left.max() > 0:
             return np.sort(order[:size])
-        at = size + int(np.argmax(left[rest] >= most * (1 - _TIED)))
+        at = size + int(np.argmax(left >= left.max() * (1 - _TIED)))
         order[[size, at]] = order[[at, size]]
-        kept = order[: size + 1]
-        left = own - (products[kept] * np.linalg.solve(products[np.ix_(kept, kept)], products[kept])).sum(axis=0)
+        kept = order[size]
+        rest = rest - np.outer(rest[:, kept], rest[kept]) / rest[kept, kept]
     return np.sort(order)
 
 

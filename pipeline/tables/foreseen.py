@@ -19,15 +19,18 @@ KEYS = 100_000  # of the rows of a table that are looked at, about
 FIRST, PARTS = 4_096, 8  # rows of a part whose texts are measured, and of how many parts
 
 
-def multiplied(first: Table, second: Table, by: Sequence[str]) -> tuple[Table, Table]:
-    """Two tables to be joined: both beyond memory where so many rows come of them. Waits for a sample of keys where they are large."""
+def multiplied(first: Table, second: Table, by: Sequence[str], most: int | None) -> tuple[Table, Table]:
+    """Two tables to be joined: both beyond memory where so many rows come of them. Waits for a sample of keys where they are large.
+
+    Not where it is known that `most` rows come of them at most, and that memory holds these.
+    """
     budget, size, other = first.session.budget, first.size, second.size
     if budget is None or size is None or other is None or first.is_beyond or second.is_beyond or len(first.blocks) == 1:
         return first, second
     if not budget.is_near(size, other):
         return first, second
-    row_bytes, rows = size.row_bytes + other.row_bytes, _most(first, second, by)
-    if rows is not None and budget.holds(Size(rows, row_bytes)):
+    row_bytes = size.row_bytes + other.row_bytes
+    if most is not None and budget.holds(Size(most, row_bytes)):
         return first, second
     every = max(1, max(size.rows, other.rows) // KEYS)
     first, second = (table if table.cheap else table.hold() for table in (first, second))
@@ -83,16 +86,6 @@ def lengthened(table: Table, column: str) -> Size | None:
 def _lengths(rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
     values = pl.col(column).list.len().fill_null(0).clip(lower_bound=1)
     return rows.head(FIRST).select(values.cast(pl.Int64).sum().alias("values"), pl.len().cast(pl.Int64).alias("rows"))
-
-
-def _most(first: Table, second: Table, by: Sequence[str]) -> int | None:
-    """The most rows that pairs of both come to, or the first has, where the keys of one are known to be unique; else None."""
-    assert first.size is not None
-    assert second.size is not None
-    known = [bool(table.unique) and set(table.unique) <= set(by) for table in (first, second)]
-    if known[1]:
-        return first.size.rows
-    return max(first.size.rows, second.size.rows) if known[0] else None
 
 
 def _counted(table: Table, by: Sequence[str], every: int) -> pl.DataFrame:

@@ -243,9 +243,9 @@ def roomy(session: Session) -> Session:
 MOST: dict[str, dict[str, int | None]] = {
     # by whose keys are known to name a row: the most rows, of 900 and 40
     "inner": {"left": 40, "right": 900, "both": 40, "neither": None},
-    "left": {"left": None, "right": 900, "both": 900, "neither": None},
-    "right": {"left": 40, "right": None, "both": 40, "neither": None},
-    "full": dict.fromkeys(("left", "right", "both", "neither")),
+    "left": {"left": 940, "right": 900, "both": 900, "neither": None},
+    "right": {"left": 40, "right": 940, "both": 40, "neither": None},
+    "full": {"left": 940, "right": 940, "both": 940, "neither": None},
     "semi": dict.fromkeys(("left", "right", "both", "neither"), 900),
     "anti": dict.fromkeys(("left", "right", "both", "neither"), 900),
 }

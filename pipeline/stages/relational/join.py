@@ -13,7 +13,6 @@ from pipeline.errors import StageError
 from pipeline.sql.expression import Sql, check_condition
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, need_columns
 from pipeline.stages.relational._part_join import How, PartJoin, Validate
-from pipeline.tables.budget import Size
 from pipeline.tables.counts import Count
 from pipeline.tables.foreseen import multiplied
 from pipeline.tables.pairs import apart, moves, small, together
@@ -158,7 +157,7 @@ class Join(Stage, name="join", version=1):
         left, right = tables["left"].named(context.name), tables["right"].named(context.name)
         assert left.schema is not None
         assert right.schema is not None
-        names = self._names(left.schema.columns, right.schema.columns)
+        most, names = self._most_rows(left, right), self._names(left.schema.columns, right.schema.columns)
         if self.how in {"semi", "anti"} and self.where is None:
             names = {old: new for old, new in names.items() if old in self.pairs.values()}
         if dict(zip(right.schema.columns, right.schema.columns, strict=True)) != names:
@@ -169,25 +168,27 @@ class Join(Stage, name="join", version=1):
         work = PartJoin(tuple(self.pairs), self.how, self.where, columns, self.validate_keys, context.session.backend)
         first, second = (right, left) if self.how == "right" else (left, right)
         writes = None if self.how in {"right", "full"} else frozenset(added)
-        table, sizes = self._joined(first, second, work, writes), {role: table.size for role, table in tables.items()}
-        if all(sizes.values()):
-            known = {role: size for role, size in sizes.items() if size}
-            most = self.most_rows({role: size.rows for role, size in known.items()}, {role: table.unique for role, table in tables.items()})
-            table = table if most is None else replace(table, size=Size(most, sum(size.row_bytes for size in known.values())))
-        return Outcome({"": table})
+        if work.on and self._may_multiply:
+            first, second = multiplied(first, second, work.on, most)
+        table = self._joined(first, second, work, writes)
+        return Outcome({"": table if most is None or table.size is None else replace(table, size=replace(table.size, rows=most))})
 
     def most_rows(self, rows: Mapping[str, int], unique: Mapping[str, Collection[str]]) -> int | None:
-        """No more than one table has, where a row of it has one partner at most, by keys that name a row of the other."""
+        """The pairs: as many as one table has rows, where keys name a row of the other; and the rows without a partner that are kept."""
         if self.how in {"semi", "anti"}:
             return rows["left"]
         one = {"left": bool(unique["right"]) and {*unique["right"]} <= {*self.pairs.values()}}
         one["right"] = bool(unique["left"]) and {*unique["left"]} <= self.pairs.keys()
-        kept = {"inner": ("left", "right"), "left": ("left",), "right": ("right",)}.get(self.how, ())
-        return min((rows[side] for side in kept if one[side]), default=None)
+        kept = {"left": {"left"}, "right": {"right"}, "full": {"left", "right"}}.get(self.how, set[str]())
+        return min((sum(rows[it] for it in kept | {side}) for side in one if one[side]), default=None)
+
+    def _most_rows(self, left: Table, right: Table) -> int | None:
+        """The same of tables that are there; None where nobody knows how large they are."""
+        if left.size is None or right.size is None:
+            return None
+        return self.most_rows({"left": left.size.rows, "right": right.size.rows}, {"left": left.unique, "right": right.unique})
 
     def _joined(self, first: Table, second: Table, work: PartJoin, writes: frozenset[str] | None) -> Table:
-        if work.on and self._may_multiply:
-            first, second = multiplied(first, second, work.on)
         many = first.is_apart or second.is_apart
         second, copies = self._copies(first, second, work.on)
         if copies:
