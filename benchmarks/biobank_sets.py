@@ -24,6 +24,29 @@ MASKS = {"M1": KINDS[:1], "M2": KINDS[:2], "M3": KINDS}
 GREATEST = 0.01  # ALT frequency of a burden mask's variants
 AT_ONCE = 1_000
 
+FILES = {
+    "annotations": ("variant_id", "set_id", "annotation"),
+    "masks": ("mask", "annotations"),
+    "sets": ("set_id", "chromosome", "base_pair_location", "variant_ids"),
+}
+"""regenie's three files by their endings, and the columns of each."""
+
+
+def write_masks(path: Path) -> None:
+    """regenie's file of masks."""
+    masks = pl.DataFrame({"mask": [*MASKS], "annotations": [",".join(kinds) for kinds in MASKS.values()]})
+    masks.write_csv(path, separator=" ", include_header=False, quote_style="never")
+
+
+def set_inputs(folder: Path, stem: str) -> dict[str, Any]:
+    """The three files as inputs of a job."""
+    inputs: dict[str, Any] = {
+        name: {"format": "csv", "path": str(folder / f"{stem}.{name}"), "separator": " ", "header": False, "names": list(columns)}
+        for name, columns in FILES.items()
+    }
+    inputs["sets"]["columns"] = {"chromosome": "string"}
+    return inputs
+
 
 @dataclass(frozen=True)
 class RareVariants:
@@ -48,8 +71,7 @@ class RareVariants:
         named = frame.with_columns(set_id=pl.Series(number // VARIANTS).cast(pl.String).str.replace("^", "g"))
         kinds = pl.Series("annotation", random.choice(KINDS, len(number), p=(0.2, 0.4, 0.4)))
         named.select("variant_id", "set_id", kinds).write_csv(self.folder / "rare.annotations", separator=" ", include_header=False)
-        masks = pl.DataFrame({"mask": [*MASKS], "annotations": [",".join(kinds) for kinds in MASKS.values()]})
-        masks.write_csv(self.folder / "rare.masks", separator=" ", include_header=False, quote_style="never")
+        write_masks(self.folder / "rare.masks")
         sets = named.group_by("set_id", maintain_order=True).agg(
             pl.col("chromosome", "base_pair_location").first(), pl.col("variant_id").str.join(",")
         )
@@ -64,16 +86,7 @@ class RareVariants:
 
     def ours(self, trait: str, covariates: tuple[str, ...], scratch: Path, *, binary: bool) -> list[str]:
         """Our command: variant_sets and set_association, burden and SKAT-O."""
-        files = {
-            "annotations": ("variant_id", "set_id", "annotation"),
-            "masks": ("mask", "annotations"),
-            "sets": ("set_id", "chromosome", "base_pair_location", "variant_ids"),
-        }
-        inputs: dict[str, Any] = {
-            name: {"format": "csv", "path": str(self.folder / f"rare.{name}"), "separator": " ", "header": False, "names": list(names)}
-            for name, names in files.items()
-        }
-        inputs["sets"]["columns"] = {"chromosome": "string"}
+        inputs = set_inputs(self.folder, "rare")
         types = {"sample_id": "string"} | dict.fromkeys((trait, *covariates), "float64")
         inputs["calls"] = {"format": "plink", "path": str(self.folder / "rare.bed")}
         inputs["sheet"] = {"format": "csv", "path": str(self.folder / "sheet.csv"), "columns": types}
@@ -86,7 +99,7 @@ class RareVariants:
             "cluster": {"kind": "local"},
             "inputs": inputs,
             "stages": [
-                {"use": "variant_sets", "from": dict(zip(files, files, strict=True)), "as": "members"},
+                {"use": "variant_sets", "from": {name: name for name in FILES}, "as": "members"},
                 {"use": "set_association", "from": {"genotypes": "calls", "samples": "sheet", "sets": "members"}, "as": "tests", **tested},
             ],
             "outputs": {"tests": {"from": "tests"}},

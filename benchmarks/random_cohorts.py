@@ -15,6 +15,7 @@ import json
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,11 @@ from pipeline.formats._plink.bed_files import write_plink
 from pipeline.kernels.genotypes import pack
 
 Floats = NDArray[np.float64]
+Rows = dict[str, dict[str, Any]]
+"""What comes out, by kind of cohort."""
+Told = dict[str, Any]
+Add = Callable[[int, Path, Path, Rows], tuple[str, Told]]
+"""Adds a cohort of this seed, in this folder, beside this regenie, to the rows; gives its kind and what is to be told of it."""
 TRAIT = "y"
 PREDICTIONS, P_VALUES, ERRORS, FREQUENCIES = 2e-4, 2e-3, 2e-3, 1e-5
 """Limits: of predictions in their spread, of -log10 p in itself and 0.05, of standard errors in themselves, of frequencies."""
@@ -80,18 +86,24 @@ def drawn(seed: int, folder: Path) -> Drawn:
     for name, some in (("all", np.ones(variants, bool)), ("common", minor >= np.maximum(10, 0.01 * 2 * called))):
         write_plink(folder / name, frame.filter(some), given, iter([pack(calls[some])]))
     sheet = pl.DataFrame({"sample_id": names, TRAIT: trait, **covariates}).with_columns(pl.col(TRAIT).fill_nan(None))
-    sheet.write_csv(folder / "sheet.csv")
-    centred = sheet.with_columns(((pl.col(name) - pl.col(name).mean()) / pl.col(name).std()).alias(name) for name in covariates)
-    both = centred.rename({"sample_id": "IID"}).select(pl.col("IID").alias("FID"), pl.all())
-    both.select("FID", "IID", TRAIT).write_csv(folder / "pheno.txt", separator="\t", null_value="NA")
-    both.select("FID", "IID", *covariates).write_csv(folder / "covar.txt", separator="\t")
-    both.filter(pl.col(TRAIT).is_not_null()).select("FID", "IID").write_csv(folder / "keep.txt", separator="\t", include_header=False)
+    write_people(sheet, folder)
     coding = str(random.choice(["additive", "additive", "dominant", "recessive"]))
     method = str(random.choice([*REFITS] if people <= 1_000 else [name for name in REFITS if name != "firth"]))
     block_size, dosages = int(random.choice([20, 100, 1_000])), people <= 1_000 and bool(random.random() < 0.5)
     if dosages:
         write_bgen(folder, frame, names, imputed(random, calls))
     return Drawn(folder, binary, coding, method, block_size, tuple(covariates), dosages)
+
+
+def write_people(sheet: pl.DataFrame, folder: Path) -> None:
+    """The sheet, regenie's two files, its covariates about their means, and who has the trait."""
+    covariates = sheet.columns[2:]
+    sheet.write_csv(folder / "sheet.csv")
+    centred = sheet.with_columns(((pl.col(name) - pl.col(name).mean()) / pl.col(name).std()).alias(name) for name in covariates)
+    both = centred.rename({"sample_id": "IID"}).select(pl.col("IID").alias("FID"), pl.all())
+    both.select("FID", "IID", TRAIT).write_csv(folder / "pheno.txt", separator="\t", null_value="NA")
+    both.select("FID", "IID", *covariates).write_csv(folder / "covar.txt", separator="\t")
+    both.filter(pl.col(TRAIT).is_not_null()).select("FID", "IID").write_csv(folder / "keep.txt", separator="\t", include_header=False)
 
 
 def imputed(random: np.random.Generator, calls: NDArray[np.uint8]) -> Floats:
@@ -254,46 +266,44 @@ def beyond(cohort: Drawn, found: pl.DataFrame) -> tuple[int, list[dict[str, Any]
     return both.height, bad.select(*shown, "neg_log_10_p_value", "test", "reason").to_dicts()
 
 
-def main() -> None:
-    """Draw, run and compare; print and write what came out."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def compare_cohorts(name: str, description: str, counts: dict[str, Any], add: Add) -> None:
+    """Draw, run and compare the cohorts that the command line asks for, each by `add`; print and write what came out."""
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--regenie", type=Path, required=True)
     parser.add_argument("--cohorts", type=int, default=100)
     parser.add_argument("--start", type=int, default=1)
     given = parser.parse_args()
-    rows = defaultdict[str, dict[str, Any]](lambda: {"cohorts": 0, "variants": 0, "beyond": 0, "predictions_apart": 0.0, "told": []})
+    rows = defaultdict[str, dict[str, Any]](lambda: {"cohorts": 0, **counts, "beyond": 0, "told": []})
     for seed in range(given.start, given.start + given.cohorts):
         with tempfile.TemporaryDirectory() as scratch:
-            one_cohort(seed, Path(scratch), given.regenie.absolute(), rows)
-    for name, row in sorted(rows.items()):
-        print(f"{name}: {row['cohorts']} cohorts, {row['variants']:,} variants, {row['beyond']} beyond; {row['predictions_apart']:.1e}")
-    write_result("random_cohorts", [{"work": name, **row} for name, row in sorted(rows.items())])
+            try:
+                kind, told = add(seed, Path(scratch), given.regenie.absolute(), rows)
+            except RuntimeError as error:
+                kind, told = "given up by regenie", {"error": next((line for line in str(error).splitlines() if "ERROR" in line), "")}
+            except PipelineError as error:
+                kind, told = "ended with an error here", {"error": str(error)}
+        rows[kind]["cohorts"] += 1
+        if told:
+            rows[kind]["told"].append({"seed": seed, **told})
+            print(kind, json.dumps(rows[kind]["told"][-1]), flush=True)
+    for kind, row in sorted(rows.items()):
+        print(f"{kind}: {', '.join(f'{value} {key}' for key, value in row.items() if key != 'told')}")
+    write_result(name, [{"work": kind, **row} for kind, row in sorted(rows.items())])
 
 
-def one_cohort(seed: int, folder: Path, regenie: Path, rows: dict[str, dict[str, Any]]) -> None:
+def one_cohort(seed: int, folder: Path, regenie: Path, rows: Rows) -> tuple[str, Told]:
     """Add a cohort to the rows of the results."""
     cohort = drawn(seed, folder)
-    try:
-        theirs(cohort, regenie)
-    except RuntimeError as error:
-        rows["given up by regenie"]["cohorts"] += 1
-        rows["given up by regenie"]["told"].append({"seed": seed, "error": next((x for x in str(error).splitlines() if "ERROR" in x), "")})
-        return
-    row = rows[cohort.kind]
-    row["cohorts"] += 1
-    try:
-        predictions, found, warned = ours(cohort)
-    except PipelineError as error:
-        row["told"].append({"seed": seed, "error": str(error)})
-        return
+    theirs(cohort, regenie)
+    predictions, found, warned = ours(cohort)
     apart, (variants, bad) = predictions_apart(cohort, predictions), beyond(cohort, found)
+    row = rows[cohort.kind]
     row["variants"] += variants
     row["beyond"] += len(bad)
     row["predictions_apart"] = max(row["predictions_apart"], apart)
-    if bad or warned or apart > PREDICTIONS:
-        row["told"].append({"seed": seed, "predictions_apart": apart, "warnings": warned, "variants": bad[:MOST_TOLD]})
-        print(json.dumps(row["told"][-1]), flush=True)
+    told = {"predictions_apart": apart, "warnings": warned, "variants": bad[:MOST_TOLD]}
+    return cohort.kind, told if bad or warned or apart > PREDICTIONS else {}
 
 
 if __name__ == "__main__":
-    main()
+    compare_cohorts("random_cohorts", __doc__ or "", {"variants": 0, "predictions_apart": 0.0}, one_cohort)

@@ -7,13 +7,10 @@ beyond the limits, test by test, and which rows one program alone has: docs/geno
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
 import sys
-import tempfile
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,30 +21,19 @@ import polars as pl
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.biobank_cohort import with_threads
-from benchmarks.harness import timed, write_result
-from benchmarks.random_cohorts import TRAIT, covariate, genotypes, imputed, trait_of, write_bgen
+from benchmarks.biobank_sets import FILES, KINDS, set_inputs, write_masks
+from benchmarks.harness import timed
+from benchmarks.random_cohorts import TRAIT, Rows, Told, compare_cohorts, covariate, genotypes, imputed, trait_of, write_bgen, write_people
 from pipeline import api
-from pipeline.errors import PipelineError
 from pipeline.formats._plink.bed_files import write_plink
 from pipeline.kernels.genotypes import pack
 
-FILES = {
-    "annotations": ("variant_id", "set_id", "annotation"),
-    "masks": ("mask", "annotations"),
-    "sets": ("set_id", "chromosome", "base_pair_location", "variant_ids"),
-}
-KINDS = ("lof", "missense", "other")
-MASKS = {"M1": KINDS[:1], "M2": KINDS[:2], "M3": KINDS}
 TESTS = {
     "ADD": "burden", "ADD-SKAT": "skat", "ADD-SKATO": "skat_o", "ADD-SKATO-ACAT": "skat_o_acat", "ADD-ACATV": "acat_v",
     "ADD-ACATO": "acat_o", "ADD-BURDEN-ACAT": "burden_acat", "ADD-BURDEN-SBAT_POS": "sbat_positive", "ADD-BURDEN-SBAT_NEG": "sbat_negative",
 }  # fmt: skip
-LIMITS = {
-    "sbat_positive": 0.03,
-    "sbat_negative": 0.03,
-    "skat": 0.01,
-    "skat_o": 0.01,
-}  # of -log10 p: SBAT's weights are counts, and of SKAT regenie's p is often Kuonen's
+LIMITS = dict.fromkeys(("sbat_positive", "sbat_negative"), 0.03) | dict.fromkeys(("skat", "skat_o"), 0.01)
+"""Of -log10 p: SBAT's weights are counts, and of SKAT regenie's p is often Kuonen's."""
 NEAR_ONE = 1.0  # -log10 p below which Cauchy's combination of p-values near 1 makes much of little: skat_o_acat and acat_o are not compared
 ERRORS, FREQUENCIES, MOST_TOLD = 2e-3, 1e-5, 5
 ALONE = "--vc-tests acatv --vc-MACthr 0 --minMAC 0.5"
@@ -105,7 +91,7 @@ def drawn(seed: int, folder: Path) -> Drawn:
     )
     covariates = {f"c{place}": covariate(random, people) for place in range(int(random.integers(0, 4)))}
     binary, trait = trait_of(random, np.where(rare == 3, 0, rare), list(covariates.values()))
-    _write_people(pl.DataFrame({"sample_id": names, TRAIT: trait, **covariates}).with_columns(pl.col(TRAIT).fill_nan(None)), folder)
+    write_people(pl.DataFrame({"sample_id": names, TRAIT: trait, **covariates}).with_columns(pl.col(TRAIT).fill_nan(None)), folder)
     return Drawn(
         folder,
         binary,
@@ -119,17 +105,6 @@ def drawn(seed: int, folder: Path) -> Drawn:
         int(random.choice([5, 5, 1, 10])),
         ((1.0, 25.0), (1.0, 1.0), (0.5, 0.5))[int(random.choice([0, 0, 1, 2]))],
     )
-
-
-def _write_people(sheet: pl.DataFrame, folder: Path) -> None:
-    """The sheet, regenie's two files, its covariates about their means, and who has the trait."""
-    covariates = sheet.columns[2:]
-    sheet.write_csv(folder / "sheet.csv")
-    centred = sheet.with_columns(((pl.col(name) - pl.col(name).mean()) / pl.col(name).std()).alias(name) for name in covariates)
-    both = centred.rename({"sample_id": "IID"}).select(pl.col("IID").alias("FID"), pl.all())
-    both.select("FID", "IID", TRAIT).write_csv(folder / "pheno.txt", separator="\t", null_value="NA")
-    both.select("FID", "IID", *covariates).write_csv(folder / "covar.txt", separator="\t")
-    both.filter(pl.col(TRAIT).is_not_null()).select("FID", "IID").write_csv(folder / "keep.txt", separator="\t", include_header=False)
 
 
 def _rare(random: np.random.Generator, people: int, variants: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -159,8 +134,7 @@ def _write_sets(random: np.random.Generator, sites: pl.DataFrame, folder: Path) 
     alone.select(name, "chromosome", "base_pair_location", "variant_id").write_csv(
         folder / "alone.sets", separator=" ", include_header=False
     )
-    masks = pl.DataFrame({"mask": [*MASKS], "annotations": [",".join(kinds) for kinds in MASKS.values()]})
-    masks.write_csv(folder / "set.masks", separator=" ", include_header=False, quote_style="never")
+    write_masks(folder / "set.masks")
     sets = sites.group_by("set_id", maintain_order=True).agg(
         pl.col("chromosome", "base_pair_location").first(), pl.col("variant_id").str.join(",")
     )
@@ -211,11 +185,7 @@ def theirs(cohort: Drawn, regenie: Path) -> tuple[Printed, set[str]]:
 def ours(cohort: Drawn) -> tuple[pl.DataFrame, list[str]]:
     """The rows of set_association, and what the run warned of."""
     place, types = cohort.folder, {"sample_id": "string"} | dict.fromkeys((TRAIT, *cohort.covariates), "float64")
-    inputs: dict[str, Any] = {
-        name: {"format": "csv", "path": str(place / f"set.{name}"), "separator": " ", "header": False, "names": list(names)}
-        for name, names in FILES.items()
-    }
-    inputs["sets"]["columns"] = {"chromosome": "string"}
+    inputs = set_inputs(place, "set")
     inputs["rare"] = {"format": "plink", "path": str(place / "rare.bed")}
     if cohort.dosages:
         inputs["rare"] = {"format": "bgen", "path": str(place / "all.bgen"), "field": "dosages"}
@@ -265,46 +235,16 @@ def beyond(printed: Printed, given_up: set[str], found: pl.DataFrame) -> list[di
     return bad + [{"row": name, "test": test, "theirs": theirs, "only": "regenie"} for name, test, theirs in only]
 
 
-def one_cohort(seed: int, folder: Path, regenie: Path, rows: dict[str, dict[str, Any]]) -> None:
+def one_cohort(seed: int, folder: Path, regenie: Path, rows: Rows) -> tuple[str, Told]:
     """Add a cohort to the rows of the results."""
     cohort = drawn(seed, folder)
-    try:
-        printed, given_up = theirs(cohort, regenie)
-    except RuntimeError as error:
-        rows["given up by regenie"]["cohorts"] += 1
-        rows["given up by regenie"]["told"].append({"seed": seed, "error": next((x for x in str(error).splitlines() if "ERROR" in x), "")})
-        return
-    row = rows[cohort.kind]
-    row["cohorts"] += 1
-    try:
-        found, warned = ours(cohort)
-    except PipelineError as error:
-        row["told"].append({"seed": seed, "error": str(error)})
-        print(json.dumps(row["told"][-1]), flush=True)
-        return
-    bad = beyond(printed, given_up, found)
+    printed, given_up = theirs(cohort, regenie)
+    found, warned = ours(cohort)
+    row, bad = rows[cohort.kind], beyond(printed, given_up, found)
     row["rows"] += len(printed)
     row["beyond"] += len(bad)
-    if bad or warned:
-        row["told"].append({"seed": seed, "warnings": warned, "beyond": len(bad), "rows": bad[:MOST_TOLD]})
-        print(cohort.kind, json.dumps(row["told"][-1]), flush=True)
-
-
-def main() -> None:
-    """Draw, run and compare; print and write what came out."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--regenie", type=Path, required=True)
-    parser.add_argument("--cohorts", type=int, default=100)
-    parser.add_argument("--start", type=int, default=1)
-    given = parser.parse_args()
-    rows = defaultdict[str, dict[str, Any]](lambda: {"cohorts": 0, "rows": 0, "beyond": 0, "told": []})
-    for seed in range(given.start, given.start + given.cohorts):
-        with tempfile.TemporaryDirectory() as scratch:
-            one_cohort(seed, Path(scratch), given.regenie.absolute(), rows)
-    for name, row in sorted(rows.items()):
-        print(f"{name}: {row['cohorts']} cohorts, {row['rows']:,} rows, {row['beyond']} beyond")
-    write_result("random_sets", [{"work": name, **row} for name, row in sorted(rows.items())])
+    return cohort.kind, {"warnings": warned, "beyond": len(bad), "rows": bad[:MOST_TOLD]} if bad or warned else {}
 
 
 if __name__ == "__main__":
-    main()
+    compare_cohorts("random_sets", __doc__ or "", {"rows": 0}, one_cohort)
