@@ -1,7 +1,7 @@
 """Threads of this process for runs of little data, which a cluster of Dask would take longer to start for than to work on.
 
-A `Pool` answers what a run asks of a client of Dask, and its promises have the states of Dask's futures. It spills nothing, moves nothing
-and knows no priorities: a run that may want any of these gets a cluster.
+A `Pool` answers what a run asks of a client of Dask, and its promises have the states of Dask's futures. It spills nothing and moves
+nothing: a run that may want any of these gets a cluster.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field, replace
-from queue import SimpleQueue
+from itertools import count
+from math import inf
+from queue import PriorityQueue
 from threading import Lock, Thread, local
 from typing import Any
 
@@ -45,11 +47,12 @@ class Promise(Future[Any]):
 
 @dataclass
 class _Task:
-    """A function with its arguments, how many of the promises among these are still to come, and what it gives."""
+    """A function with its arguments, how urgent it is, how many of the promises among these are still to come, and what it gives."""
 
     promise: Promise
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    priority: float
     lacks: int = 0
 
 
@@ -64,7 +67,7 @@ class Seen:
 
 @dataclass
 class Pool:
-    """So many threads, which begin tasks in the order in which what these need is there."""
+    """So many threads, which begin the tasks for which all is there: of the greatest priority first, and of equal ones as they came."""
 
     threads: int
     status: str = "running"
@@ -73,13 +76,14 @@ class Pool:
     stream: list[dict[str, Any]] = field(default_factory=list)  # when tasks ran, as Dask tells it
 
     def __post_init__(self) -> None:
-        self._lock, self._ready = Lock(), SimpleQueue[_Task | None]()
+        self._lock, self._numbers = Lock(), count()
+        self._ready = PriorityQueue[tuple[float, int, _Task | None]]()  # what is least comes first
         for _ in range(self.threads):
             Thread(target=self._work, name="pipeline-task", daemon=True).start()
 
-    def submit(self, key: str, function: Callable[..., Any], *arguments: Any) -> Promise:
+    def submit(self, key: str, function: Callable[..., Any], *arguments: Any, priority: float = 0.0) -> Promise:
         """What the function will give of the arguments: promises among them, in lists, tuples and mappings too, are kept by then."""
-        task = _Task(Promise(key), function, arguments)
+        task = _Task(Promise(key), function, arguments, priority)
         with self._lock:
             self.seen.setdefault(prefix_of(key), Seen()).tasks += 1
             for promise in promises(arguments):
@@ -88,7 +92,7 @@ class Pool:
                     task.lacks += 1
             ready = not task.lacks
         if ready:
-            self._ready.put(task)
+            self._begin(task)
         return task.promise
 
     def gather(self, values: Any) -> Any:
@@ -124,13 +128,17 @@ class Pool:
         """Begin no more tasks, and wait so long at most for those that run."""
         self.status = "closed"
         for _ in range(self.threads):
-            self._ready.put(None)
+            self._ready.put((-inf, next(self._numbers), None))
         with self._lock:
             left = list(self.running.values())
         self.rest(left, seconds)
 
+    def _begin(self, task: _Task) -> None:
+        """Have it run when its turn comes."""
+        self._ready.put((-task.priority, next(self._numbers), task))
+
     def _work(self) -> None:
-        while (task := self._ready.get()) is not None and self.status == "running":
+        while (task := self._ready.get()[2]) is not None and self.status == "running":
             self._run(task)
             del task  # a thread that waits for the next one holds nothing of it
 
@@ -167,7 +175,7 @@ class Pool:
             for task in needed_by:
                 task.lacks -= 1
                 if not task.lacks:
-                    self._ready.put(task)
+                    self._begin(task)
 
 
 def this_promise() -> Promise | None:

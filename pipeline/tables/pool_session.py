@@ -11,6 +11,7 @@ from pipeline.backend.devices import Backend
 from pipeline.errors import RunError
 from pipeline.tables.keys import task_key
 from pipeline.tables.pool import Pool, Promise, promises
+from pipeline.tables.priority import priority
 from pipeline.tables.session import ClusterSession
 from pipeline.tables.task import LOOK_S, run_task
 
@@ -26,7 +27,8 @@ class PoolSession(ClusterSession):
     def submit(self, function: Callable[..., Any], *arguments: Any, stage: str, on_host: bool = False) -> Any:
         """Submit the function as one task; returns what it promises."""
         self.submitted[stage] += 1
-        return self.client.submit(task_key(stage, function, self.submitted[stage]), run_task, stage, function, *arguments)
+        key, urgency = task_key(stage, function, self.submitted[stage]), priority(self.depth, function, arguments, ahead=False)
+        return self.client.submit(key, run_task, stage, function, *arguments, priority=urgency)
 
     def is_future(self, value: Any) -> bool:
         """Whether a value is a task's promise."""
