@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from pipeline.stages.models._supervised import Supervised
 from pipeline.tables.part import Part, take
 
 SPLITS = ("train", "validation", "test")
+WIDE = (pl.Float64, pl.Int64, pl.UInt64, pl.Int128, pl.Decimal)  # numbers of more than the 32 bits that many models take
 BATCH_ROWS = 131_072  # rows handed over at once; fixed, so that the model does not depend on how the rows are divided
 
 
@@ -101,6 +102,15 @@ class TrainingRows:
 
     def _piece(self, at: slice, wanted: Any = slice(None)) -> Part:
         return Part(self.part.frame[at][wanted], {name: array[at][wanted] for name, array in self.part.arrays.items()})
+
+
+def in_32_bits(stage: Supervised, features: Sequence[str], rows: pl.LazyFrame) -> pl.LazyFrame:
+    """The rows with wide features in the 32 bits of a model that takes these; codes and what is unfolded stay as they are."""
+    if stage.precision != pl.Float32():
+        return rows
+    numbers = {*features} - {*stage.categorical, *stage.unfolded}
+    wide = [name for name, dtype in rows.collect_schema().items() if name in numbers and isinstance(dtype, WIDE)]
+    return rows.with_columns(pl.col(wide).cast(pl.Float32))
 
 
 def in_key_order(stage: Supervised, whole: Part) -> Part:

@@ -14,9 +14,10 @@ from pipeline.errors import StageError, under
 from pipeline.stage import ColumnName, Context, Outcome, need_columns, need_keys
 from pipeline.stages._keys import need_hashable
 from pipeline.stages.models._search.folds import FOLD, by_group, by_key, by_time, with_fold
-from pipeline.stages.models._search.folds_task import FOLDS, SPLIT, UNUSED, FoldTask, together
+from pipeline.stages.models._search.folds_task import FOLDS, SPLIT, FoldTask, together
 from pipeline.stages.models._search.model import Alone, AroundModel, shared
 from pipeline.stages.models._supervised import Supervised
+from pipeline.stages.models._training_rows import in_32_bits
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Schema, hidden
 from pipeline.tables.table import Table
@@ -81,13 +82,11 @@ class CrossValidate(AroundModel, name="cross_validate", version=2):
         assert rows.schema is not None
         columns, first = self._needed(rows.schema), self._stretches - self.folds
         schema = replace(rows.schema, columns=columns)
-        divided = self._divided(rows, context).map(_select, [*columns, FOLD])
+        features = self._model.feature_columns(self._fold_schema(schema))
+        divided = self._divided(rows, context).map(_select, [*columns, FOLD], self._model, features)
         given = shared(replace(divided.hold(), schema=with_fold(schema)), self._model)
         alone = Alone.of(replace(rows, schema=self._fold_schema(schema)), context, self.folds)
-        tasks = [
-            FoldTask(alone, self._model, number, self._splits(first + number - 1), number / (self.folds + 1) if self.time else 0.0)
-            for number in range(1, self.folds + 1)
-        ]
+        tasks = [self._task(alone, number, first + number - 1) for number in range(1, self.folds + 1)]
         found = [session.submit(task, given.parts, given.axes, given.steps, given.states, stage=context.name) for task in tasks]
         whole = session.submit(together, found, self.model.key, stage=context.name)
         pieces = {
@@ -95,6 +94,12 @@ class CrossValidate(AroundModel, name="cross_validate", version=2):
         }
         made = {name: Table.of(session, context.name, [pieces[field]]) for name, field in {"": "predictions", "folds": "table"}.items()}
         return Outcome(made, metrics=pieces["metrics"], counts=pieces["counts"])
+
+    def _task(self, alone: Alone, number: int, fold: int) -> FoldTask:
+        """That of one fold: of time, on the rows until then."""
+        if not self.time:
+            return FoldTask(alone, self._model, number, self._splits(fold))
+        return FoldTask(alone, self._model, number, self._splits(fold), pl.col(FOLD) <= fold, number / (self.folds + 1))
 
     def _divided(self, rows: Table, context: Context) -> Table:
         """The rows with their folds."""
@@ -125,13 +130,12 @@ class CrossValidate(AroundModel, name="cross_validate", version=2):
         return replace(schema, columns=pl.Schema({**kept, SPLIT: pl.String()}))
 
     def _splits(self, fold: int) -> pl.Expr:
-        """What a row is where one fold is predicted: rows to learn from, to stop by, to predict, or of no use."""
+        """What a row is where one fold is predicted: rows to learn from, to stop by, or to predict."""
         at, stops = pl.col(FOLD), bool(self.model.early_stopping_rounds)
         validation = fold - 1 if self.time else (fold + 1) % self.folds
-        later = (at > fold) & bool(self.time)
         told = pl.when(at == fold).then(pl.lit("test")).when((at == validation) & stops).then(pl.lit("validation"))
-        return told.when(later).then(pl.lit(UNUSED)).otherwise(pl.lit("train")).alias(SPLIT)
+        return told.otherwise(pl.lit("train")).alias(SPLIT)
 
 
-def _select(rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
-    return rows.select(*names, *hidden(rows))
+def _select(rows: pl.LazyFrame, names: Sequence[str], model: Supervised, features: Sequence[str]) -> pl.LazyFrame:
+    return in_32_bits(model, features, rows.select(*names, *hidden(rows)))

@@ -17,7 +17,6 @@ from pipeline.tables.table import Fitted
 
 SPLIT = "__split__"  # the column that says what a row is in one fold
 FOLDS = pl.Schema({"fold": pl.Int64(), "rows": pl.Int64(), "metric": pl.String(), "value": pl.Float64()})
-UNUSED = "unused"  # what it says of rows that are left out
 Metrics = Mapping[str, float | None]
 
 
@@ -34,19 +33,22 @@ class Fold:
 class FoldTask:
     """Trains a model on the rows outside of a fold, and predicts it; `splits` says of each row what it is here.
 
-    `urgency`: who learns from most rows goes first, so that nobody waits for it alone.
+    `of_use`: which rows there are, where it is not all of them. `urgency`: who learns from most rows goes first, so that nobody waits for
+    it alone.
     """
 
     alone: Alone
     model: Supervised
     number: int
     splits: pl.Expr
+    of_use: pl.Expr | None = None
     urgency: float = 0.0
 
     def __call__(self, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> Fold:
         """The fold. Raises DataError where it has no row with a target."""
         columns = [name for name in self.alone.schema.columns if name != SPLIT]
-        given = [_of_use(part.replaced(part.frame.select(*columns, self.splits))) for part in parts]
+        used = [part if self.of_use is None else _rows_where(part, self.of_use) for part in parts]
+        given = [part.replaced(part.frame.select(*columns, self.splits)) for part in used]
         outcome = self.alone.run(self.model, given, axes, with_states(steps, states), asked="test")
         if "test" not in outcome.metrics:
             raise DataError(f"fold {self.number} has no row with a target. Ask for fewer folds.", key="folds")
@@ -55,9 +57,9 @@ class FoldTask:
         return Fold(self.number, rows.select(self.model.key, named, pl.exclude(self.model.key)), outcome.metrics["test"])
 
 
-def _of_use(part: Part) -> Part:
-    """A part without the rows that are of no use."""
-    rows = part.frame.select((pl.col(SPLIT) != UNUSED).arg_true()).to_series().to_numpy()
+def _rows_where(part: Part, wanted: pl.Expr) -> Part:
+    """Some of a part's rows."""
+    rows = part.frame.select(wanted.arg_true()).to_series().to_numpy()
     if len(rows) == part.rows:
         return part
     return Part(part.frame[rows], {name: take(array, rows) for name, array in part.arrays.items()})

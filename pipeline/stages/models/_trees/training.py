@@ -15,7 +15,7 @@ from pipeline.backend.frames import DeviceFrame
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import Given, Trained, outcome, predictions, split_counts, with_states
 from pipeline.stages.models._predictor import COLUMNS, check_finite
-from pipeline.stages.models._training_rows import TrainingRows, in_key_order
+from pipeline.stages.models._training_rows import TrainingRows, in_32_bits, in_key_order
 from pipeline.stages.models._trees.booster import Grown, Trees, grown, history, importance, native, predict
 from pipeline.stages.models._trees.explained import MEAN, contributions, mean_contributions, shap_table
 from pipeline.stages.models._trees.groups import by_group, check_groups
@@ -26,8 +26,6 @@ from pipeline.tables.names import Order
 from pipeline.tables.ordering import in_order
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.table import Fitted, Table
-
-WIDE = (pl.Float64, pl.Int64, pl.UInt64, pl.Int128, pl.Decimal)  # numbers of more than the 32 bits that trees compare
 
 
 @dataclass(frozen=True)
@@ -60,20 +58,18 @@ def _table(name: str, trained: TrainedTrees) -> Part:
 def train_here(learning: Trees, rows: Table, context: Context) -> Outcome:
     """Train in one task and give its results as tables, files, metrics and counts."""
     held = rows.hold()
-    used = in_order(held.map(partial(_in_32_bits, learning)), Order([learning.stage.key])) if held.is_beyond else held
+    used = in_order(held.map(partial(_needed, learning)), Order([learning.stage.key])) if held.is_beyond else held
     learning, given = learning.kept_in(context), Given.of(used, learning.arrays, used.futures())
     trained = context.session.submit(_train, learning, given.parts, given.axes, given.steps, given.states, stage=learning.name)
     warnings = warn_of_rounding(learning.columns, held, context)
     return replace(trees_outcome(learning, trained, context), warnings=warnings)
 
 
-def _in_32_bits(learning: Trees, rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Rows as training needs them: without other columns, and wide features in its 32 bits; codes and what is unfolded stay as they are."""
+def _needed(learning: Trees, rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Rows as training needs them: without other columns, and wide features in its 32 bits."""
     stage = learning.stage
     own = dict.fromkeys([*stage.row_columns, *stage.aside_columns, *learning.columns])
-    numbers = {*learning.columns} - {*stage.categorical, *stage.unfolded}
-    wide = [name for name, dtype in rows.collect_schema().items() if name in numbers and isinstance(dtype, WIDE)]
-    return rows.select(*own).with_columns(pl.col(wide).cast(pl.Float32))
+    return in_32_bits(stage, learning.columns, rows.select(*own))
 
 
 def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
@@ -81,7 +77,7 @@ def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: 
     stage, whole = learning.stage, concat_parts(left_on_gpu(learning, parts))
     there = COLUMNS in whole.arrays
     if not there and not whole.frame[stage.key].is_sorted():  # they are copied
-        whole = whole.replaced(_in_32_bits(learning, whole.frame.lazy()).collect())
+        whole = whole.replaced(_needed(learning, whole.frame.lazy()).collect())
     whole = by_group(stage, in_key_order(stage, whole))
     check_finite([] if there else learning.columns, whole.frame, pl.Float32())
     rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
