@@ -16,6 +16,7 @@ from pipeline.tables.laid import Cut, cut_at, joined
 from pipeline.tables.names import Order
 from pipeline.tables.on_disk import cut_up, folder_of
 from pipeline.tables.part import Part
+from pipeline.tables.sorting import put_in_order, sorted_frame
 from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
 
@@ -28,7 +29,7 @@ BEFORE, AMID, AFTER = 0, 1, 2
 def in_order(table: Table, order: Order) -> Table:
     """The rows in that order, nulls last; rows that tie keep the order they had. Beyond memory it waits for them to be cut."""
     if not table.is_beyond or table.size is None:
-        return table.gather().map(order.sort, writes=frozenset(), whole="order")
+        return table.gather().map(put_in_order, order, writes=frozenset(), whole="order")
     size = table.size
     table, most = table if table.cheap else table.hold(), size.bytes // table.buckets()
     pieces = table.buckets()
@@ -70,7 +71,7 @@ def _cut(part: Part, order: Order, places: pl.DataFrame, folder: str) -> Cut:
     """The part in order, cut at these places."""
     rows = part.frame.with_columns(pl.lit(AMID, dtype=pl.Int8).alias(SIDE))
     sides = [places.filter(pl.col(SIDE) == BEFORE), rows, places.filter(pl.col(SIDE) == AFTER)]  # rows that tie keep this order
-    both = order.sort(pl.concat(sides, how="diagonal").select(rows.columns).lazy()).collect()
+    both = sorted_frame(order, (), pl.concat(sides, how="diagonal").select(rows.columns))
     is_row = both[SIDE] == AMID
     at = (~is_row).arg_true().to_list()
     ends = [place - number for number, place in enumerate(at)] + [part.rows]
@@ -108,4 +109,4 @@ def _stretches(sizes: Sequence[int], most: int) -> Sequence[tuple[int, int]]:
 
 def _between(cuts: Sequence[Cut], numbers: Sequence[int], parts: tuple[int, int], order: Order) -> Part:
     part = joined(cuts[slice(*parts)], numbers)
-    return part.replaced(order.sort(part.frame.lazy()).collect())
+    return part.replaced(sorted_frame(order, (), part.frame))

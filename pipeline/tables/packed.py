@@ -32,13 +32,16 @@ def places(columns: Sequence[pl.Series]) -> pl.Series:
     return _ranks(columns) if digits is None else numbered(columns, digits)
 
 
-def numbered(columns: Sequence[pl.Series], digits: Sequence[Digits]) -> pl.Series:
-    """The number of each row by the digits of its columns: rows that are equal have the same."""
+def numbered(columns: Sequence[pl.Series], digits: Sequence[Digits], descending: Sequence[bool] = ()) -> pl.Series:
+    """The number of each row by the digits of its columns: rows that are equal have the same.
+
+    Of columns that are `descending` the greatest value has the least digit; that of null is still the greatest.
+    """
     height = len(columns[0])
     threads = min(pl.thread_pool_size(), 1 + height // SAMPLE) if may_wait() else 1  # the steps of one column take one each
     stretches = [slice(height * at // threads, height * (at + 1) // threads) for at in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
-        return pl.concat((pool.map if threads > 1 else map)(partial(_keys, columns, digits), stretches))
+        return pl.concat((pool.map if threads > 1 else map)(partial(_keys, columns, digits, descending), stretches))
 
 
 class Digits(NamedTuple):
@@ -52,12 +55,14 @@ class Digits(NamedTuple):
     least: int | None = None
     places: pl.Series | None = None
 
-    def of_its_own(self, column: pl.Series, rows: slice) -> pl.Series:
-        """Those of some rows of the column that it was made of, Int64."""
-        if self.words is None:
-            return self.of(column[rows])
-        places = self.words.places(column[rows]) if self.places is None else self.places[rows]
-        return places.fill_null(len(self.words))
+    def of_its_own(self, column: pl.Series, rows: slice, *, descending: bool = False) -> pl.Series:
+        """Those of some rows of the column that it was made of, Int64; `descending`: from the greatest value down, null still the last."""
+        known = self.places if self.words is not None else None
+        found = self.of(column[rows]) if known is None else known[rows].fill_null(self.room - 1)
+        if not descending:
+            return found
+        digit, last = pl.first(), self.room - 1
+        return found.to_frame().select(pl.when(digit == last).then(last).otherwise(last - 1 - digit).cast(pl.Int64)).to_series()
 
     def of(self, column: pl.Series) -> pl.Series:
         """Those of some values, Int64."""
@@ -127,9 +132,11 @@ def _numbers(column: pl.Series) -> pl.Series:
     return column.cast(pl.Int8) if column.dtype == pl.Boolean else column.to_physical()
 
 
-def _keys(columns: Sequence[pl.Series], digits: Sequence[Digits], rows: slice) -> pl.Series:
+def _keys(columns: Sequence[pl.Series], digits: Sequence[Digits], descending: Sequence[bool], rows: slice) -> pl.Series:
     """The numbers of a stretch of the rows."""
-    return in_one(digits, (own.of_its_own(column, rows) for own, column in zip(digits, columns, strict=True)))
+    down = [*descending, *([False] * (len(digits) - len(descending)))]
+    of_all = zip(digits, columns, down, strict=False)
+    return in_one(digits, (own.of_its_own(column, rows, descending=turned) for own, column, turned in of_all))
 
 
 def _ranks(columns: Sequence[pl.Series]) -> pl.Series:

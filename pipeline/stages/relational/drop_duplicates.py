@@ -11,9 +11,11 @@ from pydantic import Field
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect
 from pipeline.stage import ColumnNames, Context, Keyed, Outcome, need_columns, need_keys
+from pipeline.stages.relational._ordered.groups import AT, is_other
 from pipeline.tables.hot import ROWS, heavy, is_hot
 from pipeline.tables.names import Order
 from pipeline.tables.part import Part, Schema, hidden
+from pipeline.tables.sorting import put_in_order
 from pipeline.tables.table import Table
 
 
@@ -80,5 +82,5 @@ class DropDuplicates(Keyed, name="drop_duplicates", version=1):
         order = Order(self.columns).then(self.order_by or ())
         named = {*order.names, *own}
         others = [name for name in rows.collect_schema().names() if name not in named]
-        ordered = order.then([*others, *own]).sort(rows)
-        return ordered.unique(subset=list(self.columns), keep="first", maintain_order=True)
+        ordered = put_in_order(rows, order, [*others, *own]).with_row_index(AT)
+        return ordered.filter(is_other(self.columns)).drop(AT)

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from pydantic import ValidationError
 
 from pipeline.errors import DataError, StageError
+from pipeline.stages.relational._window import rolling
 from pipeline.stages.relational.window import Window
 from pipeline.testing.examples import StageExample
 from pipeline.testing.stages import assert_same_for_any_parts, counts_of, plan_stage, run_parts, run_stage
@@ -86,6 +88,19 @@ def test_window__may_replace_a_column_that_others_look_at() -> None:
     other = found({"a": "lag(speed)", "twice": "lag(speed, 2)", "b": "rank()", "hour": "rolling_count(speed, 1h)"})
     assert one.columns == [*FRAME.columns, "twice", "hour"]
     assert one.select("speed", "twice", "time", "hour").equals(other.select("a", "twice", "b", "hour").rename({"a": "speed", "b": "time"}))
+
+
+def test_what_rolls__is_the_same_in_stretches_of_whole_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run_stage(STAGE, {"rows": FRAME})[""]
+    monkeypatch.setattr(rolling, "STRETCH_ROWS", 3)
+    assert_frame_equal(run_stage(STAGE, {"rows": FRAME})[""], whole, check_exact=True)
+    rows = pl.DataFrame({"k": [key for key in range(50) for _ in range(1 + key % 7)]}).with_columns(
+        t=pl.int_range(pl.len()), x=pl.int_range(pl.len()) * 7 % 11
+    )
+    sums = found({"sum": "rolling_sum(x, 3)", "n": "rolling_count(x, 3)"}, rows, by="k", order="t")
+    expected = rows.to_pandas().groupby("k")["x"].rolling(3, min_periods=1)
+    assert sums["sum"].to_list() == expected.sum().tolist()
+    assert sums["n"].to_list() == expected.count().tolist()
 
 
 def test_a_rolling_sum__knows_nothing_of_what_has_left_it() -> None:

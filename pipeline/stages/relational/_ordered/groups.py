@@ -12,6 +12,7 @@ from pipeline.sql.checks import Problem, failing
 from pipeline.stage import ColumnName
 from pipeline.tables.names import Order
 from pipeline.tables.part import hidden
+from pipeline.tables.sorting import put_in_order
 from pipeline.tables.table import Table
 
 # Columns that make a group; none: all rows are one.
@@ -33,11 +34,11 @@ def in_order(rows: pl.LazyFrame, by: Sequence[str], order: Order, ties: Ties = "
 
     With `refuse` a tie fails the run. Without an order a group's rows stay as they came.
     """
-    own, wanted = hidden(rows), Order(by).then(order)
+    own, wanted, others = hidden(rows), Order(by).then(order), list[str]()
     if ties == "columns" and order:
-        others = [name for name, dtype in rows.collect_schema().items() if name not in {*wanted.names, *own} and not dtype.is_nested()]
-        wanted = wanted.then([*others, *own])
-    placed = (wanted.sort(rows) if wanted else rows).with_row_index(AT).with_columns(pl.col(AT).cast(pl.Int64))
+        schema = rows.collect_schema()
+        others = [*(name for name in schema if name not in {*wanted.names, *own} and not schema[name].is_nested()), *own]
+    placed = (put_in_order(rows, wanted, others) if wanted else rows).with_row_index(AT).with_columns(pl.col(AT).cast(pl.Int64))
     placed = placed.with_columns(pl.when(is_other(by)).then(pl.col(AT)).otherwise(0).cum_max().alias(START))
     placed = placed.with_columns(pl.col(AT).max().over(START).alias(END))
     if ties == "refuse" and order:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from pipeline.backend.arrays import array_module, to_device, to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
 from pipeline.kernels.windows import first_from, window_least, window_picks, window_squares, window_sums, window_totals
-from pipeline.stages.relational._ordered.groups import END, START
+from pipeline.stages.relational._ordered.groups import AT, END, START
 from pipeline.stages.relational._ordered.spans import span_of
 from pipeline.stages.relational._window.functions import Windowed
 from pipeline.stages.relational._window.queries import Column
@@ -21,6 +22,7 @@ from pipeline.tables.part import Part
 
 TWO_TO_32 = 2.0**32
 LEAST, MOST = -(2**63), 2**63 - 1
+STRETCH_ROWS = 131_072
 
 
 @dataclass(frozen=True)
@@ -34,20 +36,28 @@ class Rolled:
 
     def __call__(self, part: Part) -> Part:
         """The part with the results. Raises DataError for a sum beyond its type."""
+        frames = _stretches(part.frame) if self.backend == "cpu" else [part.frame]
+        with ThreadPoolExecutor(min(len(frames), pl.thread_pool_size())) as pool:
+            results, infinities = zip(*(pool.map if len(frames) > 1 else map)(self._results, frames), strict=True)
+        found, infinite = [pl.concat(of_one) for of_one in zip(*results, strict=True)], sum(infinities)
+        return Part(part.frame.with_columns(found), part.arrays, {**part.counts, **({NAME: infinite} if infinite else {})})
+
+    def _results(self, frame: pl.DataFrame) -> tuple[list[pl.Series], int]:
+        """The results of some rows, whole groups, and how many infinities there were among them."""
         spans = any(column.windowed.span is not None for column in self.columns)
-        groups = Groups.of(part.frame, self.order if spans else None, self.backend)
+        groups = Groups.of(frame, self.order if spans else None, self.backend)
         found, infinite, windows = [], 0, dict[tuple[Any, ...], Any]()
         for column in self.columns:
             key = (column.windowed.rows, column.windowed.span, column.windowed.closed, column.windowed.center)
             if key not in windows:
-                windows[key] = groups.windows(column.windowed, part.frame.schema[self.order])
-            series = self._result(column, part.frame, *windows[key])
+                windows[key] = groups.windows(column.windowed, frame.schema[self.order])
+            series = self._result(column, frame, *windows[key])
             if series.dtype.is_float():
                 finite = pl.select(pl.when(series.is_finite()).then(series).otherwise(None)).to_series()
                 infinite += finite.null_count() - series.null_count()
                 series = finite
             found.append(series.alias(column.result))
-        return Part(part.frame.with_columns(found), part.arrays, {**part.counts, **({NAME: infinite} if infinite else {})})
+        return found, infinite
 
     def _result(self, column: Column, frame: pl.DataFrame, low: Any, high: Any, known: Any) -> pl.Series:
         windows = Windows.of(frame[column.value], low, high, self.backend)
@@ -80,6 +90,13 @@ class Rolled:
             )
 
 
+def _stretches(frame: pl.DataFrame) -> list[pl.DataFrame]:
+    """The rows in stretches of whole groups, small enough for a processor's cache where the groups are: each in memory that is there."""
+    starts = frame[START].gather_every(STRETCH_ROWS).unique(maintain_order=True).to_list() or [0]
+    ends = [*starts[1:], frame.height]
+    return [frame[first:last] for first, last in zip(starts, ends, strict=True)]
+
+
 @dataclass(frozen=True)
 class Groups:
     """Each row's group as int64[n]: its first row, its end, and the end of its rows that have a time; and the times."""
@@ -92,7 +109,8 @@ class Groups:
     @staticmethod
     def of(frame: pl.DataFrame, order: str | None, backend: Backend) -> Groups:
         """The groups of rows in order, in which rows without a time are last; times where `order` names their column."""
-        starts, ends = frame[START].to_numpy(), frame[END].to_numpy() + 1
+        first = frame[AT].min() or 0
+        starts, ends = frame[START].to_numpy() - first, frame[END].to_numpy() + 1 - first
         times = pl.zeros(frame.height, pl.Int64, eager=True) if order is None else frame[order].to_physical().cast(pl.Int64)
         missing = np.concatenate([[0], times.is_null().cum_sum().to_numpy().astype(np.int64)])
         arrays = (starts, ends, ends - (missing[ends] - missing[starts]), times.fill_null(0).to_numpy())
