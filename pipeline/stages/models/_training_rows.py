@@ -55,13 +55,12 @@ class Labels:
             raise DataError(f"{name!r} has the value {odd[0]!r}, which classes does not list: {names}")
         if np.isinf(known).any():
             raise DataError(f"{name!r} has infinite values (a division by zero?). Make them null, and they are predicted only.")
-        values = np.unique(known)
-        if stage.objective == "binary" and not set(values.tolist()) <= {0.0, 1.0}:
-            raise DataError(f"{name!r} is not binary, it has values {values[:5].tolist()}; 0 and 1 are needed")
-        seen = np.unique(self.values[self.of_split("train")])
+        if stage.objective == "binary" and not ((known == 0) | (known == 1)).all():
+            raise DataError(f"{name!r} is not binary, it has values {np.unique(known)[:5].tolist()}; 0 and 1 are needed")
+        seen = self.values[self.of_split("train")]
         if len(seen) == 0:
             raise DataError(f"no training row has a {name!r}. Is the split column right, and the target not all missing?")
-        if len(seen) == 1:
+        if seen.min() == seen.max():
             value = names[int(seen[0])] if names else f"{seen[0]:g}"
             raise DataError(f"{name!r} is {value} in every training row; there is nothing to learn")
         if validation and not self.of_split("validation").any():
