@@ -1,9 +1,10 @@
-"""Random cohorts beside regenie: python benchmarks/random_cohorts.py --regenie PATH [--cohorts N] [--start SEED].
+"""Random cohorts beside regenie: python benchmarks/random_cohorts.py --regenie PATH [--cohorts N] [--start SEED] [--times].
 
-Each has its own people, chromosomes, frequencies, relatives, gaps, traits, covariates of very different scales, coding and method. Both
-programs do step 1, and step 2 with regenie's predictions. regenie gets covariates about their means (its fits of binary traits go astray
-with large ones), and in step 1 the people of a trait alone. A row a kind of trait, coding and method says what is beyond the limits:
-likelihoods of regenie's that did not converge, and those with two maxima, are to be looked at by hand.
+Each has its own people, chromosomes, frequencies, relatives, gaps, traits, covariates of very different scales, coding and method; --times:
+times to an event, and no other traits. Both programs do step 1, and step 2 with regenie's predictions. regenie gets covariates about their
+means (its fits of binary traits go astray with large ones), and in step 1, of times in step 2, too, the people of a trait alone. A row a
+kind of trait, coding and method says what is beyond the limits: likelihoods of regenie's that did not converge, and those with two maxima,
+are to be looked at by hand.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ Floats = NDArray[np.float64]
 Rows = dict[str, dict[str, Any]]
 """What comes out, by kind of cohort."""
 Told = dict[str, Any]
-Add = Callable[[int, Path, Path, Rows], tuple[str, Told]]
-"""Adds a cohort of this seed, in this folder, beside this regenie, to the rows; gives its kind and what is to be told of it."""
-TRAIT = "y"
+Add = Callable[..., tuple[str, Told]]
+"""Adds a cohort of this seed, in this folder, beside this regenie, to these rows; gives its kind and what is to be told of it."""
+TRAIT, EVENT = "y", "event"
+QUANTITATIVE, TIMES = "quantitative", "time_to_event"
 PREDICTIONS, P_VALUES, ERRORS, FREQUENCIES = 2e-4, 2e-3, 2e-3, 1e-5
 """Limits: of predictions in their spread, of -log10 p in itself and 0.05, of standard errors in themselves, of frequencies."""
 REFITS = {"firth_approximate": ("--firth", "--approx"), "firth": ("--firth",), "spa": ("--spa",), "score": ()}
@@ -51,7 +53,7 @@ class Drawn:
     """A cohort in a folder: what both programs are told of it."""
 
     folder: Path
-    binary: bool
+    scale: str
     coding: str
     method: str
     block_size: int
@@ -61,13 +63,13 @@ class Drawn:
     @property
     def kind(self) -> str:
         """What a row of the results is of."""
-        method = f", {self.method}" if self.binary else ""
-        return f"{'binary' if self.binary else 'quantitative'}, {self.coding}{method}{', dosages' if self.dosages else ''}"
+        method = "" if self.scale == QUANTITATIVE else f", {self.method}"
+        return f"{self.scale}, {self.coding}{method}{', dosages' if self.dosages else ''}"
 
 
-def drawn(seed: int, folder: Path) -> Drawn:
-    """Draw a cohort and write its files; `common` has the variants of step 1."""
-    random = np.random.default_rng(seed)
+def drawn(seed: int, folder: Path, *, times: bool = False) -> Drawn:
+    """Draw a cohort, with a trait or `times` to an event, and write its files; `common` has the variants of step 1."""
+    random = np.random.default_rng([seed, 1] if times else seed)
     people, variants = int(random.choice([150, 400, 1_000, 2_500, 5_200])), int(random.choice([150, 600, 2_000]))
     calls = genotypes(random, people, variants)
     chromosomes = np.sort(random.choice(np.arange(1, 24), variants, p=random.dirichlet(np.full(23, random.choice([0.1, 5])))))
@@ -76,7 +78,8 @@ def drawn(seed: int, folder: Path) -> Drawn:
     calls[men_on_x & (calls == 1)] = 2
     known = np.where(calls == 3, 0, calls)
     covariates = {f"c{place}": covariate(random, people) for place in range(int(random.integers(0, 5)))}
-    binary, trait = trait_of(random, known, list(covariates.values()))
+    liability = liability_of(random, known, list(covariates.values()))
+    scale, trait = times_of(random, liability) if times else trait_of(random, liability)
     names = [f"s{place}" for place in range(people)]
     frame = pl.DataFrame({"chromosome": chromosomes.astype(str), "base_pair_location": 1_000 * np.arange(variants) + 1})
     frame = frame.with_columns(pl.format("v{}", pl.int_range(pl.len())).alias("variant_id"), ref=pl.lit("A"), alt=pl.lit("G"))
@@ -85,23 +88,26 @@ def drawn(seed: int, folder: Path) -> Drawn:
     given = pl.DataFrame({"sample_id": names, "family_id": names, "sex": sexes})
     for name, some in (("all", np.ones(variants, bool)), ("common", minor >= np.maximum(10, 0.01 * 2 * called))):
         write_plink(folder / name, frame.filter(some), given, iter([pack(calls[some])]))
-    sheet = pl.DataFrame({"sample_id": names, TRAIT: trait, **covariates}).with_columns(pl.col(TRAIT).fill_nan(None))
-    write_people(sheet, folder)
+    events = {EVENT: (trait > 0).astype(float)} if times else {}
+    sheet = pl.DataFrame({"sample_id": names, TRAIT: abs(trait) if times else trait, **events, **covariates})
+    write_people(sheet.with_columns(pl.col(TRAIT).fill_nan(None)), folder)
     coding = str(random.choice(["additive", "additive", "dominant", "recessive"]))
-    method = str(random.choice([*REFITS] if people <= 1_000 else [name for name in REFITS if name != "firth"]))
+    methods = ["score", "firth_approximate"] if times else [name for name in REFITS if people <= 1_000 or name != "firth"]
+    method = str(random.choice(methods))
     block_size, dosages = int(random.choice([20, 100, 1_000])), people <= 1_000 and bool(random.random() < 0.5)
     if dosages:
         write_bgen(folder, frame, names, imputed(random, calls))
-    return Drawn(folder, binary, coding, method, block_size, tuple(covariates), dosages)
+    return Drawn(folder, scale, coding, method, block_size, tuple(covariates), dosages)
 
 
 def write_people(sheet: pl.DataFrame, folder: Path) -> None:
     """The sheet, regenie's two files, its covariates about their means, and who has the trait."""
-    covariates = sheet.columns[2:]
+    events = [EVENT] if EVENT in sheet.columns else []
+    covariates = [name for name in sheet.columns[2:] if name not in events]
     sheet.write_csv(folder / "sheet.csv")
     centred = sheet.with_columns(((pl.col(name) - pl.col(name).mean()) / pl.col(name).std()).alias(name) for name in covariates)
     both = centred.rename({"sample_id": "IID"}).select(pl.col("IID").alias("FID"), pl.all())
-    both.select("FID", "IID", TRAIT).write_csv(folder / "pheno.txt", separator="\t", null_value="NA")
+    both.select("FID", "IID", TRAIT, *events).write_csv(folder / "pheno.txt", separator="\t", null_value="NA")
     both.select("FID", "IID", *covariates).write_csv(folder / "covar.txt", separator="\t")
     both.filter(pl.col(TRAIT).is_not_null()).select("FID", "IID").write_csv(folder / "keep.txt", separator="\t", include_header=False)
 
@@ -158,13 +164,32 @@ def covariate(random: np.random.Generator, people: int) -> Floats:
     return np.asarray(shapes[random.integers(len(shapes))](), np.float64)
 
 
-def trait_of(random: np.random.Generator, copies: NDArray[np.uint8], covariates: list[Floats]) -> tuple[bool, Floats]:
-    """Whether it is binary, and its values, NaN where missing."""
+def liability_of(random: np.random.Generator, copies: NDArray[np.uint8], covariates: list[Floats]) -> Floats:
+    """What variants, covariates and chance make of people."""
     variants, people = copies.shape
     causal = random.choice(variants, min(variants, int(random.choice([3, 50]))), replace=False)
     share, liability = float(random.choice([0, 0.3, 0.8])), random.normal(size=len(causal)) @ copies[causal].astype(float)
     values = np.sqrt(share) * (liability - liability.mean()) / (liability.std() + 1e-9) + np.sqrt(1 - share) * random.normal(size=people)
     values += sum(((one - one.mean()) / (one.std() + 1e-9) * random.choice([0, 0.5]) for one in covariates), np.zeros(people))
+    return np.asarray(values)
+
+
+def times_of(random: np.random.Generator, liability: Floats) -> tuple[str, Floats]:
+    """Times until the event, or less those of who is seen no longer; NaN where missing."""
+    people = len(liability)
+    event = random.exponential(10, people) * np.exp(-liability * random.choice([0.3, 1]))
+    seen = random.exponential(10 * random.choice([0.1, 1, 10]), people)
+    values = np.where(event <= seen, event, -seen) * random.choice([1e-2, 1, 1e3])
+    if random.random() < 0.5:  # many end at one time
+        values = np.sign(values) * np.ceil(abs(values) * 20 / abs(values).max())
+    values = np.sign(values) * abs(values).round(5).clip(1e-5)
+    values[random.random(people) < random.choice([0, 0, 0.02, 0.2])] = np.nan
+    return TIMES, values
+
+
+def trait_of(random: np.random.Generator, values: Floats) -> tuple[str, Floats]:
+    """The scale of a trait that follows a liability, and its values, NaN where missing."""
+    people = len(values)
     binary = bool(random.random() < 2 / 3)
     if binary:
         values = (values > np.quantile(values, 1 - random.choice([0.5, 0.2, 0.1 if people >= 400 else 0.3]))).astype(float)
@@ -172,13 +197,14 @@ def trait_of(random: np.random.Generator, copies: NDArray[np.uint8], covariates:
         values = np.exp(1.5 * values) if random.random() < 0.3 else values
         values = (values * random.choice([1e-3, 1, 1e5]) + random.choice([0, 1e3])).round(7)
     values[random.random(people) < random.choice([0, 0, 0.02, 0.2])] = np.nan
-    return binary, values
+    return "binary" if binary else QUANTITATIVE, values
 
 
 def theirs(cohort: Drawn, regenie: Path) -> None:
     """Both steps of regenie's, in the cohort's folder. Raises RuntimeError where it gives up."""
     place = cohort.folder
-    given = ["--phenoFile", str(place / "pheno.txt"), "--bt" if cohort.binary else "--qt"]
+    kinds = {"binary": ["--bt"], QUANTITATIVE: ["--qt"], TIMES: ["--t2e", "--phenoColList", TRAIT, "--eventColList", EVENT]}
+    given = ["--phenoFile", str(place / "pheno.txt"), *kinds[cohort.scale]]
     given += ["--covarFile", str(place / "covar.txt")] if cohort.covariates else []
     first = ["--step", "1", "--bed", str(place / "common"), "--bsize", str(cohort.block_size), "--out", str(place / "s1")]
     first += ["--keep", str(place / "keep.txt")]  # whom step 1 drops itself moves its predictions by up to 2e-3 of their spread
@@ -186,7 +212,8 @@ def theirs(cohort: Drawn, regenie: Path) -> None:
     if cohort.dosages:
         calls = ["--bgen", str(place / "all.bgen"), "--sample", str(place / "all.sample"), "--ref-first"]
     second = ["--step", "2", *calls, "--bsize", "200", "--pred", str(place / "s1_pred.list"), "--minMAC", "1"]
-    second += [*(REFITS[cohort.method] if cohort.binary else ()), "--out", str(place / "s2")]
+    second += [*(() if cohort.scale == QUANTITATIVE else REFITS[cohort.method]), "--out", str(place / "s2")]
+    second += ["--keep", str(place / "keep.txt")] if cohort.scale == TIMES else []
     second += [] if cohort.coding == "additive" else ["--test", cohort.coding]
     for step, own in ((1, first), (2, second)):
         timed(with_threads(regenie, step, [*own, *given]))
@@ -194,19 +221,23 @@ def theirs(cohort: Drawn, regenie: Path) -> None:
 
 def ours(cohort: Drawn) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
     """Predictions of step 1, the rows of step 2 with regenie's, and what the run warned of."""
-    place, fields = cohort.folder, {"traits": [TRAIT], "covariates": [*cohort.covariates]}
-    types = {"sample_id": "string"} | dict.fromkeys((TRAIT, *cohort.covariates), "float64")
+    place, scan = cohort.folder, {"binary": "logistic_gwas", QUANTITATIVE: "linear_gwas", TIMES: "cox_gwas"}[cohort.scale]
+    traits = {TRAIT: {"time": TRAIT, "event": EVENT}} if cohort.scale == TIMES else [TRAIT]
+    fields = {"traits": traits, "covariates": [*cohort.covariates]}
+    types = (
+        {"sample_id": "string"} | dict.fromkeys((TRAIT, *cohort.covariates), "float64") | ({EVENT: "float64"} if scan == "cox_gwas" else {})
+    )
     first: dict[str, Any] = {"use": "whole_genome_regression", "from": {"genotypes": "common", "samples": "people"}, "as": "wgr", **fields}
-    first |= {"block_size": cohort.block_size, "kind": "binary" if cohort.binary else "quantitative"}
+    first |= {"block_size": cohort.block_size, "kind": cohort.scale}
     roles = {"genotypes": "all", "samples": "people", "predictions": "theirs"}
     second: dict[str, Any] = {
-        "use": "logistic_gwas" if cohort.binary else "linear_gwas",
+        "use": scan,
         "from": roles,
         "as": "gwas",
         "coding": cohort.coding,
         **fields,
     }
-    second |= {"method": cohort.method} if cohort.binary else {}
+    second |= {} if cohort.scale == QUANTITATIVE else {"method": cohort.method}
     inputs: dict[str, Any] = {name: {"format": "plink", "path": str(place / f"{name}.bed")} for name in ("common", "all")}
     if cohort.dosages:
         inputs["all"] = {"format": "bgen", "path": str(place / "all.bgen"), "field": "dosages"}
@@ -266,18 +297,24 @@ def beyond(cohort: Drawn, found: pl.DataFrame) -> tuple[int, list[dict[str, Any]
     return both.height, bad.select(*shown, "neg_log_10_p_value", "test", "reason").to_dicts()
 
 
-def compare_cohorts(name: str, description: str, counts: dict[str, Any], add: Add) -> None:
-    """Draw, run and compare the cohorts that the command line asks for, each by `add`; print and write what came out."""
+def compare_cohorts(name: str, description: str, counts: dict[str, Any], add: Add, **switches: str) -> None:
+    """Draw, run and compare the cohorts that the command line asks for, each by `add`; print and write what came out.
+
+    `switches` are those of the command line that `add` is told besides, with what they do.
+    """
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--regenie", type=Path, required=True)
     parser.add_argument("--cohorts", type=int, default=100)
     parser.add_argument("--start", type=int, default=1)
+    for switch, what in switches.items():
+        parser.add_argument(f"--{switch}", action="store_true", help=what)
     given = parser.parse_args()
+    asked = {switch: getattr(given, switch) for switch in switches}
     rows = defaultdict[str, dict[str, Any]](lambda: {"cohorts": 0, **counts, "beyond": 0, "told": []})
     for seed in range(given.start, given.start + given.cohorts):
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                kind, told = add(seed, Path(scratch), given.regenie.absolute(), rows)
+                kind, told = add(seed, Path(scratch), given.regenie.absolute(), rows, **asked)
             except RuntimeError as error:
                 kind, told = "given up by regenie", {"error": next((line for line in str(error).splitlines() if "ERROR" in line), "")}
             except PipelineError as error:
@@ -291,9 +328,9 @@ def compare_cohorts(name: str, description: str, counts: dict[str, Any], add: Ad
     write_result(name, [{"work": kind, **row} for kind, row in sorted(rows.items())])
 
 
-def one_cohort(seed: int, folder: Path, regenie: Path, rows: Rows) -> tuple[str, Told]:
-    """Add a cohort to the rows of the results."""
-    cohort = drawn(seed, folder)
+def one_cohort(seed: int, folder: Path, regenie: Path, rows: Rows, *, times: bool) -> tuple[str, Told]:
+    """Add a cohort, with a trait or `times` to an event, to the rows of the results."""
+    cohort = drawn(seed, folder, times=times)
     theirs(cohort, regenie)
     predictions, found, warned = ours(cohort)
     apart, (variants, bad) = predictions_apart(cohort, predictions), beyond(cohort, found)
@@ -306,4 +343,5 @@ def one_cohort(seed: int, folder: Path, regenie: Path, rows: Rows) -> tuple[str,
 
 
 if __name__ == "__main__":
-    compare_cohorts("random_cohorts", __doc__ or "", {"variants": 0, "predictions_apart": 0.0}, one_cohort)
+    counts = {"variants": 0, "predictions_apart": 0.0}
+    compare_cohorts("random_cohorts", __doc__ or "", counts, one_cohort, times="draw times to an event, and no other traits")

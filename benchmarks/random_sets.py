@@ -23,7 +23,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.biobank_cohort import with_threads
 from benchmarks.biobank_sets import FILES, KINDS, set_inputs, write_masks
 from benchmarks.harness import timed
-from benchmarks.random_cohorts import TRAIT, Rows, Told, compare_cohorts, covariate, genotypes, imputed, trait_of, write_bgen, write_people
+from benchmarks.random_cohorts import (
+    TRAIT,
+    Rows,
+    Told,
+    compare_cohorts,
+    covariate,
+    genotypes,
+    imputed,
+    liability_of,
+    trait_of,
+    write_bgen,
+    write_people,
+)
 from pipeline import api
 from pipeline.formats._plink.bed_files import write_plink
 from pipeline.kernels.genotypes import pack
@@ -90,7 +102,8 @@ def drawn(seed: int, folder: Path) -> Drawn:
         random, sites.with_columns(set_id=pl.Series(np.repeat(np.arange(len(sizes)), sizes)).cast(pl.String).str.replace("^", "g")), folder
     )
     covariates = {f"c{place}": covariate(random, people) for place in range(int(random.integers(0, 4)))}
-    binary, trait = trait_of(random, np.where(rare == 3, 0, rare), list(covariates.values()))
+    scale, trait = trait_of(random, liability_of(random, np.where(rare == 3, 0, rare), list(covariates.values())))
+    binary = scale == "binary"
     write_people(pl.DataFrame({"sample_id": names, TRAIT: trait, **covariates}).with_columns(pl.col(TRAIT).fill_nan(None)), folder)
     return Drawn(
         folder,
