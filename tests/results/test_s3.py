@@ -247,7 +247,7 @@ def _committed(run: RunFolder, heard: list[str]) -> None:
 
 
 class Interrupted:
-    """Calls what it is given before one of the requests to the service, counted from 1; what threads of leases ask, of other tests' too, is none."""
+    """Calls what it is given before one of the requests to the service, counted from 1; those of leases' threads are none."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, nth: int, other: Callable[[], object]) -> None:
         self.count, self.nth, self.other = itertools.count(1), nth, other
