@@ -103,11 +103,10 @@ def drawn(seed: int, folder: Path) -> Drawn:
     )
     covariates = {f"c{place}": covariate(random, people) for place in range(int(random.integers(0, 4)))}
     scale, trait = trait_of(random, liability_of(random, np.where(rare == 3, 0, rare), list(covariates.values())))
-    binary = scale == "binary"
     write_people(pl.DataFrame({"sample_id": names, TRAIT: trait, **covariates}).with_columns(pl.col(TRAIT).fill_nan(None)), folder)
     return Drawn(
         folder,
-        binary,
+        scale == "binary",
         dosages,
         str(random.choice([*REFITS])),
         tuple(covariates),
