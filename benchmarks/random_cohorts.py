@@ -297,13 +297,13 @@ def beyond(cohort: Drawn, found: pl.DataFrame) -> tuple[int, list[dict[str, Any]
     return both.height, bad.select(*shown, "neg_log_10_p_value", "test", "reason").to_dicts()
 
 
-def compare_cohorts(name: str, description: str, counts: dict[str, Any], add: Add, **switches: str) -> None:
+def compare_cohorts(name: str, description: str, counts: dict[str, Any], add: Add, *, with_regenie: bool = True, **switches: str) -> None:
     """Draw, run and compare the cohorts that the command line asks for, each by `add`; print and write what came out.
 
     `switches` are those of the command line that `add` is told besides, with what they do.
     """
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
-    parser.add_argument("--regenie", type=Path, required=True)
+    parser.add_argument("--regenie", type=Path, required=with_regenie, default=Path())
     parser.add_argument("--cohorts", type=int, default=100)
     parser.add_argument("--start", type=int, default=1)
     for switch, what in switches.items():
