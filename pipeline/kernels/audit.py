@@ -185,12 +185,14 @@ def _climbed(
     for _ in range(_STEPS):
         p = _chances(columns, point, offset)
         information = _information(columns, p)
-        residual = values - p
-        if firth:
-            weighted = columns * np.sqrt(p * (1 - p))[:, None]
-            residual = residual + ((weighted @ np.linalg.inv(information)) * weighted).sum(axis=1) * (0.5 - p)
-        step = np.zeros(len(point))
-        step[:free] = np.linalg.solve(information[:free, :free], (columns.T @ residual)[:free])
+        residual, step = values - p, np.zeros(len(point))
+        try:
+            if firth:
+                weighted = columns * np.sqrt(p * (1 - p))[:, None]
+                residual = residual + ((weighted @ np.linalg.inv(information)) * weighted).sum(axis=1) * (0.5 - p)
+            step[:free] = np.linalg.solve(information[:free, :free], (columns.T @ residual)[:free])
+        except np.linalg.LinAlgError:  # chances of 0 and 1: a covariate tells people, and log odds go on without end
+            return None
         longest = float(np.abs(step).max())
         point = point + step / max(1.0, longest / 2)
         if not np.isfinite(point).all() or abs(point[-1]) > _LARGE:

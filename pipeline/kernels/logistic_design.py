@@ -52,12 +52,12 @@ class LogisticDesign:
 
     @classmethod
     def build(
-        cls, covariates: Array, traits: Array, covariate_names: Sequence[str] = (), trait_names: Sequence[str] = (), *, limit: bool = False
+        cls, covariates: Array, traits: Array, covariate_names: Sequence[str] = (), trait_names: Sequence[str] = ()
     ) -> LogisticDesign:
         """From covariates `float64[n, k - 1]` (no intercept) and traits `float64[n, t]` of 0 and 1 or of 1 and 2, NaN where unknown.
 
-        `limit` as in `null_coefficients`. Raises DataError where a trait has other values or only one of them, where the covariates
-        separate cases from controls, and for all that `Design.build` refuses.
+        Raises DataError where a trait has other values or only one of them, where the covariates tell all cases from all controls, and
+        for all that `Design.build` refuses.
         """
         xp = array_module(covariates, traits)
         names = tuple(trait_names) or tuple(f"trait {number}" for number in range(1, traits.shape[1] + 1))
@@ -66,7 +66,7 @@ class LogisticDesign:
         people = xp.nonzero(unpack(design.mask[None, :], design.n_samples)[0] == MISSING)[0]
         basis = xp.concatenate([xp.full((1, design.used), design.used**-0.5), design.basis[people].T])
         signs = xp.ascontiguousarray(2 * outcomes[people].T - 1)
-        coefficients = xp.stack([null_coefficients(name, basis, row, limit=limit) for name, row in zip(names, signs, strict=True)])
+        coefficients = xp.stack([null_coefficients(name, basis, row) for name, row in zip(names, signs, strict=True)])
         return cls(design.n_samples, design.used, design.mask, people, basis, signs, coefficients, names)
 
     def beside(self, array: Array) -> LogisticDesign:
@@ -99,19 +99,19 @@ def binary_trait(name: str, values: Array) -> Array:
     )
 
 
-def null_coefficients(name: str, basis: Array, signs: Array, offset: Array | float = 0.0, *, limit: bool = False) -> Array:
+def null_coefficients(name: str, basis: Array, signs: Array, offset: Array | float = 0.0) -> Array:
     """Maximum likelihood of a trait on the basis `float64[k, n]`, whose first row is constant, `float64[k]`, by Newton's method.
 
-    `signs: float64[n]` are 1 for cases and -1 for controls, `offset: float64[n]` is added to everybody's log odds. With `limit` some
-    people, but not all, may be told by the covariates (a site that has cases alone, say): their log odds, which have no finite estimate,
-    go so far that they hardly count. Raises DataError where the covariates separate cases from controls.
+    `signs: float64[n]` are 1 for cases and -1 for controls, `offset: float64[n]` is added to everybody's log odds. Some people, but not
+    all, may be told by the covariates (a site that has cases alone, say): their log odds, which have no finite estimate, go so far that
+    they hardly count. Raises DataError where the covariates tell all cases from all controls.
     """
     xp = array_module(basis)
     cases, controls = int((signs > 0).sum()), int((signs < 0).sum())
     signed, shift = basis * signs, offset * signs
     coefficients = xp.zeros(len(basis))
     coefficients[0], before = math.log(cases / controls) * basis.shape[1] ** 0.5, math.inf
-    for _ in range(MOST_STEPS * (1 + limit)):
+    for _ in range(2 * MOST_STEPS):
         missed = 1 / (1 + xp.exp(xp.minimum(coefficients @ signed + shift, 700)))
         gradient = signed @ missed
         gram = (basis * (missed * (1 - missed))) @ basis.T
@@ -121,9 +121,9 @@ def null_coefficients(name: str, basis: Array, signs: Array, offset: Array | flo
             step = xp.linalg.solve(gram, gradient)
         coefficients = coefficients + step * min(1.0, _LARGEST_STEP / max(float(abs(step @ signed).max()), 1e-300))
         gain = float(gradient @ step)
-        if limit and gain < _TOLD and float(missed.sum()) < _SEVERAL:
+        if gain < _TOLD and float(missed.sum()) < _SEVERAL:
             break
-        if gain < CONVERGED / 1000 or (limit and _CREEPING * before < gain < _TOLD):
+        if gain < CONVERGED / 1000 or _CREEPING * before < gain < _TOLD:
             return coefficients
         before = gain
     raise DataError(

@@ -55,7 +55,7 @@ class PredictedBinaryDesign(TraitsDesign):
         for place, name in enumerate(self.trait_names):
             own = self.known[:, place]
             basis, offset, cases = self.basis[own].T, np.asarray(predictions[place][own], np.float64), self.cases[own, place]
-            coefficients[place] = fitted = null_coefficients(name, basis, 2 * cases - 1, offset, limit=True)
+            coefficients[place] = fitted = null_coefficients(name, basis, 2 * cases - 1, offset)
             log_odds[place, own] = offset + fitted @ basis
             p = 1 / (1 + np.exp(-log_odds[place, own]))
             gram = (basis * (p * (1 - p))) @ basis.T

@@ -69,7 +69,7 @@ class RidgeDesign:
         cls, covariates: Array, traits: Array, names: tuple[Sequence[str], Sequence[str]] = ((), ()), folds: int = FOLDS
     ) -> RidgeDesign:
         """The same of binary traits, 0 and 1 or 1 and 2 and none missing. Raises DataError as `LogisticDesign.build` does, too."""
-        logistic = LogisticDesign.build(covariates, traits, *names, limit=True)
+        logistic = LogisticDesign.build(covariates, traits, *names)
         cases = (logistic.signs.T + 1) / 2
         return replace(cls.build(covariates, cases, names, folds), cases=cases, offsets=(logistic.coefficients @ logistic.basis).T)
 

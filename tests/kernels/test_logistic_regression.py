@@ -34,6 +34,7 @@ from pipeline.kernels.logistic_score import (
 )
 from pipeline.kernels.logistic_terms import invert, solve, solve_plain, terms_plain
 from tests.kernels.plink_files import DATA, REFERENCE, assert_printed, chromosomes, floats, half_digit, needs_data, read_bed, read_columns
+from tests.kernels.test_predicted_binary import penalized
 
 Floats = NDArray[np.float64]
 PEOPLE = 203
@@ -354,6 +355,28 @@ def test_associate_binary__refuses_a_design_of_other_samples() -> None:
 def test_logistic_design__refuses_a_trait_that_cannot_be_fitted(trait: list[float], message: str) -> None:
     with pytest.raises(DataError, match=message):
         design_of(np.array([[number**3] for number in range(8)], float), np.array(trait, float)[:, None])
+
+
+def test_associate_binary__of_a_site_that_has_cases_alone_scores_the_others_and_fits_everybody_by_firth() -> None:
+    calls, covariates, traits = cohort()
+    calls, outcome = np.where(calls == 3, 0, calls)[:12], np.nan_to_num(traits[:, 0])
+    ages, site = covariates[:, :1], np.zeros(PEOPLE)
+    site[np.flatnonzero(outcome)[:9]] = 1
+    others = site == 0
+    whole = design_of(np.column_stack([ages, site]), outcome[:, None])
+    scores = associate_binary(block_of(calls), whole, 0, "firth_fallback", 0)
+    alone = associate_binary(block_of(calls[:, others]), design_of(ages[others], outcome[others, None]), 0, "firth_fallback", 0)
+    np.testing.assert_allclose(scores.statistic, alone.statistic, rtol=1e-5)
+    fits = associate_binary(block_of(calls), whole, 0, "firth_fallback", 1)
+    assert set(fits.test.tolist()) == {FIRTH}
+    assert set(associate_binary(block_of(calls), whole, 0, "wald", 1).reason.tolist()) == {SEPARATED}
+    standard = np.column_stack([np.ones(PEOPLE), (ages - ages.mean()) / ages.std(), site])
+    for variant in range(12):
+        columns = np.column_stack([standard, calls[variant]])
+        point = minimize(lambda at, columns=columns: -penalized(at, columns, outcome, 0.0), np.zeros(4), tol=1e-12).x
+        p = 1 / (1 + np.exp(-columns @ point))
+        error = np.linalg.inv((columns.T * p * (1 - p)) @ columns)[-1, -1] ** 0.5
+        np.testing.assert_allclose([fits.beta[variant], fits.standard_error[variant]], [point[-1], error], rtol=1e-4, atol=1e-5)
 
 
 def test_logistic_design__reads_zero_one_and_one_two_alike() -> None:

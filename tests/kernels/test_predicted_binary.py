@@ -48,7 +48,7 @@ def columns_of(calls: NDArray[np.uint8], covariates: Numbers, traits: Numbers, p
     return own, np.column_stack([np.ones(PEOPLE), scaled, genotype])[own]
 
 
-def penalized(point: Numbers, columns: Numbers, values: Numbers, offset: Numbers) -> float:
+def penalized(point: Numbers, columns: Numbers, values: Numbers, offset: Numbers | float) -> float:
     odds = offset + columns @ point
     p = 1 / (1 + np.exp(-odds))
     return float(values @ odds - np.logaddexp(0, odds).sum() + np.linalg.slogdet((columns.T * p * (1 - p)) @ columns)[1] / 2)

@@ -99,6 +99,14 @@ def test_logistic_gwas__is_the_same_in_any_parts_and_processes(given: dict[str, 
         assert found.frame["trait"].to_list() == ["ill", "rare"] * 60
 
 
+def test_logistic_gwas__of_a_site_that_has_cases_alone_gives_firths_fits() -> None:
+    rows = sheet().with_columns(site=((pl.col("ill") == 2) & (pl.int_range(pl.len()) % 3 == 0)).cast(pl.Int8))
+    assert 0 < rows["site"].sum() < (rows["ill"] == 2).sum()
+    found = small(rows, covariates=("age", "site"), screen=1, calibrate=2).frame
+    assert {*found.filter(pl.col("reason").is_null())["test"]} == {"firth"}
+    assert found.filter(pl.col("reason").is_null())["standard_error"].is_finite().all()
+
+
 def test_logistic_gwas__equals_statsmodels_on_the_joined_sheet() -> None:
     import statsmodels.api as sm
 
