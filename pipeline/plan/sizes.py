@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+from pipeline.plan.needed import needed
 from pipeline.plan.plan import Plan, PlannedStage
 from pipeline.plan.unchanged import Stamps
-from pipeline.stage import FittedRows, Rows
+from pipeline.stage import FittedRows, Keyed, Rows
 from pipeline.tables.budget import SHARE, Budget, Size, row_bytes
+from pipeline.tables.narrowed import picked
 from pipeline.tables.part import Schema
-from pipeline.tables.told import TellsRows, TellsUnique
+from pipeline.tables.told import TellsNeeds, TellsRows, TellsUnique
 
 UNPACKED = 3  # bytes in memory for one of a file whose rows are not known
 
@@ -34,8 +36,10 @@ def beyond_memory(plan: Plan, memory: int | None) -> dict[str, str]:
         return {}
     budget, found, unique = Budget(memory, 1, ""), dict[str, str](), dict[str, tuple[str, ...]]()
     sizes = {name: size_of_input(schema, plan.rows[name], plan.stamps[name]) for name, schema in plan.inputs.items()}
+    read = needed(plan, [stage.spec.name for stage in plan.stages], plan.job.outputs, ()).reads
     for stage in plan.stages:
-        reads, name = [sizes.get(table) for table in stage.spec.inputs.values()], stage.spec.name
+        name, inputs = stage.spec.name, stage.spec.inputs
+        reads = [_read(sizes.get(table), stage.reads[role], read[name, role], stage) for role, table in inputs.items()]
         known = {name: _most(stage, sizes, unique)}
         sizes |= {table: size_of_table(known.get(table), schema, reads) for table, schema in stage.gives.items()}
         unique[name] = _unique(stage, unique)
@@ -44,6 +48,14 @@ def beyond_memory(plan: Plan, memory: int | None) -> dict[str, str]:
             why = f"up to {_gigabytes(largest.bytes)} where {_gigabytes(memory // SHARE)} of {_gigabytes(memory)} are for one table"
             found[name] = f"beyond memory, so what it holds or exchanges lies on disk ({why})"
     return found
+
+
+def _read(size: Size | None, schema: Schema, columns: Collection[str], stage: PlannedStage) -> Size | None:
+    """What a stage has of a table that it reads: what it needs, where it is no query that picks its columns itself."""
+    inner = stage.spec.stage
+    if size is None or schema.arrays or isinstance(inner, Rows | Keyed) or not isinstance(inner, TellsNeeds):
+        return size
+    return Size(size.rows, row_bytes(picked(schema, columns)))
 
 
 def _most(stage: PlannedStage, sizes: Mapping[str, Size | None], unique: Mapping[str, tuple[str, ...]]) -> Size | None:

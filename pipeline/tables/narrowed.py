@@ -17,11 +17,16 @@ def narrowed(table: Table, schema: Schema, columns: Collection[str]) -> Table:
 
     Raises RunError, in a task, where the table lacks one of them.
     """
-    kept = pl.Schema({name: dtype for name, dtype in schema.columns.items() if name in columns})
-    found = table.map(_picked, list(kept), writes=frozenset())
-    size = None if table.size is None else Size(table.size.rows, row_bytes(Schema(kept)))
-    unique = table.unique if set(table.unique) <= set(kept) else ()
-    return replace(found, name=table.name, as_read=table.as_read, schema=Schema(kept), size=size, unique=unique)
+    kept = picked(schema, columns)
+    found = table.map(_picked, list(kept.columns), writes=frozenset())
+    size = None if table.size is None else Size(table.size.rows, row_bytes(kept))
+    unique = table.unique if set(table.unique) <= set(kept.columns) else ()
+    return replace(found, name=table.name, as_read=table.as_read, schema=kept, size=size, unique=unique)
+
+
+def picked(schema: Schema, columns: Collection[str]) -> Schema:
+    """Of a schema without arrays what has these columns alone, in its order."""
+    return Schema(pl.Schema({name: dtype for name, dtype in schema.columns.items() if name in columns}))
 
 
 def _picked(rows: pl.LazyFrame, names: list[str]) -> pl.LazyFrame:

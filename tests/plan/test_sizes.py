@@ -73,6 +73,22 @@ def test_join__has_no_more_rows_than_a_table_whose_rows_have_one_partner(chain: 
 
 
 @pytest.mark.usefixtures("job")
+def test_join__is_as_large_as_what_somebody_reads() -> None:
+    """Of sixteen columns the key and one are read: two times eight bytes a row."""
+    pl.DataFrame({"k": range(1_000), **{f"c{number}": range(1_000) for number in range(15)}}).write_parquet("wide.parquet")
+    joined = "{use: join, from: {left: rows, right: wide}, as: joined, on: k}"
+    stages = f"{joined}, {{use: aggregate, from: joined, as: last, by: x, compute: {{c: sum(c3)}}}}"
+    text = (
+        JOB[: JOB.index("stages:")]
+        + f"  wide: {{format: parquet, path: wide.parquet}}\nstages: [{stages}]\noutputs:\n  last: {{from: last, sort_by: x}}\n"
+    )
+    Path("wide.yaml").write_text(text)
+    plan = pipeline.load("wide.yaml").plan()
+    assert "joined" in beyond_memory(plan, 4 * 16_000 - 4)
+    assert "joined" not in beyond_memory(plan, 4 * 16_000)
+
+
+@pytest.mark.usefixtures("job")
 def test_explain__says_so_where_the_job_has_little_memory(capsys: pytest.CaptureFixture[str]) -> None:
     from pipeline.run import main
 
