@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from pipeline.plan.needed import needed
@@ -36,7 +37,7 @@ def beyond_memory(plan: Plan, memory: int | None) -> dict[str, str]:
         return {}
     budget, found, unique = Budget(memory, 1, ""), dict[str, str](), dict[str, tuple[str, ...]]()
     sizes = {name: size_of_input(schema, plan.rows[name], plan.stamps[name]) for name, schema in plan.inputs.items()}
-    read = needed(plan, [stage.spec.name for stage in plan.stages], plan.job.outputs, ()).reads
+    read = needed(plan, [stage.spec.name for stage in plan.stages], plan.job.outputs, _may_be_whole(plan)).reads
     for stage in plan.stages:
         name, inputs = stage.spec.name, stage.spec.inputs
         reads = [_read(sizes.get(table), stage.reads[role], read[name, role], stage) for role, table in inputs.items()]
@@ -48,6 +49,20 @@ def beyond_memory(plan: Plan, memory: int | None) -> dict[str, str]:
             why = f"up to {_gigabytes(largest.bytes)} where {_gigabytes(memory // SHARE)} of {_gigabytes(memory)} are for one table"
             found[name] = f"beyond memory, so what it holds or exchanges lies on disk ({why})"
     return found
+
+
+def _may_be_whole(plan: Plan) -> list[str]:
+    """Tables of which a run may have all columns, whoever reads them: those that a checkpoint may have, and all where the job counts all."""
+    uses = Counter(table for stage in plan.stages for table in stage.spec.inputs.values())
+    uses.update(output.table for output in plan.job.outputs.values())
+    into = {table for stage in plan.stages if stage.spec.stage.long for table in stage.spec.inputs.values()}
+    every = plan.job.counts == "all"
+    return [
+        name
+        for stage in plan.stages
+        for name in stage.gives
+        if every or stage.spec.checkpoint or stage.spec.stage.long or uses[name] > 1 or name in into
+    ]
 
 
 def _read(size: Size | None, schema: Schema, columns: Collection[str], stage: PlannedStage) -> Size | None:
