@@ -131,11 +131,16 @@ def write_bgen(folder: Path, sites: pl.DataFrame, names: list[str], dosages: Flo
             file.write("\t".join((*map(str, site), ".", ".", ".", "DS", *cells)) + "\n")
     document = {"job": "bgen", "results": str(folder / "bgen"), "report": False, "outputs": {"all": {"from": "all", "format": "bgen"}}}
     document["inputs"] = {"all": {"format": "vcf", "path": str(folder / "all.vcf"), "field": "dosages"}}
-    (folder / "bgen.yaml").write_text(json.dumps(document), encoding="utf-8")
-    with contextlib.redirect_stdout(io.StringIO()):
-        run = api.load(folder / "bgen.yaml").run()
-    for written in Path(run.path, "all").iterdir():
+    for written in (run_job(folder, document) / "all").iterdir():
         written.rename(folder / f"all{written.suffix}")
+
+
+def run_job(folder: Path, document: dict[str, Any]) -> Path:
+    """Run a job of ours, whose file is written to a folder, without a word; the folder of what it published."""
+    path = folder / f"{document['job']}.yaml"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with contextlib.redirect_stdout(io.StringIO()):
+        return Path(api.load(path).run().path)
 
 
 def genotypes(random: np.random.Generator, people: int, variants: int) -> NDArray[np.uint8]:
@@ -245,11 +250,9 @@ def ours(cohort: Drawn) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
     inputs["theirs"] = {"format": "loco", "path": str(place / "s1_pred.list")}
     document = {"job": "random_cohort", "results": str(place / "results"), "report": False, "inputs": inputs, "stages": [first, second]}
     document["outputs"] = {name: {"from": name} for name in ("gwas", "wgr")}
-    (place / "job.yaml").write_text(json.dumps(document), encoding="utf-8")
-    with contextlib.redirect_stdout(io.StringIO()):
-        run = api.load(place / "job.yaml").run()
-    predictions, rows = (pl.read_parquet(f"{run.path}/{name}/*.parquet") for name in ("wgr", "gwas"))
-    return predictions, rows, json.loads(Path(run.path, "run.json").read_text())["warnings"]
+    published = run_job(place, document)
+    predictions, rows = (pl.read_parquet(published / name / "*.parquet") for name in ("wgr", "gwas"))
+    return predictions, rows, json.loads((published / "run.json").read_text())["warnings"]
 
 
 def predictions_apart(cohort: Drawn, found: pl.DataFrame) -> float:

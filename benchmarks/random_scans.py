@@ -8,9 +8,6 @@ Of binary traits effects are compared, in our standard errors: PLINK 2.00a3 take
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,8 +20,7 @@ import polars as pl
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.harness import timed
-from benchmarks.random_cohorts import QUANTITATIVE, TRAIT, Drawn, Rows, Told, compare_cohorts, drawn
-from pipeline import api
+from benchmarks.random_cohorts import QUANTITATIVE, TRAIT, Drawn, Rows, Told, compare_cohorts, drawn, run_job
 
 LIMIT, MOST_TOLD = 2e-3, 5
 """Of standard errors and -log10 p (and 0.05) in themselves, of effects in standard errors; variants that are told."""
@@ -37,6 +33,11 @@ class Terms:
 
     interaction: str | None = None
     genotypic: bool = False
+
+    @property
+    def several(self) -> bool:
+        """Whether there is anything."""
+        return self.genotypic or self.interaction is not None
 
     @property
     def names(self) -> dict[str, str]:
@@ -67,7 +68,7 @@ def theirs(cohort: Drawn, terms: Terms) -> pl.DataFrame:
         "cols=+a1freq,+beta,+firth",
     ]
     given = ["--pheno", str(place / "pheno.txt"), "--threads", "2", "--out", str(place / "plink"), "--silent"]
-    given += ["--autosome"] if terms != Terms() else []
+    given += ["--autosome"] if terms.several else []
     if covariates := covariates_of(cohort, terms):
         given += ["--covar", str(place / "covar.txt"), "--covar-name", *covariates]
     else:
@@ -91,30 +92,25 @@ def ours(cohort: Drawn, terms: Terms) -> pl.DataFrame:
         "interactions": [terms.interaction] if terms.interaction else [],
         "regression": "logistic" if cohort.scale == "binary" else "linear",
     }
-    if terms == Terms():
+    if not terms.several:
         scan = {"use": SCAN[cohort.scale], "coding": cohort.coding} | ({"screen": 1} if cohort.scale == "binary" else {})
     scan |= {"from": {"genotypes": "all", "samples": "people"}, "as": "gwas", "traits": [TRAIT], "covariates": [*covariates]}
-    centred = (
-        pl.read_csv(place / "covar.txt", separator="\t") if covariates else pl.read_csv(place / "sheet.csv").rename({"sample_id": "IID"})
-    )
+    centred = pl.read_csv(place / "covar.txt", separator="\t").select("IID", *covariates)
     sheet = pl.read_csv(place / "sheet.csv").select("sample_id", TRAIT)
-    sheet.join(centred.select("IID", *covariates), left_on="sample_id", right_on="IID").write_csv(place / "centred.csv")
+    sheet.join(centred, left_on="sample_id", right_on="IID").write_csv(place / "centred.csv")
     types = {"sample_id": "string"} | dict.fromkeys((TRAIT, *covariates), "float64")
     inputs = {
         "all": {"format": "plink", "path": str(place / "all.bed")},
         "people": {"format": "csv", "path": str(place / "centred.csv"), "columns": types},
     }
     document = {"job": "random_scan", "results": str(place / "results"), "report": False, "inputs": inputs, "stages": [scan]}
-    (place / "job.yaml").write_text(json.dumps({**document, "outputs": {"gwas": {"from": "gwas"}}}), encoding="utf-8")
-    with contextlib.redirect_stdout(io.StringIO()):
-        run = api.load(place / "job.yaml").run()
-    return pl.read_parquet(f"{run.path}/gwas/*.parquet")
+    return pl.read_parquet(run_job(place, {**document, "outputs": {"gwas": {"from": "gwas"}}}) / "gwas" / "*.parquet")
 
 
 def compared(terms: Terms, printed: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     """A row a variant and test of PLINK's, with ours beside it and how far they are apart."""
     statistic = next(name for name in printed.columns if name.endswith("STAT"))
-    test = pl.col("TEST").replace_strict(terms.names, default=None) if terms != Terms() else pl.lit("")
+    test = pl.col("TEST").replace_strict(terms.names, default=None) if terms.several else pl.lit("")
     firth = pl.col("FIRTH?") == "Y" if "FIRTH?" in printed.columns else pl.lit(value=False)
     numbers = {"BETA": "their_beta", "SE": "their_error", "LOG10_P": "their_log_p", "OBS_CT": "their_n", statistic: "their_statistic"}
     told = printed.select(
@@ -123,7 +119,7 @@ def compared(terms: Terms, printed: pl.DataFrame, found: pl.DataFrame) -> pl.Dat
         firth.alias("firth"),
         *(pl.col(name).cast(pl.Float64).alias(as_) for name, as_ in numbers.items()),
     ).filter(pl.col("test").is_not_null())
-    own = found if terms != Terms() else found.with_columns(pl.col("test").alias("by"), pl.lit("").alias("test"))
+    own = found if terms.several else found.with_columns(pl.lit("").alias("test"))
     own = own.select(
         "variant_id",
         "chromosome",
@@ -152,9 +148,7 @@ def one_cohort(seed: int, folder: Path, _regenie: Path, rows: Rows) -> tuple[str
     cohort = drawn(seed, folder)
     terms = terms_of(seed, cohort)
     both = compared(terms, theirs(cohort, terms), ours(cohort, terms))
-    kind = (
-        f"{cohort.scale}, {cohort.coding}" if terms == Terms() else f"{cohort.scale}, {'interaction' if terms.interaction else 'genotypic'}"
-    )
+    kind = f"{cohort.scale}, {('interaction' if terms.interaction else 'genotypic') if terms.several else cohort.coding}"
     here, there = pl.col("neg_log_10_p_value").is_not_null(), pl.col("their_log_p").is_not_null()
     bad = both.filter("far").sort("beta_apart", "p_apart", descending=True, nulls_last=True)
     row = rows[kind]

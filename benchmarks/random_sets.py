@@ -7,8 +7,6 @@ beyond the limits, test by test, and which rows one program alone has: docs/geno
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import sys
 from dataclasses import dataclass
@@ -32,11 +30,11 @@ from benchmarks.random_cohorts import (
     genotypes,
     imputed,
     liability_of,
+    run_job,
     trait_of,
     write_bgen,
     write_people,
 )
-from pipeline import api
 from pipeline.formats._plink.bed_files import write_plink
 from pipeline.kernels.genotypes import pack
 
@@ -217,10 +215,8 @@ def ours(cohort: Drawn) -> tuple[pl.DataFrame, list[str]]:
             {"use": "set_association", "from": roles, "as": "tests", **tested},
         ],
     }  # fmt: skip
-    (place / "job.yaml").write_text(json.dumps(document), encoding="utf-8")
-    with contextlib.redirect_stdout(io.StringIO()):
-        run = api.load(place / "job.yaml").run()
-    return pl.read_parquet(f"{run.path}/tests/*.parquet"), json.loads(Path(run.path, "run.json").read_text())["warnings"]
+    published = run_job(place, document)
+    return pl.read_parquet(published / "tests" / "*.parquet"), json.loads((published / "run.json").read_text())["warnings"]
 
 
 def beyond(printed: Printed, given_up: set[str], found: pl.DataFrame) -> list[dict[str, Any]]:

@@ -52,7 +52,7 @@ def beyond_memory(plan: Plan, memory: int | None) -> dict[str, str]:
 
 
 def _may_be_whole(plan: Plan) -> list[str]:
-    """Tables of which a run may have all columns, whoever reads them: those of checkpoints, and all where the job counts all."""
+    """Tables of which a run may have all columns, whoever reads them: those of checkpoints on one worker, all where the job counts all."""
     uses = Counter(table for stage in plan.stages for table in stage.spec.inputs.values())
     uses.update(output.table for output in plan.job.outputs.values())
     into = {table for stage in plan.stages if stage.spec.stage.long for table in stage.spec.inputs.values()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import repeat
 from typing import NamedTuple
 
 import polars as pl
@@ -57,8 +58,7 @@ class Digits(NamedTuple):
 
     def of_its_own(self, column: pl.Series, rows: slice, *, descending: bool = False) -> pl.Series:
         """Those of some rows of the column that it was made of, Int64; `descending`: from the greatest value down, null still the last."""
-        known = self.places if self.words is not None else None
-        found = self.of(column[rows]) if known is None else known[rows].fill_null(self.room - 1)
+        found = self.of(column[rows]) if self.places is None else self.places[rows].fill_null(self.room - 1)
         if not descending:
             return found
         digit, last = pl.first(), self.room - 1
@@ -134,9 +134,8 @@ def _numbers(column: pl.Series) -> pl.Series:
 
 def _keys(columns: Sequence[pl.Series], digits: Sequence[Digits], descending: Sequence[bool], rows: slice) -> pl.Series:
     """The numbers of a stretch of the rows."""
-    down = [*descending, *([False] * (len(digits) - len(descending)))]
-    of_all = zip(digits, columns, down, strict=False)
-    return in_one(digits, (own.of_its_own(column, rows, descending=turned) for own, column, turned in of_all))
+    of_all = zip(digits, columns, descending or repeat(False), strict=False)
+    return in_one(digits, (own.of_its_own(column, rows, descending=down) for own, column, down in of_all))
 
 
 def _ranks(columns: Sequence[pl.Series]) -> pl.Series:

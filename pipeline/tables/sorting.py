@@ -30,9 +30,8 @@ def put_in_order(rows: pl.LazyFrame, order: Order, ties: Sequence[str] = ()) -> 
 def sorted_frame(order: Order, ties: Sequence[str], frame: pl.DataFrame) -> pl.DataFrame:
     """The same of a frame."""
     whole = order.then(ties)
-    digits = (
-        _digits(frame, whole, len(order)) if frame.height >= MANY and (len(whole) > 1 or frame[whole.names[0]].dtype == pl.String) else []
-    )
+    pays = frame.height >= MANY and (len(whole) > 1 or frame.schema[whole.names[0]] == pl.String)
+    digits = _digits(frame, whole, len(order)) if pays else []
     if not digits:
         return whole.sort(frame.lazy()).collect()
     numbers = numbered([frame[name] for name in whole.names[: len(digits)]], digits, whole.descending)

@@ -57,14 +57,18 @@ def test_tasks__that_wait_for_others_keep_no_thread(pool: Pool) -> None:
 
 
 def test_tasks__that_wait_for_a_thread_go_by_their_priority_and_then_as_they_came() -> None:
-    pool, go, order = Pool(1), threading.Barrier(2), list[str]()
-    held = pool.submit("a.wait-1", go.wait, WAIT_S)
-    while held.status == "pending" and not held.running():
-        pass
+    pool, begun, go, order = Pool(1), threading.Event(), threading.Event(), list[str]()
+
+    def hold() -> bool:
+        begun.set()
+        return go.wait(WAIT_S)
+
+    held = pool.submit("a.hold-1", hold)
+    assert begun.wait(WAIT_S)
     asked = {"b.one-1": 1.0, "b.two-1": 2.5, "b.one-2": 1.0, "b.three-1": 3.0, "b.two-2": 2.5}
     given = [pool.submit(key, order.append, key, priority=priority) for key, priority in asked.items()]
     fed = [pool.submit(f"c-{at}", lambda _, at=at: order.append(f"c-{at}"), held, priority=at) for at in (2, 9)]
-    go.wait(WAIT_S)
+    go.set()
     for promise in [*given, *fed]:
         promise.result(WAIT_S)
     pool.close(WAIT_S)

@@ -109,7 +109,7 @@ class Groups:
     @staticmethod
     def of(frame: pl.DataFrame, order: str | None, backend: Backend) -> Groups:
         """The groups of rows in order, in which rows without a time are last; times where `order` names their column."""
-        first = frame[AT].min() or 0
+        first = frame[AT].first() or 0
         starts, ends = frame[START].to_numpy() - first, frame[END].to_numpy() + 1 - first
         times = pl.zeros(frame.height, pl.Int64, eager=True) if order is None else frame[order].to_physical().cast(pl.Int64)
         missing = np.concatenate([[0], times.is_null().cum_sum().to_numpy().astype(np.int64)])
