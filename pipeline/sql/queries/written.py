@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
@@ -19,6 +18,7 @@ from pipeline.sql.queries.parsed import parsed
 from pipeline.sql.queries.read import read_columns
 from pipeline.sql.queries.spelled import spelled
 from pipeline.sql.queries.subqueries import taken_apart
+from pipeline.sql.queries.worded import worded
 
 
 class Written(NamedTuple):
@@ -57,44 +57,5 @@ def _written(text: str, on_gpu: bool, schemas: Schemas) -> Written:
     reads = read_columns(found, made, schemas)
     query = taken_apart(spelled(found))
     wide = "DECIMAL(38,0)" if on_gpu else "INT128"  # cuDF has no integers of 128 bits; Polars adds them up four times as fast
-    asked = moved(made_ordered(mended(made_up_for(made_exact(query, wide=wide)), wide=wide))).sql(_grammar(), copy=False)
-    return Written(asked, made, reads)
-
-
-@cache
-def _grammar() -> Any:
-    """Postgres' grammar, which Polars' SQL is nearest to, with the functions that are Polars' own."""
-    from sqlglot import exp
-    from sqlglot.dialects.postgres import Postgres
-
-    def plainly(name: str) -> Any:
-        """A function as it was written."""
-        return lambda self, node: self.func(name, node.this, *(node.args[key] for key in ("decimals", "quantile") if node.args.get(key)))
-
-    def within(self: Any, node: Any) -> str:
-        """quantile_cont(x, q), which the standard writes as percentile_cont(q) within group (order by x)."""
-        return str(self.func("QUANTILE_CONT", node.this, node.expression))
-
-    def logarithm(self: Any, node: Any) -> str:
-        """DuckDB's log(base, x), and log(x) to the base 10: Polars has the base behind."""
-        base, value = (node.this, node.expression) if node.expression else (exp.Literal.number(10), node.this)
-        short = {"10": "LOG10", "2": "LOG2"}.get(base.name if isinstance(base, exp.Literal) else "")
-        return str(self.func(short, value) if short else self.func("LOG", value, base))
-
-    def part(name: str) -> Any:
-        """A part of a date, by EXTRACT."""
-        return lambda self, node: self.sql(exp.Extract(this=exp.var(name), expression=node.this))
-
-    parts = {exp.Hour: "HOUR", exp.Minute: "MINUTE", exp.Second: "SECOND", exp.Quarter: "QUARTER", exp.WeekOfYear: "WEEK"}
-    days = {exp.DayOfYear: "DOY", exp.DayOfWeek: "DOW", exp.DayOfWeekIso: "ISODOW", exp.Week: "WEEK"}
-    own = {
-        exp.Round: plainly("ROUND"),
-        exp.Median: plainly("MEDIAN"),
-        exp.PercentileCont: within,
-        exp.Log: logarithm,
-        exp.TryCast: lambda self, node: self.cast_sql(node, safe_prefix="TRY_"),
-        **{kind: part(name) for kind, name in {**parts, **days}.items()},
-    }
-    theirs: Any = Postgres.Generator
-    generator = type("Generator", (theirs,), {"TRANSFORMS": {**theirs.TRANSFORMS, **own}})
-    return type("Grammar", (Postgres,), {"Generator": generator})
+    asked = moved(made_ordered(mended(made_up_for(made_exact(query, wide=wide)), wide=wide)))
+    return Written(worded(asked), made, reads)
