@@ -7,9 +7,11 @@ from datetime import datetime
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from sqlglot.dialects import Dialect
+from sqlglot.generator import Generator
 
 from pipeline.errors import PipelineError, StageError
-from pipeline.sql.queries.written import written
+from pipeline.sql.queries.written import _KNOWN, written
 from pipeline.stages.relational.sql import Sql
 from pipeline.tables.part import Schema
 from pipeline.testing.examples import StageExample
@@ -137,6 +139,22 @@ def test_conditions_of_one_table__are_asked_first_and_change_nothing(query: str)
 def test_what_is_asked_beside_exists__is_asked_before_it() -> None:
     text, *_ = written(MOVED[3], {"t": pl.Schema({"k": pl.Int64(), "s": pl.Int64(), "p": pl.Int64()})}, "cpu")
     assert 'FROM "t" AS "t" WHERE "t"."p" > 2 AND "t"."s" < 9) AS "_m_0" WHERE EXISTS(' in text
+
+
+def test_functions_of_polars__need_no_dialect_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classes of a compiled sqlglot, which some other package may bring, cannot be inherited."""
+    query = "select g, median(x) m, round(log(2, x), 1) r, hour(try_cast(s as timestamp)) h from t group by all"
+    schema = {"t": pl.Schema({"g": pl.Int64, "x": pl.Float64, "s": pl.String})}
+    assert Dialect.get("duckdb") and Dialect.get("postgres")  # both are imported
+
+    def refuse(cls: type) -> None:
+        """As its classes do."""
+        raise TypeError(f"{cls.__name__}: interpreted classes cannot inherit from compiled")
+
+    for compiled in (Generator, Dialect):
+        monkeypatch.setattr(compiled, "__init_subclass__", classmethod(refuse))
+    _KNOWN.clear()
+    assert "LOG2(" in written(query, schema, "cpu").text
 
 
 def test_logarithms__have_the_base_that_the_query_says() -> None:
