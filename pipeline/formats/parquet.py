@@ -24,6 +24,7 @@ from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, write_ge
 from pipeline.formats._parquet.ranges import bunches, cut, footer, need_table, row_groups
 from pipeline.formats._parquet.source import ParquetSource
 from pipeline.genome.inputs import PlacedInput
+from pipeline.tables.budget import row_bytes
 from pipeline.tables.counts import Count
 from pipeline.tables.names import ColumnName
 from pipeline.tables.part import Part, Schema, read_frame
@@ -122,14 +123,16 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
         total = sum(sizes)
         arrays = self._arrays(files)
         least, most = (GENOTYPE_BYTES_LEAST, GENOTYPE_BYTES_MOST) if arrays else (PART_BYTES_LEAST, PART_BYTES_MOST)
-        rounds = total // (parallel * most) + 1
+        columns = self._table({file: _columns(file) for file in files})
+        held = 0 if arrays else sum(piece.rows for piece in groups) * row_bytes(Schema(pl.Schema(columns)))
+        rounds = max(total, held) // (parallel * most) + 1  # texts of few kinds take a bit each in a file
         wanted = self.parts or max(min(parallel, total // least + 1), parallel * rounds if rounds > 1 else 1)
         if self.parts and wanted > len(groups):
             groups = [some for piece in groups for some in cut(piece, -(-wanted // len(groups)))]
             sizes = [piece.rows for piece in groups]
         folders = self._folders(files)
         differ = any(_names(file) != _names(files[0]) for file in files[1:])
-        table = tuple(self._table({file: _columns(file) for file in files}).items()) if differ else ()
+        table = tuple(columns.items()) if differ else ()
         return [
             ParquetSource(
                 tuple(bunch), arrays, not arrays, {piece.path: folders.get(piece.path, ()) for piece in bunch}, table, self.checksums

@@ -63,6 +63,9 @@ class Session:
     def measure(self, name: str | None, stage: str, parts: Sequence[Any]) -> None:
         """Told of every table that is computed: its name where it is one that the job knows, the stage whose tasks make it, its parts."""
 
+    def account(self, name: str | None, measured: Any) -> None:
+        """Told of what was `Measured` of a table, or will be, where the tasks that made it did so."""
+
     def values(self, results: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """The values of what was submitted, each with its number, as they come: who asks waits. Raises the error of a task that failed."""
         return enumerate(results)
@@ -190,8 +193,11 @@ class ClusterSession(Session):
         """Have the table's rows, bytes and counts noted, by tasks of their own: on several workers a part's where it lies."""
         measured = [[part] for part in parts] if (self.workers > 1 and parts) or len(parts) > MANY else [parts]
         pieces = [self.submit(Measured.of, *each, stage=stage, on_host=True) for each in measured]
-        whole = self.submit(Measured.sum, pieces, stage=stage, on_host=True) if len(pieces) > 1 else pieces[0]
-        self.accounts.append((name, whole))
+        self.account(name, self.submit(Measured.sum, pieces, stage=stage, on_host=True) if len(pieces) > 1 else pieces[0])
+
+    def account(self, name: str | None, measured: Any) -> None:
+        """Keep it for the run's record."""
+        self.accounts.append((name, measured))
 
     def values(self, results: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """The values of futures as they come. Raises RunError for a task that was cancelled; the others are then given up."""

@@ -16,11 +16,9 @@ from pipeline.tables.budget import Size, stacked
 from pipeline.tables.conserved import watch
 from pipeline.tables.exchange import Interval, are_disjoint, buckets, join_pieces, split_part
 from pipeline.tables.part import Part, Schema, empty_part
-from pipeline.tables.reduced import GATHER_LIMIT_BYTES, combined, gathered
+from pipeline.tables.reduced import GATHER_LIMIT_BYTES, gathered, reduced
 from pipeline.tables.session import Session
 from pipeline.tables.steps import Looks, Source, Step
-
-FAN_IN = 8  # values combined in one task of a reduction
 
 
 @dataclass(frozen=True)
@@ -97,6 +95,11 @@ class Table:
         """Whether rows of different parts come together by an exchange alone: they lie with several workers, or are beyond memory."""
         return self.session.workers > 1 or self.is_beyond
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its parts are there, or will be: nothing is left to do for them."""
+        return all(block.kind == "read" and not isinstance(block.source, Source) for block in self.blocks)
+
     def named(self, stage: str) -> Table:
         """The same table, whose next tasks carry this stage's name."""
         return replace(self, stage=stage)
@@ -135,7 +138,7 @@ class Table:
 
     def futures(self) -> list[Any]:
         """One future (or part) a block, for whoever needs parts and not a table."""
-        if all(block.kind == "read" and not isinstance(block.source, Source) for block in self.blocks):
+        if self.is_held:
             return [block.source for block in self.blocks]
         parts = [self.session.evaluate(block) for block in self.blocks]
         self.session.measure(self.name, self.stage, parts)
@@ -143,11 +146,7 @@ class Table:
 
     def reduce(self, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *small: Any) -> Any:
         """A small value from all parts: `function(Part, *small)` on each, `combine(values)` in a tree; returns a future of it."""
-        values = [self.session.submit(function, part, *small, stage=self.stage) for part in self.futures()]
-        while len(values) > 1:
-            groups = [values[i : i + FAN_IN] for i in range(0, len(values), FAN_IN)]
-            values = [self.session.submit(combined, combine, *group, stage=self.stage) for group in groups]
-        return values[0]
+        return reduced(self, function, combine, small)
 
     def gather(self, limit_bytes: int = GATHER_LIMIT_BYTES) -> Table:
         """The whole as one part. Raises DataError (in the task) where it is larger than `limit_bytes`."""

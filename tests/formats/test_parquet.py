@@ -53,6 +53,13 @@ def test_parquet_input__parts_keep_the_rows_and_their_order(tmp_path: Path, part
         assert len(table.sources(2)) == parts
 
 
+def test_parquet_input__parts_are_of_what_texts_take_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that repeats takes a few bits in a file."""
+    pl.DataFrame({"k": range(4_000), "t": ["a long text that repeats"] * 4_000}).write_parquet(tmp_path / "a.parquet", row_group_size=500)
+    monkeypatch.setattr("pipeline.formats.parquet.PART_BYTES_MOST", 60_000)
+    assert len(reader(tmp_path / "a.parquet").sources(1)) == 3
+
+
 def test_parquet_input__reads_a_file_with_no_rows_and_one_with_no_row_groups(tmp_path: Path) -> None:
     numbered(tmp_path / "a.parquet", 0, 0)
     pq.ParquetWriter(tmp_path / "b.parquet", pa.schema([("k", pa.int64()), ("t", pa.string())])).close()

@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from typing import Any
 
+import polars as pl
 import pytest
 
 from pipeline.errors import RunError
+from pipeline.tables.measured import Measured
+from pipeline.tables.part import Part
 from pipeline.tables.pool import Pool, Promise, this_promise
 from pipeline.tables.pool_session import PoolSession
 from pipeline.tables.rounds import Round, Rounds, go_on
+from pipeline.tables.table import Table
 
 WAIT_S = 60.0
 
@@ -145,3 +149,25 @@ def test_a_session__gives_values_as_they_come_and_gives_the_others_up(pool: Pool
     assert waits.status == "cancelled"
     go.set()
     assert session.submitted["sum"] == 3
+
+
+def test_a_reduction__uses_a_part_before_it_makes_the_next() -> None:
+    """All parts at once are the whole table."""
+    seen = list[str]()
+
+    def made(part: Part) -> Part:
+        """The part, which now takes memory."""
+        seen.append("made")
+        return part
+
+    def used(part: Part) -> int:
+        """Its rows."""
+        seen.append("used")
+        return part.rows
+
+    session = PoolSession(one := Pool(1), "cpu")
+    rows = Table.of(session, "t", [Part(pl.DataFrame({"i": [i, i]})) for i in range(20)], name="numbers")
+    assert session.value(rows.map_parts(made).reduce(used, sum)) == 40
+    assert seen == ["made", "used"] * 20
+    assert [session.value(measured) for _, measured in session.accounts] == [Measured(40, 320, 20, {})]
+    one.close(WAIT_S)

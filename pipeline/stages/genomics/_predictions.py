@@ -88,14 +88,15 @@ class PredictedTraits:
     def of(cls, sheet: Sheet, stretches: Sequence[Stretch], build: Build, audit: Any, autosomes: int | None) -> PredictedTraits:
         """Whoever has no predictions of a trait is left out of it. Raises DataError where predictions do not fit the traits and people."""
         predictions = _arrays(sheet.trait_names, len(sheet.traits), stretches)
-        there = ~np.isnan(np.stack(list(predictions.values())))
-        ragged = there.any(axis=0) & ~there.all(axis=0)
+        there = [~np.isnan(values) for values in predictions.values()]
+        everywhere = np.logical_and.reduce(there)
+        ragged = np.logical_or.reduce(there) & ~everywhere
         if ragged.any():
             trait = sheet.trait_names[int(np.flatnonzero(ragged)[0] // ragged.shape[1])]
             raise DataError(
                 f"{int(ragged.sum())} people have predictions of {trait!r} for some of the chromosomes only. Give those of all."
             )
-        traits = np.where(there.all(axis=0).T, sheet.traits, np.nan)
+        traits = np.where(everywhere.T, sheet.traits, np.nan)
         for name, column in zip(sheet.trait_names, traits.T, strict=True):
             if np.isnan(column).all():
                 raise DataError(f"no one who has {name!r} has a prediction of it. Are the ids written alike?")
@@ -130,20 +131,36 @@ def people_counts(fitted: PredictedTraits) -> dict[str, int]:
     return fitted.counts()
 
 
+class _Known(NamedTuple):
+    """Rows of a stretch that are of known people, these people's places, and whether one has two."""
+
+    rows: slice | NDArray[np.bool_]
+    places: slice | NDArray[np.int64]
+    twice: bool
+
+    @classmethod
+    def of(cls, places: NDArray[np.int64]) -> _Known:
+        """Those of a stretch with these places: a range of people in their order as a slice, which is quicker."""
+        if len(places) and places[0] >= 0 and (np.diff(places) == 1).all():
+            return cls(slice(None), slice(int(places[0]), int(places[-1]) + 1), twice=False)
+        rows = places >= 0
+        return cls(rows, places[rows], twice=len(np.unique(places[rows])) < int(rows.sum()))
+
+
 def _arrays(traits: Sequence[str], people: int, stretches: Sequence[Stretch]) -> dict[str, NDArray[np.float32]]:
     """By chromosome `float32[t, n]`, NaN where there is none. Raises DataError for a trait with none, and for two of one person."""
     places = {name: place for place, name in enumerate(traits)}
     if lacking := sorted({*traits} - {stretch.trait for stretch in stretches}):
         raise DataError(f"there are no predictions of the trait {lacking[0]!r}. Name it in the whole_genome_regression.")
-    found, twice = dict[str, NDArray[np.float32]](), dict[int, bool]()
+    found, known = dict[str, NDArray[np.float32]](), dict[int, _Known]()
     for stretch in stretches:
         if stretch.chromosome not in found:
             found[stretch.chromosome] = np.full((len(traits), people), np.nan, np.float32)
-        row, known = found[stretch.chromosome][places[stretch.trait]], stretch.places >= 0
-        own = stretch.places[known]
-        if id(stretch.places) not in twice:  # neighbours share their people
-            twice[id(stretch.places)] = len(np.unique(own)) < len(own)
-        if twice[id(stretch.places)] or (~np.isnan(row[own])).any():
+        row = found[stretch.chromosome][places[stretch.trait]]
+        if id(stretch.places) not in known:  # neighbours share their people
+            known[id(stretch.places)] = _Known.of(stretch.places)
+        own = known[id(stretch.places)]
+        if own.twice or not np.isnan(row[own.places]).all():
             raise DataError(f"somebody has two predictions of {stretch.trait!r} for chromosome {stretch.chromosome}. Give one of each.")
-        row[own] = stretch.values[known]
+        row[own.places] = stretch.values[own.rows]
     return found

@@ -23,7 +23,8 @@ from pipeline.stages.genomics._linkage import kind_of
 from pipeline.stages.genomics._neighbours import Ahead, Rows, aheads, behinds, going_on
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema, concat_parts
-from pipeline.tables.table import FAN_IN, Table
+from pipeline.tables.reduced import FAN_IN
+from pipeline.tables.table import Table
 
 PLACE = ("chromosome", "base_pair_location", "variant_id")
 RUN: dict[str, pl.DataType] = {

@@ -15,8 +15,8 @@ from pipeline.errors import DataError, StageError
 from pipeline.kernels.powers_of_two import exponents
 from pipeline.stage import ColumnName, need_columns, need_numeric
 from pipeline.tables.part import Part, Schema
-from pipeline.tables.reduced import combined
-from pipeline.tables.table import FAN_IN, Table
+from pipeline.tables.reduced import together
+from pipeline.tables.table import Table
 
 Array = Any
 Names = Annotated[tuple[ColumnName, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
@@ -104,11 +104,7 @@ def of_parts(rows: Table, function: Callable[..., Any], *given: Any) -> list[Any
 
 def over_parts(rows: Table, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *given: Any) -> Any:
     """The same of all parts together: `combine(values)` in a tree."""
-    values = of_parts(rows, function, *given)
-    while len(values) > 1:
-        groups = [values[at : at + FAN_IN] for at in range(0, len(values), FAN_IN)]
-        values = [rows.session.submit(combined, combine, *group, stage=rows.stage) for group in groups]
-    return values[0]
+    return together(rows, combine, of_parts(rows, function, *given))
 
 
 def greatest(part: Part, columns: Sequence[str], names: Sequence[str] = ()) -> Array:
