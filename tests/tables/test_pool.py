@@ -5,13 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
 from pipeline.errors import RunError
+from pipeline.formats.parquet import ParquetOutput
+from pipeline.job.spec import Output
+from pipeline.job.yaml_tree import Place
+from pipeline.running.writing import submit_output
 from pipeline.tables.measured import Measured
+from pipeline.tables.names import Order
 from pipeline.tables.part import Part
 from pipeline.tables.pool import Pool, Promise, this_promise
 from pipeline.tables.pool_session import PoolSession
@@ -170,4 +176,22 @@ def test_a_reduction__uses_a_part_before_it_makes_the_next() -> None:
     assert session.value(rows.map_parts(made).reduce(used, sum)) == 40
     assert seen == ["made", "used"] * 20
     assert [session.value(measured) for _, measured in session.accounts] == [Measured(40, 320, 20, {})]
+    one.close(WAIT_S)
+
+
+def test_an_output__is_written_part_by_part_as_its_parts_are_made(tmp_path: Path) -> None:
+    """Parts that wait to be written are the whole output in memory."""
+    made = list[int]()
+
+    def counted(part: Part) -> Part:
+        """The part, and how many files there were when it was made."""
+        made.append(len(list(tmp_path.iterdir())))
+        return part
+
+    session = PoolSession(one := Pool(1), "cpu")
+    rows = Table.of(session, "t", [Part(pl.DataFrame({"i": [i, i]})) for i in range(20)]).map_parts(counted)
+    output = Output("out", "t", Order(), None, "parquet", ParquetOutput(), Place(1, 1))
+    for _, written in session.values(submit_output(rows, output, None, lambda name: str(tmp_path / name.replace("/", "-")))):
+        assert written.rows == 2
+    assert made == list(range(20))
     one.close(WAIT_S)
