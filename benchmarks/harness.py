@@ -72,11 +72,21 @@ def compare(work: str, ours: Sequence[str], peer: str, theirs: Sequence[str], ru
 
 
 def beside(work: str, job: Path, settings: Sequence[str], peer: tuple[str, Sequence[str]], runs: int) -> list[dict[str, Any]]:
-    """A job with these `--set` beside a peer's name and command: as it is, then on two workers."""
-    rows = []
-    for name, more in ((work, ()), (f"{work}, two workers", ("cluster.workers=2",))):
+    """A job with these `--set` beside a peer's name and command: as it is, on two workers, and on two whose core each is a machine's.
+
+    In the last a machine has one core: the peer has one machine, and what the second brings is seen where a worker's work divides.
+    """
+    name, command = peer
+    two, rows = ("cluster.workers=2",), []
+    sides = {
+        "": ((), command),
+        ", two workers": (two, command),
+        ", two machines of a core beside one": (two, ("taskset", "-c", "0", *command)),
+    }
+    for suffix, (more, theirs) in sides.items():
         told = [word for one in (*settings, *more) for word in ("--set", one)]
-        rows.append(compare(name, python("-m", "pipeline.run", str(job), "--fresh", "--quiet", *told), *peer, runs))
+        ours = python("-m", "pipeline.run", str(job), "--fresh", "--quiet", *told)
+        rows.append(compare(f"{work}{suffix}", ours, name, theirs, runs))
     return rows
 
 

@@ -17,6 +17,7 @@ from pipeline.tables.table import Table
 
 KEYS = 100_000  # of the rows of a table that are looked at, about
 FIRST, PARTS = 4_096, 8  # rows of a part whose texts are measured, and of how many parts
+MARGIN = 4  # a filter that leaves a fourth of the rows leaves few
 
 
 def multiplied(first: Table, second: Table, by: Sequence[str], most: int | None) -> tuple[Table, Table]:
@@ -41,6 +42,22 @@ def multiplied(first: Table, second: Table, by: Sequence[str], most: int | None)
         return first, second
     budget.foreseen[first.stage] = made.bytes
     return replace(first, size=made), replace(second, size=made)
+
+
+def fewer(table: Table) -> Table:
+    """A table that is large by what is known of it, and of whose rows a filter leaves few: computed, with the size that it has.
+
+    Waits for the rows of some parts to be counted, and where these are few for all of them. Any other table is given back.
+    """
+    budget, size = table.session.budget, table.size
+    if budget is None or size is None or not budget.is_near(size) or len(table.blocks) == 1 or table.as_read or not table.cheap:
+        return table
+    every = -(-len(table.blocks) // PARTS)
+    some = replace(table, blocks=table.blocks[::every], origins=(), name=None)
+    if MARGIN * every * _rows(some) > size.rows:
+        return table
+    held = table.hold()
+    return replace(held, size=Size(_rows(held), size.row_bytes))
 
 
 def with_texts(table: Table, before: Size | None = None) -> Table:
@@ -86,6 +103,18 @@ def lengthened(table: Table, column: str) -> Size | None:
 def _lengths(rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
     values = pl.col(column).list.len().fill_null(0).clip(lower_bound=1)
     return rows.head(FIRST).select(values.cast(pl.Int64).sum().alias("values"), pl.len().cast(pl.Int64).alias("rows"))
+
+
+def _rows(table: Table) -> int:
+    return int(table.session.value(table.map(_number).reduce(_only, sum)))
+
+
+def _number(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.select(pl.len())
+
+
+def _only(part: Part) -> int:
+    return int(part.frame.item())
 
 
 def _counted(table: Table, by: Sequence[str], every: int) -> pl.DataFrame:

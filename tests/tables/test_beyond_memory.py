@@ -292,6 +292,26 @@ def test_join__that_multiplies_nothing_stays_in_memory(roomy: Session) -> None:
     assert not roomy.budget.foreseen
 
 
+@pytest.mark.parametrize(
+    ("where", "known", "beyond"), [("day < 300", 300, False), ("day >= 300", 12_000, True), ("day % 1500 >= 250", 10_000, True)]
+)
+def test_join__of_what_a_filter_leaves_is_in_memory_where_it_leaves_few(roomy: Session, where: str, known: int, beyond: bool) -> None:
+    """All rows are counted where some parts make few of them likely; of the last, none are in the parts that are looked at first."""
+    ours = pl.DataFrame({"key": np.arange(12_000) // 1_000, "day": np.arange(12_000), "text": "word", "more": "words"})
+    theirs = pl.DataFrame({"day": np.arange(0, 12_000, 3), "other": np.arange(4_000)})
+    pieces = [ours[low : low + 250] for low in range(0, 12_000, 250)]
+    schema = Schema(ours.schema)
+    left = Table.of(roomy, "given", [Part(piece) for piece in pieces], schema=schema, size=Size(12_000, row_bytes(schema)))
+    assert left.is_beyond
+    (kept,) = Filter.model_validate({"where": where}).run({"rows": left}, Context("kept", 1, roomy)).tables.values()
+    given = {"left": replace(kept, schema=schema), "right": table(roomy, theirs)}
+    found = Join.model_validate({"on": "day"}).run(given, Context("named", 1, roomy)).tables[""]
+    wanted = duckdb.sql(f"select o.*, t.other from ours o join theirs t using (day) where {where}").pl()
+    alike(pl.concat([part.frame for part in found.futures()]), wanted)
+    assert found.size is not None
+    assert (found.is_beyond, found.size.rows) == (beyond, known)
+
+
 def test_unique_keys__are_those_of_an_aggregate_until_rows_multiply_or_keys_change(roomy: Session) -> None:
     def after(rows: Table, *stages: Stage) -> Table:
         """What comes of the rows, stage by stage."""

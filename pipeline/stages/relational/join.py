@@ -14,7 +14,7 @@ from pipeline.sql.expression import Sql, check_condition
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, need_columns
 from pipeline.stages.relational._part_join import How, PartJoin, Validate
 from pipeline.tables.counts import Count
-from pipeline.tables.foreseen import multiplied
+from pipeline.tables.foreseen import fewer, multiplied
 from pipeline.tables.pairs import apart, moves, small, together
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
@@ -154,7 +154,7 @@ class Join(Stage, name="join", version=1):
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Parts of one table with a copy of the other, or rows with equal keys together, pair by pair of parts."""
-        left, right = tables["left"].named(context.name), tables["right"].named(context.name)
+        left, right = fewer(tables["left"].named(context.name)), fewer(tables["right"].named(context.name))
         assert left.schema is not None
         assert right.schema is not None
         most, names = self._most_rows(left, right), self._names(left.schema.columns, right.schema.columns)
