@@ -38,6 +38,7 @@ class Session:
     readers = 1  # tasks of a worker that read or write at once
     depth = 0  # of the stage that submits just now: stages of the job on the longest way to it from an input
     budget: Budget | None = None  # the memory that tables may have, where there is a disk that all tasks can put the rest on
+    over: Any = None  # a future that is there when the large query before is over (`in_turn`)
     frames: Frames = "host"  # where a GPU run keeps what its queries give
     lean = False  # whether tasks run in the command line's own process, which nobody else imports libraries for
 

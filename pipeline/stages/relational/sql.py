@@ -14,6 +14,7 @@ from pipeline.sql.queries.beforehand import with_made
 from pipeline.sql.queries.written import Written, written
 from pipeline.stage import Context, Outcome, Stage
 from pipeline.tables.counts import Count
+from pipeline.tables.in_turn import query_in_turn
 from pipeline.tables.infinities import INFINITIES, counted, made_finite
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
@@ -60,14 +61,13 @@ class Sql(Stage, name="sql", version=5):
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """One query over all rows."""
-        backend = context.session.backend
-        first, *others = (table.named(context.name) for table in tables.values())
-        return Outcome({"": first.query(others, _answered, self.query, tuple(tables), backend)})
+        given = [table.named(context.name) for table in tables.values()]
+        return Outcome({"": query_in_turn(given, _answered, self.query, tuple(tables), context.session.backend)})
 
 
 def _answered(*given: Any) -> pl.LazyFrame:
-    """The query's rows, from the tables, the text, the tables' names and the backend; infinities are null and counted."""
-    *frames, text, names, backend = given
+    """The query's rows, from the tables, the text, the tables' names, the backend, and nothing; infinities are null and counted."""
+    *frames, text, names, backend, _ = given
     return _asked(dict(zip(names, frames, strict=True)), str(text), backend)
 
 
