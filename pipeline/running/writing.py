@@ -36,9 +36,11 @@ def submit_output(table: Table, output: Output, expected: Schema | None, file: C
     axes = [table.axes[array].value() for array in table.axes]
     paths = [file(f"{output.name}/" + attempt_name(f"{stem}-{number:05d}", output.writer.suffix)) for number in range(len(table.blocks))]
     tasks = [WriteTask(output.writer, path, expected, tuple(table.axes)) for path in paths]
-    if table.is_beyond or table.session.backend == "cpu":  # by the task that makes it: parts that wait to be written fill the memory
+    if table.is_beyond or (table.session.backend == "cpu" and not table.is_held):
+        # by the task that makes it: parts that wait to be written fill the memory
         written = [table.session.evaluate_into(block, task, axes) for block, task in zip(table.blocks, tasks, strict=True)]
-        table.session.measure(table.name, table.stage, written)
+        if any(block.kind != "scan" for block in table.blocks):  # what lies on disk was measured as it was laid there
+            table.session.measure(table.name, table.stage, written)
     else:
         pairs = zip(tasks, table.futures(), strict=True)
         written = [table.session.submit(task, part, axes, stage=table.stage, on_host=True) for task, part in pairs]
