@@ -123,7 +123,8 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
         total = sum(sizes)
         arrays = self._arrays(files)
         least, most = (GENOTYPE_BYTES_LEAST, GENOTYPE_BYTES_MOST) if arrays else (PART_BYTES_LEAST, PART_BYTES_MOST)
-        columns = self._table({file: _columns(file) for file in files})
+        differ = any(_names(file) != _names(files[0]) for file in files[1:])
+        columns = self._table({file: _columns(file) for file in files}) if differ else _columns(files[0])
         held = 0 if arrays else sum(piece.rows for piece in groups) * row_bytes(Schema(pl.Schema(columns)))
         rounds = max(total, held) // (parallel * most) + 1  # texts of few kinds take a bit each in a file
         wanted = self.parts or max(min(parallel, total // least + 1), parallel * rounds if rounds > 1 else 1)
@@ -131,7 +132,6 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
             groups = [some for piece in groups for some in cut(piece, -(-wanted // len(groups)))]
             sizes = [piece.rows for piece in groups]
         folders = self._folders(files)
-        differ = any(_names(file) != _names(files[0]) for file in files[1:])
         table = tuple(columns.items()) if differ else ()
         return [
             ParquetSource(

@@ -36,7 +36,7 @@ def submit_output(table: Table, output: Output, expected: Schema | None, file: C
     axes = [table.axes[array].value() for array in table.axes]
     paths = [file(f"{output.name}/" + attempt_name(f"{stem}-{number:05d}", output.writer.suffix)) for number in range(len(table.blocks))]
     tasks = [WriteTask(output.writer, path, expected, tuple(table.axes)) for path in paths]
-    if table.is_beyond or (table.session.backend == "cpu" and not table.is_held):
+    if not table.is_held and (table.is_beyond or table.session.backend == "cpu"):
         # by the task that makes it: parts that wait to be written fill the memory
         written = [table.session.evaluate_into(block, task, axes) for block, task in zip(table.blocks, tasks, strict=True)]
         if any(block.kind != "scan" for block in table.blocks):  # what lies on disk was measured as it was laid there

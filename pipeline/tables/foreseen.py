@@ -54,10 +54,10 @@ def fewer(table: Table) -> Table:
         return table
     every = -(-len(table.blocks) // PARTS)
     some = replace(table, blocks=table.blocks[::every], origins=(), name=None)
-    if MARGIN * every * _rows(some) > size.rows:
+    if MARGIN * every * row_count(some) > size.rows:
         return table
     held = table.hold()
-    return replace(held, size=Size(_rows(held), size.row_bytes))
+    return replace(held, size=Size(row_count(held), size.row_bytes))
 
 
 def with_texts(table: Table, before: Size | None = None) -> Table:
@@ -105,7 +105,8 @@ def _lengths(rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
     return rows.head(FIRST).select(values.cast(pl.Int64).sum().alias("values"), pl.len().cast(pl.Int64).alias("rows"))
 
 
-def _rows(table: Table) -> int:
+def row_count(table: Table) -> int:
+    """The rows of a table. Waits for them to be counted."""
     return int(table.session.value(table.map(_number).reduce(_only, sum)))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from pipeline.tables.exchange import overlap_groups
+from pipeline.tables.foreseen import row_count
 from pipeline.tables.hot import Heavy, added, divided, heavy, hot_keys, of_hot_keys, with_copies
 from pipeline.tables.part import Part
 from pipeline.tables.table import Table
@@ -86,20 +87,10 @@ def small(table: Table, most: int) -> tuple[Table, bool]:
 
     Beyond memory its rows are counted first: where these are too many, nothing of it is laid down.
     """
-    if table.is_beyond and table.cheap and table.size:
-        rows = int(table.session.value(table.map(_counted).reduce(_first, sum)))
-        if rows * LEAST_ROW_BYTES > most:
-            return table, False
+    if table.is_beyond and table.cheap and table.size and row_count(table) * LEAST_ROW_BYTES > most:
+        return table, False
     table = table.hold()
     return table, int(table.session.value(table.reduce(_bytes, sum))) <= most
-
-
-def _counted(rows: pl.LazyFrame) -> pl.LazyFrame:
-    return rows.select(pl.len())
-
-
-def _first(part: Part) -> int:
-    return int(part.frame.item())
 
 
 def _bytes(part: Part) -> int:

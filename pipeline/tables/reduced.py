@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import getitem
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.errors import DataError
@@ -36,8 +37,9 @@ def reduced(table: Table, function: Callable[..., Any], combine: Combine, small:
         return together(table, combine, [session.submit(function, part, *small, stage=stage) for part in table.futures()])
     pieces = [session.evaluate_into(block, partial(_piece, function), *small) for block in table.blocks]
     whole = together(table, partial(_one_piece, combine), pieces)
-    session.account(table.name, session.submit(_measured, whole, stage=stage, on_host=True))
-    return session.submit(_value, whole, stage=stage, on_host=True)
+    value, measured = (session.submit(getitem, whole, place, stage=stage, on_host=True) for place in range(2))
+    session.account(table.name, measured)
+    return value
 
 
 def together(table: Table, combine: Combine, values: list[Any]) -> Any:
@@ -58,14 +60,6 @@ def _piece(function: Callable[..., Any], part: Part, *small: Any) -> Piece:
 
 def _one_piece(combine: Combine, pieces: list[Piece]) -> Piece:
     return Piece(combine([piece.value for piece in pieces]), Measured.sum([piece.measured for piece in pieces]))
-
-
-def _measured(piece: Piece) -> Measured:
-    return piece.measured
-
-
-def _value(piece: Piece) -> Any:
-    return piece.value
 
 
 def gathered(limit_bytes: int, *parts: Part) -> Part:
