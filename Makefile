@@ -12,13 +12,16 @@ PIP_AUDIT := $(AUDIT)/bin/pip-audit --disable-pip --no-deps --progress-spinner o
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # Each process takes a stretch of the suite, and an idle one takes from the other's end: a module's fixtures are made once or twice.
 SPREAD := --numprocesses logical --maxprocesses 8 --dist worksteal
-PYTEST = $(BIN)/python -m pytest $(SPREAD)
+# Reading the tests of GPUs and of the contract takes seconds, and none of them runs here.
+PYTEST = $(BIN)/python -m pytest $(SPREAD) --ignore=tests/gpu --ignore=tests/contract
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test lint types layers unit soak contract contract-soak test-gpu schema ptx wheel audit clean
+.PHONY: help setup run quick test lint types layers unit soak contract contract-soak test-gpu schema ptx wheel audit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(VENV)/.dev $(RAPIDS)/.gpu  ## both environments, side by side with --jobs 2
 
 run: $(VENV)/.cpu  ## run a job: make run JOB=jobs/loans.yaml ARGS="--set seed=2"
 	@$(BIN)/python -m pipeline.run $(JOB) $(ARGS)

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from benchmarks.gpu_kernels import OF_PAIRS, OF_VARIANTS, Cohort, simulated
-from pipeline.api import load
+from pipeline.api import Run, load
 from pipeline.backend import memory
+from tests.gpu.test_jobs import assert_runs_alike
 from tests.standin.budget import MIB, Budget, spending
 from tests.standin.counts import DEVICE_BYTES, Counts, card_of, held, measured
 from tests.standin.machine import gpu
@@ -23,7 +24,7 @@ from tests.standin.modules import installed
 
 pytestmark = pytest.mark.contract
 
-ROOT = Path(__file__).parents[2]
+GENOMICS = Path(__file__).parents[2] / "jobs" / "genomics.yaml"
 WIDE, LONG = (4000, 2500), (64, 500_000)
 LESS, SQUARE = (64, 50_000), (200, 600)  # where the host, which computes it all, would take minutes
 
@@ -123,19 +124,26 @@ def test_linear_gwas_of_200_000_variants__is_launched_in_30_ms(cupy: Any, monkey
 
 
 @pytest.fixture(scope="module")
-def genomics(tmp_path_factory: pytest.TempPathFactory) -> Counts:
-    """What the shipped genomics job asked of the device, as a whole."""
+def genomics(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Counts]:
+    """The shipped genomics job on the device, and what it asked of it as a whole."""
     pytest.importorskip("xgboost")
     with gpu(), measured() as found:
-        load(ROOT / "jobs" / "genomics.yaml", backend="gpu", cluster="local", results=str(tmp_path_factory.mktemp("job"))).run()
-    return found
+        run = load(GENOMICS, backend="gpu", cluster="local", results=str(tmp_path_factory.mktemp("job"))).run()
+    return run, found
 
 
-def test_the_shipped_genomics_job__keeps_within_its_budget(genomics: Counts) -> None:
-    assert genomics.launches <= JOB.launches, genomics.dearest()
-    assert genomics.waits <= JOB.waits, genomics.dearest()
-    assert genomics.peak <= JOB.mib * MIB
+def test_the_shipped_genomics_job__gives_what_it_gives_on_the_cpu(genomics: tuple[Run, Counts], tmp_path: Path) -> None:
+    found, expected = genomics[0], load(GENOMICS, cluster="local", results=str(tmp_path)).run()
+    assert (found.record["backend"], expected.record["backend"]) == ("gpu", "cpu")
+    assert_runs_alike(found, expected)
 
 
-def test_the_shipped_genomics_job__compiles_few_kernels(genomics: Counts) -> None:
-    assert len(genomics.kernels) <= JOB_KERNELS
+def test_the_shipped_genomics_job__keeps_within_its_budget(genomics: tuple[Run, Counts]) -> None:
+    counts = genomics[1]
+    assert counts.launches <= JOB.launches, counts.dearest()
+    assert counts.waits <= JOB.waits, counts.dearest()
+    assert counts.peak <= JOB.mib * MIB
+
+
+def test_the_shipped_genomics_job__compiles_few_kernels(genomics: tuple[Run, Counts]) -> None:
+    assert len(genomics[1].kernels) <= JOB_KERNELS

@@ -35,7 +35,7 @@ def test_linked_pairs__within_windows(variants: int, people: int) -> None:
     assert variants < 9 or people < 31 or 0 < expected.sum() < expected.size
 
 
-@pytest.mark.parametrize(("variants", "people"), [(1, 1), (9, 31), (12, 33), (7, 600)])
+@pytest.mark.parametrize(("variants", "people"), [(1, 1), (9, 31), (7, 600)])
 def test_haplotype_squares__are_those_of_greatest_likelihood(variants: int, people: int) -> None:
     packed = linked_calls(variants, people)
     for index in (0, variants - 1):
