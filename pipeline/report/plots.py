@@ -43,7 +43,7 @@ def receiver_operating(curves: Sequence[tuple[str, Floats, Floats]], about: str)
     panel = Panel(NARROW, HIGH, (0.0, 1.0), (0.0, 1.0))
     panel.line((0, 1), (0, 1), "reference")
     for style, truth, score in curves:
-        order = np.argsort(-score)  # which of equal scores comes first makes no difference
+        order = np.argsort(score, kind="stable")[::-1]  # which of equal scores comes first makes no difference
         ends = np.append(np.flatnonzero(np.diff(score[order])), len(order) - 1)
         hits = np.cumsum(truth[order])[ends]
         false = ends + 1 - hits
