@@ -10,9 +10,12 @@ from pipeline.tables.table import Table
 
 
 def divided(table: Table, parts: int) -> Table:
-    """The same rows in order, in so many parts at least: each part in stretches of about as many rows, some of which may have none."""
+    """The same rows in order, in so many parts at least: each part in stretches of about as many rows, some of which may have none.
+
+    A table of no rows that is there already, as a plan has it, stays as it is.
+    """
     count = -(-parts // len(table.blocks))
-    if count <= 1:
+    if count <= 1 or all(isinstance(block.source, Part) and block.source.rows == 0 for block in table.blocks):
         return table
     blocks = [Step("part", table.stage, (block,), _stretch, (number, count)) for block in table.hold().blocks for number in range(count)]
     return replace(table, blocks=tuple(blocks), origins=(), spread=(), name=None)

@@ -19,3 +19,9 @@ def test_divided__has_the_same_rows_in_order_with_their_arrays_and_counts_once()
     assert [value for part in parts for value in part.frame["v"]] == [0, 1, 2, 3, 4, 0]
     assert [value for part in parts for value in part.arrays["calls"].tolist()] == [0, 1, 2, 3, 4, 0]
     assert divided(table, 3) is table
+
+
+def test_divided__leaves_a_plans_table_of_no_rows_in_one_part() -> None:
+    # A stage of 2,048 columns was planned eight times over.
+    table = Table.of(Session(), "planned", [Part(pl.DataFrame({"v": [1]}).clear())])
+    assert divided(table, 8) is table
