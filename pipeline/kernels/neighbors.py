@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline.backend.arrays import array_module
 from pipeline.kernels.distances import TIED, lengths, products, row_blocks
+from pipeline.kernels.nth_numbers import nth_least
 
 Array = Any
 
@@ -96,7 +97,7 @@ def _pairs(queries: Array, rows: Array, neighbors: int, reach: Array) -> Pairs:
     xp = array_module(queries)
     found = products(queries, rows)
     if neighbors < len(rows) and not bool(xp.isfinite(reach).all()):
-        reach = xp.minimum(reach, xp.partition(found, neighbors - 1, axis=1)[:, neighbors - 1])
+        reach = xp.minimum(reach, nth_least(found, neighbors))
     slack = TIED * (lengths(queries) + lengths(rows).max())
     places = xp.flatnonzero(found <= (reach + slack)[:, None])
     first, second = places // len(rows), places % len(rows)

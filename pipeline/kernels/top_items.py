@@ -10,6 +10,7 @@ import numpy as np
 from pipeline.backend.arrays import array_module, to_host
 from pipeline.backend.memory import block_bytes
 from pipeline.kernels.factorization import Rows
+from pipeline.kernels.nth_numbers import nth_greatest
 
 Array = Any
 
@@ -56,13 +57,26 @@ def _candidates(found: Array, near: Array, n: int) -> Iterator[tuple[Array, Arra
     if not width or not height:
         return
     kept = min(n, width)
-    least = xp.partition(found, width - kept, axis=1)[:, width - kept]
-    count = (found >= (least - near)[:, None]).sum(axis=1)
-    count[xp.isinf(least)] = kept  # a short list: whatever else is left out scores nothing
+    nth = nth_greatest(found, kept)
+    least = nth - near
+    count = (found >= least[:, None]).sum(axis=1)
+    count[xp.isinf(nth)] = kept  # a short list: whatever else is left out scores nothing
     for size in xp.unique(count).tolist():
         rows = xp.flatnonzero(count == size)
         for piece in xp.array_split(rows, -(-len(rows) * size // max(size, 1 << 16))):
-            yield piece, xp.argpartition(found[piece], width - size, axis=1)[:, width - size :]
+            yield piece, _columns(found, piece, least, size)
+
+
+def _columns(found: Array, rows: Array, least: Array, size: int) -> Array:
+    """The places of the `size` greatest scores of some rows, `int64[rows, size]`: those of at least `least`."""
+    xp = array_module(found)
+    if xp is not np:
+        return xp.argpartition(found[rows], found.shape[1] - size, axis=1)[:, found.shape[1] - size :]
+    from pipeline.kernels.compiled.best_columns import take_from
+
+    chosen = np.zeros((len(rows), size), np.int64)
+    take_from(found, rows, least, chosen)
+    return chosen
 
 
 def _ordered(places: Any, scores: Any, n: int) -> tuple[Any, Any]:
