@@ -91,7 +91,7 @@ class TextFeatures(FittedRows, name="text_features", version=1):
 
     def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """In how many rows each bucket is there, and how many there are."""
-        there = [(pl.col(name) > 0).cast(pl.Int64).sum() for name in self._made] if self.weights == "tfidf" else []
+        there = [(pl.col(self._made) > 0).cast(pl.Int64).sum()] if self.weights == "tfidf" else []
         return rows.select(pl.len().cast(pl.Int64).alias(SEEN), *there)
 
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
@@ -108,13 +108,13 @@ class TextFeatures(FittedRows, name="text_features", version=1):
         if self.weights == "counts":
             return found
         if self.weights == "binary":
-            return found.with_columns((pl.col(name) > 0).cast(pl.Float64) for name in self._made)
+            return found.with_columns((pl.col(self._made) > 0).cast(pl.Float64))
         seen = fitted[SEEN].item()
-        weights = {name: float(np.log((1 + seen) / (1 + fitted[name].item())) + 1) for name in self._made}
-        weighed = found.with_columns(pl.col(name) * weight for name, weight in weights.items())
+        weights = np.log((1 + seen) / (1 + fitted.select(self._made).to_numpy()[0])) + 1
+        weighed = found.with_columns(pl.col(name) * weight for name, weight in zip(self._made, weights.tolist(), strict=True))
         length = pl.sum_horizontal(pl.col(name) * pl.col(name) for name in self._made).sqrt()
         normed = weighed.with_columns(pl.when(length > 0).then(length).otherwise(1.0).alias(NORM))
-        return normed.with_columns(pl.col(name) / pl.col(NORM) for name in self._made).drop(NORM)
+        return normed.with_columns(pl.col(self._made) / pl.col(NORM)).drop(NORM)
 
 
 def ngram_hashes(texts: pl.Series, ngrams: tuple[int, int]) -> list[tuple[np.ndarray, np.ndarray]]:
