@@ -49,7 +49,7 @@ def test_stale_parameters__come_as_far_and_are_never_older_than_the_bound() -> N
     assert not found.description["reproducible"]
 
 
-@pytest.mark.parametrize("layers", [[], [32, 16]], ids=["linear", "network"])
+@pytest.mark.parametrize("layers", [pytest.param([], id="linear"), pytest.param([32, 16], id="network", marks=pytest.mark.soak)])
 def test_the_best_round_of_stale_parameters__at_the_default_rate_is_about_as_good_on_real_rows(layers: list[int]) -> None:
     given = {"target": "y", "key": "id", "objective": "binary", "layers": layers, "dropout": 0, "batch_size": 64, "rounds": 60}
     ways: list[dict[str, Any]] = [{}, {"parallel": {"asynchronous": 4, "staleness": 8}}]
