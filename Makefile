@@ -10,8 +10,6 @@ AUDIT := .venv-audit
 SHIPPED := .venv-shipped
 PIP_AUDIT := $(AUDIT)/bin/pip-audit --disable-pip --no-deps --progress-spinner off
 INSTALL := -m pip install --quiet --disable-pip-version-check
-# pip compiles modules on one processor, this on all; what packages have for other Pythons does not compile, and need not.
-COMPILE = python -m compileall -q -j 0 pipeline
 # Each process takes a stretch of the suite, and an idle one takes from the other's end: a module's fixtures are made once or twice.
 SPREAD := --numprocesses logical --maxprocesses 8 --dist worksteal
 # Reading the tests of GPUs and of the contract takes seconds, and none of them runs here.
@@ -96,9 +94,9 @@ $(VENV)/.cpu: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python $(INSTALL) --no-compile -e '.[cpu,dev]'
-	@$(BIN)/python $(INSTALL) --no-compile -e '.[align]' || echo "mappy was not built (it wants a C compiler and zlib): tests of alignment are skipped"
-	@$(BIN)/$(COMPILE) $(VENV)/lib > /dev/null || true
+	$(BIN)/python $(INSTALL) -e '.[cpu,dev]'
+	@$(BIN)/python $(INSTALL) -e '.[align]' || echo "mappy was not built (it wants a C compiler and zlib): tests of alignment are skipped"
+	$(BIN)/python -m compileall -q pipeline
 	@touch $@ $(VENV)/.cpu
 
 # Tools that look at what is shipped stand apart, so that they are no part of it.
@@ -111,6 +109,5 @@ $(AUDIT)/.done: Makefile
 $(RAPIDS)/.gpu: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed"; exit 2; }
 	$(PYTHON) -m venv $(RAPIDS)
-	$(RAPIDS)/bin/python $(INSTALL) --no-compile -e '.[gpu,test]'
-	@$(RAPIDS)/bin/$(COMPILE) $(RAPIDS)/lib > /dev/null || true
+	$(RAPIDS)/bin/python $(INSTALL) -e '.[gpu,test]'
 	@touch $@
