@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import ClassVar
 from pipeline.results.at_url import Store
 from pipeline.results.links import refuse_links
 from pipeline.results.lock import ChangedError, Lock, take_lock
+
+_WAITS = (0.0, 0.01, 0.1, 1.0)  # seconds before a folder is removed again, into which somebody wrote while it was
 
 
 class LocalStore(Store):
@@ -39,6 +42,18 @@ class LocalStore(Store):
                 for torn in Path(self.root).glob(f".{name}*.tmp"):
                     torn.unlink(missing_ok=True)
         return lock
+
+    def remove(self, name: str) -> None:
+        """Remove a file or a folder with all that it holds; so goes what a task that is just ending writes there meanwhile."""
+        for wait in _WAITS:
+            time.sleep(wait)
+            try:
+                super().remove(name)
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY or wait == _WAITS[-1]:
+                    raise
+            if not os.path.lexists(self._at(name)):
+                return
 
     def write(self, name: str, data: bytes) -> None:
         """Write beside the file, then rename it into its place."""

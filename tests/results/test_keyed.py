@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from secrets import token_hex
 from threading import Barrier
+from typing import Any
 
 import pytest
 
@@ -128,3 +130,30 @@ def test_keyed__says_where_what_was_made_is_gone_at_once(tmp_path: Path, monkeyp
 def test_keyed__refuses_a_url() -> None:
     with pytest.raises(PlaceError, match=r"memory://lab: kept/ is kept in a folder of this machine"):
         Keyed(open_store("memory://lab"), "kept", 1)
+
+
+def test_get__leaves_nothing_where_a_task_writes_on_while_the_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places, folders, remove = list[int](), keyed(tmp_path), shutil.rmtree
+
+    def written_into(path: str, *given: Any, **options: Any) -> None:
+        """At first a file of two goes by itself, then one comes while the folder is removed."""
+        turn = places.pop() if places else 0
+        remove(path, *given, **options)
+        if turn:
+            Path(path).mkdir()
+            (Path(path) / "late").write_text("some text")
+        if turn == 2:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
+        if turn == 1:
+            raise FileNotFoundError(path)
+
+    def failing(folder: str) -> Made:
+        (Path(folder) / "part").write_text("some text")
+        places[:] = [0, 2, 1]
+        raise RunError("a part cannot be read")
+
+    monkeypatch.setattr(shutil, "rmtree", written_into)
+    with pytest.raises(RunError, match="a part cannot be read"):
+        folders.get("key", failing)
+    assert not places
+    assert left(tmp_path) == []
