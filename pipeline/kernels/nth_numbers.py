@@ -10,6 +10,9 @@ from pipeline.backend.arrays import array_module
 
 Array = Any
 
+FEW = 64
+"""Numbers a row up to which keeping them in order as the others come by costs less than a partition."""
+
 
 def nth_greatest(found: Array, n: int) -> Array:
     """The n-th greatest of each row of `found: float64[r, c]`, n from 1 to c, `float64[r]`."""
@@ -24,11 +27,7 @@ def nth_least(found: Array, n: int) -> Array:
 
 def _is_few(found: Array, n: int) -> bool:
     """Whether to look at each number once, in a CPU's memory."""
-    if array_module(found) is not np:
-        return False
-    from pipeline.kernels.compiled.best_columns import FEW
-
-    return n <= FEW
+    return array_module(found) is np and n <= FEW
 
 
 def _nth(found: Array, n: int, sign: float) -> Array:

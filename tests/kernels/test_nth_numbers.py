@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.kernels.compiled.best_columns import FEW
-from pipeline.kernels.nth_numbers import nth_greatest, nth_least
+from pipeline.kernels.nth_numbers import FEW, nth_greatest, nth_least
 
 RANDOM = np.random.default_rng(20261128)
 

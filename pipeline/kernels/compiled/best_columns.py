@@ -8,9 +8,6 @@ import numpy as np
 
 from pipeline.kernels.compiled.jit import compiled
 
-FEW = 64
-"""Numbers a row up to which keeping them in order as the others come by costs less than a partition."""
-
 
 @compiled
 def nth_greatest(found: Any, n: int, sign: float, nth: Any) -> None:
