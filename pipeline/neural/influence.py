@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.backend.devices import Backend
 from pipeline.neural.perceptron import Perceptron, Shape, variables
-from pipeline.neural.predicting import batched, rows_at_once
+from pipeline.neural.predicting import batched, rows_to_watch
 from pipeline.neural.saved import Trained
 
 Array = Any
@@ -26,7 +26,7 @@ def influences(network: Trained, rows: tuple[Array, Array], backend: Backend) ->
     likeliest less the mean of all. An embedding's numbers are summed.
     """
     given = network.parameters, centre_of(network, rows)
-    moved = batched(_moving(network.shape), given, rows, backend, rows_at_once(network.shape))
+    moved = batched(_moving(network.shape), given, rows, backend, rows_to_watch(network.shape, len(rows[0])))
     sums = sum(piece.sum(axis=0, dtype=np.float64) for piece in moved)
     found: Array = sums / max(len(rows[0]), 1)
     return found

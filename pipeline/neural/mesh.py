@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -53,10 +53,10 @@ class MeshSteps:
         """Parameters and the optimizer's state, on the devices that have them."""
         return run_program(self._begin, jax.device_put(parameters, places(self._mesh, self._shape, parameters)))
 
-    def step(self, state: Tree, batch: Batch) -> tuple[Tree, float]:
-        """The state after a batch, and the sum of its rows' losses, unweighted."""
-        state, loss = run_program(self._step, state, self._shared(batch))
-        return state, float(loss)
+    def step(self, state: Tree, batch: Batch) -> tuple[Tree, Array]:
+        """The state after a batch, and the sum of its rows' losses, unweighted: of one device perhaps not computed yet."""
+        found: tuple[Tree, Array] = self._run(self._step, state, self._shared(batch))
+        return found
 
     def bytes_sent(self, state: Tree, batch: Batch) -> int:
         """Bytes that all devices together send in a step, by the compiled program."""
@@ -66,7 +66,8 @@ class MeshSteps:
         """What a step costs: devices, bytes sent, and milliseconds in all, of computing, and of the rest."""
         alone = type(self)(*self._given, exchange=False)
         state, other = self.begun(parameters), alone.begun(parameters)
-        times = step_times(lambda: self.step(state, batch), lambda: alone.step(other, batch), self._agreed)
+        whole, computing = (partial(_waited_for, steps, batch) for steps in ((self, state), (alone, other)))
+        times = step_times(whole, computing, self._agreed)
         return {"devices": float(self._mesh.size), "bytes_sent": float(self.bytes_sent(state, batch)), **times}
 
     def parameters(self, state: Tree) -> Parameters:
@@ -77,12 +78,16 @@ class MeshSteps:
         """Steps that were skipped."""
         return skipped_steps(state[3])
 
+    def _run(self, program: Any, *arguments: Any) -> Any:
+        """What a program gives. On one device it waits for no other, and is not waited for: the next batch is made meanwhile."""
+        return program(*arguments) if self._mesh.size == 1 else run_program(program, *arguments)
+
     def _agreed(self, over: bool) -> bool:
         """What all processes take for true that have devices."""
         return over
 
     def _shared(self, batch: Batch) -> Batch:
-        shared: Batch = jax.device_put(batch, NamedSharding(self._mesh, PartitionSpec("data")))
+        shared: Batch = jax.device_put(batch, NamedSharding(self._mesh, PartitionSpec("data"))) if self._mesh.size > 1 else batch
         return shared
 
 
@@ -110,6 +115,12 @@ def _programs(task: Task, mesh: Mesh, exchange: bool) -> tuple[Any, Any]:
         return (*placed((parameters, inner)), left, scales), loss
 
     return jax.jit(begin), jax.jit(step)
+
+
+def _waited_for(given: tuple[MeshSteps, Tree], batch: Batch) -> None:
+    """A step from a state, computed."""
+    steps, state = given
+    jax.block_until_ready(steps.step(state, batch))
 
 
 def _gradients(task: Task, mesh: Mesh, exchange: bool, given: tuple[Tree, Array], rows: Batch) -> tuple[Array, Tree, Array, Array]:

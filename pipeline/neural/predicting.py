@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pipeline.backend.devices import Backend
-from pipeline.backend.neural import neural_devices, run_program
+from pipeline.backend.neural import neural_devices, run_single
 from pipeline.neural.objectives import answers
 from pipeline.neural.perceptron import Perceptron, Shape, variables
 from pipeline.neural.saved import Trained
@@ -65,7 +65,7 @@ def batched(
     height = len(rows[0])
     for start in range(0, max(height, 1), at_once):
         given = [jax.device_put(padded(array[start : start + at_once], at_once), device) for array in rows]
-        yield np.asarray(run_program(program, placed, *given))[: min(at_once, height - start)]
+        yield np.asarray(run_single(program, placed, *given))[: min(at_once, height - start)]
 
 
 def padded(array: Array, rows: int) -> Array:

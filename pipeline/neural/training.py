@@ -25,8 +25,8 @@ class Steps(Protocol):
         """A state to begin with."""
         ...
 
-    def step(self, state: Tree, batch: Batch) -> tuple[Tree, float]:
-        """The state after a batch, and the sum of its rows' losses, unweighted."""
+    def step(self, state: Tree, batch: Batch) -> tuple[Tree, Array]:
+        """The state after a batch, and the sum of its rows' losses, unweighted: a number, perhaps one that is not computed yet."""
         ...
 
     def parameters(self, state: Tree) -> Parameters:
@@ -127,10 +127,11 @@ def fitted(steps: Steps, start: Parameters, rows: Rows, course: Course, around: 
     """Train, from where an earlier training stood if there is one. Raises ArithmeticError where the loss is no finite number."""
     state, found = around.resumed(steps.begun(start), Fitted(start))
     while not course.is_over(found):
-        epoch, total = len(found.losses), 0.0
+        epoch, total, last = len(found.losses), 0.0, 0.0
         for batch in rows.batches(course.seed, epoch):
             state, loss = steps.step(state, batch)
-            total += loss
+            total, last = total + float(last), loss  # waits for the step before: this one computes while the next batch is made
+        total += float(last)
         found.losses.append(total / rows.count)
         now = steps.parameters(state)
         watched = around.watch(now)

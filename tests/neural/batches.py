@@ -44,7 +44,7 @@ def trained(steps: Any, told: Task, batches: list[dict[str, Any]]) -> tuple[dict
     state, losses = steps.begun(initial(shape, 3, [np.arange(CODES + 1)])), []
     for each in batches:
         state, loss = steps.step(state, each)
-        losses.append(loss)
+        losses.append(float(loss))
     return steps.parameters(state), losses
 
 

@@ -49,7 +49,7 @@ def test_private_steps__without_noise_and_with_a_long_clip_are_plain_ones() -> N
     state, loss = steps.step(steps.begun(START), batch)
     plain = MeshSteps(TASK, neural_devices("cpu"))
     expected, total = plain.step(plain.begun(START), next(Rows(rows(), ROWS).batches(1, 0)))
-    assert loss == pytest.approx(total, rel=1e-5)
+    assert loss == pytest.approx(float(total), rel=1e-5)
     for name, array in plain.parameters(expected).items():
         np.testing.assert_allclose(steps.parameters(state)[name], array, rtol=1e-5, atol=1e-6)
 
