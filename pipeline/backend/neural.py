@@ -115,7 +115,7 @@ def _prepare(platform: str, count: int) -> None:
 
 
 def run_program(program: Callable[..., Any], *arguments: Any) -> Any:
-    """What a compiled program gives, waited for; no other one of this process runs meanwhile."""
+    """What a compiled program of several devices gives, waited for; no other such program of this process runs meanwhile."""
     import jax
 
     with _ONE_PROGRAM:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -66,8 +66,7 @@ class MeshSteps:
         """What a step costs: devices, bytes sent, and milliseconds in all, of computing, and of the rest."""
         alone = type(self)(*self._given, exchange=False)
         state, other = self.begun(parameters), alone.begun(parameters)
-        whole, computing = (partial(_waited_for, steps, batch) for steps in ((self, state), (alone, other)))
-        times = step_times(whole, computing, self._agreed)
+        times = step_times(lambda: self.step(state, batch), lambda: alone.step(other, batch), self._agreed)
         return {"devices": float(self._mesh.size), "bytes_sent": float(self.bytes_sent(state, batch)), **times}
 
     def parameters(self, state: Tree) -> Parameters:
@@ -115,12 +114,6 @@ def _programs(task: Task, mesh: Mesh, exchange: bool) -> tuple[Any, Any]:
         return (*placed((parameters, inner)), left, scales), loss
 
     return jax.jit(begin), jax.jit(step)
-
-
-def _waited_for(given: tuple[MeshSteps, Tree], batch: Batch) -> None:
-    """A step from a state, computed."""
-    steps, state = given
-    jax.block_until_ready(steps.step(state, batch))
 
 
 def _gradients(task: Task, mesh: Mesh, exchange: bool, given: tuple[Tree, Array], rows: Batch) -> tuple[Array, Tree, Array, Array]:

@@ -52,7 +52,7 @@ def rows_at_once(shape: Shape) -> int:
 
 
 def rows_to_watch(shape: Shape, rows: int) -> int:
-    """How many rows are predicted at once where the same ones are again and again: of images a power of two, for no more than there are."""
+    """How many rows at once where these alone are looked at: of images no more than the power of two that holds them."""
     return min(rows_at_once(shape), 1 << max(rows - 1, 0).bit_length()) if shape.picture else rows_at_once(shape)
 
 

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 import optax
 
-from pipeline.backend.neural import run_program
+from pipeline.backend.neural import run_single
 from pipeline.kernels.secure_noise import normals, uniforms
 from pipeline.neural.chance import row_keys
 from pipeline.neural.mesh import Task
@@ -60,7 +60,7 @@ class PrivateSteps:
 
     def begun(self, parameters: Parameters) -> Tree:
         """Parameters and the optimizer's state."""
-        return run_program(self._begin, jax.device_put(parameters, self._device))
+        return run_single(self._begin, jax.device_put(parameters, self._device))
 
     def step(self, state: Tree, batch: Batch) -> tuple[Tree, float]:
         """The state after a batch, and the sum of its rows' losses."""
@@ -70,7 +70,7 @@ class PrivateSteps:
             name: (array + deviation * normals(array.size).reshape(array.shape)) / self._expected for name, array in sorted(sums.items())
         }
         gradients = {name: array.astype(np.float32) for name, array in noisy.items()}
-        return run_program(self._step, state, jax.device_put(gradients, self._device)), loss
+        return run_single(self._step, state, jax.device_put(gradients, self._device)), loss
 
     def clipped_sum(self, parameters: Tree, batch: Batch) -> tuple[float, Parameters]:
         """Sums of the rows' losses, and of their gradients, none longer than `clip`: float64."""
@@ -79,7 +79,7 @@ class PrivateSteps:
         total, sums = 0.0, {name: np.zeros(array.shape) for name, array in parameters.items()}
         for start in range(0, len(batch["targets"]), piece):
             given = {name: padded(array[start : start + piece], piece) for name, array in batch.items()}
-            loss, found = run_program(self._sum, parameters, jax.device_put(given, self._device))
+            loss, found = run_single(self._sum, parameters, jax.device_put(given, self._device))
             total += float(loss)
             for name, array in found.items():
                 sums[name] += np.asarray(array, np.float64)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pipeline.backend.devices import Backend
-from pipeline.backend.neural import neural_devices, run_program
+from pipeline.backend.neural import neural_devices, run_single
 from pipeline.neural.perceptron import Perceptron, Shape, variables
 from pipeline.neural.saved import Trained
 
@@ -21,7 +21,7 @@ Array = Any
 def towards(network: Trained, rows: tuple[Array, Array], backend: Backend) -> Array:
     """The mean over rows of the gradient of each number given, of several classes less the mean of all, float64 [outputs, values]."""
     given = jax.device_put((network.parameters, *rows), neural_devices(backend)[0])
-    return np.asarray(run_program(_pulling(network.shape), *given), np.float64)
+    return np.asarray(run_single(_pulling(network.shape), *given), np.float64)
 
 
 def of_embeddings(network: Trained, text: int, gradients: Array, codes: Array, centre: Array) -> Array:

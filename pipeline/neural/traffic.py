@@ -9,6 +9,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+import jax
+
 Tree = Any
 
 REPEATS, FEWEST, ENOUGH_S = 15, 3, 3.0
@@ -43,7 +45,7 @@ def _bytes(array: re.Match[str]) -> int:
 
 
 def step_times(whole: Callable[[], Any], alone: Callable[[], Any], agreed: Callable[[bool], bool] = bool) -> dict[str, float]:
-    """Milliseconds of a step, of its computing alone and of the rest; medians of runs in turn, after one that does not count.
+    """Milliseconds of a step until all of it is computed, of its computing alone and of the rest; medians of runs, after one not counted.
 
     `agreed` says whether it is enough, where several processes step together.
     """
@@ -53,7 +55,7 @@ def step_times(whole: Callable[[], Any], alone: Callable[[], Any], agreed: Calla
             break
         for step, seconds in zip((whole, alone), runs, strict=True):
             started = time.perf_counter()
-            step()
+            jax.block_until_ready(step())
             seconds.append(time.perf_counter() - started)
     step_ms, compute_ms = (statistics.median(seconds[1:]) * 1000 for seconds in runs)
     return {"step_ms": step_ms, "compute_ms": min(compute_ms, step_ms), "communication_ms": max(0.0, step_ms - compute_ms)}

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from pipeline.backend.devices import Backend
-from pipeline.backend.neural import neural_devices, run_program
+from pipeline.backend.neural import neural_devices, run_single
 from pipeline.errors import DataError
 from pipeline.stages.models._federated.privacy import Course, Privacy, check_delta, noise_of, spent
 from pipeline.stages.models._federated.shared_model import LOSS, ROWS, SharedModel
@@ -145,7 +145,7 @@ def loss_of(network: Any, arrays: dict[str, Array], backend: Backend) -> float:
         return Perceptron(network.shape).apply(variables(parameters), numbers, codes)
 
     pieces = np.concatenate([*batched(given, network.parameters, (arrays["numbers"], arrays["codes"]), backend)])
-    each = run_program(partial(losses, network.objective), pieces, arrays["targets"])
+    each = run_single(partial(losses, network.objective), pieces, arrays["targets"])
     return float(np.asarray(each, np.float64).mean())
 
 
