@@ -136,7 +136,7 @@ class FittedRows(Stage):
     """
 
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
-
+    by_parts: ClassVar[bool] = False  # `_apply_part` makes a part of a part, on the host, which a query of many columns would do slowly
     fit_where: Sql | None = Field(None, description="SQL: the rows to learn from, at least one; all where it is not given.")
 
     def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -159,9 +159,9 @@ class FittedRows(Stage):
         if self.fit_where is not None:
             partial = partial.map_parts(need_picked, self.fit_where)
         state = partial.map(self.merge).value()
-        fitted = Fitted(context.name, self.name, self, state)
-        applied = rows.map(self._apply_part, state, writes=self.writes())
-        return Outcome({"": replace(applied, fitted=(*applied.fitted, fitted)), "fitted": Table.of(context.session, context.name, [state])})
+        applied = (rows.map_parts if self.by_parts else rows.map)(self._apply_part, state, writes=self.writes())
+        fitted = (*applied.fitted, Fitted(context.name, self.name, self, state))
+        return Outcome({"": replace(applied, fitted=fitted), "fitted": Table.of(context.session, context.name, [state])})
 
     def _fit_rows(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         if self.fit_where is None:
@@ -175,7 +175,7 @@ class FittedRows(Stage):
         with under("fit_where"):
             return check_condition(self.fit_where, schema)
 
-    def _apply_part(self, rows: pl.LazyFrame, state: Part) -> pl.LazyFrame:
+    def _apply_part(self, rows: Any, state: Part) -> Any:
         return self.apply(rows, state.frame)
 
 

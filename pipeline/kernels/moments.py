@@ -135,7 +135,10 @@ def scaled(rows: Array, by: Scaling) -> Array:
     fill, unit, center, scale = (xp.asarray(value) for value in by)
     found = xp.empty(rows.shape)
     for at in row_blocks(rows, rows.shape[1]):
-        found[at] = (xp.where(xp.isnan(rows[at]), fill, rows[at]) * unit - center) / scale
+        block = found[at]
+        xp.multiply(xp.where(xp.isnan(rows[at]), fill, rows[at]), unit, out=block)
+        block -= center
+        block /= scale
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,16 @@ def test_column_moments__of_pieces_are_those_of_numpy() -> None:
     assert (found.least[0], found.greatest[0]) == (np.nanmin(values[:, 0]), np.nanmax(values[:, 0]))
     assert (found.mean[2], found.squares[2], found.least[2], found.greatest[2]) == (0, 0, np.inf, -np.inf)
     assert Moments.nothing(3).plus(found).mean.tolist() == found.mean.tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_column_moments__without_gaps_are_the_same_to_the_last_bit(dtype: Any) -> None:
+    values = (1e4 + RANDOM.normal(size=(50, 3))).astype(dtype)
+    gap = np.vstack([values, np.full((1, 3), np.nan, dtype)])
+    for one, other in zip(astuple(column_moments(values)), astuple(column_moments(gap)), strict=True):
+        assert one.dtype == other.dtype
+        assert (one == other).all()
+    assert [each.tolist() for each in astuple(column_moments(values[:0]))] == [each.tolist() for each in astuple(Moments.nothing(3))]
 
 
 @pytest.mark.parametrize("l1", [0.01, 0.3, 1.0, 100.0])

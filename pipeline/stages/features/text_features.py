@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from pipeline.tables.stretches import divided
 from pipeline.tables.table import Table
 
 WORD = r"\b\w\w+\b"
-SEEN, NORM = "rows", "__norm__"
+SEEN = "rows"
 
 
 PARTS = 8
@@ -36,6 +35,8 @@ class TextFeatures(FittedRows, name="text_features", version=1):
 
     Example: {use: text_features, from: divided, as: worded, column: purpose, buckets: 64, ngrams: [1, 2], fit_where: "split = 'train'"}
     """
+
+    by_parts = True
 
     column: ColumnName = Field(description="A column of text.")
     buckets: int = Field(256, ge=2, le=4096, description="How many columns come of it.")
@@ -101,20 +102,27 @@ class TextFeatures(FittedRows, name="text_features", version=1):
     def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
         """The rows with counts or weights; buckets are counted where they are not yet."""
         schema = rows.collect_schema()
-        if self._made[0] not in schema:
-            counted = pl.Schema({**schema, **dict.fromkeys(self._made, pl.Float64())})
-            rows = rows.map_batches(partial(TextFeatures._counted, self), schema=counted)
-        found = rows if self.keep else rows.drop(self.column)
+        there = schema if self.keep else {name: kind for name, kind in schema.items() if name != self.column}
+        made = pl.Schema({**there, **dict.fromkeys(self._made, pl.Float64())})
+        return rows.map_batches(lambda frame: self._weighed(frame, fitted), schema=made)
+
+    def _apply_part(self, part: Part, state: Part) -> Part:
+        return part.replaced(self._weighed(part.frame, state.frame))
+
+    def _weighed(self, frame: pl.DataFrame, fitted: pl.DataFrame) -> pl.DataFrame:
+        """The rows with counts or weights, bucket by bucket in order; buckets are counted where they are not yet."""
+        frame = frame if self._made[0] in frame.columns else self._counted(frame)
+        found = frame if self.keep else frame.drop(self.column)
         if self.weights == "counts":
             return found
+        numbers = frame.select(self._made).to_numpy().T
         if self.weights == "binary":
-            return found.with_columns((pl.col(self._made) > 0).cast(pl.Float64))
-        seen = fitted[SEEN].item()
-        weights = np.log((1 + seen) / (1 + fitted.select(self._made).to_numpy()[0])) + 1
-        weighed = found.with_columns(pl.col(name) * weight for name, weight in zip(self._made, weights.tolist(), strict=True))
-        length = pl.sum_horizontal(pl.col(name) * pl.col(name) for name in self._made).sqrt()
-        normed = weighed.with_columns(pl.when(length > 0).then(length).otherwise(1.0).alias(NORM))
-        return normed.with_columns(pl.col(self._made) / pl.col(NORM)).drop(NORM)
+            return found.with_columns(pl.Series(name, numbers[place] > 0).cast(pl.Float64) for place, name in enumerate(self._made))
+        weights = np.log((1 + fitted[SEEN].item()) / (1 + fitted.select(self._made).to_numpy()[0])) + 1
+        weighed = numbers * weights[:, None]
+        length = np.sqrt(sum(bucket * bucket for bucket in weighed))
+        weighed /= np.where(length > 0, length, 1.0)
+        return found.with_columns(pl.Series(name, weighed[place]) for place, name in enumerate(self._made))
 
 
 def ngram_hashes(texts: pl.Series, ngrams: tuple[int, int]) -> list[tuple[np.ndarray, np.ndarray]]:

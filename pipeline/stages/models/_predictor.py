@@ -114,9 +114,10 @@ def check_finite(columns: Sequence[str], frame: pl.DataFrame, precision: pl.Data
     if not columns:
         return
     most = float(np.finfo(np.float32 if precision == pl.Float32 else np.float64).max)
-    largest = frame.select(pl.col(name).cast(pl.Float64).abs().max() for name in columns).row(0)
-    for name, value in zip(columns, largest, strict=True):
-        if value is not None and value > most:
+    every = pl.col(*columns)
+    ends = [frame.select(end.cast(pl.Float64)).row(0) for end in (every.min(), every.max())]
+    for name, *reached in zip(columns, *ends, strict=True):
+        if any(value is not None and abs(value) > most for value in reached):
             beyond = ", or some beyond the 32 bits of the model's numbers" if precision == pl.Float32 else ""
             raise DataError(
                 f"feature {name!r} has infinite values (a division by zero?){beyond}. Make them null, or leave it out by exclude."

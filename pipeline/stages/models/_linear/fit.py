@@ -59,11 +59,13 @@ class Course:
     @property
     def wanted(self) -> Wanted:
         """The sums that the solver waits for."""
-        solver, last = self.solver, {split: value for _, split, value in self.history[-2:]}
-        done = bool(solver.done) or self.stopped or solver.rounds >= self.setting.stage.rounds
-        return Wanted(
-            solver.coefficients, solver.problem.newton, solver.rounds, {f"{split} loss": value for split, value in last.items()}, done
-        )
+        solver, last = self.solver, {f"{split} loss": value for _, split, value in self.history[-2:]}
+        return Wanted(solver.coefficients, solver.problem.newton, solver.rounds, last)
+
+    @property
+    def done(self) -> bool:
+        """Whether it waits for none."""
+        return bool(self.solver.done) or self.stopped or self.solver.rounds >= self.setting.stage.rounds
 
     def advanced(self, sums: Sums) -> Course:
         """After these sums. Raises DataError where nothing holds the coefficients."""

@@ -73,7 +73,8 @@ def _fitted(learning: Terms, rows: Table, asked: Any, context: Context) -> Any:
     if numbers:
         used = Table.of(session, name, [submit(sums.ready, part, setting) for part in used.futures()])
     course = submit(Course.of, setting)
-    while not (wanted := session.value(submit(attrgetter("wanted"), course))).done:
+    while not session.value(submit(attrgetter("done"), course)):
+        wanted = submit(attrgetter("wanted"), course)  # goes from worker to worker: of many columns and classes it is large
         course = submit(Course.advanced, course, used.reduce(sums.losses, sums.added_losses, setting, wanted, name))
     return submit(Course.fit, course, gram)
 

@@ -50,12 +50,14 @@ class LinearModel:
     def predictor(self, features: Any) -> Any:
         """Linear predictors `[n, m]` of `features [n, p]`, NaN where missing: the same for a row whatever rows stand beside it."""
         xp = array_module(features)
-        numbers = np.flatnonzero(self.slopes.any(axis=1))
+        numbers: Any = np.flatnonzero(self.slopes.any(axis=1))
+        if xp is np and 2 * len(numbers) > len(self.slopes):
+            numbers = slice(None)  # copying the columns takes longer than adding nothing for some
         slopes, means = (xp.asarray(values[numbers]) for values in (self.slopes, self.means))
         found = xp.tile(xp.asarray(self.at_base), (len(features), 1))
         for start in range(0, len(features), ROWS_AT_A_TIME):
             at = slice(start, start + ROWS_AT_A_TIME)
-            add_products(features[at][:, xp.asarray(numbers)], slopes, found[at], means)
+            add_products(features[at][:, numbers if xp is np else xp.asarray(numbers)], slopes, found[at], means)
             for place in np.unique(self.code_places).tolist():
                 self._add_codes(place, features[at, place], found[at])
         return found

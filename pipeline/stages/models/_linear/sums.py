@@ -31,13 +31,12 @@ READY = "ready"  # or that of their columns, and a 1 before them, float64 [rows,
 
 @dataclass(frozen=True)
 class Wanted:
-    """Where the next sums are wanted, `[1 + c, m]`, and what is said of the round meanwhile; `done`: none are."""
+    """Where the next sums are wanted, `[1 + c, m]`, and what is said of the round meanwhile."""
 
     coefficients: np.ndarray[Any, Any]
     hessian: bool
     at: int
     figures: dict[str, float] = field(default_factory=dict)
-    done: bool = False
 
 
 class Sums(NamedTuple):
