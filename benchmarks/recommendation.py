@@ -1,4 +1,4 @@
-"""jobs/recommendation.yaml beside implicit by hand: python benchmarks/recommendation.py [--people N] [--films N] [--runs N].
+"""jobs/recommend.yaml beside implicit by hand: python benchmarks/recommendation.py [--people N] [--films N] [--runs N].
 
 Both go from the same views to lists of ten films for everybody and how many of the last two are found. Whole processes in turn.
 """
@@ -32,7 +32,7 @@ def main() -> None:
         theirs = python("benchmarks/peers/recommendation_implicit.py", *told, "--out", str(folder / "theirs"))
         work, sets = f"{given.people:,} people, {given.films:,} films", [f"inputs.{at}.path={path}" for at, path in files.items()]
         sets.append(f"results={folder / 'ours'}")
-        rows = beside(work, ROOT / "jobs" / "recommendation.yaml", sets, ("implicit", theirs), given.runs)
+        rows = beside(work, ROOT / "jobs" / "recommend.yaml", sets, ("implicit", theirs), given.runs)
     write_result("recommendation", rows)
 
 

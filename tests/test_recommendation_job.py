@@ -1,4 +1,4 @@
-"""jobs/recommendation.yaml: what it recommends is there to be watched, is better than the most popular films, and is on the page."""
+"""jobs/recommend.yaml: what it recommends is there to be watched, is better than the most popular films, and is on the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATINGS = ROOT / "data" / "ratings"
 def run(results: Path, **overrides: Any) -> api.Run:
     """The job as it is shipped, but for overrides."""
     paths = {f"inputs__{name}__path": str(RATINGS / f"{name}.parquet") for name in ("views", "films")}
-    return api.load(ROOT / "jobs" / "recommendation.yaml", results=str(results), cluster__dashboard=False, **paths, **overrides).run()
+    return api.load(ROOT / "jobs" / "recommend.yaml", results=str(results), cluster__dashboard=False, **paths, **overrides).run()
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,8 @@ class BamOutput(JoinedOutput):
                 target.write(self._header(sorted(named)).encode())
                 for piece in pieces:
                     target.write(Path(piece.file("bam")).read_bytes())
-            pysam.samtools.sort("--no-PG", "-O", "bam", "-T", f"{folder}/sorting", "-o", made, whole, catch_stdout=False)
+            more = str(pl.thread_pool_size() - 1)  # threads beside this one, which pack blocks; the bytes are the same
+            pysam.samtools.sort("--no-PG", "-@", more, "-O", "bam", "-T", f"{folder}/sorting", "-o", made, whole, catch_stdout=False)
             pysam.samtools.index("-b", made, catch_stdout=False)
             for ending in (".bam", ".bam.bai"):
                 Path(f"{folder}/whole{ending}").replace(f"{stem}{ending}")
