@@ -114,13 +114,14 @@ class Search:
                 tables[name] = tables.get(name, Of()).joined(of)
             found += self._run(run, files.pop(run), known)
         for folder, names in sorted(files.items()):
-            of = Of() if not folder.startswith(f"{CHECKPOINTS}/") else self._checkpoint(folder, tables)
+            beside = names == [folder]  # no folder, but a file that says when checkpoints were used
+            of = Of() if beside or not folder.startswith(f"{CHECKPOINTS}/") else self._checkpoint(folder, tables)
             found.append(of.artefact(folder, self._named(names)))
         return found
 
     def _run(self, run: str, files: list[str], known: Mapping[str, Of]) -> Iterable[Artefact]:
         told = read_told(str(self.root / run)) if known else None
-        outputs = {} if told is None else {name: known[output["from"]] for name, output in told.job["outputs"].items()}
+        outputs = {} if told is None else {name: _table(known, output["from"]) for name, output in told.job["outputs"].items()}
         everything = reduce(Of.joined, known.values(), Of())
         groups = dict[str, list[str]]()
         for file in files:

@@ -59,7 +59,9 @@ def cohort(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pl.DataFrame({"sample_id": IDS, "y": random.normal(size=PEOPLE).round(3), "age": range(PEOPLE)}).write_csv(folder / "sheet.csv")
     (folder / "withdrawn.csv").write_text("sample_id\n" + "".join(f"{name}\n" for name in LEAVERS))
     with inside(folder):
-        run("first", COHORT, [scan("sheet", **{"as": "gwas"})], {"gwas": {"from": "gwas"}, "people": {"from": "sheet", "format": "csv"}})
+        both = {"gwas": {"from": "gwas"}, "nulls": {"from": "gwas.calibration"}}
+        outputs = {**both, "people": {"from": "sheet", "format": "csv"}}
+        run("first", COHORT, [scan("sheet", **{"as": "gwas", "calibrate": 2})], outputs)
         left = {"use": "join", "from": {"left": "sheet", "right": "withdrawn"}, "as": "left", "on": "sample_id", "how": "anti"}
         outputs = {"again": {"from": "gwas"}, "who": {"from": "left"}}
         run("second", COHORT | WITHDRAWN, [left, scan("left", **{"as": "gwas"})], outputs)
@@ -78,6 +80,7 @@ def test_artefacts__name_people_or_were_computed_with_them_until_a_join_takes_th
     first, second = by_name(found, 0), by_name(found, 1)
     assert (first["people"].named, first["people"].computed) == (3, 3)
     assert (first["gwas"].named, first["gwas"].computed, first["gwas"].through) == (0, 3, ("calls", "sheet"))
+    assert first["nulls"].computed == 3  # a stage's second table
     assert first["report.html"].computed == 3
     assert not second["again"].holds
     assert not second["who"].holds
@@ -126,6 +129,9 @@ def test_an_input_that_is_gone__leaves_it_unknown(cohort: Path, tmp_path: Path) 
             {"z": {"from": "y"}},
         )
         Path("x.csv").unlink()
+        Path("results/checkpoints").mkdir(exist_ok=True)
+        Path("results/checkpoints/used.json").write_text("{}")  # beside checkpoints, and none
+        assert "checkpoints/used.json" not in {one.path for one in held("results", cohort / "withdrawn.csv") if one.unknown}
     (output,) = [one for one in held(str(tmp_path / "results"), cohort / "withdrawn.csv") if one.path.endswith("/z")]
     assert output.named == 1
     assert "input x cannot be read" in output.unknown
