@@ -5,6 +5,9 @@ PYTHON ?= $(shell for p in python3.12 python3.13 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+# Extras that shipped jobs take beside .[cpu]: libraries that few want.
+EXTRAS_align := align
+EXTRAS_images := images neural
 RAPIDS := .venv-rapids
 AUDIT := .venv-audit
 SHIPPED := .venv-shipped
@@ -23,7 +26,7 @@ help:  ## this list
 
 setup: $(VENV)/.dev $(RAPIDS)/.gpu  ## both environments, side by side with --jobs 2
 
-run: $(VENV)/.cpu  ## run a job: make run JOB=jobs/loans.yaml ARGS="--set seed=2"
+run: $(VENV)/.cpu $(addprefix $(VENV)/.with-,$(EXTRAS_$(basename $(notdir $(JOB)))))  ## run a job: make run JOB=jobs/loans.yaml ARGS="--set seed=2"
 	@$(BIN)/python -m pipeline.run $(JOB) $(ARGS)
 
 quick: schema lint types layers  ## while you work: all checks, and the tests that start no processes and are not long
@@ -91,6 +94,10 @@ $(VENV)/bin/python:
 $(VENV)/.cpu: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python $(INSTALL) -e '.[cpu]'
 	$(BIN)/python -m compileall -q pipeline
+	@touch $@
+
+$(VENV)/.with-%: pyproject.toml | $(VENV)/.cpu
+	$(BIN)/python $(INSTALL) -e '.[$*]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
