@@ -55,28 +55,20 @@ def column_moments(values: Array, weights: Array | None = None) -> Moments:
 
 def _moments(values: Any, weights: Any = None) -> Moments:
     xp = array_module(values)
-    if weights is None and xp is np and not np.isnan(values).any():
-        return _full_moments(values)
-    gap = xp.isnan(values) if weights is None else xp.isnan(values) | (weights == 0)[:, None]
+    gap = xp.isnan(values)
+    full = weights is None and xp is np and not gap.any()  # nothing is taken out or weighed: the same bits by half the passes
+    gap = gap if weights is None else gap | (weights == 0)[:, None]
     counts = ~gap if weights is None else xp.where(gap, 0.0, weights[:, None])
+
+    def total(of: Any) -> Any:
+        return of.sum(axis=0) if full else (xp.where(gap, 0.0, of) * counts).sum(axis=0)
+
     known = counts.sum(axis=0)
     some = xp.where(known > 0, known, 1)
-    mean = (xp.where(gap, 0.0, values) * counts).sum(axis=0) / some
-    apart = xp.where(gap, 0.0, values - mean)
-    shift = (apart * counts).sum(axis=0) / some  # what rounding left of a mean far from 0
-    squares = (apart**2 * counts).sum(axis=0) - known * shift**2
-    least, greatest = xp.where(gap, xp.inf, values).min(axis=0), xp.where(gap, -xp.inf, values).max(axis=0)
-    return Moments(
-        *(to_host(array) for array in (known.astype(xp.int64) if weights is None else known, mean + shift, squares, least, greatest))
-    )
-
-
-def _full_moments(values: Array) -> Moments:
-    """Of values without gaps, to the same bits: nothing is taken out, and nothing weighed."""
-    some = np.int64(max(len(values), 1))
-    mean = values.sum(axis=0) / some
+    mean = total(values) / some
     apart = values - mean
-    shift = apart.sum(axis=0) / some
-    squares = np.square(apart, out=apart).sum(axis=0) - len(values) * shift**2
-    known = np.full(values.shape[1], len(values), np.int64)
-    return Moments(known, mean + shift, squares, values.min(axis=0, initial=np.inf), values.max(axis=0, initial=-np.inf))
+    shift = total(apart) / some  # what rounding left of a mean far from 0
+    squares = total(apart**2) - known * shift**2
+    known = known.astype(xp.int64) if weights is None else known
+    least, greatest = (values if full else xp.where(gap, end, values) for end in (xp.inf, -xp.inf))
+    return Moments(*map(to_host, (known, mean + shift, squares, least.min(axis=0), greatest.max(axis=0))))

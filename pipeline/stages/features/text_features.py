@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -104,12 +105,12 @@ class TextFeatures(FittedRows, name="text_features", version=1):
         schema = rows.collect_schema()
         there = schema if self.keep else {name: kind for name, kind in schema.items() if name != self.column}
         made = pl.Schema({**there, **dict.fromkeys(self._made, pl.Float64())})
-        return rows.map_batches(lambda frame: self._weighed(frame, fitted), schema=made)
+        return rows.map_batches(partial(TextFeatures._weighed, self, fitted), schema=made)
 
     def _apply_part(self, part: Part, state: Part) -> Part:
-        return part.replaced(self._weighed(part.frame, state.frame))
+        return part.replaced(self._weighed(state.frame, part.frame))
 
-    def _weighed(self, frame: pl.DataFrame, fitted: pl.DataFrame) -> pl.DataFrame:
+    def _weighed(self, fitted: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows with counts or weights, bucket by bucket in order; buckets are counted where they are not yet."""
         frame = frame if self._made[0] in frame.columns else self._counted(frame)
         found = frame if self.keep else frame.drop(self.column)
