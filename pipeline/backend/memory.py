@@ -51,6 +51,11 @@ def _limits() -> list[int]:
 
 
 def resident_bytes() -> int:
-    """Bytes of memory that this process has now; 0 where the system does not say."""
-    pages = _PAGES.read_text(encoding="ascii").split()[1] if _PAGES.is_file() else "0"
-    return int(pages) * os.sysconf("SC_PAGE_SIZE") if pages != "0" else 0
+    """Bytes of memory that this process has now; 0 where the system does not say.
+
+    Without pages of files that are mapped (of Polars' scans, and libraries): the system takes them back when it needs memory.
+    """
+    if not _PAGES.is_file():
+        return 0
+    _, resident, shared, *_ = map(int, _PAGES.read_text(encoding="ascii").split())
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")

@@ -11,6 +11,7 @@ random signs is that of A^-1 (Kenney & Laub 1994, SIAM J Sci Comput 15:36-61), s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,23 +66,33 @@ def factored(block: Block) -> Panel:
     top = found[:width]
     zeros = np.flatnonzero(np.diag(top) == 0)
     inverse = solve_triangular(top, np.eye(width), lower=True, unit_diagonal=True, check_finite=False)
-    upper, lower = xp.asarray(np.triu(top)), xp.asarray(np.ascontiguousarray(found[width:]))
+    upper, inverse, lower = (xp.asarray(np.ascontiguousarray(each)) for each in (np.triu(top), inverse, found[width:]))
     zero = sum(len(rows) for rows in block.above) + int(zeros[0]) if len(zeros) else -1
-    return Panel(block.above, upper, xp.asarray(inverse), lower, xp.asarray(order), zero)
+    return Panel(block.above, upper, inverse, lower, xp.asarray(order), zero)
 
 
-def updated(panel: Panel, block: Block) -> Block:
+def updated(panel: Panel, block: Block, threads: int = 1) -> Block:
     """A block to the right of a panel after it: rows exchanged, its own of U finished, the rest less L times these.
 
-    Rows are exchanged and lessened some at a time: they come from memory once. (BLAS by NumPy: SciPy's holds the interpreter's lock.)
+    Rows are exchanged and lessened some at a time, on a host on so many threads: they come from memory once, and the result is the same for
+    any number. (BLAS by NumPy: SciPy's holds the interpreter's lock.)
     """
     width, xp = len(panel.upper), array_module(block.left)
     done = panel.inverse @ block.left[panel.order[:width]]
     rest = panel.order[width:]
     left = xp.empty((len(rest), done.shape[1]))
-    for some in row_blocks(left, 2 * left.shape[1]):
+
+    def lessen(some: slice) -> None:
         xp.matmul(panel.lower[some], done, out=left[some])
         xp.subtract(block.left[rest[some]], left[some], out=left[some])
+
+    pieces = row_blocks(left, 2 * left.shape[1])
+    if threads == 1:
+        for some in pieces:
+            lessen(some)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lessen, pieces))
     return Block((*block.above, done), left)
 
 

@@ -10,6 +10,9 @@ from pipeline.tables.part import Part, Schema
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
 
+LARGER = 4
+"""A file's own pieces (row groups of Parquet) may be so many times larger than those that memory is shared out to; larger ones are cut."""
+
 
 def input_table(session: Session, name: str, reader: InputFormat, schema: Schema, size: Size | None = None) -> Table:
     """The table that a reader gives, with the axes of its arrays; in so many parts that a few of them fit into memory.
@@ -19,9 +22,9 @@ def input_table(session: Session, name: str, reader: InputFormat, schema: Schema
     """
     axes = {array: _axis(session, name, frame) for array, frame in reader.axes().items()}
     parts = session.budget.parts(size) if session.budget else 1
-    if parts > 1 and reader.parts is None and session.budget and session.budget.stated:
-        reader = reader.model_copy(update={"parts": parts})
     sources = reader.sources(max(session.workers * session.threads, parts))
+    if parts > 1 and reader.parts is None and session.budget and (session.budget.stated or len(sources) * LARGER < parts):
+        sources = reader.model_copy(update={"parts": parts}).sources(parts)
     table = Table.of(session, name, sources, schema=schema, axes=axes, size=size)
     if session.readers <= session.threads or table.cheap:
         return table

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 from pipeline.backend.memory import host_bytes, resident_bytes
@@ -50,6 +51,7 @@ class Memory:
     stuck_since: float | None = field(default=None)
     last: str = ""  # the stages that worked when somebody last did
     limit: int = 0  # of this process, where its threads are the workers; 0 where there is none, or nobody has said yet
+    unpaused: bool = False  # whether the worker of this process starts tasks up to its whole limit
 
     def look(self) -> None:
         """Raise OutOfMemoryError where the process has more memory than its limit, or no worker has done anything for want of it."""
@@ -78,6 +80,9 @@ class Memory:
                 raise self._error(f"this process has {size_text(worker.memory)} where {there}", f". {SPILLS}")
         if not workers or running or not all(worker.paused for worker in workers):
             self.stuck_since = None
+        elif self.cluster.spec.in_this_process and not self.unpaused:
+            self.unpaused = True
+            unpause(self.cluster.client)
         elif self.stuck_since is None:
             self.stuck_since = now
         elif now - self.stuck_since >= STUCK_S:
@@ -94,6 +99,15 @@ class Memory:
         error = OutOfMemoryError(f"out of memory while it works{others}: {what}{remedy}", stage=stage)
         error.where = self.plan.where(stage)
         return error
+
+
+def unpause(client: Any) -> None:
+    """Have workers of this process start tasks up to their whole limit, beyond which `Memory` ends the run.
+
+    Dask lets them start none above 80 %. Where none runs and nothing is left to spill, that is what libraries and plans have, and it stays.
+    """
+    for worker in client.cluster.workers.values():
+        worker.memory_manager.memory_pause_fraction = inf
 
 
 def used_here(pool: Pool) -> Used:

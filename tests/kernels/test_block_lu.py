@@ -34,6 +34,14 @@ def test_block_lu__solves_as_lapack_does_with_the_same_pivots(width: int) -> Non
     assert panel.order.tolist() == order.tolist()
 
 
+def test_updated__is_the_same_on_any_number_of_threads() -> None:
+    a, b = RNG.normal(size=(40_000, 3)), RNG.normal(size=(40_000, 9))
+    panel = factored(Block((), a))
+    one, two = updated(panel, Block((), b)).left, updated(panel, Block((), b), threads=2).left
+    np.testing.assert_array_equal(one, two)
+    assert np.isfinite(one).all()
+
+
 def test_factored__says_which_column_has_no_pivot() -> None:
     a = RNG.normal(size=(9, 6))
     a[:, 4] = 0

@@ -6,13 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 from distributed.protocol import pickle
 
 from pipeline.formats._plink.bed_files import write_plink
+from pipeline.formats.parquet import ParquetInput
 from pipeline.formats.plink import PlinkInput
 from pipeline.kernels.genotypes import pack
 from pipeline.running.inputs import input_table
-from pipeline.tables.part import Schema
+from pipeline.tables.budget import LEAST_BYTES, Budget, Size
+from pipeline.tables.part import Schema, concat_parts
+from pipeline.tables.session import Session
 from tests.harness import in_process
 
 PEOPLE = 20_000
@@ -28,3 +32,15 @@ def test_input_table__does_not_send_the_people_with_every_task(tmp_path: Path) -
         labels = table.axes["calls"].value()
         assert session.value(labels).frame["sample_id"].equals(people["sample_id"])
         assert len(pickle.dumps(labels)) < PEOPLE
+
+
+@pytest.mark.parametrize(("pieces", "parts"), [(4, 1), (15, 15)])
+def test_input_table__cuts_row_groups_that_are_too_large_for_the_memory(pieces: int, parts: int, tmp_path: Path) -> None:
+    rows = pl.DataFrame({"x": np.arange(10_000.0)})
+    rows.write_parquet(tmp_path / "rows.parquet")
+    session = Session()
+    session.budget = Budget(8 * LEAST_BYTES, 1, str(tmp_path))
+    size = Size(10_000, pieces * LEAST_BYTES // 10_000)  # as if a row had more than it has
+    table = input_table(session, "rows", ParquetInput(path=(str(tmp_path / "rows.parquet"),)), Schema(rows.schema), size)
+    assert len(table.blocks) == parts
+    assert concat_parts(table.futures()).frame.equals(rows)

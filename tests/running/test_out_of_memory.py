@@ -184,6 +184,18 @@ def test_memory__workers_that_all_stand_still_fail_after_some_time(plan: Any) ->
         memory.check([full, full], 2 * STUCK_S + 2)
 
 
+def test_memory__a_worker_of_this_process_that_stands_still_goes_on_up_to_its_limit(plan: Any) -> None:
+    manager = SimpleNamespace(memory_pause_fraction=0.8)
+    memory, full = Memory(cluster([], memory_limit="1GB"), plan), Used(850_000_000, 1_000_000_000, True, ())
+    memory.cluster.client.cluster = SimpleNamespace(workers={0: SimpleNamespace(memory_manager=manager)})
+    memory.check([replace(full, running=(GWAS,))], 0.0)
+    assert manager.memory_pause_fraction == 0.8
+    memory.check([full], 1.0)
+    assert manager.memory_pause_fraction == float("inf")
+    with pytest.raises(RunError, match=r"this process has 1\.1 GB where cluster\.memory_limit is 1\.0 GB"):
+        memory.check([replace(full, memory=1_100_000_000)], 2.0)
+
+
 @pytest.mark.process
 def test_memory__one_process_is_held_to_its_limit_by_the_job(tmp_path: Any) -> None:
     from tests.small import last_record, run_process

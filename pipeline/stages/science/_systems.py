@@ -1,8 +1,8 @@
-"""Systems of linear equations over parts: LU with partial pivoting in blocks of columns, or QR for least squares. Not a stage."""
+"""Systems of linear equations over parts, and LU with partial pivoting in blocks of columns. Not a stage."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -13,10 +13,9 @@ import polars as pl
 from pipeline.backend.arrays import array_module, to_device, to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
-from pipeline.kernels.block_lu import PROBES, Block, Panel, column_blocks, condition, factored, probes, substituted, updated
+from pipeline.kernels.block_lu import Block, Panel, column_blocks, condition, factored, probes, substituted, updated
 from pipeline.kernels.distances import row_blocks
 from pipeline.kernels.powers_of_two import LEAST, divided, exponents, is_middle
-from pipeline.kernels.principal_axes import triangle
 from pipeline.stage import Context
 from pipeline.stages.science._matrices import frame_of, matrix_of, of_parts, over_parts
 from pipeline.tables.part import Part
@@ -81,7 +80,7 @@ def _largest(values: Array, axis: int) -> Array:
 
 def _row_sizes(values: Array, about: Equations) -> Array:
     """Exponents to divide equations by, `int[n, 1]`: those of their greatest coefficients; an equation of zeros stays."""
-    return _steady(exponents(_largest(values[:, : len(about.own)], 1)))[:, None]
+    return steady(exponents(_largest(values[:, : len(about.own)], 1)))[:, None]
 
 
 def scales_of(found: Sequence[Scales]) -> Scales:
@@ -92,8 +91,8 @@ def scales_of(found: Sequence[Scales]) -> Scales:
 
 def solved_by_lu(rows: Table, about: Equations, sizes: Any, context: Context) -> tuple[Any, Any]:
     """Futures of the solution and of the backward error, of as many equations as unknowns."""
-    submit, name, unknowns = context.session.submit, context.name, len(about.own)
-    places = column_blocks(unknowns)
+    submit, name = context.session.submit, context.name
+    places = column_blocks(len(about.own))
     strips = of_parts(rows, _strip, about, sizes, places)
     blocks = [
         submit(_block, at, len(places), *(submit(itemgetter(at), strip, stage=name) for strip in strips), stage=name)
@@ -110,26 +109,36 @@ def solved_by_lu(rows: Table, about: Equations, sizes: Any, context: Context) ->
                 panels.append(submit(factored, blocks[other], stage=name))
     sides = submit(attrgetter("above"), blocks[-1], stage=name)
     for panel in reversed(panels):
-        sides = submit(_substituted, panel, sides, about.own, stage=name)
-    scaled = submit(_stacked, sides, stage=name)
+        sides = submit(with_unknowns_of, panel, sides, about.own, stage=name)
+    return answered(rows, about, sizes, submit(stacked, sides, stage=name), squares, context)
+
+
+def answered(rows: Table, about: Equations, sizes: Any, scaled: Any, squares: Any, context: Context) -> tuple[Any, Any]:
+    """Futures of the solution and of the backward error, from those of the scaled answers and of the sum of the squares of the matrix."""
+    submit, name = context.session.submit, context.name
     solution = submit(_of_lu, scaled, squares, sizes, about, stage=name)
     missed = over_parts(rows, _missed, _summed, about, sizes, scaled)
     return solution, submit(_backward_error, missed, scaled, squares, stage=name)
 
 
-def _steady(by: Array) -> Array:
+def steady(by: Array) -> Array:
     """Exponents to divide by: what is all zeros stays."""
     return np.where(by > LEAST, by, 0)
 
 
 def _strip(part: Part, about: Equations, sizes: Scales, places: Sequence[slice]) -> list[Any]:
     """The part's rows of every block of columns, of the right-hand sides, and the sum of the squares of its coefficients."""
-    values, by, unknowns = about.numbers(part), _steady(sizes.by_row), len(about.own)
-    rows, pieces = _row_sizes(values, about), list[Array]()
-    for place in (*places, slice(unknowns, values.shape[1])):
-        pieces.append(np.ascontiguousarray(divided(values[:, place], rows, by[place])))
+    pieces = list(scaled_pieces(part, about, sizes, places))
     squares = sum(float(np.vdot(piece, piece)) for piece in pieces[:-1])
     return [*(to_device(piece, about.backend) for piece in pieces), squares]
+
+
+def scaled_pieces(part: Part, about: Equations, sizes: Scales, places: Sequence[slice]) -> Iterator[Array]:
+    """The part's rows of every block of columns, then of the right-hand sides, on the host."""
+    values, by, unknowns = about.numbers(part), steady(sizes.by_row), len(about.own)
+    rows = _row_sizes(values, about)
+    for place in (*places, slice(unknowns, values.shape[1])):
+        yield np.ascontiguousarray(divided(values[:, place], rows, by[place]))
 
 
 def _block(at: int, last: int, *pieces: Array) -> Block:
@@ -143,18 +152,21 @@ def _sum(*values: float) -> float:
     return sum(values)
 
 
-def _stacked(pieces: Sequence[Array]) -> Array:
+def stacked(pieces: Sequence[Array]) -> Array:
+    """Arrays below one another, on the host."""
     return np.concatenate([to_host(piece) for piece in pieces])
 
 
-def _substituted(panel: Panel, sides: Sequence[Array], names: Sequence[str]) -> tuple[Array, ...]:
+def with_unknowns_of(panel: Panel, sides: Sequence[Array], names: Sequence[str]) -> tuple[Array, ...]:
+    """Right-hand sides once a panel's unknowns stand in them. Raises DataError, with a column's name, where it has no pivot."""
     if panel.zero >= 0:
-        raise _singular(names[panel.zero])
+        raise singular(names[panel.zero])
     with np.errstate(over="ignore", invalid="ignore"):
         return substituted(panel, sides)
 
 
-def _singular(name: str) -> DataError:
+def singular(name: str) -> DataError:
+    """What is said where a column is a combination of others."""
     return DataError(
         f"the matrix is singular: column {name!r} is, to the last digit, a combination of those before it. Leave it out, or add equations."
     )
@@ -163,11 +175,12 @@ def _singular(name: str) -> DataError:
 def _of_lu(scaled: Array, squares: float, sizes: Scales, about: Equations) -> Solution:
     sides = len(about.right)
     found = condition(squares, scaled[:, sides:])
-    _check(found, about)
-    return Solution(_unscaled(scaled[:, :sides], sizes.by_row, about), found, np.zeros(sides))
+    check_condition(found, about)
+    return Solution(unscaled(scaled[:, :sides], sizes.by_row, about), found, np.zeros(sides))
 
 
-def _check(found: float, about: Equations) -> None:
+def check_condition(found: float, about: Equations) -> None:
+    """Raise DataError where too few digits of a solution would hold."""
     if not found <= about.most:
         digits = max(0, int(16 - np.log10(found))) if np.isfinite(found) else 0
         text = (
@@ -179,9 +192,9 @@ def _check(found: float, about: Equations) -> None:
         )
 
 
-def _unscaled(values: Array, sizes: Array, about: Equations) -> Part:
+def unscaled(values: Array, sizes: Array, about: Equations) -> Part:
     """The unknowns in their own size. Raises DataError where one is beyond float64."""
-    by, unknowns = _steady(sizes), len(about.own)
+    by, unknowns = steady(sizes), len(about.own)
     with np.errstate(over="ignore"):
         found = divided(values, by[:unknowns, None], -by[unknowns:])
     names = pl.DataFrame({"unknown": list(about.own)}, {"unknown": pl.String})
@@ -190,7 +203,7 @@ def _unscaled(values: Array, sizes: Array, about: Equations) -> Part:
 
 def _missed(part: Part, about: Equations, sizes: Scales, scaled: Array) -> Array:
     """Sums of squares `float64[2, q]`: of what each scaled right-hand side is missed by, and of these themselves."""
-    values, by, unknowns = about.numbers(part), _steady(sizes.by_row), len(about.own)
+    values, by, unknowns = about.numbers(part), steady(sizes.by_row), len(about.own)
     rows, answers = _row_sizes(values, about), scaled[:, : len(about.right)]
     if is_middle(rows) and is_middle(by):  # the answers are scaled, and not all the coefficients
         right, answers = divided(values[:, unknowns:], rows, by[unknowns:]), divided(answers, by[:unknowns, None])
@@ -216,27 +229,3 @@ def _backward_error(missed: Array, scaled: Array, squares: float) -> float:
             f"the solution misses the equations by {found:.1e} of their size: rounding grew. Use method: least_squares.", key="method"
         )
     return found
-
-
-def triangle_of(part: Part, about: Equations, sizes: Scales) -> Array:
-    """R of the scaled coefficients and right-hand sides of a part, `float64[min(n, p + q), p + q]`, on the host."""
-    return to_host(triangle(to_device(divided(about.numbers(part), 0, _steady(sizes.plain)), about.backend)))
-
-
-def solved_by_qr(found: Array, sizes: Scales, about: Equations) -> Solution:
-    """The unknowns with the least squares, from R of all parts. Raises DataError where the equations do not determine them."""
-    from scipy.linalg import solve_triangular
-
-    unknowns = len(about.own)
-    if sizes.rows < unknowns:
-        raise DataError(f"{sizes.rows:,} equations do not determine {unknowns:,} unknowns. Choose fewer `columns`, or give more equations.")
-    square = found[:unknowns, :unknowns]
-    zeros = np.flatnonzero(np.diag(square) == 0)
-    if len(zeros):
-        raise _singular(about.own[int(zeros[0])])
-    with np.errstate(over="ignore", invalid="ignore"):
-        both = solve_triangular(square, np.hstack([found[:unknowns, unknowns:], probes(unknowns)]), check_finite=False)
-    number = condition(float((square**2).sum()), both[:, -PROBES:])
-    _check(number, about)
-    left = np.sqrt((found[unknowns:, unknowns:] ** 2).sum(axis=0))
-    return Solution(_unscaled(both[:, :-PROBES], sizes.plain, about), number, np.ldexp(left, _steady(sizes.plain)[unknowns:]))

@@ -12,8 +12,10 @@ from pydantic import Field
 from pipeline.errors import DataError, StageError
 from pipeline.kernels.principal_axes import joined
 from pipeline.stage import Context, Outcome, Whole, need_columns, need_numeric
+from pipeline.stages.science._least_squares import solved_by_qr, triangle_of
 from pipeline.stages.science._matrices import FLOAT, Names, matrix_columns, over_parts
-from pipeline.stages.science._systems import Equations, Scales, Solution, scales, scales_of, solved_by_lu, solved_by_qr, triangle_of
+from pipeline.stages.science._systems import Equations, Scales, Solution, scales, scales_of, solved_by_lu
+from pipeline.stages.science._systems_on_disk import is_beyond, solved_on_disk
 from pipeline.tables.part import Schema
 from pipeline.tables.plain import as_in_files
 from pipeline.tables.table import Table
@@ -25,10 +27,11 @@ DOUBTFUL = 1e8
 class LinearSolve(Whole, name="linear_solve", version=1):
     """Solve A X = B: an equation a row, columns of coefficients, and one or more columns of right-hand sides.
 
-    `lu` is for as many equations as unknowns: LU with partial pivoting over blocks of whole columns, which several workers update at once
-    and which are spilled when memory is short. `least_squares` is for more equations: every part is reduced to a triangle (QR), so that a
-    table may be longer than any memory. `auto` takes the one that fits. Equations and columns are scaled by powers of two first (in least
-    squares columns alone), so numbers from 1e-300 to 1e300 stand beside one another.
+    `lu` is for as many equations as unknowns: LU with partial pivoting over blocks of whole columns, which several workers update at once.
+    Where they are more than memory holds they lie on the machine's disk, and a task has one of them at a time. `least_squares` is for more
+    equations: every part is reduced to a triangle (QR), so that a table may be longer than any memory. `auto` takes the one that fits.
+    Equations and columns are scaled by powers of two first (in least squares columns alone), so numbers from 1e-300 to 1e300 stand beside
+    one another.
 
     A row a column of coefficients: `unknown`, and its value for each right-hand side. The metrics have the condition number (an estimate in
     the Frobenius norm, of the scaled matrix; a third off at most, nearly always) and how closely the equations are met. A singular matrix
@@ -67,7 +70,8 @@ class LinearSolve(Whole, name="linear_solve", version=1):
         sizes = over_parts(rows, scales, scales_of, about)
         square = session.value(session.submit(self._is_square, sizes, len(about.own), stage=name))
         if square:
-            solution, error = solved_by_lu(rows, about, sizes, context)
+            solve = solved_on_disk if is_beyond(about, session) else solved_by_lu
+            solution, error = solve(rows, about, sizes, context)
         else:
             found = over_parts(rows, triangle_of, joined, about, sizes)
             solution, error = session.submit(solved_by_qr, found, sizes, about, stage=name), None

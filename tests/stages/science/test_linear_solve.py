@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ import scipy.linalg
 from polars.testing import assert_frame_equal
 
 from pipeline.errors import DataError, StageError
+from pipeline.kernels.block_lu import column_blocks
 from pipeline.stage import Context
 from pipeline.stages.science.linear_solve import LinearSolve
+from pipeline.tables.budget import Budget, Size
 from pipeline.tables.part import Schema
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
@@ -61,6 +64,38 @@ def test_pivots__are_found_among_all_rows() -> None:
     np.testing.assert_allclose(found, b[::-1] / 3, rtol=1e-15)
 
 
+@pytest.mark.parametrize(("workers", "memory"), [(1, 1_000), (3, 15_000_000)])
+def test_a_square_system_beyond_memory__is_solved_from_the_disk_to_the_same_bits(workers: int, memory: int, tmp_path: Path) -> None:
+    own = np.random.default_rng(17)
+    frame = table(own.normal(size=(700, 700)), own.normal(size=(700, 2)))
+    stage, answers = LinearSolve(key=("row",), right=("b0", "b1")), list[pl.DataFrame]()
+    for budget in (None, Budget(memory, 2, str(tmp_path))):
+        session = Session()
+        session.budget, session.workers, session.threads = budget, workers, 2
+        size = Size(700, 8 * 702)
+        rows = Table.of(session, "rows", cut(frame, even_sizes(700, 5)), schema=Schema(frame.schema), size=size)
+        outcome = stage.run({"rows": rows}, Context("solved", 1, session))
+        answers.append(outcome.tables[""].futures()[0].frame)
+        assert outcome.metrics["backward_error"] < 1e-14
+    assert session.budget is not None
+    strips, panels = 5, len(column_blocks(700))
+    assert session.budget.on_disk["solved"] == 5 + strips + panels  # the rows as they are, too
+    begun = panels - workers if workers > 1 else 0  # blocks that several workers have under way
+    assert len(list(tmp_path.glob("block-*"))) == strips + panels + begun
+    assert_frame_equal(*answers, check_exact=True)
+
+
+def test_a_singular_system_beyond_memory__names_the_column(tmp_path: Path) -> None:
+    own = np.random.default_rng(18)
+    a = own.normal(size=(150, 150))
+    a[:, 100] = 0
+    frame, session = table(a, own.normal(size=(150, 1))), Session()
+    session.budget = Budget(1_000, 1, str(tmp_path))
+    rows = Table.of(session, "rows", cut(frame, even_sizes(150, 3)), schema=Schema(frame.schema), size=Size(150, 8 * 152))
+    with pytest.raises(DataError, match="the matrix is singular: column 'x0100'"):
+        LinearSolve(key=("row",), right=("b0",)).run({"rows": rows}, Context("solved", 1, session))
+
+
 def test_rounding_that_grows__is_told_and_least_squares_solves_it() -> None:
     """Wilkinson's matrix, whose pivots grow by 2 a column though its condition is small."""
     a = np.eye(90) - np.tril(np.ones((90, 90)), -1)
@@ -77,7 +112,8 @@ def test_rounding_that_grows__is_told_and_least_squares_solves_it() -> None:
 
 @pytest.mark.parametrize("parts", [1, 2, 7])
 def test_least_squares__are_numpys(parts: int) -> None:
-    a, b = RNG.normal(size=(101, 6)), RNG.normal(size=(101, 3))
+    own = np.random.default_rng(19)
+    a, b = own.normal(size=(101, 6)), own.normal(size=(101, 3))
     found, metrics, _ = solved(a, b, parts)
     theirs, left, _, _ = np.linalg.lstsq(a, b)
     np.testing.assert_allclose(found, theirs, rtol=1e-12)
