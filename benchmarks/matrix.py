@@ -1,6 +1,7 @@
-"""Matrices and simulations beside NumPy: python benchmarks/matrix.py [--works NAME ...] [--scale S] [--runs N].
+"""Matrices and simulations beside NumPy: python benchmarks/matrix.py [--works NAME ...] [--scale S] [--memory SIZE] [--runs N].
 
-Whole processes, from the same Parquet files to a Parquet file; NumPy's BLAS has all cores. A scale of 1 takes about 6 GB of disk.
+Whole processes, from the same Parquet files to a Parquet file; NumPy's BLAS has all cores. A scale of 1 takes about 6 GB of disk. With
+--memory ours has one process and so much (cluster.memory_limit), and NumPy what it takes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import polars as pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.harness import beside, python, write_result
+from benchmarks.harness import beside, compare, python, write_result
 
 RNG = np.random.default_rng(20261123)
 PEER = "benchmarks/peers/matrix.py"
@@ -66,7 +67,8 @@ def make(folder: Path, name: str, scale: float) -> str:
         frame = pl.DataFrame({"mass": np.full(bodies, 1 / bodies)} | {way: RNG.normal(size=bodies) for way in ("x", "y", "z")})
         frame = frame.with_columns(pl.lit(0.0).alias(way) for way in ("vx", "vy", "vz"))
         text = f"{bodies:,} bodies, 20 steps"
-    groups = 2 if name == "equations" else 16  # many of few rows, of thousands of columns, are slow to open
+    wide = frame.height // 1_000 if frame.height > 10_000 else 2  # many groups of few rows, of thousands of columns, are slow to open
+    groups = wide if name == "equations" else 16
     frame.write_parquet(folder / f"{name}.parquet", row_group_size=max(1, -(-frame.height // groups)))
     return text
 
@@ -86,6 +88,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--works", nargs="+", choices=list(STAGES), default=list(STAGES))
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--memory", default="")
     parser.add_argument("--runs", type=int, default=3)
     given = parser.parse_args()
     rows = []
@@ -94,8 +97,12 @@ def main() -> None:
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:  # whose memory would else count as that of every command
             sizes = {name: pool.submit(make, folder, name, given.scale).result() for name in wanted}
         for work in given.works:
-            theirs = python(PEER, work, str(folder))
-            rows += beside(f"{work}, {sizes[INPUTS[work][0]]}", job(folder, work), (), ("NumPy", theirs), given.runs)
+            theirs, what, path = python(PEER, work, str(folder)), f"{work}, {sizes[INPUTS[work][0]]}", job(folder, work)
+            if given.memory:
+                ours = python("-m", "pipeline.run", str(path), "--fresh", "--quiet", "--set", f"cluster.memory_limit={given.memory}")
+                rows.append(compare(f"{what}, in {given.memory}", ours, "NumPy", theirs, given.runs))
+            else:
+                rows += beside(what, path, (), ("NumPy", theirs), given.runs)
     write_result("matrix", rows)
 
 
