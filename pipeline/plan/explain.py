@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import polars as pl
 
-from pipeline.tables.part import Schema
+from pipeline.tables.part import Schema, listed
 
 if TYPE_CHECKING:
     from pipeline.plan.plan import Plan, PlannedStage
@@ -93,7 +93,7 @@ def changes(table: str, before: Schema, after: Schema) -> list[str]:
         "changed": [f"{name} {old[name]} -> {word}" for name, word in new.items() if name in old and old[name] != word],
         "dropped": [name for name in old if name not in new],
     }
-    lines = [f"{what}: {', '.join(names)}" for what, names in found.items() if names]
+    lines = [f"{what}: {listed(names)}" for what, names in found.items() if names]
     same = sum(old.get(name) == word for name, word in new.items())
     return [*lines, f"as in {table}: {same} column{'s' if same != 1 else ''}" if lines else f"columns as in {table}"]
 

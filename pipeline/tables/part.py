@@ -23,6 +23,9 @@ pl.DataFrame([pl.Series()])
 # While a query runs over a frame with arrays, this column remembers which row of the arrays each row of the frame is.
 ROW = "__row__"
 
+LISTED = 100
+"""Columns that a line names; of more it says how many."""
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -33,7 +36,14 @@ class Schema:
 
     def __str__(self) -> str:
         arrays = [f"{name}[{AXES[name]}: {', '.join(axis)}]" for name, axis in self.arrays.items()]
-        return ", ".join([f"{name} {dtype}" for name, dtype in self.columns.items()] + arrays)
+        columns = [f"{name} {dtype}" for name, dtype in self.columns.items()]
+        return ", ".join(filter(None, [listed(columns) if columns else "", *arrays]))
+
+
+def listed(words: Sequence[str]) -> str:
+    """The words, or the first of very many and how many more there are."""
+    more = [f"and {len(words) - LISTED:,} more"] if len(words) > LISTED + 1 else []
+    return ", ".join([*words[: LISTED if more else None], *more])
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,19 @@ def test_explain__says_of_a_stage_what_is_new_changed_and_dropped(text: str) -> 
     assert said["scaled"][1].startswith("scaled.fitted: ")
 
 
+def test_explain__names_the_first_of_thousands_of_columns(tmp_path: Path) -> None:
+    pl.DataFrame({f"x{at}": [1.0] for at in range(2_000)}).write_parquet(tmp_path / "wide.parquet")
+    stage = "{use: derive, from: wide, as: more, columns: {y: x0 * 2}}"
+    start = "job: j\nresults: r\ninputs: {wide: {format: parquet, path: wide.parquet}}\n"
+    document = f"{start}stages: [{stage}]\noutputs: {{all: {{from: more}}}}\n"
+    (tmp_path / "job.yaml").write_text(document, encoding="utf-8")
+    with inside(tmp_path):
+        text = pipeline.load("job.yaml").plan().explain()
+    assert "x98 Float64, x99 Float64, and 1,900 more\n" in text
+    assert "new: y Float64\n" in text
+    assert max(map(len, text.splitlines())) < 1_500
+
+
 PAIRS = """\
 job: pairs
 results: results
