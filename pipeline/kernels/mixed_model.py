@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from pipeline.backend.arrays import array_module, checked_linalg
@@ -106,12 +107,16 @@ def _products(weights: Array, columns: Array, genotypes: Array | None) -> Array:
 
 
 def best_log_ratio(values: Array, columns: Array, genotypes: Array | None, *, restricted: bool) -> Array:
-    """The logarithm of the ratio of greatest likelihood for each model, `float64[v]`: the best of eleven, then the slope's root beside."""
+    """The logarithm of the ratio of greatest likelihood for each model, `float64[v]`.
 
-    def at(log_ratio: Array) -> Profile:
-        return profile(log_ratio, values, columns, genotypes, restricted=restricted)
-
+    The slope's root beside the best of eleven, and those of all other tops, of which the greatest counts: where relationships are centred,
+    the likelihood grows for ever with the ratio, so the last of eleven may be above all others and below the top between two of them.
+    """
     xp, count = array_module(values), 1 if genotypes is None else len(genotypes)
+
+    def at(log_ratio: Array, some: Any = slice(None)) -> Profile:
+        return profile(log_ratio, values, columns, None if genotypes is None else genotypes[some], restricted=restricted)
+
     grid = math.log(10) * xp.arange(-_DECADES, _DECADES + 1, dtype=xp.float64)
     found = [at(grid[i : i + 1])[1:] for i in range(len(grid))]
     likelihood, slope = (xp.stack(list(part)) for part in zip(*found, strict=True))
@@ -120,7 +125,23 @@ def best_log_ratio(values: Array, columns: Array, genotypes: Array | None, *, re
     low, high = xp.where(rising, best, xp.maximum(best - 1, 0)), xp.where(rising, xp.minimum(best + 1, len(grid) - 1), best)
     # The likelihood is greatest between: a slope of the wrong sign at the far end belongs to another, lesser top.
     slopes = xp.abs(slope[low, model]), -xp.abs(slope[high, model])
-    return _root(lambda log_ratio: at(log_ratio).slope, (grid[low], grid[high]), slopes)
+    root = _root(lambda log_ratio: at(log_ratio).slope, (grid[low], grid[high]), slopes)
+    tops = (slope[:-1] > 0) & (slope[1:] <= 0)
+    tops[xp.minimum(low, len(tops) - 1), model] &= low == high  # of the others the first is known
+    while bool(tops.any()):
+        some = xp.flatnonzero(tops.any(axis=0))
+        place = tops[:, some].argmax(axis=0)
+        tops[place, some] = False
+        ends = (grid[place], grid[place + 1]), (slope[place, some], slope[place + 1, some])
+        other = _root(partial(_slope, at, some), *ends)
+        better = at(other, some).likelihood > at(root[some], some).likelihood
+        root[some] = xp.where(better, other, root[some])
+    return root
+
+
+def _slope(at: Callable[[Array, Array], Profile], some: Array, log_ratio: Array) -> Array:
+    """Of some models."""
+    return at(log_ratio, some).slope
 
 
 def _root(slope: Callable[[Array], Array], ends: tuple[Array, Array], slopes: tuple[Array, Array]) -> Array:

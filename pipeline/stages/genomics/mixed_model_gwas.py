@@ -71,7 +71,7 @@ class MixedModel(OfDesign):
         return self.design.xp.concatenate([self.columns, self.traits[:, trait : trait + 1]], axis=1)
 
 
-class MixedModelGwas(Scan, name="mixed_model_gwas", version=1):
+class MixedModelGwas(Scan, name="mixed_model_gwas", version=2):
     """Test every variant among relatives or inbred lines, by an exact linear mixed model with covariates and intercept.
 
     A person's trait is what covariates and the variant give, a part that relatives share as their relationships are, and chance. With

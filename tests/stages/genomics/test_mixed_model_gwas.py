@@ -13,7 +13,7 @@ from scipy import optimize, stats
 
 from pipeline.errors import DataError, RunError, StageError
 from pipeline.formats.plink import PlinkInput
-from pipeline.kernels.mixed_model import Rotated, best_log_ratio, heritability, mixed_association
+from pipeline.kernels.mixed_model import Rotated, best_log_ratio, heritability, mixed_association, profile
 from pipeline.stages.genomics.mixed_model_gwas import MixedModelGwas
 from pipeline.tables.part import Part
 from pipeline.tables.session import ClusterSession
@@ -95,6 +95,23 @@ def test_mixed_association__is_that_of_whole_covariances(method: str) -> None:
             statistic = np.sign(beta) * np.sqrt(2 * above)
         expected = [beta, error, statistic]
         np.testing.assert_allclose([found.beta[place], found.standard_error[place], found.statistic[place]], expected, rtol=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_best_log_ratio__of_centred_relationships_is_that_of_the_greatest_likelihood(seed: int) -> None:
+    """Without restriction the likelihood then grows for ever with the ratio: the last place looked at may be above all but the top."""
+    rng, people = np.random.default_rng(seed), 100
+    shared = rng.normal(size=(300, people // 5)).repeat(5, axis=1) + rng.normal(size=(300, people))
+    shared -= shared.mean(axis=1, keepdims=True)
+    apart = Rotated.of(shared.T @ shared / 600)
+    genotypes = (shared[:12] + 0.3 * rng.normal(size=(12, people))) @ apart.vectors
+    trait = shared[20:].T @ rng.normal(size=280) / np.sqrt(140) + rng.normal(size=people)
+    columns = apart.vectors.T @ np.column_stack([np.ones(people), rng.normal(size=people), trait])
+    places = np.log(10) * np.linspace(-5, 5, 1_001)[:, None]
+    for some in (None, genotypes):
+        found = profile(best_log_ratio(apart.values, columns, some, restricted=False), apart.values, columns, some, restricted=False)
+        most = np.max([profile(place, apart.values, columns, some, restricted=False).likelihood for place in places], axis=0)
+        assert (found.likelihood >= most - 1e-9).all()
 
 
 def test_mixed_association__by_emmax_is_generalized_least_squares_with_the_covariance_of_no_variant() -> None:
