@@ -55,7 +55,7 @@ class Arrays:
         path, shapes = Path(folder) / f"block-{secrets.token_hex(8)}.numbers", list[tuple[int, ...]]()
         with on_disk_of(folder, SPILLED), path.open("wb") as file:
             for array in arrays:
-                np.ascontiguousarray(array).tofile(file)
+                file.write(np.ascontiguousarray(array).data)  # `tofile` does not say that a disk is full
                 shapes.append(array.shape)
         return Arrays(str(path), tuple(shapes))
 

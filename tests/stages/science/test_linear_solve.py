@@ -12,9 +12,10 @@ import pytest
 import scipy.linalg
 from polars.testing import assert_frame_equal
 
-from pipeline.errors import DataError, StageError
+from pipeline.errors import DataError, RunError, StageError
 from pipeline.kernels.block_lu import column_blocks
 from pipeline.stage import Context
+from pipeline.stages.science._systems_on_disk import Arrays
 from pipeline.stages.science.linear_solve import LinearSolve
 from pipeline.tables.budget import Budget, Size
 from pipeline.tables.part import Schema
@@ -94,6 +95,13 @@ def test_a_singular_system_beyond_memory__names_the_column(tmp_path: Path) -> No
     rows = Table.of(session, "rows", cut(frame, even_sizes(150, 3)), schema=Schema(frame.schema), size=Size(150, 8 * 152))
     with pytest.raises(DataError, match="the matrix is singular: column 'x0100'"):
         LinearSolve(key=("row",), right=("b0",)).run({"rows": rows}, Context("solved", 1, session))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_system_beyond_memory__says_that_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.science._systems_on_disk.Path.open", lambda _, mode: open("/dev/full", mode))  # noqa: PTH123, SIM115
+    with pytest.raises(RunError, match=f"the disk of {tmp_path} is full .* let DASK_TEMPORARY_DIRECTORY name a larger disk"):
+        Arrays.written([np.zeros((1_000, 100))], str(tmp_path))
 
 
 def test_rounding_that_grows__is_told_and_least_squares_solves_it() -> None:
