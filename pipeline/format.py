@@ -53,6 +53,7 @@ class InputFormat(BaseModel):
     suffixes: ClassVar[tuple[str, ...]] = ()  # which files of a folder are meant
     asides: ClassVar[frozenset[str]] = frozenset({"path", "parts", "limits", "max_bad_rows"})  # keys that say nothing of the rows
     in_pieces: ClassVar[bool] = False  # whether a part reads a stretch of a file, which may be far larger than memory
+    cuts: ClassVar[bool] = False  # whether a stretch of a file is read without what lies before it, so that more parts cost little
     dense: ClassVar[bool] = False  # whether files are as large in memory as on the disk: nothing packed, no text
     reads_folders: ClassVar[bool] = False  # whether folders KEY=VALUE make columns
     counts: ClassVar[Mapping[str, Count]] = {}  # the words for what is counted while it reads

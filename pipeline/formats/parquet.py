@@ -54,6 +54,7 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
 
     name = "parquet"
     suffixes = (".parquet", ".pq")
+    cuts = True
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     missing: Missing = "error"

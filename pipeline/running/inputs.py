@@ -11,7 +11,7 @@ from pipeline.tables.session import Session
 from pipeline.tables.table import Table
 
 LARGER = 4
-"""A file's own pieces (row groups of Parquet) may be so many times larger than those that memory is shared out to; larger ones are cut."""
+"""Row groups and their like may be so many times a task's share of the memory; beyond it they are cut, where that costs little."""
 
 
 def input_table(session: Session, name: str, reader: InputFormat, schema: Schema, size: Size | None = None) -> Table:
@@ -22,9 +22,12 @@ def input_table(session: Session, name: str, reader: InputFormat, schema: Schema
     """
     axes = {array: _axis(session, name, frame) for array, frame in reader.axes().items()}
     parts = session.budget.parts(size) if session.budget else 1
-    sources = reader.sources(max(session.workers * session.threads, parts))
-    if parts > 1 and reader.parts is None and session.budget and (session.budget.stated or len(sources) * LARGER < parts):
-        sources = reader.model_copy(update={"parts": parts}).sources(parts)
+    at_least, free = max(session.workers * session.threads, parts), parts > 1 and reader.parts is None
+    if free and session.budget and session.budget.stated:
+        reader = reader.model_copy(update={"parts": parts})
+    sources = reader.sources(at_least)
+    if free and reader.parts is None and reader.cuts and len(sources) * LARGER < parts:
+        sources = reader.model_copy(update={"parts": parts}).sources(at_least)
     table = Table.of(session, name, sources, schema=schema, axes=axes, size=size)
     if session.readers <= session.threads or table.cheap:
         return table

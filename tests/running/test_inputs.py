@@ -10,6 +10,7 @@ import pytest
 from distributed.protocol import pickle
 
 from pipeline.formats._plink.bed_files import write_plink
+from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
 from pipeline.formats.plink import PlinkInput
 from pipeline.kernels.genotypes import pack
@@ -34,13 +35,17 @@ def test_input_table__does_not_send_the_people_with_every_task(tmp_path: Path) -
         assert len(pickle.dumps(labels)) < PEOPLE
 
 
-@pytest.mark.parametrize(("pieces", "parts"), [(4, 1), (15, 15)])
-def test_input_table__cuts_row_groups_that_are_too_large_for_the_memory(pieces: int, parts: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("pieces", "parts", "reader"), [(4, 1, ParquetInput), (15, 15, ParquetInput), (15, 1, CsvInput)])
+def test_input_table__cuts_row_groups_that_are_too_large_for_the_memory(
+    pieces: int, parts: int, reader: type[ParquetInput | CsvInput], tmp_path: Path
+) -> None:
+    """A file of CSV stays whole: of one that is cut, every part reads what lies before it, too."""
     rows = pl.DataFrame({"x": np.arange(10_000.0)})
-    rows.write_parquet(tmp_path / "rows.parquet")
+    write = rows.write_parquet if reader is ParquetInput else rows.write_csv
+    write(tmp_path / "rows")
     session = Session()
     session.budget = Budget(8 * LEAST_BYTES, 1, str(tmp_path))
     size = Size(10_000, pieces * LEAST_BYTES // 10_000)  # as if a row had more than it has
-    table = input_table(session, "rows", ParquetInput(path=(str(tmp_path / "rows.parquet"),)), Schema(rows.schema), size)
+    table = input_table(session, "rows", reader(path=(str(tmp_path / "rows"),)), Schema(rows.schema), size)
     assert len(table.blocks) == parts
     assert concat_parts(table.futures()).frame.equals(rows)
