@@ -83,6 +83,7 @@ def updated(panel: Panel, block: Block, threads: int = 1) -> Block:
     left = xp.empty((len(rest), done.shape[1]))
 
     def lessen(some: slice) -> None:
+        """Some rows of what is left."""
         xp.matmul(panel.lower[some], done, out=left[some])
         xp.subtract(block.left[rest[some]], left[some], out=left[some])
 

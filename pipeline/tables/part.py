@@ -37,7 +37,7 @@ class Schema:
     def __str__(self) -> str:
         arrays = [f"{name}[{AXES[name]}: {', '.join(axis)}]" for name, axis in self.arrays.items()]
         columns = [f"{name} {dtype}" for name, dtype in self.columns.items()]
-        return ", ".join(filter(None, [listed(columns) if columns else "", *arrays]))
+        return ", ".join(filter(None, [listed(columns), *arrays]))
 
 
 def listed(words: Sequence[str]) -> str:

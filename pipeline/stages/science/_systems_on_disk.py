@@ -1,4 +1,4 @@
-"""LU of a matrix that is larger than memory: its blocks of columns lie on the machine's disk. Not a stage.
+"""LU of a matrix that is larger than memory: its blocks of columns lie on the machine's disk, in a folder of the run. Not a stage.
 
 A block is read, updated by all panels before it, factored, and written as the next panel (left-looking: Golub & Van Loan 2013, 3.2.9), so a
 task has one block and one panel in memory. The numbers are those of `solved_by_lu` to the last bit. Names of files are new for every
@@ -21,7 +21,7 @@ from pipeline.results.full import SPILLED, on_disk_of
 from pipeline.stage import Context
 from pipeline.stages.science._matrices import of_parts
 from pipeline.stages.science._systems import Equations, Scales, answered, scaled_pieces, stacked, with_unknowns_of
-from pipeline.tables.budget import Size
+from pipeline.tables.budget import SHARE, Size
 from pipeline.tables.on_disk import folder_of
 from pipeline.tables.part import Part
 from pipeline.tables.session import Session
@@ -30,8 +30,6 @@ from pipeline.tables.table import Table
 Array = Any
 HELD = 3
 """Blocks that a task has in memory: one, what becomes of it, and a panel."""
-OF_MEMORY = 4
-"""A quarter of the memory is for blocks."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,10 @@ class Disk:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Arrays of eight bytes a number on the machine's disk, one behind the other in a file."""
+    """Arrays of eight bytes a number on the machine's disk, one behind the other in a file, which all workers of the machine read there.
+
+    (A tile of people, `genomics/_on_disk`, is its worker's alone, and goes to another one as numbers.)
+    """
 
     path: str
     shapes: tuple[tuple[int, ...], ...]
@@ -127,7 +128,7 @@ def _side_by_side(session: Session, places: Sequence[slice]) -> int:
     """Blocks that are worked on at once: no more than pay, and than memory has."""
     assert session.budget is not None
     each: int = HELD * 8 * places[-1].stop * places[0].stop
-    return max(1, min(session.workers, isqrt(len(places)), session.budget.bytes // (OF_MEMORY * each)))
+    return max(1, min(session.workers, isqrt(len(places)), session.budget.bytes // (SHARE * each)))
 
 
 def _strip(part: Part, about: Equations, sizes: Scales, places: Sequence[slice], disk: Disk) -> Strip:
