@@ -100,7 +100,7 @@ def run_main(*arguments: str) -> Ended:
     """The command line in this process; what it changes of the process is put back."""
     out, err = io.StringIO(), io.StringIO()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    hook = sys.excepthook
+    hooks = sys.excepthook, sys.unraisablehook
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main(list(arguments))
@@ -109,7 +109,7 @@ def run_main(*arguments: str) -> Ended:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        sys.excepthook = hook
+        sys.excepthook, sys.unraisablehook = hooks
     return Ended(code, out.getvalue(), err.getvalue())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pty
@@ -11,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -256,15 +256,25 @@ def test_process__ends_2_for_a_wrong_job(folder: Path) -> None:
         (signal.SIGHUP, Interrupted, "terminated by SIGHUP"),
     ],
 )
-def test_a_signal_whose_error_was_lost__ends_the_run_at_the_next_look(number: int, error: type[BaseException], said: str) -> None:
+def test_a_signal_whose_error_was_lost__ends_the_run_at_the_next_look(
+    number: int, error: type[BaseException], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
     before = {known: signal.getsignal(known) for known in map(signal.Signals.__getitem__, NAMES)}
     try:
         display, shown = Asked(Quiet(), Ending()), Progress({}, {})
         display.progress(shown)
-        with contextlib.suppress(error):  # as Python drops it while it collects garbage
-            signal.raise_signal(number)
+        forgotten = {0}
+        told = weakref.ref(forgotten, lambda _: signal.raise_signal(number))  # Python drops what is raised here, and says so
+        del forgotten
+        assert told() is None
+        assert capsys.readouterr().err == ""
         with pytest.raises(error, match=f"^{said}$"):
             display.progress(shown)
+        forgotten = {0}
+        told = weakref.ref(forgotten, lambda _: [][0])
+        del forgotten
+        assert "IndexError" in capsys.readouterr().err
     finally:
         for known, handler in before.items():
             signal.signal(known, handler)

@@ -33,6 +33,7 @@ class Ending:
         self.asked: BaseException | None = None
         self._hurried = False
         self.take()
+        self._unraisable, sys.unraisablehook = sys.unraisablehook, self._lost
 
     def take(self) -> None:
         """Take them once more: Polars, when it is imported, takes Ctrl-C from whoever has it, and ends queries of any thread by it."""
@@ -50,6 +51,11 @@ class Ending:
             timer = threading.Timer(HURRY_S, _end, (SIGNAL_EXITS + number,))
             timer.daemon = True
             timer.start()
+
+    def _lost(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """Say what Python drops, but not the error by which a run ends: the next look at progress ends it."""
+        if self.asked is None or unraisable.exc_value is not self.asked:
+            self._unraisable(unraisable)
 
 
 class Asked:
