@@ -9,7 +9,7 @@ from pipeline import api
 from pipeline.job.spec import Job
 
 ROOT = Path(__file__).parents[1]
-JOBS = ("genomics", "groups", "market", "recommendation", "score", "search", "text", "tpch", "traffic")
+JOBS = ("genomics", "groups", "market", "recommend", "score", "search", "text", "tpch", "traffic")
 """All but loans, whose features and model some of them read."""
 
 OF_LOANS = {

@@ -9,7 +9,7 @@ import pytest
 from tests.clusters.hosts import published_bytes
 from tests.shipped import from_loans, ran
 
-JOBS = ("groups", "images", "recommendation", "search", "text", "tpch", "traffic", "market", "matrix", "simulation", "risk")
+JOBS = ("groups", "images", "recommend", "search", "text", "tpch", "traffic", "market", "matrix", "simulation", "risk")
 
 
 @pytest.fixture(scope="module")

@@ -67,13 +67,14 @@ def projected_again(genotype: Numbers, covariates: Numbers, residual: Numbers, *
     The standard error is that of the residual with no effect, or with the `fitted` one. A missing genotype is the mean of those with all
     covariates; NaN where one of these has no residual, whose approximation is not computed again.
     """
-    known = ~np.isnan(covariates).any(axis=1)
-    values, called = residual[known], ~np.isnan(genotype[known])
-    people = len(values)
+    rows = np.ascontiguousarray(covariates.T)
+    known = ~np.isnan(rows).any(axis=0)
+    values, counted, some = residual[known], genotype[known], np.compress(known, rows, axis=1)
+    people, called = len(values), ~np.isnan(counted)
     if not called.any() or np.isnan(values).any():
         return Again(np.nan, np.nan, int(called.sum()))
-    filled = np.where(called, genotype[known], genotype[known][called].mean())
-    columns = np.column_stack([np.ones(people), covariates[known][:, np.ptp(covariates[known], axis=0) > 0]])
+    filled = np.where(called, counted, counted[called].mean())
+    columns = np.column_stack([np.ones(people), *some[np.ptp(some, axis=1) > 0]])
     left = filled - columns @ np.linalg.lstsq(columns, filled, rcond=None)[0]
     size = float(left @ left)
     if size <= TIED * float(((filled - filled.mean()) ** 2).sum()):

@@ -17,6 +17,7 @@ def test_products_of_calls__are_those_of_decoded_calls(variants: int, people: in
     asked = (
         Columns(rng.normal(size=(people, columns)) * 10.0 ** rng.integers(-9, 9, columns)),
         Columns(rng.uniform(size=(people, 2)), power=2),
+        Columns(rng.normal(size=(people, 3))),
     )
     coded = unpack(calls, people, np.float64, np.nan, codes)
     dense = np.where(np.isnan(coded), means[:, None], coded)

@@ -48,7 +48,8 @@ class PredictedScan(Scan):
             super().prepare_for(roles, lean=lean)
             return
         block, everyone = GenotypeBlock(np.zeros((1, 1), np.uint8), None, 4), np.full(1, 255, np.uint8)
-        MeanGenotypes.of(block, everyone, np.ones(4, bool)).products(Columns(np.ones((4, 1))))
+        columns = Columns(np.ones((4, 1 + len(self.covariates) + len(self.traits))))  # few have kernels of their own
+        MeanGenotypes.of(block, everyone, np.ones(4, bool)).products(columns)
 
     def build_predicted(self, covariates: Array, traits: Array, names: tuple[Sequence[str], Sequence[str]]) -> Any:
         """The design of `covariates: float64[n, c]` and `traits: float64[n, t]`, NaN where missing, with `names` of both.

@@ -40,26 +40,26 @@ class Stretch(NamedTuple):
 
 
 def stretches_of(part: Part, people: Part, traits: Sequence[str], autosomes: int = HUMAN) -> list[Stretch]:
-    """The stretches of a part for these traits; people who stand in the order of the stretch before are looked up once."""
+    """The stretches of a part for these traits; those in the order of the people, or of the stretch before, are not looked up again."""
     frame = part.frame
     if frame.is_empty():
         return []
-    starts = _starts(frame)
-    each = frame.select("trait", "chromosome")[starts].with_columns(chromosome_key(autosomes=autosomes))
-    numbered = people.frame.select("sample_id").with_row_index("place")
-    found, ids, places = list[Stretch](), pl.Series([], dtype=pl.String), np.empty(0, np.int64)
+    starts, ids = _starts(frame), people.frame["sample_id"]
+    each = frame.select("trait", "chromosome")[starts].with_columns(chromosome_key(autosomes=autosomes)).rows()
     values = frame["prediction"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    for (trait, chromosome), (low, high) in zip(each.iter_rows(), pairwise([*starts, frame.height]), strict=True):
+    found, places, numbers = list[Stretch](), np.arange(len(ids)), values.astype(np.float32)
+    known, finite = ids.to_frame().with_row_index("place"), bool(np.isfinite(values).all())
+    for (trait, chromosome), (low, high) in zip(each, pairwise([*starts, frame.height]), strict=True):
         if trait not in traits:
             continue
         own = frame["sample_id"][low:high]
         if not own.equals(ids):
             ids = own
-            matched = own.to_frame().join(numbered, on="sample_id", how="left", maintain_order="left")["place"]
+            matched = own.to_frame().join(known, on="sample_id", how="left", maintain_order="left")["place"]
             places = matched.cast(pl.Int64).fill_null(-1).to_numpy()
-        if not np.isfinite(values[low:high]).all():
+        if not finite and not np.isfinite(values[low:high]).all():
             raise DataError(f"a prediction of {trait!r} for chromosome {chromosome} is missing or infinite.")
-        found.append(Stretch(trait, chromosome, places, values[low:high].astype(np.float32)))
+        found.append(Stretch(trait, chromosome, places, numbers[low:high]))
     return found
 
 
