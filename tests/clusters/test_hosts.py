@@ -17,7 +17,7 @@ import pytest
 
 from tests.clusters.hosts import Host, cluster_over, published_bytes, two_hosts, wait_until
 from tests.deployed import ROOT, page
-from tests.shipped import JOBS, from_loans, ran
+from tests.shipped import JOBS, from_loans, planned, ran
 from tests.small import write_small_job
 
 pytestmark = pytest.mark.process
@@ -121,7 +121,7 @@ def test_shipped_job__gives_the_bytes_of_one_process_on_two_hosts(job: str, two:
     code, said = two.run("alpha", f"jobs/{job}.yaml", *(word for key, value in told.items() for word in ("--set", f"{key}={value}")))
     assert code == 0, said
     ran(job, str(tmp_path), **from_loans(job, str(loans)))
-    assert published_bytes(two.clone / "results" / job) == published_bytes(tmp_path)
+    assert published_bytes(two.clone / planned(job, **from_loans(job, str(loans))).results) == published_bytes(tmp_path)
 
 
 @pytest.mark.soak
