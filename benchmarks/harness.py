@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pipeline.backend.threads import SETTINGS
 from pipeline.plan.versions import versions
 from pipeline.running.record import machine
 
@@ -32,9 +33,13 @@ class Timing:
 
 
 def timed(command: Sequence[str]) -> Timing:
-    """Run a command from the repository's root. Raises RuntimeError, with what it printed, where it fails."""
+    """Run a command from the repository's root, with no settings of threads: our package has made its own of this process.
+
+    Raises RuntimeError, with what the command printed, where it fails.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     started = time.perf_counter()
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
         printed = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)

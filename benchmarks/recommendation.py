@@ -30,6 +30,7 @@ def main() -> None:
         files = {name: folder / f"{name}.parquet" for name in ("views", "films")}
         told = [word for name, path in files.items() for word in (f"--{name}", str(path))]
         theirs = python("benchmarks/peers/recommendation_implicit.py", *told, "--out", str(folder / "theirs"))
+        theirs = ["env", "OPENBLAS_NUM_THREADS=1", *theirs]  # as implicit advises: it has threads of its own
         work, sets = f"{given.people:,} people, {given.films:,} films", [f"inputs.{at}.path={path}" for at, path in files.items()]
         sets.append(f"results={folder / 'ours'}")
         rows = beside(work, ROOT / "jobs" / "recommend.yaml", sets, ("implicit", theirs), given.runs)
