@@ -23,6 +23,7 @@ from pipeline.format import CostlySource, JoinedOutput, Piece
 from pipeline.formats._bgzip.lines import whole_text
 from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._joined import join_files
+from pipeline.formats._plink.ids import Ids, ids_field
 from pipeline.genome.chromosomes import HUMAN, natural_order
 from pipeline.genome.columns import dtypes_of
 from pipeline.tables.part import Part, Schema
@@ -40,6 +41,7 @@ class LocoSource(CostlySource):
     trait: str
     path: str
     limits: Bounds = DEFAULTS
+    ids: Ids = "iid"
 
     def load(self) -> Part:
         """A row per chromosome and person. Raises InputError for a line that is not as the first one says."""
@@ -47,7 +49,8 @@ class LocoSource(CostlySource):
         header = lines[0].split() if lines else []
         if len(header) < 2 or header[0] != _FIRST:
             raise InputError(f"{self.path}: its first line does not begin with {_FIRST} and people. Is it a .loco of regenie's step 1?")
-        people = pl.Series("sample_id", [_person(self.path, name) for name in header[1:]], pl.String)
+        names = header[1:] if self.ids == "fid_iid" else [_person(self.path, name) for name in header[1:]]
+        people = pl.Series("sample_id", names, pl.String)
         frames = [self._row(number, line, people) for number, line in enumerate(lines[1:], 2) if line.strip()]
         return Part(pl.concat([pl.DataFrame(schema=dtypes_of(COLUMNS)), *frames]))
 
@@ -69,10 +72,12 @@ class LocoInput(BoundedInput):
     """regenie's predictions: the lists NAME_pred.list of its step 1, a part a trait.
 
     sample_id is the IID. It is told from FID_IID where both are the same, the FID is 0, or neither has an underscore; else it is refused.
+    With `ids: fid_iid` it is both, as the file has it.
     """
 
     name = "loco"
     suffixes = ("_pred.list",)
+    ids: Ids = ids_field()
 
     def table_schema(self) -> Schema:
         """Trait, sample_id, chromosome and prediction. Raises InputError for what is no such list."""
@@ -96,7 +101,7 @@ class LocoInput(BoundedInput):
                     raise InputError(
                         f"{path}: the line {line[:80]!r} must have a trait and its file. Give the _pred.list of regenie's step 1."
                     )
-                found.append(LocoSource(words[0], _file(path, words[1].strip()), self.limits))
+                found.append(LocoSource(words[0], _file(path, words[1].strip()), self.limits, self.ids))
         if not found:
             raise InputError(f"{', '.join(self.path)}: the list names no trait")
         return found
@@ -106,10 +111,12 @@ class LocoOutput(JoinedOutput):
     """regenie's predictions: NAME_pred.list and a file NAME.TRAIT.loco for each trait, for `regenie --step 2 --pred`.
 
     The table has trait, sample_id, chromosome and prediction, and each chromosome of a trait the same people. The FID is a column family_id
-    where the table has it, else the sample_id again. The list names the files alone: run regenie in their folder.
+    where the table has it, else the sample_id again; with `ids: fid_iid` (of a table of people who were read so) both are the sample_id.
+    regenie knows nobody whose FID is another one than its genotypes have. The list names the files alone: run regenie in their folder.
     """
 
     name = "loco"
+    ids: Ids = ids_field()
 
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
         """Raise JobError for a table without a column that is needed."""
@@ -139,19 +146,25 @@ class LocoOutput(JoinedOutput):
             if trait.split() != [trait]:
                 raise DataError(f"regenie's list cannot hold the trait {trait!r}, for there is a space in it. Rename it.")
             rows = pl.concat([pl.read_ipc(path, memory_map=False) for path in paths])
-            join_files(f"{stem}.{member}", [], before=_lines(trait, rows).encode())
+            join_files(f"{stem}.{member}", [], before=_lines(trait, rows, self.ids).encode())
             files[f".{member}"] = rows.height
             listed += f"{trait} {Path(stem).name}.{member}\n"
         join_files(f"{stem}_pred.list", [], before=listed.encode())
         return files | {"_pred.list": None}
 
 
-def _lines(trait: str, rows: pl.DataFrame) -> str:
+def _lines(trait: str, rows: pl.DataFrame, ids: Ids) -> str:
     """A header and a line a chromosome, in their order, each of the people in the order in which they first stand."""
-    family = pl.col("family_id" if "family_id" in rows.columns else "sample_id")
-    people = rows["sample_id"].unique(maintain_order=True)
-    named = rows.unique("sample_id", keep="first", maintain_order=True).select(pl.concat_str(family, "sample_id", separator="_"))
-    lines = [f"{_FIRST} {' '.join(named.to_series())}"]
+    first = rows.unique("sample_id", keep="first", maintain_order=True)
+    people = named = first["sample_id"]
+    if ids == "iid":
+        family = pl.col("family_id" if "family_id" in rows.columns else "sample_id")
+        named = first.select(pl.concat_str(family, "sample_id", separator="_")).to_series()
+    elif (short := named.filter(~named.str.contains("_", literal=True))).len():
+        raise DataError(
+            f"ids are fid_iid, and the sample_id {short[0]!r} has no _ in it. Read genotypes and people with ids: fid_iid, too."
+        )
+    lines = [f"{_FIRST} {' '.join(named)}"]
     by_chromosome = rows.partition_by("chromosome", as_dict=True)
     for (chromosome,), some in sorted(by_chromosome.items(), key=lambda item: natural_order(str(item[0][0]))):
         if some["sample_id"].to_list() != people.to_list():
@@ -183,5 +196,5 @@ def _person(path: str, name: str) -> str:
     if name.count("_") == 1 or name.startswith("0_"):
         return name.partition("_")[2]
     raise InputError(
-        f"{path}: where the FID of {name!r} ends cannot be told. Run step 1 with FID and IID alike, or with ids without an underscore."
+        f"{path}: where the FID of {name!r} ends cannot be told. Read all with ids: fid_iid, or run step 1 with FID and IID alike."
     )

@@ -63,6 +63,15 @@ def test_loco__is_regenies_text(tmp_path: Path) -> None:
     assert_reads(LocoInput(path=str(tmp_path / "out")), frame.drop("family_id"))
 
 
+def test_loco__of_people_named_by_fid_and_iid_has_them_as_they_are(tmp_path: Path) -> None:
+    frame = FRAME.with_columns(sample_id="f_1_" + pl.col("sample_id"))
+    (path, *_) = write_table(LocoOutput(ids="fid_iid"), frame, tmp_path / "out", 2)
+    assert path.read_text().splitlines()[0] == "FID_IID f_1_p1 f_1_p_2 f_1_p3"
+    assert_reads(LocoInput(path=str(tmp_path / "out"), ids="fid_iid"), frame)
+    with pytest.raises(DataError, match="ids are fid_iid, and the sample_id 'p1' has no _ in it"):
+        write_table(LocoOutput(ids="fid_iid"), FRAME, tmp_path / "other")
+
+
 def test_loco__finds_packed_files_beside_the_list(tmp_path: Path) -> None:
     reader = written(tmp_path, "FID_IID a_b 0_c_d e_e\n1 0.5 1 -2e-3\n", "ldl /gone/fit_1.loco\n")
     expected = read_table(reader).frame
