@@ -52,10 +52,8 @@ def products_of_calls(calls: Array, codes: tuple[float, float], means: Array, as
     from pipeline.kernels.compiled.products import calls_product
     from pipeline.kernels.compiled.whole_products import missing_sums
 
-    calls, found = (
-        np.require(calls, requirements=["C", "W"]),
-        dict[int, Array](),
-    )  # no view of a file's bytes: numba would compile once more
+    calls = np.require(calls, requirements=["C", "W"])  # no view of a file's bytes: numba would compile once more
+    found = dict[int, Array]()
     for power in {columns.power for columns in asked}:
         places = [place for place, columns in enumerate(asked) if columns.power == power]
         values = np.concatenate([asked[place].values for place in places], axis=1)  # each pass fills its tables, and looks up
