@@ -5,8 +5,8 @@ a percent of the calls missing, two covariates, fifty traits of 500 causal varia
 (seeded; made in DIR the first time); sets are of rare variants of the same people. Each work is a whole process, ours and the peer's in
 turn, all with two threads: regenie's, and BOLT-LMM's of a mixed model. A peer that is not given is left out, and the result says so.
 
-regenie's step 2 is run twice: as its manual says, with `--threads 2` and nothing else, and `tuned`, with OpenBLAS held to a thread by the
-environment, which its manual does not say and which is a third of the time.
+regenie's step 2 is run twice: plainly, with `--threads 2` alone, and `tuned`, with OpenBLAS held to a thread by the
+environment, which takes a third to a half of the time.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ def _steps(name: str, cohort: Cohort, peers: Peers, scratch: Path) -> Sides:
     if work.steps == (2,) and not (kept / "fit_pred.list" if regenie else kept).exists():
         timed(cohort.ours(replace(work, steps=(1,)), scratch, for_regenie=regenie is not None))
         keep_predictions(scratch, work)
-    ways = {} if regenie is None else {"regenie": False} | ({"regenie_tuned": True} if 2 in work.steps else {})
+    ways = {"regenie": False} | ({"regenie_tuned": True} if 2 in work.steps else {})
     return (
         lambda: timed(cohort.ours(work, scratch)),
-        {who: partial(_theirs, cohort, regenie, work, scratch, tuned=tuned) for who, tuned in ways.items() if regenie},
+        {who: partial(_theirs, cohort, regenie, work, scratch, tuned=tuned) for who, tuned in ways.items()} if regenie else {},
     )
 
 

@@ -39,7 +39,7 @@ class Work:
 
 
 def with_threads(regenie: Path, step: int, given: Sequence[str], *, tuned: bool = True) -> list[str]:
-    """regenie's command with two threads, as its manual says (`--threads`).
+    """regenie's command with two threads (`--threads`).
 
     `tuned` has each thread of step 2 do its own linear algebra: untold, OpenBLAS starts threads for every one of them, which wait for one
     another (26.5 s of 20,000 people and 50,000 variants, where it takes 7.8).
@@ -102,7 +102,7 @@ class Cohort:
         return [BINARY] if work.binary else self.names[: work.traits]
 
     def regenie(self, path: Path, step: int, work: Work, out: Path, *more: str, tuned: bool) -> list[str]:
-        """regenie's command, as its manual has it or `tuned`."""
+        """regenie's command, plain or `tuned`."""
         files = ["--bed", str(self.folder / "calls"), "--phenoFile", str(self.folder / "pheno.txt")]
         files += ["--covarFile", str(self.folder / "covar.txt"), "--phenoColList", ",".join(self.traits(work))]
         kind = (["--bt", "--firth", "--approx"] if step == 2 else ["--bt"]) if work.binary else ["--qt"]

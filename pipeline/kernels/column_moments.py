@@ -61,6 +61,7 @@ def _moments(values: Any, weights: Any = None) -> Moments:
     counts = ~gap if weights is None else xp.where(gap, 0.0, weights[:, None])
 
     def total(of: Any) -> Any:
+        """Of each column, of what is there, weighed."""
         return of.sum(axis=0) if full else (xp.where(gap, 0.0, of) * counts).sum(axis=0)
 
     known = counts.sum(axis=0)

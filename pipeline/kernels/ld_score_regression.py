@@ -66,6 +66,7 @@ def heritability(chi_square: Floats, n: Floats, scores: Scores, intercept: float
     """
 
     def weights(h2: float, offset: float, ld: Floats = scores.floor) -> Floats:
+        """One over the variance of a chi-square, and over how often the same LD is counted."""
         expected = offset + np.clip(h2, 0, 1) * n / scores.variants * ld
         found: Floats = 1 / (2 * expected**2 * scores.floor)
         return found
@@ -83,12 +84,14 @@ def genetic_covariance(
     sizes = np.sqrt(n[0] * n[1])
 
     def expected(ld: Floats) -> tuple[Floats, Floats]:
+        """Mean chi-squares of both traits by their fits."""
         first, second = (
             fit.intercept + np.clip(fit.total.value[0], 0, 1) * count / scores.variants * ld for fit, count in zip(fits, n, strict=True)
         )
         return first, second
 
     def weights(covariance: float, offset: float, ld: Floats = scores.floor) -> Floats:
+        """One over the variance of a product of statistics, and over how often the same LD is counted."""
         first, second = expected(ld)
         shared = offset + np.clip(covariance, -1, 1) * sizes / scores.variants * ld
         found: Floats = 1 / ((first * second + shared**2) * scores.floor)

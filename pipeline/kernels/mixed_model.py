@@ -115,6 +115,7 @@ def best_log_ratio(values: Array, columns: Array, genotypes: Array | None, *, re
     xp, count = array_module(values), 1 if genotypes is None else len(genotypes)
 
     def at(log_ratio: Array, some: Any = slice(None)) -> Profile:
+        """The profile of some models."""
         return profile(log_ratio, values, columns, None if genotypes is None else genotypes[some], restricted=restricted)
 
     grid = math.log(10) * xp.arange(-_DECADES, _DECADES + 1, dtype=xp.float64)

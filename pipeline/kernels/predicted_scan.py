@@ -147,10 +147,11 @@ def _some(block: GenotypeBlock, design: PredictedDesign, columns: Array | None) 
     xp, k = block.xp, design.basis.shape[1]
     coded = MeanGenotypes.of(block, design.mask, design.known.any(axis=1))
     dense = None if columns is None else coded.dense()
-    if dense is None:
-        explained, product = coded.products(Columns(design.basis), Columns(design.residuals))
+    if dense is None:  # in one pass: each fills its tables, and looks up
+        (both,) = coded.products(Columns(np.concatenate([design.basis, design.residuals], axis=1)))
     else:
-        explained, product = xp.split(dense @ columns, [k], axis=1)
+        both = dense @ columns
+    explained, product = xp.split(both, [k], axis=1)
     crossed = product - explained @ (design.basis.T @ design.residuals)  # predictions are not free of covariates
     squares = _squares(coded, explained, dense, design)
     frequency, n, reason = xp.empty(crossed.shape), xp.empty(crossed.shape, xp.int64), xp.zeros(crossed.shape, xp.uint8)

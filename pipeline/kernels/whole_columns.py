@@ -52,16 +52,11 @@ def products_of_calls(calls: Array, codes: tuple[float, float], means: Array, as
     from pipeline.kernels.compiled.products import calls_product
     from pipeline.kernels.compiled.whole_products import missing_sums
 
-    calls = np.require(calls, requirements=["C", "W"])  # no view of a file's bytes: numba would compile once more
-    found = dict[int, Array]()
-    for power in {columns.power for columns in asked}:
-        places = [place for place, columns in enumerate(asked) if columns.power == power]
-        values = np.concatenate([asked[place].values for place in places], axis=1)  # each pass fills its tables, and looks up
+    calls, found = np.require(calls, requirements=["C", "W"]), list[Array]()  # no view of a file's bytes: numba would compile once more
+    for values, power in asked:
         product = calls_product(calls, values, (codes[0] ** power, codes[1] ** power))[:, : values.shape[1]]
-        product += means[:, None] ** power * missing_sums(calls, values)
-        ends = np.cumsum([asked[place].values.shape[1] for place in places])
-        found |= dict(zip(places, np.split(product, ends[:-1], axis=1), strict=True))
-    return [found[place] for place in range(len(asked))]
+        found.append(product + means[:, None] ** power * missing_sums(calls, values))
+    return found
 
 
 def _of_few(calls: Array, codes: tuple[float, float], means: Array, asked: tuple[Columns, ...]) -> list[Array]:

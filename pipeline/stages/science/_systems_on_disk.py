@@ -135,6 +135,7 @@ def _strip(part: Part, about: Equations, sizes: Scales, places: Sequence[slice],
     squares = list[float]()
 
     def noted() -> Iterator[Array]:
+        """The pieces, whose squares are summed on the way."""
         for piece in scaled_pieces(part, about, sizes, places):
             squares.append(float(np.vdot(piece, piece)))
             yield piece
