@@ -2,7 +2,7 @@
 
 A panel is a block of columns that is factored, with row exchanges among all rows that are left, as exact partial pivoting wants; blocks to
 its right, right-hand sides among them, are then updated each by itself (Golub & Van Loan 2013, Matrix Computations, 3.4.7). A panel is
-factored on the host, as its pivots follow one another, and blocks are updated where they lie.
+factored on the host, as its pivots follow one another, and blocks are updated where they lie. All of it is in the precision of the blocks.
 
 How far a solution may be off is told by the condition of the matrix in the Frobenius norm: the mean square of A^-1 z over vectors z of
 random signs is that of A^-1 (Kenney & Laub 1994, SIAM J Sci Comput 15:36-61), so probes ride along as right-hand sides.
@@ -26,14 +26,17 @@ SEED = 20261123
 
 
 class Block(NamedTuple):
-    """Whole columns under way: `above`, finished rows of U `float64[b, c]` of every panel before, and `left: float64[rows left, c]`."""
+    """Whole columns under way: `above`, finished rows of U `float[b, c]` of every panel before, and `left: float[rows left, c]`.
+
+    They are float32 or float64, and so is what comes of them.
+    """
 
     above: tuple[Array, ...]
     left: Array
 
 
 class Panel(NamedTuple):
-    """A factored block of columns: `lower: float64[rows left, b]` below its diagonal, its inverse on top, and `upper: float64[b, b]`.
+    """A factored block of columns: `lower: float[rows left, b]` below its diagonal, its inverse on top, and `upper: float[b, b]`.
 
     `above` are finished rows of U; `order: int[rows left]` says which row that was left is where now. `zero` is the column of the first
     pivot that is 0, or -1.
@@ -55,17 +58,16 @@ def column_blocks(columns: int) -> list[slice]:
 
 def factored(block: Block) -> Panel:
     """Factor what is left of a block of columns; a pivot of 0 is told and stays."""
-    from scipy.linalg import solve_triangular
-    from scipy.linalg.lapack import dgetrf
+    from scipy.linalg import get_lapack_funcs, solve_triangular
 
-    xp, width = array_module(block.left), block.left.shape[1]
-    found, pivots, _ = dgetrf(to_host(block.left))
+    xp, width, host = array_module(block.left), block.left.shape[1], to_host(block.left)
+    found, pivots, _ = get_lapack_funcs("getrf", [host])(host)
     order = np.arange(len(found))
     for place, other in enumerate(pivots):
         order[[place, other]] = order[[other, place]]
     top = found[:width]
     zeros = np.flatnonzero(np.diag(top) == 0)
-    inverse = solve_triangular(top, np.eye(width), lower=True, unit_diagonal=True, check_finite=False)
+    inverse = solve_triangular(top, np.eye(width, dtype=host.dtype), lower=True, unit_diagonal=True, check_finite=False)
     upper, inverse, lower = (xp.asarray(np.ascontiguousarray(each)) for each in (np.triu(top), inverse, found[width:]))
     zero = sum(len(rows) for rows in block.above) + int(zeros[0]) if len(zeros) else -1
     return Panel(block.above, upper, inverse, lower, xp.asarray(order), zero)
@@ -75,17 +77,19 @@ def updated(panel: Panel, block: Block, threads: int = 1) -> Block:
     """A block to the right of a panel after it: rows exchanged, its own of U finished, the rest less L times these.
 
     Rows are exchanged and lessened some at a time, on a host on so many threads: they come from memory once, and the result is the same for
-    any number. (BLAS by NumPy: SciPy's holds the interpreter's lock.)
+    any number. (BLAS by NumPy: SciPy's holds the interpreter's lock.) Where pivots grow beyond the precision there are infinities.
     """
     width, xp = len(panel.upper), array_module(block.left)
-    done = panel.inverse @ block.left[panel.order[:width]]
+    with np.errstate(over="ignore", invalid="ignore"):
+        done = panel.inverse @ block.left[panel.order[:width]]
     rest = panel.order[width:]
-    left = xp.empty((len(rest), done.shape[1]))
+    left = xp.empty((len(rest), done.shape[1]), done.dtype)
 
     def lessen(some: slice) -> None:
         """Some rows of what is left."""
-        xp.matmul(panel.lower[some], done, out=left[some])
-        xp.subtract(block.left[rest[some]], left[some], out=left[some])
+        with np.errstate(over="ignore", invalid="ignore"):
+            xp.matmul(panel.lower[some], done, out=left[some])
+            xp.subtract(block.left[rest[some]], left[some], out=left[some])
 
     pieces = row_blocks(left, 2 * left.shape[1])
     if threads == 1:
@@ -98,7 +102,7 @@ def updated(panel: Panel, block: Block, threads: int = 1) -> Block:
 
 
 def substituted(panel: Panel, sides: Sequence[Array]) -> tuple[Array, ...]:
-    """Finished right-hand sides `float64[b, q]` of every panel, once the unknowns of this one stand in place of its own.
+    """Finished right-hand sides `float[b, q]` of every panel, once the unknowns of this one stand in place of its own.
 
     Unknowns of panels after it stand there already. The panel has no pivot of 0.
     """

@@ -34,6 +34,13 @@ def test_block_lu__solves_as_lapack_does_with_the_same_pivots(width: int) -> Non
     assert panel.order.tolist() == order.tolist()
 
 
+def test_block_lu__is_in_the_precision_of_its_blocks() -> None:
+    a, b = RNG.normal(size=(50, 50)), RNG.normal(size=(50, 3))
+    found = solve(a.astype(np.float32), b.astype(np.float32), [slice(0, 20), slice(20, 50)])
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, scipy.linalg.solve(a, b), rtol=0, atol=1e-6 * np.linalg.cond(a))
+
+
 def test_updated__is_the_same_on_any_number_of_threads() -> None:
     a, b = RNG.normal(size=(40_000, 3)), RNG.normal(size=(40_000, 9))
     panel = factored(Block((), a))

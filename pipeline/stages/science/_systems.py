@@ -1,27 +1,25 @@
-"""Systems of linear equations over parts, and LU with partial pivoting in blocks of columns. Not a stage."""
+"""Systems of linear equations over parts: how large their numbers are, their rows scaled, and what is told of answers. Not a stage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from pipeline.backend.arrays import array_module, to_device, to_host
+from pipeline.backend.arrays import to_host
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
-from pipeline.kernels.block_lu import Block, Panel, column_blocks, condition, factored, probes, substituted, updated
+from pipeline.kernels.block_lu import condition
 from pipeline.kernels.distances import row_blocks
 from pipeline.kernels.powers_of_two import LEAST, divided, exponents, is_middle
-from pipeline.stage import Context
-from pipeline.stages.science._matrices import frame_of, matrix_of, of_parts, over_parts
+from pipeline.stages.science._matrices import frame_of, matrix_of
 from pipeline.tables.part import Part
-from pipeline.tables.table import Table
 
 Array = Any
+Kind = type[np.float32] | type[np.float64]
 
 
 @dataclass(frozen=True)
@@ -57,20 +55,34 @@ class Solution:
     left: Array
 
 
+class Strip(NamedTuple):
+    """Some equations as they are, `values: float64[rows, p + q]` on the host, and exponents to divide them by, `sizes: int[rows, 1]`."""
+
+    values: Array
+    sizes: Array
+
+
+def strip_of(part: Part, about: Equations) -> Strip:
+    """A part's equations. Raises DataError for what is no number."""
+    values = about.numbers(part)
+    return Strip(values, _row_sizes(values, about))
+
+
 def scales(part: Part, about: Equations) -> Scales:
     """Of one part. Raises DataError for what is no number."""
-    values = about.numbers(part)
-    plain, own = exponents(_largest(values, 0)), _row_sizes(values, about)
-    by_row = np.full(values.shape[1], LEAST)
+    values, own = strip_of(part, about)
+    plain = exponents(_largest(values, 0))
     middle = is_middle(np.append(own, plain[plain > LEAST]))
-    for some in row_blocks(values, values.shape[1]):
-        if middle:
-            found = exponents(_largest(divided(values[some], own[some]), 0))
-        else:
-            every = exponents(values[some])
-            found = np.where(every > LEAST, every - own[some], LEAST).max(axis=0, initial=LEAST)
-        by_row = np.maximum(by_row, found)
-    return Scales(len(values), plain, by_row)
+    by_row = [_by_row(values[:, some], own, middle=middle) for some in row_blocks(values.T, len(values))]  # columns lie one after another
+    return Scales(len(values), plain, np.concatenate(by_row))
+
+
+def _by_row(values: Array, own: Array, *, middle: bool) -> Array:
+    """Exponents of columns once rows are divided."""
+    if middle:
+        return exponents(_largest(divided(values, own), 0))
+    every = exponents(values)
+    return np.where(every > LEAST, every - own, LEAST).max(axis=0, initial=LEAST)
 
 
 def _largest(values: Array, axis: int) -> Array:
@@ -89,80 +101,26 @@ def scales_of(found: Sequence[Scales]) -> Scales:
     return Scales(sum(one.rows for one in found), plain, by_row)
 
 
-def solved_by_lu(rows: Table, about: Equations, sizes: Any, context: Context) -> tuple[Any, Any]:
-    """Futures of the solution and of the backward error, of as many equations as unknowns."""
-    submit, name = context.session.submit, context.name
-    places = column_blocks(len(about.own))
-    strips = of_parts(rows, _strip, about, sizes, places)
-    blocks = [
-        submit(_block, at, len(places), *(submit(itemgetter(at), strip, stage=name) for strip in strips), stage=name)
-        for at in range(len(places) + 1)
-    ]
-    squares = submit(_sum, *(submit(itemgetter(len(places) + 1), strip, stage=name) for strip in strips), stage=name)
-    del strips
-    panels = [submit(factored, blocks[0], stage=name)]
-    for at in range(len(places)):
-        blocks[at] = None
-        for other in range(at + 1, len(blocks)):
-            blocks[other] = submit(updated, panels[at], blocks[other], stage=name)
-            if other == at + 1 < len(places):  # while the others are updated: all wait for the next panel
-                panels.append(submit(factored, blocks[other], stage=name))
-    sides = submit(attrgetter("above"), blocks[-1], stage=name)
-    for panel in reversed(panels):
-        sides = submit(with_unknowns_of, panel, sides, about.own, stage=name)
-    return answered(rows, about, sizes, submit(stacked, sides, stage=name), squares, context)
-
-
-def answered(rows: Table, about: Equations, sizes: Any, scaled: Any, squares: Any, context: Context) -> tuple[Any, Any]:
-    """Futures of the solution and of the backward error, from those of the scaled answers and of the sum of the squares of the matrix."""
-    submit, name = context.session.submit, context.name
-    solution = submit(_of_lu, scaled, squares, sizes, about, stage=name)
-    missed = over_parts(rows, _missed, _summed, about, sizes, scaled)
-    return solution, submit(_backward_error, missed, scaled, squares, stage=name)
-
-
 def steady(by: Array) -> Array:
     """Exponents to divide by: what is all zeros stays."""
     return np.where(by > LEAST, by, 0)
 
 
-def _strip(part: Part, about: Equations, sizes: Scales, places: Sequence[slice]) -> list[Any]:
-    """The part's rows of every block of columns, of the right-hand sides, and the sum of the squares of its coefficients."""
-    pieces = list(scaled_pieces(part, about, sizes, places))
-    squares = sum(float(np.vdot(piece, piece)) for piece in pieces[:-1])
-    return [*(to_device(piece, about.backend) for piece in pieces), squares]
+def scaled_block(strip: Strip, sizes: Scales, place: slice, kind: Kind) -> tuple[Array, float]:
+    """The strip's equations, scaled, in a block of columns, `kind[rows, c]` row by row, and the sum of their squares."""
+    found = divided(strip.values[:, place], strip.sizes, steady(sizes.by_row)[place])
+    flat = found.ravel(order="K")
+    return found.astype(kind, order="C"), float(flat @ flat)
 
 
-def scaled_pieces(part: Part, about: Equations, sizes: Scales, places: Sequence[slice]) -> Iterator[Array]:
-    """The part's rows of every block of columns, then of the right-hand sides, on the host."""
-    values, by, unknowns = about.numbers(part), steady(sizes.by_row), len(about.own)
-    rows = _row_sizes(values, about)
-    for place in (*places, slice(unknowns, values.shape[1])):
-        yield np.ascontiguousarray(divided(values[:, place], rows, by[place]))
-
-
-def _block(at: int, last: int, *pieces: Array) -> Block:
-    """A block of columns, all rows of it; beside the right-hand sides stand the probes."""
-    xp = array_module(*pieces)
-    rows = xp.concatenate(pieces)
-    return Block((), xp.concatenate([rows, xp.asarray(probes(len(rows)))], axis=1) if at == last else rows)
-
-
-def _sum(*values: float) -> float:
-    return sum(values)
+def scaled_right(strip: Strip, about: Equations, sizes: Scales) -> Array:
+    """The strip's right-hand sides, scaled, `float64[rows, q]`."""
+    return scaled_block(strip, sizes, slice(len(about.own), strip.values.shape[1]), np.float64)[0]
 
 
 def stacked(pieces: Sequence[Array]) -> Array:
     """Arrays below one another, on the host."""
     return np.concatenate([to_host(piece) for piece in pieces])
-
-
-def with_unknowns_of(panel: Panel, sides: Sequence[Array], names: Sequence[str]) -> tuple[Array, ...]:
-    """Right-hand sides once a panel's unknowns stand in them. Raises DataError, with a column's name, where it has no pivot."""
-    if panel.zero >= 0:
-        raise singular(names[panel.zero])
-    with np.errstate(over="ignore", invalid="ignore"):
-        return substituted(panel, sides)
 
 
 def singular(name: str) -> DataError:
@@ -172,7 +130,8 @@ def singular(name: str) -> DataError:
     )
 
 
-def _of_lu(scaled: Array, squares: float, sizes: Scales, about: Equations) -> Solution:
+def solution_of(scaled: Array, squares: float, sizes: Scales, about: Equations) -> Solution:
+    """Of scaled answers by right-hand side and by probe, and the sum of the squares of the scaled matrix. Raises DataError as it must."""
     sides = len(about.right)
     found = condition(squares, scaled[:, sides:])
     check_condition(found, about)
@@ -199,33 +158,3 @@ def unscaled(values: Array, sizes: Array, about: Equations) -> Part:
         found = divided(values, by[:unknowns, None], -by[unknowns:])
     names = pl.DataFrame({"unknown": list(about.own)}, {"unknown": pl.String})
     return Part(names.hstack(frame_of(found, about.right)))
-
-
-def _missed(part: Part, about: Equations, sizes: Scales, scaled: Array) -> Array:
-    """Sums of squares `float64[2, q]`: of what each scaled right-hand side is missed by, and of these themselves."""
-    values, by, unknowns = about.numbers(part), steady(sizes.by_row), len(about.own)
-    rows, answers = _row_sizes(values, about), scaled[:, : len(about.right)]
-    if is_middle(rows) and is_middle(by):  # the answers are scaled, and not all the coefficients
-        right, answers = divided(values[:, unknowns:], rows, by[unknowns:]), divided(answers, by[:unknowns, None])
-        left = right - divided(values[:, :unknowns] @ answers, rows)
-    else:
-        values = divided(values, rows, by)
-        right = values[:, unknowns:]
-        left = right - values[:, :unknowns] @ answers
-    return np.stack([(left**2).sum(axis=0), (right**2).sum(axis=0)])
-
-
-def _summed(found: Sequence[Array]) -> Array:
-    return np.sum(np.stack(list(found)), axis=0)
-
-
-def _backward_error(missed: Array, scaled: Array, squares: float) -> float:
-    """The largest |b - A x| / (|A| |x| + |b|) of a right-hand side (Rigal & Gaches 1967)."""
-    left, right = np.sqrt(missed)
-    size = np.sqrt(squares) * np.sqrt((scaled[:, : len(left)] ** 2).sum(axis=0)) + right
-    found = float(np.divide(left, size, out=np.zeros_like(left), where=size > 0).max(initial=0.0))
-    if found > 1e-10:
-        raise DataError(
-            f"the solution misses the equations by {found:.1e} of their size: rounding grew. Use method: least_squares.", key="method"
-        )
-    return found

@@ -1,7 +1,7 @@
 """LU of a matrix that is larger than memory: its blocks of columns lie on the machine's disk, in a folder of the run. Not a stage.
 
 A block is read, updated by all panels before it, factored, and written as the next panel (left-looking: Golub & Van Loan 2013, 3.2.9), so a
-task has one block and one panel in memory. The numbers are those of `solved_by_lu` to the last bit. Names of files are new for every
+task has one block and one panel in memory. The numbers are those of `InMemory` to the last bit. Names of files are new for every
 attempt, and nothing is written over: Dask may run a task twice.
 """
 
@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.kernels.block_lu import Block, Panel, column_blocks, factored, probes, updated
+from pipeline.kernels.block_lu import Block, Panel, column_blocks, factored, updated
 from pipeline.results.full import SPILLED, on_disk_of
 from pipeline.stage import Context
 from pipeline.stages.science._matrices import of_parts
-from pipeline.stages.science._systems import Equations, Scales, answered, scaled_pieces, stacked, with_unknowns_of
+from pipeline.stages.science._refined import Factors, Missed, answers_by, first_block, missed_by, with_probes
+from pipeline.stages.science._systems import Equations, Kind, Scales, Strip, scaled_block, scaled_right, strip_of
 from pipeline.tables.budget import SHARE, Size
 from pipeline.tables.on_disk import folder_of
 from pipeline.tables.part import Part
@@ -42,33 +43,45 @@ class Disk:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Arrays of eight bytes a number on the machine's disk, one behind the other in a file, which all workers of the machine read there.
+    """Arrays on the machine's disk, one behind the other in a file, which all workers of the machine read there: their types and shapes.
 
     (A tile of people, `genomics/_on_disk`, is its worker's alone, and goes to another one as numbers.)
     """
 
     path: str
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]
 
     @staticmethod
     def written(arrays: Iterable[Array], folder: str) -> Arrays:
         """These, in a file of their own. Raises RunError where the disk is full."""
-        path, shapes = Path(folder) / f"block-{secrets.token_hex(8)}.numbers", list[tuple[int, ...]]()
+        path, shapes = Path(folder) / f"block-{secrets.token_hex(8)}.numbers", list[tuple[np.dtype[Any], tuple[int, ...]]]()
         with on_disk_of(folder, SPILLED), path.open("wb") as file:
             for array in arrays:
                 file.write(np.ascontiguousarray(array).data)  # `tofile` does not say that a disk is full
-                shapes.append(array.shape)
+                shapes.append((array.dtype, array.shape))
         return Arrays(str(path), tuple(shapes))
 
-    def read(self, at: int, kind: type = np.float64) -> Array:
+    def read(self, at: int) -> Array:
         """One of them."""
-        sizes = [prod(shape) for shape in self.shapes]
-        return np.fromfile(self.path, kind, sizes[at], offset=8 * sum(sizes[:at])).reshape(self.shapes[at])
+        kind, shape = self.shapes[at]
+        offset = sum(before.itemsize * prod(size) for before, size in self.shapes[:at])
+        return np.fromfile(self.path, kind, prod(shape), offset=offset).reshape(shape)
 
 
 @dataclass(frozen=True)
-class Strip:
-    """A part's rows, scaled: an array for every block of columns and one for the right-hand sides; the sum of the squares of the former."""
+class Laid:
+    """A `Strip` on the disk: its numbers column by column, and their sizes."""
+
+    pieces: Arrays
+
+    def strip(self) -> Strip:
+        """In memory."""
+        return Strip(self.pieces.read(0).T, self.pieces.read(1))
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A strip's equations, scaled: an array for every block of columns and one for right-hand sides; the squares of the former."""
 
     pieces: Arrays
     squares: float
@@ -84,13 +97,12 @@ class Factored:
     @staticmethod
     def laid(panel: Panel, folder: str) -> Factored:
         """The panel on the disk."""
-        order = panel.order.astype(np.int64, copy=False)
-        return Factored(Arrays.written([order, panel.upper, panel.inverse, panel.lower, *panel.above], folder), panel.zero)
+        return Factored(Arrays.written([panel.order, panel.upper, panel.inverse, panel.lower, *panel.above], folder), panel.zero)
 
     def for_updates(self) -> Panel:
         """What blocks to its right need of it."""
-        upper, inverse, lower = map(self.pieces.read, range(1, 4))
-        return Panel((), upper, inverse, lower, self.pieces.read(0, np.int64), self.zero)
+        order, upper, inverse, lower = map(self.pieces.read, range(4))
+        return Panel((), upper, inverse, lower, order, self.zero)
 
     def for_substitution(self) -> Panel:
         """What unknowns need of it."""
@@ -99,29 +111,50 @@ class Factored:
 
 
 def is_beyond(about: Equations, session: Session) -> bool:
-    """Whether as many equations as unknowns are more than `solved_by_lu` may have in memory, where there is a disk for them."""
+    """Whether as many equations as unknowns are more than workers may have in memory, where there is a disk for them."""
     unknowns = len(about.own)
     return session.budget is not None and not session.budget.holds(Size(unknowns, 8 * (unknowns + len(about.right))))
 
 
-def solved_on_disk(rows: Table, about: Equations, sizes: Any, context: Context) -> tuple[Any, Any]:
-    """Futures of the solution and of the backward error.
+class OnDisk:
+    """Equations in strips of rows on the machine's disk, as they are, and scaled in blocks of columns once these are factored.
 
     A task has all threads of its worker. A block that waits for its last panels has been updated by those before them, so several workers
     work on several.
     """
-    session, submit, name = context.session, context.session.submit, context.name
-    places, disk = column_blocks(len(about.own)), Disk(folder_of(rows), session.threads)
-    strips = of_parts(rows, _strip, about, sizes, places, disk)
-    last, panels = _side_by_side(session, places) - 1, list[Any]()
-    for at in range(len(places)):
-        early = max(0, at - last) if last else 0
-        begun = submit(_begun, at, strips, panels[:early], disk, stage=name) if early else None
-        panels.append(submit(_panel, at, strips, begun, panels[early:], disk, stage=name))
-    assert session.budget is not None
-    session.budget.on_disk[name] += len(strips) + len(panels)
-    scaled = submit(_answers, strips, panels, about.own, disk, stage=name)
-    return answered(rows, about, sizes, scaled, submit(_squares, strips, stage=name), context)
+
+    def __init__(self, rows: Table, about: Equations, sizes: Any, context: Context) -> None:
+        self._context, self._about, self._sizes, self._places = context, about, sizes, column_blocks(len(about.own))
+        self._disk = Disk(folder_of(rows), context.session.threads)
+        self._strips = of_parts(rows, _laid, about, self._disk)
+        self._count(self._strips)
+
+    def _submit(self, function: Any, *given: Any) -> Any:
+        return self._context.session.submit(function, *given, stage=self._context.name)
+
+    def _count(self, files: Sequence[Any]) -> None:
+        """Tell the record what is on the disk."""
+        assert self._context.session.budget is not None
+        self._context.session.budget.on_disk[self._context.name] += len(files)
+
+    def factored(self, kind: Kind) -> Factors:
+        """Every panel lies on the disk."""
+        last, panels = _side_by_side(self._context.session, self._places) - 1, list[Any]()
+        strips = [self._submit(_pieces, strip, self._about, self._sizes, self._places, kind, self._disk) for strip in self._strips]
+        for at in range(len(self._places)):
+            early = max(0, at - last) if last else 0
+            begun = self._submit(_begun, at, strips, panels[:early], self._disk) if early else None
+            panels.append(self._submit(_panel, at, strips, begun, panels[early:], self._disk))
+        self._count([*strips, *panels])
+        return Factors(panels, self._submit(_squares, strips), self._submit(_right, strips))
+
+    def answers(self, panels: list[Any], right: Any) -> Any:
+        """A future of A^-1 B: a task reads one panel after the other, and back."""
+        return self._submit(_answers, right, panels, self._about)
+
+    def missed(self, answers: Any) -> list[Any]:
+        """Futures of what is missed, by strips."""
+        return [self._submit(_missed, strip, self._about, self._sizes, answers) for strip in self._strips]
 
 
 def _side_by_side(session: Session, places: Sequence[slice]) -> int:
@@ -131,23 +164,38 @@ def _side_by_side(session: Session, places: Sequence[slice]) -> int:
     return max(1, min(session.workers, isqrt(len(places)), session.budget.bytes // (SHARE * each)))
 
 
-def _strip(part: Part, about: Equations, sizes: Scales, places: Sequence[slice], disk: Disk) -> Strip:
-    squares = list[float]()
+def _laid(part: Part, about: Equations, disk: Disk) -> Laid:
+    strip = strip_of(part, about)
+    return Laid(Arrays.written([strip.values.T, strip.sizes], disk.folder))
+
+
+def _pieces(laid: Laid, about: Equations, sizes: Scales, places: Sequence[slice], kind: Kind, disk: Disk) -> Pieces:
+    strip, squares = laid.strip(), list[float]()
 
     def noted() -> Iterator[Array]:
-        """The pieces, whose squares are summed on the way."""
-        for piece in scaled_pieces(part, about, sizes, places):
-            squares.append(float(np.vdot(piece, piece)))
-            yield piece
+        """Every block, whose squares are summed on the way, and the right-hand sides."""
+        for place in places:
+            block, square = scaled_block(strip, sizes, place, kind)
+            squares.append(square)
+            yield block
+        yield scaled_right(strip, about, sizes)
 
-    return Strip(Arrays.written(noted(), disk.folder), sum(squares[:-1]))
+    return Pieces(Arrays.written(noted(), disk.folder), sum(squares))
 
 
-def _squares(strips: Sequence[Strip]) -> float:
+def _squares(strips: Sequence[Pieces]) -> float:
     return sum(strip.squares for strip in strips)
 
 
-def _read(at: int, strips: Sequence[Strip]) -> Block:
+def _right(strips: Sequence[Pieces]) -> Array:
+    return with_probes(*(strip.pieces.read(-1) for strip in strips))
+
+
+def _missed(laid: Laid, about: Equations, sizes: Scales, answers: Array) -> Missed:
+    return missed_by(laid.strip(), about, sizes, answers)
+
+
+def _read(at: int, strips: Sequence[Pieces]) -> Block:
     return Block((), np.concatenate([strip.pieces.read(at) for strip in strips]))
 
 
@@ -157,13 +205,13 @@ def _updated(block: Block, panels: Sequence[Factored], disk: Disk) -> Block:
     return block
 
 
-def _begun(at: int, strips: Sequence[Strip], panels: Sequence[Factored], disk: Disk) -> Arrays:
+def _begun(at: int, strips: Sequence[Pieces], panels: Sequence[Factored], disk: Disk) -> Arrays:
     """A block after the first panels: what is left of it, and what is finished."""
     block = _updated(_read(at, strips), panels, disk)
     return Arrays.written([block.left, *block.above], disk.folder)
 
 
-def _panel(at: int, strips: Sequence[Strip], begun: Arrays | None, panels: Sequence[Factored], disk: Disk) -> Factored:
+def _panel(at: int, strips: Sequence[Pieces], begun: Arrays | None, panels: Sequence[Factored], disk: Disk) -> Factored:
     """The block that has begun, or from its strips, after these panels, factored."""
     if begun is None:
         block = _read(at, strips)
@@ -173,10 +221,7 @@ def _panel(at: int, strips: Sequence[Strip], begun: Arrays | None, panels: Seque
     return Factored.laid(factored(_updated(block, panels, disk)), disk.folder)
 
 
-def _answers(strips: Sequence[Strip], panels: Sequence[Factored], names: Sequence[str], disk: Disk) -> Array:
-    """The scaled unknowns by right-hand side, and by probe."""
-    rows = _read(len(panels), strips).left
-    sides = _updated(Block((), np.concatenate([rows, probes(len(rows))], axis=1)), panels, disk).above
-    for panel in reversed(panels):
-        sides = with_unknowns_of(panel.for_substitution(), sides, names)
-    return stacked(sides)
+def _answers(right: Array, panels: Sequence[Factored], about: Equations) -> Array:
+    block = first_block(right, panels[0].pieces.shapes[1][0].type)
+    back = (panel.for_substitution() for panel in reversed(panels))
+    return answers_by(block, (panel.for_updates() for panel in panels), back, right, about)

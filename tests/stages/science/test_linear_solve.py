@@ -15,6 +15,9 @@ from polars.testing import assert_frame_equal
 from pipeline.errors import DataError, RunError, StageError
 from pipeline.kernels.block_lu import column_blocks
 from pipeline.stage import Context
+from pipeline.stages.science._refined import Factors
+from pipeline.stages.science._systems import Kind
+from pipeline.stages.science._systems_in_memory import InMemory
 from pipeline.stages.science._systems_on_disk import Arrays
 from pipeline.stages.science.linear_solve import LinearSolve
 from pipeline.tables.budget import Budget, Size
@@ -65,8 +68,87 @@ def test_pivots__are_found_among_all_rows() -> None:
     np.testing.assert_allclose(found, b[::-1] / 3, rtol=1e-15)
 
 
+@pytest.fixture
+def kinds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """In what precision systems, also small ones from here on, are factored, one after the other."""
+    found, factor = list[str](), InMemory.factored
+
+    def noted(own: InMemory, kind: Kind) -> Factors:
+        found.append(kind.__name__)
+        return factor(own, kind)
+
+    monkeypatch.setattr("pipeline.stages.science._refined.LEAST_SINGLE", 1)
+    monkeypatch.setattr(InMemory, "factored", noted)
+    return found
+
+
+@pytest.mark.parametrize(("power", "expected"), [(0, 1), (3, 1), (6, 1), (9, 2), (11, 2)])
+def test_factors_of_32_bits__give_the_digits_of_64_or_are_made_anew(power: int, expected: int, kinds: list[str]) -> None:
+    own = np.random.default_rng(power)
+    (u, _), (v, _) = np.linalg.qr(own.normal(size=(130, 130))), np.linalg.qr(own.normal(size=(130, 130)))
+    a = (u * 10.0 ** np.linspace(0, -power, 130)) @ v
+    b = own.normal(size=(130, 2)) * [1, 1e-200]
+    found, metrics, _ = solved(a, b, max_condition=1e14)
+    known, largest = np.linalg.cond(a, "fro"), abs(found).max(axis=0)
+    np.testing.assert_allclose(found / largest, np.linalg.solve(a, b) / largest, rtol=0, atol=1e-16 * known)
+    assert metrics["backward_error"] < 2e-16
+    assert known / 20 < metrics["condition"] < 3 * known
+    assert kinds == ["float32", "float64"][:expected]
+
+
+@pytest.mark.parametrize("size", [1, 2, 63, 65, 200])
+def test_answers_that_are_refined__are_numpys(size: int, kinds: list[str]) -> None:
+    test_a_square_system__has_numpys_solution(size)
+    assert kinds[0] == "float32"
+
+
+def test_each_answer__has_its_own_last_digits(kinds: list[str]) -> None:
+    own = np.random.default_rng(20)
+    b = 10.0 ** own.uniform(-12, 0, size=(500, 1))  # answers of which the least would have 3 digits where all meet the equations together
+    found, _, _ = solved(np.eye(500)[::-1] * 3.0, b, parts=4)
+    np.testing.assert_allclose(found, b[::-1] / 3, rtol=1e-15)
+    assert kinds == ["float32"]
+
+
+def test_what_32_bits_do_not_hold__is_factored_in_64(kinds: list[str]) -> None:
+    a = np.eye(90)  # in 32 bits the second pivot is 0
+    a[0, 1] = a[1, 0] = 1
+    a[1, 1] += 1e-9
+    b = RNG.normal(size=(90, 1))
+    found, _, warnings = solved(a, b)
+    np.testing.assert_allclose(found, np.linalg.solve(a, b), rtol=1e-6)
+    assert "of 16 digits the last" in warnings[0]
+    a = np.eye(150) - np.tril(np.ones((150, 150)), -1)  # Wilkinson's: pivots grow to 2^149
+    a[:, -1] = 1
+    with pytest.raises(DataError, match="nearly singular"):
+        solved(a, np.ones((150, 1)))
+    a[:, 100] = 0
+    with pytest.raises(DataError, match="the matrix is singular: column 'x0100'"):
+        solved(a, np.ones((150, 1)))
+    assert kinds == ["float32", "float64"] * 3
+
+
+@pytest.mark.parametrize("least", [1, 1_000])
+def test_answers_in_one_task__are_those_that_go_from_panel_to_panel(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.science._refined.LEAST_SINGLE", least)
+    own = np.random.default_rng(21)
+    frame = table(own.normal(size=(300, 300)), own.normal(size=(300, 2)))
+    answers = list[pl.DataFrame]()
+    for budget in (None, Budget(1 << 40, 2, "")):
+        session = Session()
+        session.budget = budget
+        rows = Table.of(session, "rows", cut(frame, even_sizes(300, 5)), schema=Schema(frame.schema), size=Size(300, 8 * 302))
+        outcome = LinearSolve(key=("row",), right=("b0", "b1")).run({"rows": rows}, Context("solved", 1, session))
+        answers.append(outcome.tables[""].futures()[0].frame)
+    assert_frame_equal(*answers, check_exact=True)
+
+
+@pytest.mark.parametrize("least", [1, 1_000])
 @pytest.mark.parametrize(("workers", "memory"), [(1, 1_000), (3, 15_000_000)])
-def test_a_square_system_beyond_memory__is_solved_from_the_disk_to_the_same_bits(workers: int, memory: int, tmp_path: Path) -> None:
+def test_a_square_system_beyond_memory__is_solved_from_the_disk_to_the_same_bits(
+    workers: int, memory: int, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.stages.science._refined.LEAST_SINGLE", least)
     own = np.random.default_rng(17)
     frame = table(own.normal(size=(700, 700)), own.normal(size=(700, 2)))
     stage, answers = LinearSolve(key=("row",), right=("b0", "b1")), list[pl.DataFrame]()
@@ -79,8 +161,8 @@ def test_a_square_system_beyond_memory__is_solved_from_the_disk_to_the_same_bits
         answers.append(outcome.tables[""].futures()[0].frame)
         assert outcome.metrics["backward_error"] < 1e-14
     assert session.budget is not None
-    strips, panels = 5, len(column_blocks(700))
-    assert session.budget.on_disk["solved"] == 5 + strips + panels  # the rows as they are, too
+    strips, panels = 2 * 5, len(column_blocks(700))  # as they are, and scaled
+    assert session.budget.on_disk["solved"] == 5 + strips + panels  # and the rows
     begun = panels - workers if workers > 1 else 0  # blocks that several workers have under way
     assert len(list(tmp_path.glob("block-*"))) == strips + panels + begun
     assert_frame_equal(*answers, check_exact=True)
