@@ -62,6 +62,17 @@ def test_a_square_system__has_numpys_solution(size: int) -> None:
     assert known / 20 < metrics["condition"] < 3 * known  # rows and columns are scaled, so it is not the same matrix
 
 
+def test_parts_of_no_rows__change_nothing(kinds: list[str]) -> None:
+    frame, answers = table(RNG.normal(size=(70, 70)), RNG.normal(size=(70, 1))), list[pl.DataFrame]()
+    for sizes in ([70], [0, 70, 0]):
+        session = Session()
+        rows = Table.of(session, "rows", cut(frame, sizes), schema=Schema(frame.schema))
+        outcome = LinearSolve(key=("row",), right=("b0",)).run({"rows": rows}, Context("solved", 1, session))
+        answers.append(outcome.tables[""].futures()[0].frame)
+    assert_frame_equal(*answers, check_exact=True)
+    assert kinds == ["float32", "float32"]
+
+
 def test_pivots__are_found_among_all_rows() -> None:
     b = RNG.normal(size=(150, 1))  # the first block of columns is 0 in the first rows: blocks that pivot by themselves would fail
     found, _, _ = solved(np.eye(150)[::-1] * 3.0, b, parts=4)
