@@ -69,17 +69,6 @@ class Arrays:
 
 
 @dataclass(frozen=True)
-class Laid:
-    """A `Strip` on the disk: its numbers column by column, and their sizes."""
-
-    pieces: Arrays
-
-    def strip(self) -> Strip:
-        """In memory."""
-        return Strip(self.pieces.read(0).T, self.pieces.read(1))
-
-
-@dataclass(frozen=True)
 class Pieces:
     """A strip's equations, scaled: an array for every block of columns and one for right-hand sides; the squares of the former."""
 
@@ -117,7 +106,8 @@ def is_beyond(about: Equations, session: Session) -> bool:
 
 
 class OnDisk:
-    """Equations in strips of rows on the machine's disk, as they are, and scaled in blocks of columns once these are factored.
+    """Equations in strips of rows on the machine's disk, as they are, and scaled in blocks of columns once these are factored
+    (`Laid`).
 
     A task has all threads of its worker. A block that waits for its last panels has been updated by those before them, so several workers
     work on several.
@@ -126,7 +116,7 @@ class OnDisk:
     def __init__(self, rows: Table, about: Equations, sizes: Any, context: Context) -> None:
         self._context, self._about, self._sizes, self._places = context, about, sizes, column_blocks(len(about.own))
         self._disk = Disk(folder_of(rows), context.session.threads)
-        self._strips = of_parts(rows, _laid, about, self._disk)
+        self._strips = of_parts(rows, _kept, about, self._disk)
         self._count(self._strips)
 
     def _submit(self, function: Any, *given: Any) -> Any:
@@ -164,13 +154,18 @@ def _side_by_side(session: Session, places: Sequence[slice]) -> int:
     return max(1, min(session.workers, isqrt(len(places)), session.budget.bytes // (SHARE * each)))
 
 
-def _laid(part: Part, about: Equations, disk: Disk) -> Laid:
+def _kept(part: Part, about: Equations, disk: Disk) -> Arrays:
+    """The part's strip: its numbers column by column, and their sizes."""
     strip = strip_of(part, about)
-    return Laid(Arrays.written([strip.values.T, strip.sizes], disk.folder))
+    return Arrays.written([strip.values.T, strip.sizes], disk.folder)
 
 
-def _pieces(laid: Laid, about: Equations, sizes: Scales, places: Sequence[slice], kind: Kind, disk: Disk) -> Pieces:
-    strip, squares = laid.strip(), list[float]()
+def _strip(kept: Arrays) -> Strip:
+    return Strip(kept.read(0).T, kept.read(1))
+
+
+def _pieces(kept: Arrays, about: Equations, sizes: Scales, places: Sequence[slice], kind: Kind, disk: Disk) -> Pieces:
+    strip, squares = _strip(kept), list[float]()
 
     def noted() -> Iterator[Array]:
         """Every block, whose squares are summed on the way, and the right-hand sides."""
@@ -191,8 +186,8 @@ def _right(strips: Sequence[Pieces]) -> Array:
     return with_probes(*(strip.pieces.read(-1) for strip in strips))
 
 
-def _missed(laid: Laid, about: Equations, sizes: Scales, answers: Array) -> Missed:
-    return missed_by(laid.strip(), about, sizes, answers)
+def _missed(kept: Arrays, about: Equations, sizes: Scales, answers: Array) -> Missed:
+    return missed_by(_strip(kept), about, sizes, answers)
 
 
 def _read(at: int, strips: Sequence[Pieces]) -> Block:

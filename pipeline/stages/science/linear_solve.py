@@ -33,9 +33,9 @@ class LinearSolve(Whole, name="linear_solve", version=1):
     `lu` is for as many equations as unknowns: LU with partial pivoting over blocks of whole columns, which several workers update at once.
     Where they are more than memory holds they lie on the machine's disk, and a task has one of them at a time. Of 1,000 unknowns or more
     the factors are of 32 bits, in half the time, and the answers are refined until they meet the equations to the last digit, as factors of
-    64 bits would; where those of 32 bits hold too little of the matrix (conditions from some 1e6 on) it is factored again in 64 bits.
-    `least_squares` is for more
-    equations: every part is reduced to a triangle (QR), so that a table may be longer than any memory. `auto` takes the one that fits.
+    64 bits would; where those of 32 bits hold too little of the matrix (conditions from 1e7 to 1e9 on) it is factored again in 64 bits.
+    `least_squares` is for more equations: every part is reduced to a triangle (QR), so that a table may be longer than any memory. `auto`
+    takes the one that fits.
     Equations and columns are scaled by powers of two first (in least squares columns alone), so numbers from 1e-300 to 1e300 stand beside
     one another.
 
@@ -81,7 +81,7 @@ class LinearSolve(Whole, name="linear_solve", version=1):
         square = session.value(session.submit(self._is_square, sizes, len(about.own), stage=name))
         if square:
             laid: Laid = (OnDisk if is_beyond(about, session) else InMemory)(rows, about, sizes, context)
-            del rows  # which lie scaled in it
+            del rows  # its numbers are there
             solution, error = solved(laid, about, sizes, context)
         else:
             found = over_parts(rows, triangle_of, joined, about, sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 from pipeline.errors import DataError, RunError, StageError
 from pipeline.kernels.block_lu import column_blocks
-from pipeline.stage import Context
+from pipeline.stage import Context, Outcome
 from pipeline.stages.science._refined import Factors
 from pipeline.stages.science._systems import Kind
 from pipeline.stages.science._systems_in_memory import InMemory
@@ -35,13 +35,24 @@ def table(a: np.ndarray, b: np.ndarray) -> pl.DataFrame:
     return pl.DataFrame({"row": np.arange(len(a)), **columns})
 
 
+def outcome_of(frame: pl.DataFrame, sizes: Sequence[int], session: Session, **given: Any) -> Outcome:
+    """Of a table in parts of these sizes."""
+    size = Size(frame.height, 8 * len(frame.columns))
+    rows = Table.of(session, "rows", cut(frame, sizes), schema=Schema(frame.schema), size=size)
+    stage = LinearSolve(key=("row",), right=tuple(name for name in frame.columns if name.startswith("b")), **given)
+    return stage.run({"rows": rows}, Context("solved", 1, session))
+
+
+def answer(outcome: Outcome) -> pl.DataFrame:
+    """The unknowns."""
+    found: pl.DataFrame = outcome.tables[""].futures()[0].frame
+    return found
+
+
 def solved(a: np.ndarray, b: np.ndarray, parts: int = 3, **given: Any) -> tuple[np.ndarray, Mapping[str, Any], list[str]]:
     """Unknowns, metrics and warnings."""
-    frame, session = table(a, b), Session()
-    stage = LinearSolve(key=("row",), right=tuple(f"b{at}" for at in range(b.shape[1])), **given)
-    rows = Table.of(session, "rows", cut(frame, even_sizes(len(a), parts)), schema=Schema(frame.schema))
-    outcome = stage.run({"rows": rows}, Context("solved", 1, session))
-    return outcome.tables[""].futures()[0].frame.drop("unknown").to_numpy(), outcome.metrics, outcome.warnings
+    outcome = outcome_of(table(a, b), even_sizes(len(a), parts), Session(), **given)
+    return answer(outcome).drop("unknown").to_numpy(), outcome.metrics, outcome.warnings
 
 
 SQUARE = table(RNG.normal(size=(9, 9)), RNG.normal(size=(9, 2)))
@@ -60,17 +71,6 @@ def test_a_square_system__has_numpys_solution(size: int) -> None:
     np.testing.assert_allclose(found, np.linalg.solve(a, b), rtol=0, atol=1e-15 * known * abs(found).max())
     assert metrics["backward_error"] < 1e-14
     assert known / 20 < metrics["condition"] < 3 * known  # rows and columns are scaled, so it is not the same matrix
-
-
-def test_parts_of_no_rows__change_nothing(kinds: list[str]) -> None:
-    frame, answers = table(RNG.normal(size=(70, 70)), RNG.normal(size=(70, 1))), list[pl.DataFrame]()
-    for sizes in ([70], [0, 70, 0]):
-        session = Session()
-        rows = Table.of(session, "rows", cut(frame, sizes), schema=Schema(frame.schema))
-        outcome = LinearSolve(key=("row",), right=("b0",)).run({"rows": rows}, Context("solved", 1, session))
-        answers.append(outcome.tables[""].futures()[0].frame)
-    assert_frame_equal(*answers, check_exact=True)
-    assert kinds == ["float32", "float32"]
 
 
 def test_pivots__are_found_among_all_rows() -> None:
@@ -113,6 +113,12 @@ def test_answers_that_are_refined__are_numpys(size: int, kinds: list[str]) -> No
     assert kinds[0] == "float32"
 
 
+def test_parts_of_no_rows__change_nothing(kinds: list[str]) -> None:
+    frame = table(RNG.normal(size=(70, 70)), RNG.normal(size=(70, 1)))
+    assert_frame_equal(*(answer(outcome_of(frame, sizes, Session())) for sizes in ([70], [0, 70, 0])), check_exact=True)
+    assert kinds == ["float32", "float32"]
+
+
 def test_each_answer__has_its_own_last_digits(kinds: list[str]) -> None:
     own = np.random.default_rng(20)
     b = 10.0 ** own.uniform(-12, 0, size=(500, 1))  # answers of which the least would have 3 digits where all meet the equations together
@@ -144,14 +150,9 @@ def test_answers_in_one_task__are_those_that_go_from_panel_to_panel(least: int, 
     monkeypatch.setattr("pipeline.stages.science._refined.LEAST_SINGLE", least)
     own = np.random.default_rng(21)
     frame = table(own.normal(size=(300, 300)), own.normal(size=(300, 2)))
-    answers = list[pl.DataFrame]()
-    for budget in (None, Budget(1 << 40, 2, "")):
-        session = Session()
-        session.budget = budget
-        rows = Table.of(session, "rows", cut(frame, even_sizes(300, 5)), schema=Schema(frame.schema), size=Size(300, 8 * 302))
-        outcome = LinearSolve(key=("row",), right=("b0", "b1")).run({"rows": rows}, Context("solved", 1, session))
-        answers.append(outcome.tables[""].futures()[0].frame)
-    assert_frame_equal(*answers, check_exact=True)
+    sessions = [Session(), Session()]
+    sessions[1].budget = Budget(1 << 40, 2, "")
+    assert_frame_equal(*(answer(outcome_of(frame, even_sizes(300, 5), session)) for session in sessions), check_exact=True)
 
 
 @pytest.mark.parametrize("least", [1, 1_000])
@@ -162,14 +163,12 @@ def test_a_square_system_beyond_memory__is_solved_from_the_disk_to_the_same_bits
     monkeypatch.setattr("pipeline.stages.science._refined.LEAST_SINGLE", least)
     own = np.random.default_rng(17)
     frame = table(own.normal(size=(700, 700)), own.normal(size=(700, 2)))
-    stage, answers = LinearSolve(key=("row",), right=("b0", "b1")), list[pl.DataFrame]()
+    answers = list[pl.DataFrame]()
     for budget in (None, Budget(memory, 2, str(tmp_path))):
         session = Session()
         session.budget, session.workers, session.threads = budget, workers, 2
-        size = Size(700, 8 * 702)
-        rows = Table.of(session, "rows", cut(frame, even_sizes(700, 5)), schema=Schema(frame.schema), size=size)
-        outcome = stage.run({"rows": rows}, Context("solved", 1, session))
-        answers.append(outcome.tables[""].futures()[0].frame)
+        outcome = outcome_of(frame, even_sizes(700, 5), session)
+        answers.append(answer(outcome))
         assert outcome.metrics["backward_error"] < 1e-14
     assert session.budget is not None
     strips, panels = 2 * 5, len(column_blocks(700))  # as they are, and scaled
@@ -185,9 +184,8 @@ def test_a_singular_system_beyond_memory__names_the_column(tmp_path: Path) -> No
     a[:, 100] = 0
     frame, session = table(a, own.normal(size=(150, 1))), Session()
     session.budget = Budget(1_000, 1, str(tmp_path))
-    rows = Table.of(session, "rows", cut(frame, even_sizes(150, 3)), schema=Schema(frame.schema), size=Size(150, 8 * 152))
     with pytest.raises(DataError, match="the matrix is singular: column 'x0100'"):
-        LinearSolve(key=("row",), right=("b0",)).run({"rows": rows}, Context("solved", 1, session))
+        outcome_of(frame, even_sizes(150, 3), session)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
