@@ -1,7 +1,8 @@
 """The order of rows by several columns as one whole number a row: to sort by it takes a third of the time of a sort by all of them.
 
-Values become numbers from 0 on, texts their places among those that there are, and the numbers of a row digits of one. Where texts hardly
-repeat, or all does not fit into 62 bits, it is the row's place in the order, which takes an eighth more than the sort in its stead.
+Values become numbers from 0 on, texts their places among those that there are, floats what their bits say, and the numbers of a row
+digits of one. Where texts hardly repeat, a float is NaN, or all does not fit into 62 bits, it is the row's place in the order, which takes
+an eighth more than the sort in its stead.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from pipeline.backend.threads import may_wait, on_all_threads
 from pipeline.tables.words import Words
 
 MOST = 2**62
+_BITS: dict[Any, Any] = {pl.Float32: np.int32, pl.Float64: np.int64}
 SAMPLE = 10_000
 MANY = 0.98  # of a sample's texts that are different: then there are some 250,000 or more of them
 
@@ -68,11 +71,10 @@ class Digits(NamedTuple):
         """Those of some values, Int64."""
         if self.words is not None:
             return self.words.places(column).fill_null(len(self.words))
-        numbers = _numbers(column)
         if self.least is None:
             return pl.repeat(0, len(column), dtype=pl.Int64, eager=True)
-        wide = numbers if numbers.dtype == pl.UInt64 else numbers.cast(pl.Int64)
-        return (wide - pl.Series([self.least], dtype=wide.dtype)).cast(pl.Int64).fill_null(self.room - 1)
+        numbers = _numbers(column)
+        return (numbers - pl.Series([self.least], dtype=numbers.dtype)).cast(pl.Int64).fill_null(self.room - 1)
 
     def known_of_its_own(self, column: pl.Series) -> pl.Series:
         """Those of the column that it was made of, Int64; null of null."""
@@ -85,9 +87,8 @@ class Digits(NamedTuple):
         if self.least is None:
             return pl.repeat(None, len(column), dtype=pl.Int64, eager=True)
         numbers = _numbers(column)
-        wide = numbers if numbers.dtype == pl.UInt64 else numbers.cast(pl.Int64)
-        inside = wide.is_between(self.least, self.least + self.room - 2)
-        return pl.select(pl.when(inside).then(wide - pl.lit(self.least, wide.dtype)).otherwise(None).cast(pl.Int64)).to_series()
+        inside = numbers.is_between(self.least, self.least + self.room - 2)
+        return pl.select(pl.when(inside).then(numbers - pl.lit(self.least, numbers.dtype)).otherwise(None).cast(pl.Int64)).to_series()
 
 
 def digits_of(column: pl.Series) -> Digits | None:
@@ -99,7 +100,9 @@ def digits_of(column: pl.Series) -> Digits | None:
             return None
         words, found = Words.numbered(column)
         return Digits(len(words) + 1, words, places=found)
-    if not (dtype.is_integer() or dtype.is_temporal() or dtype == pl.Boolean) or dtype in {pl.Int128, pl.UInt128}:
+    if not (dtype.is_integer() or dtype.is_temporal() or dtype.is_decimal() or dtype in {*_BITS, pl.Boolean}):
+        return None
+    if dtype in _BITS and column.is_nan().any():  # bits of what is no number have no order
         return None
     numbers = _numbers(column)
     least, most = numbers.min(), numbers.max()
@@ -129,7 +132,17 @@ def in_one(digits: Sequence[Digits], columns: Iterable[pl.Series]) -> pl.Series:
 
 
 def _numbers(column: pl.Series) -> pl.Series:
-    return column.cast(pl.Int8) if column.dtype == pl.Boolean else column.to_physical()
+    """Whole numbers in the order of the values, equal where these are, of a type that holds the difference of any two below MOST."""
+    whole = _of_bits(column) if column.dtype in _BITS else column.to_physical()
+    return whole if whole.dtype in {pl.UInt64, pl.Int128, pl.UInt128} else whole.cast(pl.Int64)
+
+
+def _of_bits(floats: pl.Series) -> pl.Series:
+    """Floats' bits as whole numbers, those of negative ones turned, so that they are in the order of the floats."""
+    signed = _BITS[floats.dtype]
+    bits = (floats.fill_null(0).to_numpy() + 0).view(signed)  # -0.0 equals 0.0, and is it once 0 is added; Polars adds no 0
+    ordered = pl.Series(bits ^ ((bits >> (bits.itemsize * 8 - 1)) & np.iinfo(signed).max))
+    return ordered if not floats.null_count() else pl.select(pl.when(floats.is_not_null()).then(ordered)).to_series()
 
 
 def _keys(columns: Sequence[pl.Series], digits: Sequence[Digits], descending: Sequence[bool], rows: slice) -> pl.Series:

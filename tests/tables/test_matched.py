@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date
 from typing import Any
 
@@ -19,6 +20,8 @@ VALUES: dict[Any, Any] = {
     pl.UInt64(): st.sampled_from([2**64 - 1, 2**64 - 9, 2**63]),
     pl.Int8(): st.integers(-128, 127),
     pl.Boolean(): st.booleans(),
+    pl.Decimal(9, 2): st.sampled_from([1, -7, 22]),
+    pl.Float64(): st.sampled_from([0.25, -0.0, 0.0, -1.5, math.inf, math.nan]),
     pl.Date(): st.sampled_from([date(1, 1, 1), date(1970, 1, 1), date(9999, 12, 31)]),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -27,6 +28,9 @@ VALUES: dict[Any, Any] = {
     pl.Date(): st.sampled_from([date(1, 1, 1), date(1970, 1, 1), date(9999, 12, 31)]),
     pl.Datetime("us"): st.sampled_from([datetime(1900, 1, 1), datetime(2026, 11, 23, 4, 5, 6)]),
     pl.Decimal(9, 2): st.sampled_from([1, -7, 22]),
+    pl.Decimal(38, 0): st.sampled_from([10**37, 10**37 - 3, -(10**37)]),
+    pl.Float32(): st.sampled_from([0.25, -0.0, 0.0, -1.5, 3e38, 1e-45, math.inf]),
+    pl.Float64(): st.floats(0.001, 1) | st.sampled_from([-0.0, 0.0, -1e300, 5e-324, -math.inf, math.nan]),
     pl.Enum(["late", "early"]): st.sampled_from(["late", "early"]),
 }
 
