@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import itemgetter
@@ -32,9 +31,9 @@ OUTPUT = {
 
 
 class _Seen(NamedTuple):
-    """Of one column: how often each value stands there (None where they are too many), how often none does, and the rows."""
+    """Of one column: each `value` with its `count` (None where they are too many), how many are missing, and the rows."""
 
-    values: Mapping[Any, int] | None
+    values: pl.DataFrame | None
     missing: int
     rows: int
     numbers: bool
@@ -115,8 +114,8 @@ class Drift(Whole, name="drift", version=1):
             edges, ks = quantile_edges(*before, self.bins), kolmogorov_smirnov(before, now)
             bins = [list(binned(*side, edges)) for side in (before, now)]
         else:
-            names = sorted({*rows.values, *reference.values})
-            bins = [[side.values.get(name, 0) for name in names] for side in (reference, rows) if side.values is not None]
+            both = reference.values.join(rows.values, on="value", how="full", coalesce=True, suffix="_now").sort("value").fill_null(0)
+            bins = [both["count"].to_list(), both["count_now"].to_list()]
         if reference.missing or rows.missing:
             bins = [[*bins[0], reference.missing], [*bins[1], rows.missing]]
         return population_stability_index(*bins), jensen_shannon(*bins), ks, *shares
@@ -140,14 +139,15 @@ def _seen(part: Part, columns: Sequence[str]) -> list[_Seen]:
 
 def _seen_in(column: pl.Series) -> _Seen:
     if _kind(column.dtype) == "text":
-        found = column.drop_nulls().cast(pl.String)
-        counts = found.value_counts()
-        values = None if counts.height > MOST_VALUES else dict(counts.iter_rows())
-        return _Seen(values, column.null_count(), len(column), numbers=False)
+        counts = _counted(column.drop_nulls().cast(pl.String))
+        return _Seen(None if counts.height > MOST_VALUES else counts, column.null_count(), len(column), numbers=False)
     numbers = column.to_physical().cast(pl.Float64).drop_nulls().drop_nans().to_numpy()
     kept = (np.ascontiguousarray(numbers).view(np.int64) >> KEPT_BITS << KEPT_BITS).view(np.float64)
-    values = {float(value): int(count) for value, count in zip(*np.unique(kept, return_counts=True), strict=True)}
-    return _Seen(values, len(column) - len(numbers), len(column), numbers=True)
+    return _Seen(_counted(pl.Series(kept)), len(column) - len(numbers), len(column), numbers=True)
+
+
+def _counted(values: pl.Series) -> pl.DataFrame:
+    return values.alias("value").value_counts(name="count").cast({"count": pl.Int64})
 
 
 def _added(parts: Sequence[Sequence[_Seen]]) -> list[_Seen]:
@@ -157,19 +157,14 @@ def _added(parts: Sequence[Sequence[_Seen]]) -> list[_Seen]:
 
 def _both(column: Sequence[_Seen]) -> _Seen:
     missing, rows = sum(one.missing for one in column), sum(one.rows for one in column)
-    values: Counter[Any] | None = Counter()
-    for one in column:
-        if one.values is None or values is None:
-            values = None
-            break
-        values.update(one.values)
-    numbers = column[0].numbers
-    if values is not None and not numbers and len(values) > MOST_VALUES:
-        values = None
+    parts, values, numbers = [one.values for one in column if one.values is not None], None, column[0].numbers
+    if len(parts) == len(column):
+        values = pl.concat(parts).group_by("value").agg(pl.col("count").sum())
+        values = values if numbers or values.height <= MOST_VALUES else None
     return _Seen(values, missing, rows, numbers)
 
 
-def _in_order(values: Mapping[float, int]) -> tuple[Any, Any]:
+def _in_order(values: pl.DataFrame) -> tuple[Any, Any]:
     """Distinct values in order, and their counts."""
-    names = sorted(values)
-    return np.array(names, np.float64), np.array([values[name] for name in names], np.float64)
+    ordered = values.sort("value")
+    return ordered["value"].to_numpy(), ordered["count"].cast(pl.Float64).to_numpy()
