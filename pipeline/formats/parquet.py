@@ -151,9 +151,10 @@ class ParquetOutput(OutputFormat):
         False, description="Of a genotype table, write the genotypes too, as one binary column: calls of two bits each, dosages as float32."
     )
     compression: Literal["auto", "zstd", "snappy", "lz4", "uncompressed"] = Field(
-        "auto", description="auto: zstd, and lz4 for genotypes, which are half as large again and read twice as fast."
+        "auto",
+        description="auto: zstd of level 1, a tenth larger than `zstd` (3) and written in two thirds of the time; genotypes by lz4, which are "
+        "half as large again and read twice as fast.",
     )
-
     partition_by: tuple[ColumnName, ...] = Field(
         (),
         description="Columns that folders KEY=VALUE say, as Hive, Spark and DuckDB have them, in this order; the files have the others.",
@@ -183,8 +184,8 @@ class ParquetOutput(OutputFormat):
         if self.calls and genotypes:
             write_genotypes(Part(frame, genotypes), axes[next(iter(genotypes))], self.compression, path)
         else:
-            codec = "zstd" if self.compression == "auto" else self.compression
-            frame.write_parquet(path, compression=codec, row_group_size=ROW_GROUP)
+            codec, level = ("zstd", 1) if self.compression == "auto" else (self.compression, None)
+            frame.write_parquet(path, compression=codec, compression_level=level, row_group_size=ROW_GROUP)
 
     def scan_together(self, paths: Sequence[str]) -> pl.LazyFrame | None:
         """One scan, unless folders say columns."""

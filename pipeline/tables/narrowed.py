@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -18,7 +18,7 @@ def narrowed(table: Table, schema: Schema, columns: Collection[str]) -> Table:
     Raises RunError, in a task, where the table lacks one of them.
     """
     kept = picked(schema, columns)
-    found = table.map(_picked, list(kept.columns), writes=frozenset())
+    found = table.map(Picked(tuple(kept.columns), row_bytes(kept)), writes=frozenset())
     size = None if table.size is None else Size(table.size.rows, row_bytes(kept))
     unique = table.unique if set(table.unique) <= set(kept.columns) else ()
     return replace(found, name=table.name, as_read=table.as_read, schema=kept, size=size, unique=unique)
@@ -29,5 +29,13 @@ def picked(schema: Schema, columns: Collection[str]) -> Schema:
     return Schema(pl.Schema({name: dtype for name, dtype in schema.columns.items() if name in columns}))
 
 
-def _picked(rows: pl.LazyFrame, names: list[str]) -> pl.LazyFrame:
-    return rows.select(names)
+@dataclass(frozen=True)
+class Picked:
+    """Rows with some columns alone, and about how many bytes each has then."""
+
+    names: tuple[str, ...]
+    row_bytes: int
+
+    def __call__(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Those columns."""
+        return rows.select(self.names)
