@@ -43,9 +43,9 @@ def receiver_operating(curves: Sequence[tuple[str, Floats, Floats]], about: str)
     panel = Panel(NARROW, HIGH, (0.0, 1.0), (0.0, 1.0))
     panel.line((0, 1), (0, 1), "reference")
     for style, truth, score in curves:
-        order = np.argsort(score, kind="stable")[::-1]  # which of equal scores comes first makes no difference
-        ends = np.append(np.flatnonzero(np.diff(score[order])), len(order) - 1)
-        hits = np.cumsum(truth[order])[ends]
+        truth, score = (values[::-1] for values in by_score(truth, score))  # which of equal scores comes first makes no difference
+        ends = np.append(np.flatnonzero(score[1:] != score[:-1]), len(score) - 1)
+        hits = np.cumsum(truth)[ends]
         false = ends + 1 - hits
         panel.line(np.append(0, false / max(false[-1], 1)), np.append(0, hits / max(hits[-1], 1)), style)
     return panel.svg(about, ("False positive rate", "True positive rate"))
@@ -76,9 +76,17 @@ class Deciles:
 
 def deciles(truth: Floats, score: Floats, bins: int = 10) -> Deciles:
     """Rows of `truth` (0 or 1) and `score` by score in ten bins; fewer where there are fewer rows."""
-    pieces = [piece for piece in np.array_split(np.argsort(score, kind="stable"), bins) if len(piece)]
-    cases = np.array([int(truth[piece].sum()) for piece in pieces], np.int64)
-    return Deciles(np.array([len(piece) for piece in pieces], np.int64), cases, np.array([score[piece].mean() for piece in pieces], float))
+    truths, scores = (np.array_split(values, bins)[: len(score)] for values in by_score(truth, score))
+    cases = np.array([int(piece.sum()) for piece in truths], np.int64)
+    return Deciles(np.array([len(piece) for piece in truths], np.int64), cases, np.array([piece.mean() for piece in scores], float))
+
+
+def by_score(truth: Floats, score: Floats) -> tuple[Floats, Floats]:
+    """Both in the order of the scores; as they are where they have it."""
+    if np.all(score[:-1] <= score[1:]):
+        return truth, score
+    order = np.argsort(score, kind="stable")
+    return truth[order], score[order]
 
 
 def calibration(curves: Sequence[tuple[str, Deciles]], about: str) -> str:

@@ -65,11 +65,12 @@ def _target(rows: pl.LazyFrame, candidates: list[str]) -> str:
 
 def _binary(output: str, target: str, frame: pl.DataFrame) -> Section:
     section = Section(headline("Predictions", output))
-    splits = by_split(frame.sort("score", maintain_order=True))  # on all threads: the stable sorts of every figure find it done
+    splits = by_split(frame)
     if frame.height == 0:
         section.blocks.append(Note(f"No row has both {target} and a prediction."))
         return section
-    pairs = {name: (part["truth"].to_numpy(), part["score"].to_numpy()) for name, part in splits.items()}
+    in_order = {name: part.select("truth", "score").sort("score", maintain_order=True) for name, part in splits.items()}  # for every figure
+    pairs = {name: (part["truth"].to_numpy(), part["score"].to_numpy()) for name, part in in_order.items()}
     judged = judged_split(splits)
     curves, legend = [], []
     for name, (truth, score) in pairs.items():
