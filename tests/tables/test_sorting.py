@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +14,7 @@ from polars.testing import assert_frame_equal
 from pipeline.tables import sorting
 from pipeline.tables.infinities import counting
 from pipeline.tables.names import Order
-from pipeline.tables.sorting import put_in_order, sorted_frame
+from pipeline.tables.sorting import ordered, put_in_order, sorted_frame
 from tests.tables.test_packed import frames
 
 TURNED = st.lists(st.booleans(), min_size=5, max_size=5)
@@ -58,3 +59,16 @@ def test_a_query__that_sorts_many_rows_may_be_asked_for_less(order: tuple[str, .
             query.filter(pl.col("b") > 5).select("row").head(9).collect(engine=engine),
             expected.filter(pl.col("b") > 5).select("row").head(9),
         )
+
+
+@pytest.mark.parametrize("bits", [1, 20, 50, 62])
+@pytest.mark.parametrize("kept", [62, 4])
+def test_ordered_numbers__are_those_of_a_stable_sort_whatever_they_lose_for_their_places(bits: int, kept: int) -> None:
+    rng = np.random.default_rng(bits + kept)
+    numbers = rng.integers(0, 1 << bits, 30_000)
+    lower = max(0, bits - kept)  # numbers of which the first bits are mostly alike
+    numbers = (numbers >> lower << lower) + rng.integers(0, 1 << min(lower, 9), 30_000)
+    found, places = ordered(pl.Series(numbers))
+    expected = np.argsort(numbers, kind="stable")
+    assert np.array_equal(places, expected)
+    assert np.array_equal(found, numbers[expected])
