@@ -10,7 +10,7 @@ import polars as pl
 
 from pipeline.backend.threads import on_all_threads
 from pipeline.tables.packed import all_digits, numbered, packed
-from pipeline.tables.sorting import ordered
+from pipeline.tables.sorting import gathered, ordered
 
 EVERY = 64  # of the numbers of rows one in so many, and with it all that are equal to it, tells how often keys repeat
 REPEATED = 2.0  # rows a group, from which a table of groups is quicker
@@ -23,8 +23,8 @@ def grouped_in_order(rows: pl.LazyFrame, by: Sequence[str], steps: Sequence[pl.E
 
 
 def _grouped(by: list[str], steps: list[pl.Expr], rows: pl.DataFrame) -> pl.DataFrame:
-    rows = rows.rechunk()  # of a hundred pieces texts are found at half the speed, and put in order at a quarter
-    keys = [rows[name] for name in by]
+    rows = rows.rechunk()  # of a hundred pieces texts are found at half the speed
+    keys = rows.select(by).get_columns()
     digits = all_digits(keys)
     if digits is None:  # then a number tells a row's place alone, and not which rows are equal
         return rows.lazy().group_by(*by).agg(*steps).collect(engine="streaming").sort(packed(by))
@@ -35,7 +35,7 @@ def _grouped(by: list[str], steps: list[pl.Expr], rows: pl.DataFrame) -> pl.Data
     if _rows_a_group(numbers) > REPEATED:
         return rows.lazy().group_by(number).agg(*steps).collect(engine="streaming").sort(number).drop(number)
     numbers, places = ordered(numbers)  # those that are equal as they were, so that sums of floats are always the same
-    rows = rows.select(pl.exclude(number).gather(places), numbers.alias(number))
+    rows = gathered(rows.drop(number), places).with_columns(numbers.alias(number))
     return rows.lazy().group_by(number).agg(*steps).collect().drop(number)  # an engine that sees that numbers are in order
 
 
