@@ -23,7 +23,6 @@ MANY_ROWS = 1 << 20  # of both tables together: what they save is more than it t
 PLACES = 4  # that a list of places has at most for a row of the right
 FEW_PLACES = 1 << 16  # or this many
 MOST_ROWS = 2**31 - 1
-PLACE = "place"
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -133,11 +132,3 @@ def scattered(values: pl.Series, order: pl.Series, height: int) -> pl.Series:
     found = np.full(height, -1)
     found[order.to_numpy()] = values.fill_null(-1).to_numpy()
     return from_zero(found)
-
-
-def ordered(numbers: pl.Series) -> tuple[pl.Series, pl.Series | None]:
-    """The numbers in order, nulls first, and the place that each had; None where they were in order. Equal ones keep theirs."""
-    if numbers.null_count() == 0 and numbers.is_sorted():
-        return numbers, None
-    frame = numbers.to_frame().with_row_index(PLACE).sort(numbers.name, nulls_last=False, maintain_order=True)
-    return frame[numbers.name], frame[PLACE]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -33,32 +34,30 @@ def sorted_frame(order: Order, ties: Sequence[str], frame: pl.DataFrame) -> pl.D
     """The same of a frame."""
     whole = order.then(ties)
     pays = frame.height >= MANY and (len(whole) > 1 or frame.schema[whole.names[0]] == pl.String)
-    digits = _digits(frame, whole, len(order)) if pays else []
-    if not digits:
+    keys = _keys(frame, whole, len(order)) if pays else []
+    if not keys:
         return whole.sort(frame.lazy()).collect()
-    numbers = numbered([frame[name].rechunk() for name in whole.names[: len(digits)]], digits, whole.descending)
-    places = _places(numbers, frame, Order(whole[len(digits) :]))
+    columns, digits = zip(*keys, strict=True)
+    places = _places(numbered(columns, digits, whole.descending), frame, Order(whole[len(keys) :]))
     return frame if places is None else gathered(frame, places)
 
 
-def _digits(frame: pl.DataFrame, order: Order, wanted: int) -> list[Digits]:
-    """Those of as many of the first columns as fit into a number: the `wanted` ones, and more where these cannot tell the rows apart."""
-    found, room = list[Digits](), 1
+def _keys(frame: pl.DataFrame, order: Order, wanted: int) -> list[tuple[pl.Series, Digits]]:
+    """As many of the first columns as fit into a number, with their digits: the `wanted` ones, more where these do not tell rows apart."""
+    found, room = list[tuple[pl.Series, Digits]](), 1
     for name in order.names:
         if len(found) >= wanted and room >= frame.height:
             break
-        digits = digits_of(frame[name].rechunk())
+        digits = digits_of(column := frame[name].rechunk())
         if digits is None or (room := room * digits.room) > MOST:
             break
-        found.append(digits)
+        found.append((column, digits))
     return found
 
 
 def _places(numbers: pl.Series, frame: pl.DataFrame, others: Order) -> pl.Series | None:
     """Which row of the frame comes first, second, ...: by the numbers, then by the other columns; None where all stay where they are."""
-    places = None
-    if not numbers.is_sorted():
-        numbers, places = ordered(numbers)
+    numbers, places = ordered(numbers)
     again = numbers == numbers.shift(1) if others else pl.Series(dtype=pl.Boolean)
     if not again.any():
         return places
@@ -77,21 +76,23 @@ def gathered(frame: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
         return pl.DataFrame(list(pool.map(lambda column: column.rechunk().gather(places), columns)))
 
 
-def ordered(numbers: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Numbers from 0 on in order, Int64, and the place that each had; equal ones keep theirs.
+def ordered(numbers: pl.Series) -> tuple[pl.Series, pl.Series | None]:
+    """Numbers, Int64 from -1 on, in order, and the place that each had: None where they were in order. Equal ones keep theirs.
 
     They are sorted with their places in their last bits, which takes half of a sort by two columns; what the numbers lose of their own last
     ones for it is put in order after.
     """
-    bits, most = max(1, len(numbers) - 1).bit_length(), numbers.max()
-    assert isinstance(most, int)
-    lost, whole = max(0, most.bit_length() + bits - 64), numbers.to_numpy().view(np.uint64)
+    if numbers.is_sorted():
+        return numbers.set_sorted(), None
+    whole: np.ndarray[Any, Any] = (numbers.to_numpy() + 1).view(np.uint64)
+    bits = (len(numbers) - 1).bit_length()
+    lost = max(0, int(whole.max()).bit_length() + bits - 64)
     keys = pl.Series((whole >> lost << bits) | np.arange(len(numbers), dtype=np.uint64)).sort().to_numpy()
     places = (keys & np.uint64((1 << bits) - 1)).astype(np.uint32 if bits <= 32 else np.uint64)
     if not lost:
-        return pl.Series((keys >> bits).view(np.int64)).set_sorted(), pl.Series(places)
+        return pl.Series((keys >> bits).view(np.int64) - 1).set_sorted(), pl.Series(places)
     found, tied = whole[places], keys[1:] >> bits == keys[:-1] >> bits
     if (tied & (found[1:] < found[:-1])).any():
         at = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
         found[at], places[at] = pl.DataFrame({NUMBER: found[at], PLACE: places[at]}).sort(NUMBER, maintain_order=True)
-    return pl.Series(found.view(np.int64)).set_sorted(), pl.Series(places)
+    return pl.Series(found.view(np.int64) - 1).set_sorted(), pl.Series(places)

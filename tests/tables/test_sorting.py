@@ -70,5 +70,6 @@ def test_ordered_numbers__are_those_of_a_stable_sort_whatever_they_lose_for_thei
     numbers = (numbers >> lower << lower) + rng.integers(0, 1 << min(lower, 9), 30_000)
     found, places = ordered(pl.Series(numbers))
     expected = np.argsort(numbers, kind="stable")
+    assert places is not None
     assert np.array_equal(places, expected)
     assert np.array_equal(found, numbers[expected])

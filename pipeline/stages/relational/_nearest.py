@@ -10,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from pipeline.tables.matched import KeyNumbers, ordered, scattered
+from pipeline.tables.matched import KeyNumbers, scattered
 from pipeline.tables.packed import MOST
 from pipeline.tables.part import ROW
+from pipeline.tables.sorting import ordered
 
 Direction = Literal["backward", "forward", "nearest"]
 Side = Literal["backward", "forward"]
@@ -50,8 +51,8 @@ class Searched:
         keys = KeyNumbers.of(left, right, by, MOST // span)
         if keys is None:
             return None
-        numbers = (keys.right * span + (times - least) // unit + 1).alias(there)
-        found, places = ordered(numbers)
+        numbers = keys.right * span + (times - least) // unit + 1
+        found, places = ordered(numbers.fill_null(NOWHERE))
         return Searched(keys.left, left[asked], found.to_numpy(), places, least, most, unit, span)
 
     def found(self, side: Side, *, exact: bool) -> pl.Series:
@@ -60,7 +61,7 @@ class Searched:
         near = self.times.clip(self.least - 1, self.most + 1) - self.least
         before, after = (near, near) if exact else (near - 1, near + 1)
         number = 1 + (before // self.unit if side == "backward" else -(-after // self.unit))
-        wanted = (self.keys * self.span + number.clip(0, self.span - 1)).fill_null(NOWHERE).alias("wanted")
+        wanted = (self.keys * self.span + number.clip(0, self.span - 1)).fill_null(NOWHERE)
         asked, order = ordered(wanted)
         needles = asked.to_numpy()
         place = np.searchsorted(self.there, needles, side="right") - 1 if side == "backward" else np.searchsorted(self.there, needles)

@@ -31,11 +31,12 @@ def _grouped(by: list[str], steps: list[pl.Expr], rows: pl.DataFrame) -> pl.Data
     numbers = numbered(keys, digits)
     del keys, digits
     number = f"number of {', '.join(by)}"  # no key has that name, which holds all of theirs
-    rows, steps = rows.with_columns(numbers.alias(number)), [*(pl.col(name).first() for name in by), *steps]
+    steps = [*(pl.col(name).first() for name in by), *steps]
     if _rows_a_group(numbers) > REPEATED:
-        return rows.lazy().group_by(number).agg(*steps).collect(engine="streaming").sort(number).drop(number)
+        groups = rows.with_columns(numbers.alias(number)).lazy().group_by(number).agg(*steps)
+        return groups.collect(engine="streaming").sort(number).drop(number)
     numbers, places = ordered(numbers)  # those that are equal as they were, so that sums of floats are always the same
-    rows = gathered(rows.drop(number), places).with_columns(numbers.alias(number))
+    rows = (rows if places is None else gathered(rows, places)).with_columns(numbers.alias(number))
     return rows.lazy().group_by(number).agg(*steps).collect().drop(number)  # an engine that sees that numbers are in order
 
 
