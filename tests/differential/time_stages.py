@@ -180,7 +180,8 @@ def _interpolated(name: str, method: str, options: dict[str, Any], span: int | N
         short += f" and {after} - {before} <= {limit + 1}" if limit else ""
         short += f" and {last} - {first} <= {span}" if span else ""
         slope = f"case when {end} > {start} then ({here} - {start})::double / ({end} - {start}) else 0 end"
-        value = f"{low}::double + ({high}::double - {low}::double) * {slope}"
+        between = f"{low}::double + ({high}::double - {low}::double) * {slope}"
+        value = f"case when {here} = {end} and {end} > {start} then {high}::double else {between} end"  # without rounding
         return f"case when {name} is not null then {name}::double when place is not null and {short} then {value} end"
     values = {"forward": f"case when {near[0]} then {low} end", "backward": f"case when {near[1]} then {high} end"}
     nearer = f"({near[1]}) and (not ({near[0]}) or {end} - {here} < {here} - {start})"

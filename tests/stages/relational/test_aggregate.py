@@ -200,6 +200,20 @@ def test_aggregate__takes_deviations_of_values_far_from_0() -> None:
     np.testing.assert_allclose(found["v"], np.square(exact), rtol=1e-12)
 
 
+@pytest.mark.parametrize("large", [1e20, -1e20, -(10.0**15)])
+def test_aggregate__takes_deviations_of_small_values_beside_a_key_of_large_ones(large: float) -> None:
+    x, y = np.random.default_rng(13).normal(size=(2, 400))
+    x[1::2], y[1::2] = large * x[1::2] + large, large
+    stage = aggregate("g", {"s": "std(x)", "v": "var(x)", "r": "corr(x, y)", "c": "covar(x, y)"})
+    rows = pl.DataFrame({"g": [0, 1] * 200, "x": x, "y": y})
+    for parts, session in ((1, None), (7, None), (2, Between())):
+        found = run_stage(stage, {"rows": rows}, parts, session)[""].sort("g")
+        a, b = x[::2], y[::2]
+        exact = [a.std(ddof=1), a.var(ddof=1), np.corrcoef(a, b)[0, 1], np.cov(a, b)[0, 1]]
+        np.testing.assert_allclose(found.row(0)[1:], exact, rtol=1e-12)
+        np.testing.assert_allclose(found["s"][1], x[1::2].std(ddof=1), rtol=1e-12)
+
+
 def test_aggregate__by_no_key_is_one_row_of_an_empty_table_too() -> None:
     stage = aggregate([], {"rows": "size()", "ones": "sum(1)", "sum": "sum(i)", "most": "max(x)", "list": "list(s)", "sd": "std(x)"})
     found = assert_same_for_any_parts(stage, {"rows": FRAME.clear()}, ["rows"])

@@ -5,7 +5,8 @@ Where parts are merged their sums are moved to one mean, which changes them litt
 off last. (Chan, Golub & LeVeque, The American Statistician 37:242, 1983: the corrected two-pass algorithm, and their merging of parts.)
 
 On a CPU the sums of a part are Polars' own, which updates mean and sum in one pass (Welford, Technometrics 4:419, 1962), in a third of the
-time that a mean beside each row takes. It loses digits where values lie far from 0 beside their spread: so the part's least is taken off.
+time that a mean beside each row takes. It loses digits where values lie far from 0 beside their spread. So where all values of a part have
+one sign, the one nearest to 0 is taken off; no more, for a key's small values would lose their digits beside another key's large ones.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ class Spread(Function):
         self.root = root
 
     def before(self, place: Place, asked: Asked) -> list[Columns]:
-        """What each value is apart from its key's mean, on a CPU from the least; of parts, what their means are apart from that of all."""
+        """What each value is apart from its key's mean, on a CPU from one number; of parts, what their means are apart from that of all."""
         if _in_one_pass(place):
-            least = {f"floor_{part}": place.of(part).min() for part in self.parts}
-            return [least, {f"apart_{part}": place.of(part) - place.own(f"floor_{part}") for part in self.parts}]
+            nearest = {f"origin_{part}": _nearest_to_0(place.of(part)) for part in self.parts}
+            return [nearest, {f"apart_{part}": place.of(part) - place.own(f"origin_{part}") for part in self.parts}]
         found: dict[str, pl.Expr] = {}
         for part in self.parts:
             middle = place.of(f"middle_{part}") if place.merging else place.of(part)
@@ -72,13 +73,13 @@ class Spread(Function):
         return steps
 
     def _of_one_pass(self, place: Place, rows: pl.Expr) -> Columns:
-        """The same from means and covariances of what values are apart from the least; sums are what rounding leaves of the means."""
+        """The same from means and covariances of what values are apart from one number; sums are what rounding leaves of the means."""
         steps, left = dict[str, pl.Expr](), dict[str, pl.Expr]()
         apart = {part: place.own(f"apart_{part}") for part in self.parts}
         for part in self.parts:
-            floor = place.own(f"floor_{part}").min()
-            steps[f"middle_{part}"] = middle = floor + apart[part].mean()
-            left[part] = apart[part].mean() - (middle - floor)
+            origin = place.own(f"origin_{part}").min()
+            steps[f"middle_{part}"] = middle = origin + apart[part].mean()
+            left[part] = apart[part].mean() - (middle - origin)
             steps[f"sum_{part}"] = (rows * left[part]).fill_null(0.0)
         for one, other in pairs_of(self.parts, 2):
             spread = apart[one].var(ddof=0) if one == other else pl.cov(apart[one], apart[other], ddof=0)
@@ -125,6 +126,12 @@ class Correlation(Covariance):
         both = self.products(name, one, other) / self.products(name, one, one).sqrt() / self.products(name, other, other).sqrt()
         within = pl.when(both > 1).then(1.0).when(both < -1).then(-1.0).otherwise(both)
         return {name: pl.when(self.varies(name, one) & self.varies(name, other)).then(within).otherwise(None)}
+
+
+def _nearest_to_0(values: pl.Expr) -> pl.Expr:
+    """The value that is, or 0 where they have both signs."""
+    least, most = values.min(), values.max()
+    return pl.when(least > 0).then(least).when(most < 0).then(most).otherwise(0.0)
 
 
 def _in_one_pass(place: Place) -> bool:
