@@ -8,7 +8,6 @@ an eighth more than the sort in its stead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from pipeline.backend.threads import may_wait, on_all_threads
+from pipeline.backend.threads import by_blocks, on_all_threads
 from pipeline.tables.words import Words
 
 MOST = 2**62
@@ -41,11 +40,7 @@ def numbered(columns: Sequence[pl.Series], digits: Sequence[Digits], descending:
 
     Of columns that are `descending` the greatest value has the least digit; that of null is still the greatest.
     """
-    height = len(columns[0])
-    threads = min(pl.thread_pool_size(), 1 + height // SAMPLE) if may_wait() else 1  # the steps of one column take one each
-    stretches = [slice(height * at // threads, height * (at + 1) // threads) for at in range(threads)]
-    with ThreadPoolExecutor(threads) as pool:
-        return pl.concat((pool.map if threads > 1 else map)(partial(_keys, columns, digits, descending), stretches))
+    return pl.concat(by_blocks(partial(_keys, columns, digits, descending), len(columns[0])))
 
 
 class Digits(NamedTuple):
@@ -146,7 +141,7 @@ def _of_bits(floats: pl.Series) -> pl.Series:
 
 
 def _keys(columns: Sequence[pl.Series], digits: Sequence[Digits], descending: Sequence[bool], rows: slice) -> pl.Series:
-    """The numbers of a stretch of the rows."""
+    """The numbers of a block of rows."""
     of_all = zip(digits, columns, descending or repeat(False), strict=False)
     return in_one(digits, (own.of_its_own(column, rows, descending=down) for own, column, down in of_all))
 

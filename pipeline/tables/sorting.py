@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import numpy as np
 import polars as pl
 
-from pipeline.backend.threads import may_wait, on_all_threads
+from pipeline.backend.threads import by_blocks, may_wait, on_all_threads
 from pipeline.tables.infinities import on_a_cpu
 from pipeline.tables.names import Order
 from pipeline.tables.packed import MOST, Digits, digits_of, numbered
@@ -84,15 +83,24 @@ def ordered(numbers: pl.Series) -> tuple[pl.Series, pl.Series | None]:
     """
     if numbers.is_sorted():
         return numbers.set_sorted(), None
-    whole: np.ndarray[Any, Any] = (numbers.to_numpy() + 1).view(np.uint64)
-    bits = (len(numbers) - 1).bit_length()
-    lost = max(0, int(whole.max()).bit_length() + bits - 64)
-    keys = pl.Series((whole >> lost << bits) | np.arange(len(numbers), dtype=np.uint64)).sort().to_numpy()
-    places = (keys & np.uint64((1 << bits) - 1)).astype(np.uint32 if bits <= 32 else np.uint64)
-    if not lost:
-        return pl.Series((keys >> bits).view(np.int64) - 1).set_sorted(), pl.Series(places)
-    found, tied = whole[places], keys[1:] >> bits == keys[:-1] >> bits
-    if (tied & (found[1:] < found[:-1])).any():
+    given, count = numbers.to_numpy(), len(numbers)
+    bits = (count - 1).bit_length()
+    lost = max(0, (int(given.max()) + 1).bit_length() + bits - 64)
+    keys, found, places = np.empty(count, np.uint64), np.empty(count, np.int64), np.empty(count, np.uint32 if bits <= 32 else np.uint64)
+
+    def put_together(rows: slice) -> None:
+        block = (given[rows] + 1).view(np.uint64) >> lost << bits
+        keys[rows] = block | np.arange(rows.start, rows.start + len(block), dtype=np.uint64)
+
+    def take_apart(rows: slice) -> None:
+        places[rows] = in_order[rows] & np.uint64((1 << bits) - 1)
+        found[rows] = given[places[rows]] if lost else (in_order[rows] >> bits).view(np.int64) - 1
+
+    by_blocks(put_together, count)
+    in_order = pl.Series(keys).sort().to_numpy()
+    by_blocks(take_apart, count)
+    if lost and not pl.Series(found).is_sorted():
+        tied = in_order[1:] >> bits == in_order[:-1] >> bits
         at = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
         found[at], places[at] = pl.DataFrame({NUMBER: found[at], PLACE: places[at]}).sort(NUMBER, maintain_order=True)
-    return pl.Series(found.view(np.int64) - 1).set_sorted(), pl.Series(places)
+    return pl.Series(found).set_sorted(), pl.Series(places)

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import polars as pl
 
+from pipeline.backend.threads import by_blocks
 from pipeline.tables.key_rows import KeyRows
 
 FEW = 4_096  # words that Polars' enumerations number sooner than a join does
@@ -51,6 +52,10 @@ class Words:
         known = self._by_hash if self.many or len(texts) >= MANY_ROWS else None
         if known is None:
             return texts.replace_strict(self.texts, pl.int_range(len(self), eager=True), default=None, return_dtype=pl.Int64)
+        return pl.concat(by_blocks(lambda rows: self._known(known, texts[rows]), len(texts)))
+
+    def _known(self, known: KeyRows, texts: pl.Series) -> pl.Series:
+        """The same by the words' hashes."""
         found = known.first(_hashes(texts))
         same = self.texts.gather(found) == texts
         return pl.select(pl.when(same).then(found.cast(pl.Int64))).to_series()
