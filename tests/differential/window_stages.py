@@ -118,7 +118,7 @@ def _of_values(function: str, taken: str, name: str, over: str, **more: Any) -> 
 def _taken(function: str, taken: str, name: str, over: str, **more: Any) -> Made:
     value = _number(name) if taken in {"sum", "mean"} else name
     call = {"mean": "avg({})", "n_unique": "count(distinct {})"}.get(taken, f"{taken}({{}})")
-    if taken == "mean":
+    if taken == "mean" and name not in RANGES:  # of 64 bits DuckDB adds up exactly, as we do
         value = f"{value}::double"
     elif taken == "sum" and name == "ratio":
         value = name
