@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.backend.threads import SETTINGS
+from pipeline.backend.threads import settings
 from pipeline.plan.versions import versions
 from pipeline.running.record import machine
 
@@ -37,7 +37,7 @@ def timed(command: Sequence[str]) -> Timing:
 
     Raises RuntimeError, with what the command printed, where it fails.
     """
-    environment = {name: value for name, value in os.environ.items() if name not in SETTINGS}
+    environment = {name: value for name, value in os.environ.items() if name not in settings(1)}
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None

@@ -58,9 +58,8 @@ class Execution:
 
     def __init__(self, resumed: Resumption, cluster: Cluster, folder: RunFolder, tell: Tell, accounts: dict[str, Account]) -> None:
         self.plan, self.cluster, self.folder, self.tell, self.accounts = resumed.meanings.plan, cluster, folder, tell, accounts
-        self.session = cluster.session()
+        self.session, self.waiting = cluster.session(), Waiting(cluster.client)
         self.session.frames, self.session.follow = self.plan.job.frames, self._progress
-        self.waiting = Waiting(cluster.client)
         self.resumed, self.accounting = resumed, Accounting(accounts, self.plan.rows)
         self.checkpoints = Checkpointing(resumed, self.session, accounts, self.waiting.add)
         self.narrowing = Narrowing(resumed, self.checkpoints.may_keep)
@@ -130,6 +129,7 @@ class Execution:
         for output in (output for name, output in self.plan.job.outputs.items() if name not in self.resumed.outputs):
             self._output(output)
         self.tables.clear()
+        self.reads = {}
         for table, future in self.session.accounts:
             self.waiting.add(f"rows of {table or 'a table'}", [future], partial(self._measured, table))
 

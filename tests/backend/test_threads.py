@@ -17,13 +17,25 @@ import polars as pl
 import pytest
 
 from pipeline.backend import threads
-from pipeline.backend.threads import MEMORY, SETTINGS, cores, limit_threads, started_with, worker_environment
+from pipeline.backend.threads import (
+    GLIBC,
+    JEMALLOC,
+    MEMORY,
+    POLARS,
+    SETTINGS,
+    cores,
+    limit_threads,
+    settings,
+    started_with,
+    worker_environment,
+)
 from tests.clusters.running import running_scheduler
 
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
-NAMES = (*SETTINGS, *MEMORY, "POLARS_MAX_THREADS", "OMP_NUM_THREADS")
+OURS = settings(cores())
+NAMES = (*OURS, *MEMORY, GLIBC, "POLARS_MAX_THREADS", "OMP_NUM_THREADS")
 LIBRARIES = {"numpy", "polars", "xgboost"}
 WITNESS = f"""\
 import json, os, sys
@@ -128,7 +140,9 @@ class Door:
     def seen(self) -> Iterator[Seen]:
         """What the witness wrote, in every process."""
         for line in (self.folder / "witness").read_text().splitlines():
-            yield Seen(*json.loads(line))
+            process, library, found = json.loads(line)
+            own = found.pop(JEMALLOC, "").removeprefix(POLARS).removeprefix(",")  # Polars puts its own in front when it loads
+            yield Seen(process, library, found | ({JEMALLOC: own} if own else {}))
 
 
 CHECK = ("-m", "pipeline.run", "--check", "job.yaml")
@@ -148,7 +162,7 @@ def test_command_line_and_api__set_threads_before_a_library_loads_and_keep_what_
     door.run(*command)
     seen = list(door.seen())
     assert {what.library for what in seen} == LIBRARIES
-    assert [what for what in seen if what.settings != {**SETTINGS, **given}] == []
+    assert [what for what in seen if what.settings != {**OURS, **given}] == []
 
 
 @pytest.mark.parametrize("given", [{}, {**USERS, "POLARS_MAX_THREADS": "3"}], ids=["plain", "a user's"])
@@ -157,13 +171,13 @@ def test_worker_processes__have_their_threads_though_they_import_the_program_tha
 ) -> None:
     door = Door(tmp_path, **given)
     found = json.loads(door.run("program.py"))
-    settings = {**SETTINGS, **MEMORY, "POLARS_MAX_THREADS": "1", **given}
+    expected = {**settings(1), **MEMORY, GLIBC: "1", "POLARS_MAX_THREADS": "1", **given}
     workers = {process for process, _, _ in found["workers"]}
     assert len(workers) == 2
     for what in door.seen():
         if what.process in workers:
-            assert {**what.settings, **settings} == what.settings, what
-    pool, blas = int(settings["POLARS_MAX_THREADS"]), int(settings["OPENBLAS_NUM_THREADS"])
+            assert {**what.settings, **expected} == what.settings, what
+    pool, blas = int(expected["POLARS_MAX_THREADS"]), int(expected["OPENBLAS_NUM_THREADS"])
     assert [tuple(threads) for _, *threads in found["workers"]] == [(pool, blas)] * 2
     assert found["held"] == blas, "this process loaded NumPy before our package, and its BLAS is held during a run"
     assert found["restored"]
@@ -176,10 +190,10 @@ def test_a_users_worker__is_told_what_it_has_not_loaded_and_keeps_its_blas(nanny
     with running_scheduler(tmp_path / "scheduler", nanny, environment=door.environment) as (address, _):
         found = json.loads(door.run("program.py", address))
     ((worker, _, blas),) = found["workers"]
-    settings = {what.library: what.settings for what in door.seen() if what.process == worker}
-    assert settings["numpy"].get("OPENBLAS_NUM_THREADS") == ("1" if nanny == "--nanny" else None), "loaded before our code reaches it"
-    assert {**settings["polars"], **SETTINGS} == settings["polars"]
-    assert {**settings["xgboost"], **SETTINGS} == settings["xgboost"]
+    seen = {what.library: what.settings for what in door.seen() if what.process == worker}
+    assert seen["numpy"].get("OPENBLAS_NUM_THREADS") == ("1" if nanny == "--nanny" else None), "loaded before our code reaches it"
+    assert {**seen["polars"], **SETTINGS} == seen["polars"]
+    assert {**seen["xgboost"], **SETTINGS} == seen["xgboost"]
     assert [blas] == found["before"]
 
 
@@ -188,15 +202,19 @@ def test_limit_threads__keeps_what_is_set(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MKL_NUM_THREADS", "7")
     limit_threads()
-    assert {name: os.environ[name] for name in SETTINGS} == {**SETTINGS, "MKL_NUM_THREADS": "7"}
+    assert {name: os.environ[name] for name in OURS} == {**OURS, "MKL_NUM_THREADS": "7"}
 
 
 def test_worker_environment__shares_the_cores_unless_a_user_said_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
-    assert worker_environment(3) == {**SETTINGS, **MEMORY, "POLARS_MAX_THREADS": "3"}
+    limit_threads()
+    monkeypatch.setenv(JEMALLOC, f"{POLARS},{os.environ[JEMALLOC]}")  # as it is once Polars is loaded
+    of_three = {**settings(3), **MEMORY, GLIBC: "3", "POLARS_MAX_THREADS": "3"}
+    assert worker_environment(3) == of_three
     monkeypatch.setenv("POLARS_MAX_THREADS", "8")
-    assert worker_environment(3) == {**SETTINGS, **MEMORY, "POLARS_MAX_THREADS": "8"}
+    monkeypatch.setenv(JEMALLOC, "narenas:1")
+    assert worker_environment(3) == {**of_three, "POLARS_MAX_THREADS": "8", JEMALLOC: "narenas:1"}
 
 
 def test_started_with__gives_the_environment_back_also_what_was_added_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
