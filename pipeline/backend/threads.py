@@ -74,7 +74,7 @@ def limit_threads() -> None:
 
 def worker_environment(threads: int) -> dict[str, str]:
     """The environment of a worker process whose tasks are to use so many threads together; what a user set stays."""
-    wanted = {**settings(threads), **MEMORY, GLIBC: str(threads), "POLARS_MAX_THREADS": str(threads)}
+    wanted = {**settings(threads), GLIBC: str(threads), **MEMORY, "POLARS_MAX_THREADS": str(threads)}
     ours = settings(cores())
     there = {**os.environ, JEMALLOC: os.environ.get(JEMALLOC, "").removeprefix(POLARS).removeprefix(",")}
     users = {name: value for name, value in there.items() if value not in {"", ours.get(name)}}
