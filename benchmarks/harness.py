@@ -37,7 +37,8 @@ def timed(command: Sequence[str]) -> Timing:
 
     Raises RuntimeError, with what the command printed, where it fails.
     """
-    environment = {name: value for name, value in os.environ.items() if name not in settings(1)}
+    ours = settings(1)
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None

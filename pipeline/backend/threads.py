@@ -65,11 +65,12 @@ def limit_threads() -> None:
 
     Polars counts the cores itself, masks and quotas too, so only workers that share a machine are told (`worker_environment`).
     """
-    for name, value in settings(cores()).items():
+    threads = cores()
+    for name, value in settings(threads).items():
         os.environ.setdefault(name, value)
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's, which reads its own settings before a program starts
     if mallopt and GLIBC not in os.environ:
-        mallopt(M_ARENA_MAX, cores())
+        mallopt(M_ARENA_MAX, threads)
 
 
 def worker_environment(threads: int) -> dict[str, str]:

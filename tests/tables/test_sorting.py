@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from pipeline.backend import threads
 from pipeline.tables import sorting
 from pipeline.tables.infinities import counting
 from pipeline.tables.names import Order
@@ -28,6 +29,7 @@ def test_sorted_rows__are_in_the_order_of_polars(
 ) -> None:
     monkeypatch.setattr(sorting, "MANY", 1)
     monkeypatch.setattr(sorting, "MOST", most)
+    monkeypatch.setattr(threads, "BLOCK", 7)
     frame = frame.with_columns(pl.Series("real", floats[: frame.height], dtype=pl.Float64))
     names, rows = frame.columns, frame.with_columns(row=pl.int_range(frame.height), list=pl.concat_list(pl.int_range(frame.height)))
     order = Order(f"-{name}" if down else name for name, down in zip(names[:named], turned, strict=False))
@@ -63,7 +65,10 @@ def test_a_query__that_sorts_many_rows_may_be_asked_for_less(order: tuple[str, .
 
 @pytest.mark.parametrize("bits", [1, 20, 50, 62])
 @pytest.mark.parametrize("kept", [62, 4])
-def test_ordered_numbers__are_those_of_a_stable_sort_whatever_they_lose_for_their_places(bits: int, kept: int) -> None:
+def test_ordered_numbers__are_those_of_a_stable_sort_whatever_they_lose_for_their_places(
+    monkeypatch: pytest.MonkeyPatch, bits: int, kept: int
+) -> None:
+    monkeypatch.setattr(threads, "BLOCK", 7_000)
     rng = np.random.default_rng(bits + kept)
     numbers = rng.integers(0, 1 << bits, 30_000)
     lower = max(0, bits - kept)  # numbers of which the first bits are mostly alike
