@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 ROOMY = 1.5  # places of a table for a key, at least
+SMALL, GROWS = 16, 3  # bits of the places of a table that grows
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,6 @@ class KeyRows:
         rows, after, shift = np.full(1 << bits, -1, np.int32), np.full(len(keys), -1, np.int32), np.uint64(64 - bits)
         return KeyRows(numbers, rows, shift, after, key_rows.put(numbers, rows, after, shift))
 
-    def firsts(self) -> np.ndarray[Any, Any]:
-        """The first row of every key there is, in any order."""
-        return self.rows[self.rows >= 0]
-
     def first(self, asked: pl.Series) -> pl.Series:
         """The first row of each key that is asked for, Int32; null where there is none, and of null."""
         from pipeline.kernels.compiled import key_rows
@@ -45,6 +42,19 @@ class KeyRows:
         found = np.empty(len(asked), np.int32)
         key_rows.find(asked.fill_null(-1).to_numpy(), self.keys, self.rows, self.shift, found)
         return from_zero(found)
+
+
+def a_row_each(keys: pl.Series) -> np.ndarray[Any, Any]:
+    """A row of every key there is, in any order; none is missing.
+
+    By a table of as many places as there are keys, not rows: it begins small and grows, so the processor's memory holds that of a few.
+    """
+    from pipeline.kernels.compiled import key_rows
+
+    numbers, bits = keys.to_numpy(), SMALL
+    while not key_rows.put_first(numbers, rows := np.full(1 << bits, -1, np.int32), np.uint64(64 - bits)):
+        bits += GROWS
+    return rows[rows >= 0]
 
 
 def from_zero(numbers: np.ndarray[Any, Any]) -> pl.Series:

@@ -43,6 +43,30 @@ def numbered(columns: Sequence[pl.Series], digits: Sequence[Digits], descending:
     return pl.concat(by_blocks(partial(_keys, columns, digits, descending), len(columns[0])))
 
 
+def named(numbers: pl.Series, columns: Sequence[pl.Series], digits: Sequence[Digits]) -> pl.DataFrame:
+    """The values that numbers by the digits of these columns were made of, of those columns that `has_values`.
+
+    To divide a number takes half the time of a look at its row, where rows lie in another order.
+    """
+
+    def values(rows: slice) -> pl.DataFrame:
+        left, found = numbers[rows], list[pl.Series]()
+        for column, own in zip(reversed(columns), reversed(digits), strict=True):
+            others = left // own.room
+            if has_values(column.dtype):
+                found.append(own.values(left - others * own.room, column.dtype).alias(column.name))
+            left = others
+        return pl.DataFrame(found[::-1])
+
+    return pl.concat(by_blocks(values, len(numbers)))
+
+
+def has_values(dtype: pl.DataType) -> bool:
+    """Whether digits say the values of a type that they are made of, soon and each as it was: no float, of which two are 0."""
+    wide = dtype.is_decimal() or dtype in {pl.UInt64(), pl.Int128(), pl.UInt128()}
+    return (dtype.is_integer() or dtype.is_temporal() or dtype in {pl.String(), pl.Boolean()}) and not wide
+
+
 class Digits(NamedTuple):
     """What makes whole numbers from 0 on of a column's values, in their order, null the last: the texts that there are, or the least.
 
@@ -70,6 +94,11 @@ class Digits(NamedTuple):
             return pl.repeat(0, len(column), dtype=pl.Int64, eager=True)
         numbers = _numbers(column)
         return (numbers - pl.Series([self.least], dtype=numbers.dtype)).cast(pl.Int64).fill_null(self.room - 1)
+
+    def values(self, digits: pl.Series, dtype: pl.DataType) -> pl.Series:
+        """Those that have these digits, of a type that `has_values`."""
+        there = digits.to_frame().select(pl.when(pl.first() != self.room - 1).then(pl.first())).to_series()
+        return self.words.texts.gather(there) if self.words is not None else (there + (self.least or 0)).cast(dtype)
 
     def known_of_its_own(self, column: pl.Series) -> pl.Series:
         """Those of the column that it was made of, Int64; null of null."""

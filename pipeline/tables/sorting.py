@@ -96,11 +96,15 @@ def ordered(numbers: pl.Series) -> tuple[pl.Series, pl.Series | None]:
         places[rows] = in_order[rows] & np.uint64((1 << bits) - 1)
         found[rows] = given[places[rows]] if lost else (in_order[rows] >> bits).view(np.int64) - 1
 
+    def as_before(rows: slice) -> np.ndarray[Any, Any]:
+        some = in_order[max(0, rows.start - 1) : rows.stop] >> bits
+        return some[1:] == some[:-1]
+
     by_blocks(put_together, count)
     in_order = pl.Series(keys).sort().to_numpy()
     by_blocks(take_apart, count)
     if lost and not pl.Series(found).is_sorted():
-        tied = in_order[1:] >> bits == in_order[:-1] >> bits
-        at = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+        tied = np.concatenate([[False], *by_blocks(as_before, count), [False]])
+        at = np.flatnonzero(tied[1:] | tied[:-1])
         found[at], places[at] = pl.DataFrame({NUMBER: found[at], PLACE: places[at]}).sort(NUMBER, maintain_order=True)
     return pl.Series(found).set_sorted(), pl.Series(places)

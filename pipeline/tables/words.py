@@ -11,7 +11,7 @@ from functools import cached_property
 import polars as pl
 
 from pipeline.backend.threads import by_blocks
-from pipeline.tables.key_rows import KeyRows
+from pipeline.tables.key_rows import KeyRows, a_row_each
 
 FEW = 4_096  # words that Polars' enumerations number sooner than a join does
 MANY_ROWS = 1 << 21  # what they save is more than it takes to load the compiled code
@@ -38,7 +38,7 @@ class Words:
         """Those of a column of texts, and the places of its texts where these had to be found."""
         many = len(column) >= MANY_ROWS
         if many and column.gather_every(len(column) // SAMPLE + 1).n_unique() > FEW:
-            words = Words(column.gather(KeyRows.of(_hashes(column)).firsts()).drop_nulls().sort(), many)
+            words = Words(column.gather(a_row_each(_hashes(column))).drop_nulls().sort(), many)
             places = words.places(column)
             if places.null_count() == column.null_count():  # no two have one hash
                 return words, places

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from pipeline.tables.packed import packed
+from pipeline.tables.packed import all_digits, has_values, named, numbered, packed
 
 VALUES: dict[Any, Any] = {
     pl.String(): st.sampled_from(["", "a", "A", "aa", "ä", "b\0", "z" * 30]),
@@ -51,6 +51,16 @@ def frames(draw: st.DrawFn) -> pl.DataFrame:
 def test_packed__orders_rows_as_their_columns_do(frame: pl.DataFrame) -> None:
     found = frame.lazy().sort(packed(frame.columns)).collect(engine="streaming")
     assert_frame_equal(found, frame.sort(frame.columns, nulls_last=True))
+
+
+@settings(max_examples=100, deadline=None)
+@given(frames())
+def test_named__gives_back_what_numbers_were_made_of(frame: pl.DataFrame) -> None:
+    columns = frame.get_columns()
+    digits = all_digits(columns)
+    if digits is not None:
+        said = [column.name for column in columns if has_values(column.dtype)]
+        assert_frame_equal(named(numbered(columns, digits), columns, digits), frame.select(said))
 
 
 @pytest.mark.parametrize("height", [3, 40_000])

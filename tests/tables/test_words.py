@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from pipeline.tables import words
+from pipeline.tables import key_rows, words
 from pipeline.tables.words import Words
 
 TEXTS = pl.Series(["b", "a", None, "ä" * 40, "a", "", "b\0"])
@@ -45,3 +45,11 @@ def test_words__of_millions_of_texts_are_found_by_hashes() -> None:
     assert found.texts.equals(texts.unique().sort())
     assert found.texts.gather(found.places(texts)).equals(texts)
     assert found.texts.gather(found.places(texts.tail(9))).equals(texts.tail(9))
+
+
+def test_words__of_a_table_that_grows_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "MANY_ROWS", 1)
+    monkeypatch.setattr(words, "FEW", 0)
+    monkeypatch.setattr(key_rows, "SMALL", 1)
+    texts = pl.Series([*range(1_000), None, *range(1_000)]).cast(pl.String)
+    assert Words.of(texts).texts.to_list() == sorted(map(str, range(1_000)))

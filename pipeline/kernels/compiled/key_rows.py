@@ -42,6 +42,22 @@ def put(keys: Any, rows: Any, after: Any, shift: Any) -> int:
 
 
 @compiled
+def put_first(keys: Any, rows: Any, shift: Any) -> bool:
+    """Fills `rows: int32[2 ** (64 - shift)]`, of -1, with a row of each key of `keys: int64[n]`; False once two thirds of it are full."""
+    mask, room = np.uint64(len(rows) - 1), 2 * len(rows) // 3
+    for row in range(len(keys)):
+        place = _place(keys[row], shift)
+        while rows[place] >= 0 and keys[rows[place]] != keys[row]:
+            place = (place + ONE) & mask
+        if rows[place] < 0:
+            if room == 0:
+                return False
+            room -= 1
+            rows[place] = row
+    return True
+
+
+@compiled
 def find(asked: Any, keys: Any, rows: Any, shift: Any, found: Any) -> None:
     """Puts into `found: int32[m]` the first row of each key of `asked: int64[m]`, of what `put` filled; -1 where there is none."""
     mask = np.uint64(len(rows) - 1)

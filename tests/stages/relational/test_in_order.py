@@ -50,6 +50,9 @@ def rows(repeats: int, letters: int) -> pl.DataFrame:
             "b": pl.Series(random.integers(-1, 1, ROWS)).cast(pl.Int16),
             "c": random.random(ROWS) < 0.5,
             "d": pl.Series(random.integers(18_000, 18_003, ROWS), dtype=pl.Int32).cast(pl.Date),
+            "e": pl.Series(random.integers(-2, 3, ROWS) * 0.5),
+            "f": pl.Series(random.integers(0, 3, ROWS)).cast(pl.Decimal(9, 2)),
+            "g": pl.Series(random.integers(0, 3, ROWS).astype(np.uint64) + 2**63),
             "n": random.integers(-(2**62), 2**62, ROWS) // 10**5,
             "x": random.random(ROWS).round(3),
             "text": pl.Series(random.integers(0, 99, ROWS)).cast(pl.String),
@@ -65,7 +68,7 @@ def grouped(by: tuple[str, ...], compute: dict[str, Any] = COMPUTE) -> Grouped:
 
 
 @pytest.mark.parametrize(("repeats", "letters"), [(1, 1), (20, 12), (3_000, 1)], ids=["hardly", "some", "often"])
-@pytest.mark.parametrize("by", [("b", "a"), ("d", "b", "c", "a"), ("c", "d")], ids=["two", "four", "few"])
+@pytest.mark.parametrize("by", [("b", "a"), ("d", "b", "c", "a"), ("c", "d"), ("e", "a", "f", "g")], ids=["two", "four", "few", "wide"])
 def test_groups_in_order__are_those_of_duckdb(by: tuple[str, ...], repeats: int, letters: int) -> None:
     given = rows(repeats, letters)
     with counting("cpu"):

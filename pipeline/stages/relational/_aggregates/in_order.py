@@ -9,7 +9,7 @@ from functools import partial
 import polars as pl
 
 from pipeline.backend.threads import on_all_threads
-from pipeline.tables.packed import all_digits, numbered, packed
+from pipeline.tables.packed import all_digits, has_values, named, numbered, packed
 from pipeline.tables.sorting import gathered, ordered
 
 EVERY = 64  # of the numbers of rows one in so many, and with it all that are equal to it, tells how often keys repeat
@@ -29,15 +29,19 @@ def _grouped(by: list[str], steps: list[pl.Expr], rows: pl.DataFrame) -> pl.Data
     if digits is None:  # then a number tells a row's place alone, and not which rows are equal
         return rows.lazy().group_by(*by).agg(*steps).collect(engine="streaming").sort(packed(by))
     numbers = numbered(keys, digits)
-    del keys, digits
     number = f"number of {', '.join(by)}"  # no key has that name, which holds all of theirs
-    steps = [*(pl.col(name).first() for name in by), *steps]
+    others = [pl.col(key.name).first() for key in keys if not has_values(key.dtype)]
+    steps = [*others, *steps]
+    read = list(dict.fromkeys(name for step in steps for name in step.meta.root_names()))
     if _rows_a_group(numbers) > REPEATED:
-        groups = rows.with_columns(numbers.alias(number)).lazy().group_by(number).agg(*steps)
-        return groups.collect(engine="streaming").sort(number).drop(number)
-    numbers, places = ordered(numbers)  # those that are equal as they were, so that sums of floats are always the same
-    rows = (rows if places is None else gathered(rows, places)).with_columns(numbers.alias(number))
-    return rows.lazy().group_by(number).agg(*steps).collect().drop(number)  # an engine that sees that numbers are in order
+        groups = rows.lazy().select(*read, numbers.alias(number)).group_by(number).agg(*steps).collect(engine="streaming").sort(number)
+    else:
+        numbers, places = ordered(numbers)  # those that are equal as they were, so that sums of floats are always the same
+        used = rows.select(read) if places is None or not read else gathered(rows.select(read), places)
+        used = numbers.to_frame(number).hstack(used)
+        groups = used.lazy().group_by(number).agg(*steps).collect()  # by an engine that sees that numbers are in order
+    found = {column.name: column for made in (named(groups[number], keys, digits), groups) for column in made.get_columns()}
+    return pl.DataFrame([found[name] for name in dict.fromkeys([*by, *groups.columns]) if name != number])
 
 
 def _rows_a_group(numbers: pl.Series) -> float:
