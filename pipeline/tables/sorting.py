@@ -96,15 +96,16 @@ def ordered(numbers: pl.Series) -> tuple[pl.Series, pl.Series | None]:
         places[rows] = in_order[rows] & np.uint64((1 << bits) - 1)
         found[rows] = given[places[rows]] if lost else (in_order[rows] >> bits).view(np.int64) - 1
 
-    def as_before(rows: slice) -> np.ndarray[Any, Any]:
+    def mark_tied(rows: slice) -> None:
         some = in_order[max(0, rows.start - 1) : rows.stop] >> bits
-        return some[1:] == some[:-1]
+        tied[max(1, rows.start) : rows.stop] = some[1:] == some[:-1]  # each with the one before it
 
     by_blocks(put_together, count)
     in_order = pl.Series(keys).sort().to_numpy()
     by_blocks(take_apart, count)
     if lost and not pl.Series(found).is_sorted():
-        tied = np.concatenate([[False], *by_blocks(as_before, count), [False]])
-        at = np.flatnonzero(tied[1:] | tied[:-1])
+        tied = np.zeros(count, np.bool_)
+        by_blocks(mark_tied, count)
+        at = np.flatnonzero(tied | np.append(tied[1:], False))
         found[at], places[at] = pl.DataFrame({NUMBER: found[at], PLACE: places[at]}).sort(NUMBER, maintain_order=True)
     return pl.Series(found).set_sorted(), pl.Series(places)
