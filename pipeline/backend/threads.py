@@ -5,7 +5,6 @@ And as many arenas of memory as threads: of four times as many, as the allocator
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+
+from pipeline.backend.glibc import ARENAS, THRESHOLDS, limit_arenas
 
 R = TypeVar("R")
 BLOCK = 1 << 17  # rows
@@ -22,9 +23,8 @@ _ROOT, _GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 SETTINGS = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 # Dask's nanny has glibc give freed memory back at once (a trim threshold of 64 KiB, which also keeps its threshold for maps of their own at
 # 128 KiB): every temporary array is mapped and zeroed anew. Two workers took 31 s for 20 steps of 6,000 bodies; with these, 8 s.
-MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(128 << 20)}
-JEMALLOC, GLIBC = "_RJEM_MALLOC_CONF", "MALLOC_ARENA_MAX"  # Polars' allocator, and that of all others
-M_ARENA_MAX = -8  # glibc's number for it
+MEMORY = {name: str(size) for name, size in THRESHOLDS.items()}
+JEMALLOC = "_RJEM_MALLOC_CONF"  # Polars' allocator
 # A million loans on two cores took 9.3 s and 1.10 GB with arenas as the allocators have them, 8.7 s and 0.88 GB with two of each.
 KEPT = "oversize_threshold:0,dirty_decay_ms:1000,muzzy_decay_ms:0"  # a second, large pieces too, and then given back at once
 POLARS = "dirty_decay_ms:500,muzzy_decay_ms:1000"  # what it puts in front of that when it loads
@@ -68,14 +68,12 @@ def limit_threads() -> None:
     threads = cores()
     for name, value in settings(threads).items():
         os.environ.setdefault(name, value)
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's, which reads its own settings before a program starts
-    if mallopt and GLIBC not in os.environ:
-        mallopt(M_ARENA_MAX, threads)
+    limit_arenas(threads)  # glibc's, which reads its own settings before a program starts
 
 
 def worker_environment(threads: int) -> dict[str, str]:
     """The environment of a worker process whose tasks are to use so many threads together; what a user set stays."""
-    wanted = {**settings(threads), GLIBC: str(threads), **MEMORY, "POLARS_MAX_THREADS": str(threads)}
+    wanted = {**settings(threads), ARENAS: str(threads), **MEMORY, "POLARS_MAX_THREADS": str(threads)}
     ours = settings(cores())
     there = {**os.environ, JEMALLOC: os.environ.get(JEMALLOC, "").removeprefix(POLARS).removeprefix(",")}
     users = {name: value for name, value in there.items() if value not in {"", ours.get(name)}}

@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 
 from pipeline.backend import threads
+from pipeline.backend.glibc import ARENAS
 from pipeline.backend.threads import (
-    GLIBC,
     JEMALLOC,
     MEMORY,
     POLARS,
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 OURS = settings(cores())
-NAMES = (*OURS, *MEMORY, GLIBC, "POLARS_MAX_THREADS", "OMP_NUM_THREADS")
+NAMES = (*OURS, *MEMORY, ARENAS, "POLARS_MAX_THREADS", "OMP_NUM_THREADS")
 LIBRARIES = {"numpy", "polars", "xgboost"}
 WITNESS = f"""\
 import json, os, sys
@@ -171,7 +171,7 @@ def test_worker_processes__have_their_threads_though_they_import_the_program_tha
 ) -> None:
     door = Door(tmp_path, **given)
     found = json.loads(door.run("program.py"))
-    expected = {**settings(1), **MEMORY, GLIBC: "1", "POLARS_MAX_THREADS": "1", **given}
+    expected = {**settings(1), **MEMORY, ARENAS: "1", "POLARS_MAX_THREADS": "1", **given}
     workers = {process for process, _, _ in found["workers"]}
     assert len(workers) == 2
     for what in door.seen():
@@ -210,7 +210,7 @@ def test_worker_environment__shares_the_cores_unless_a_user_said_how_many(monkey
         monkeypatch.delenv(name, raising=False)
     limit_threads()
     monkeypatch.setenv(JEMALLOC, f"{POLARS},{os.environ[JEMALLOC]}")  # as it is once Polars is loaded
-    of_three = {**settings(3), **MEMORY, GLIBC: "3", "POLARS_MAX_THREADS": "3"}
+    of_three = {**settings(3), **MEMORY, ARENAS: "3", "POLARS_MAX_THREADS": "3"}
     assert worker_environment(3) == of_three
     monkeypatch.setenv("POLARS_MAX_THREADS", "8")
     monkeypatch.setenv(JEMALLOC, "narenas:1")

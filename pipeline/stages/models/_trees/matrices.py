@@ -13,6 +13,7 @@ import numpy as np
 
 from pipeline.backend.arrays import to_device
 from pipeline.backend.boosting import gpu_memory, import_xgboost
+from pipeline.backend.glibc import freed_stays
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._measures import class_weights
 from pipeline.stages.models._predictor import COLUMNS
@@ -55,7 +56,7 @@ def on_matrices(learning: Learning[BoostedTrees], rows: TrainingRows, names: lis
     Kept whole or outside, they hold the same bins: of the same batches in the same order.
     """
     external = is_external(learning, rows.part.frame.height, len(names))
-    with _cache() if external else nullcontext() as folder:
+    with _cache() if external else nullcontext() as folder, nullcontext() if external else freed_stays():
         made = _made(learning, rows, names, folder)
         result = use(made)
         del made  # XGBoost removes its files with its matrices, and complains of those that are gone already

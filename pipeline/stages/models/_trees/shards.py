@@ -13,6 +13,7 @@ import numpy as np
 
 from pipeline.backend.arrays import to_device
 from pipeline.backend.boosting import import_xgboost, make_room
+from pipeline.backend.glibc import freed_stays
 from pipeline.results.checkpoints import Checkpoint, Keeping
 from pipeline.stages.models._trees.blocks import follows_from_seeds
 from pipeline.stages.models._trees.booster import Curves, Trees, native, stopping, telling
@@ -98,7 +99,7 @@ class Shards:
         xgb, learning = import_xgboost(lean=self.learning.lean), self.learning
         rank = {"dmlc_task_id": f"{number:08d}", "dmlc_timeout": TIMEOUT_S, "dmlc_retry": RETRIES}  # ranks go by the order of these names
         try:
-            with xgb.config_context(verbosity=0):
+            with xgb.config_context(verbosity=0), freed_stays():
                 on = matrices(learning, blocks, common)
                 with xgb.collective.CommunicatorContext(**self.tracker, **rank) if self.count > 1 else nullcontext():
                     callbacks = [*stopping(learning), *([telling(learning)] if number == self.numbers[0] else [])]
