@@ -11,7 +11,8 @@ from typing import Any
 
 ARENAS = "MALLOC_ARENA_MAX"
 THRESHOLDS = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 128 << 20}
-"""Bytes: from the first an array is a map of its own, as glibc ends up with by itself; from the second what is free at the end goes back."""
+"""Bytes: from the first an array is a map of its own, as glibc ends up with by itself; from the second what is free at the end goes
+back."""
 _NUMBERS = {ARENAS: -8, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_TRIM_THRESHOLD_": -1}  # glibc's own
 _MOST = 2**31 - 1
 
