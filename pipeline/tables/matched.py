@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from pipeline.backend.threads import by_blocks
 from pipeline.tables.key_rows import KeyRows, from_zero
 from pipeline.tables.packed import MOST, Digits, all_digits, in_one
 
 LEAST_ROWS = 50_000  # below it a join takes milliseconds
 MANY_ROWS = 1 << 20  # of both tables together: what they save is more than it takes to load the compiled code
+MORE = 4  # times as many rows of the right as of the left, from which on it is looked for in a table of these
 PLACES = 4  # that a list of places has at most for a row of the right
 FEW_PLACES = 1 << 16  # or this many
 MOST_ROWS = 2**31 - 1
@@ -103,6 +105,29 @@ def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> P
     if found is not None:
         return Partners(found)
     return _probed(numbers) if many else None
+
+
+def have_partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> pl.Series | None:
+    """Whether each left row has one; None where `partners` gives None.
+
+    A right of many more rows is looked for in a table of the left's: it takes no memory, and each block of it one look on its own thread.
+    """
+    many = names and left.height and max(MANY_ROWS, MORE * left.height) <= right.height <= MOST_ROWS - left.height
+    digits = all_digits([left[name] for name in names]) if many else None
+    if digits is None:
+        found = partners(left, right, names)
+        return None if found is None else found.first.is_not_null()
+    ours = KeyRows.of(_numbers(digits, (own.known_of_its_own(left[name]) for own, name in zip(digits, names, strict=True)), left.height))
+    none, seen = left.height, np.zeros(left.height + 1, np.bool_)
+
+    def look(rows: slice) -> None:
+        block = right[rows]
+        theirs = _numbers(digits, (own.known(block[name]) for own, name in zip(digits, names, strict=True)), block.height)
+        seen[ours.first(theirs).fill_null(none).to_numpy()] = True
+
+    by_blocks(look, right.height)
+    seen[none] = False
+    return pl.Series(seen).gather(ours.first(pl.Series(ours.keys)).fill_null(none))
 
 
 def _numbers(digits: Sequence[Digits], columns: Iterable[pl.Series], height: int) -> pl.Series:

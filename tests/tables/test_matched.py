@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.backend import threads
 from pipeline.tables import matched
-from pipeline.tables.matched import KeyNumbers, partners
+from pipeline.tables.matched import KeyNumbers, have_partners, partners
 
 VALUES: dict[Any, Any] = {
     pl.String(): st.sampled_from(["", "a", "A", "ä", "b\0", "z" * 30]),
@@ -85,6 +86,29 @@ def test_partners__are_those_of_a_join() -> None:
         wanted = joined(left, right, "inner")
         once = wanted["ours"].n_unique() == wanted["theirs"].n_unique() == wanted.height and found.after is None
         assert found.is_one_to_one(right.height) == once
+
+    check()
+
+
+@pytest.mark.usefixtures("of_any_size", "way")
+@pytest.mark.parametrize("more", [0, 1 << 40], ids=["of the left", "of the right"])
+def test_have_partners__are_the_rows_of_a_semi_join(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matched, "MORE", more)
+    monkeypatch.setattr(threads, "BLOCK", 5)
+
+    @settings(max_examples=200, deadline=None)
+    @given(pairs())
+    def check(both: tuple[pl.DataFrame, pl.DataFrame]) -> None:
+        """Of frames of any columns."""
+        left, right = both
+        kept = left.with_row_index("ours").join(right, on=right.columns, how="semi")["ours"]
+        found = have_partners(left, right, right.columns)
+        if found is None:
+            assert partners(left, right, right.columns) is None
+            return
+        assert found.dtype == pl.Boolean
+        assert found.null_count() == 0
+        assert found.arg_true().to_list() == sorted(kept)
 
     check()
 

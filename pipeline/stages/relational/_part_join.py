@@ -17,7 +17,7 @@ from pipeline.errors import DataError, under
 from pipeline.sql.checks import Problem
 from pipeline.sql.expression import check_condition
 from pipeline.tables.hot import AWAY, COPY, HOME, NORMAL
-from pipeline.tables.matched import Partners, partners
+from pipeline.tables.matched import Partners, have_partners, partners
 from pipeline.tables.part import ROW, Part
 
 How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
@@ -82,19 +82,25 @@ class PartJoin:
         if self.backend != "cpu" or self.how in {"full", "cross"} or self.where is not None or first.arrays or COPY in first.frame.columns:
             return None
         rows, others = first.frame, second.frame.drop(COPY, strict=False)
+        if self.how in {"semi", "anti"}:
+            return None if self.validate else self._told_apart(rows, have_partners(rows, others, self.on))
         found = partners(rows, others, self.on)
         if found is None or not self._fit(found, rows, others):
             return None
         lost = found.first.null_count()
         counts = {"matched": rows.height - lost, "multiplied": 0, "lost": lost, **self.noted}
-        if self.how in {"semi", "anti"}:
-            asked = found.first.is_not_null() if self.how == "semi" else found.first.is_null()
-            return Part(rows.filter(asked).select(self.columns), counts=counts)
         ours, theirs = found.pairs(alone=self.how != "inner")
         counts["multiplied"] = len(theirs) - (counts["matched"] if self.how == "inner" else rows.height)
         kept = rows if ours is None else rows.select(name for name in self.columns if name in rows.columns).rechunk()[ours]
         added = others.select(name for name in self.columns if name not in rows.columns).rechunk()  # of one piece: five times as fast
         return Part(kept.hstack(added.select(pl.all().gather(theirs))).select(self.columns), counts=counts)
+
+    def _told_apart(self, rows: pl.DataFrame, matched: pl.Series | None) -> Part | None:
+        """Of a semi or anti join the rows that have a partner, or none."""
+        if matched is None:
+            return None
+        counts = {"matched": int(matched.sum()), "multiplied": 0, "lost": int((~matched).sum()), **self.noted}
+        return Part(rows.filter(matched if self.how == "semi" else ~matched).select(self.columns), counts=counts)
 
     def _fit(self, found: Partners, rows: pl.DataFrame, others: pl.DataFrame) -> bool:
         """Whether the keys that must be unique are. Raises DataError where they are not, of rows without a partner."""
