@@ -52,19 +52,28 @@ class KeyNumbers:
 
 @dataclass(frozen=True)
 class Partners:
-    """Of each left row the `first` row of the right with its key, null where there is none; `after` of each right row the next such one.
+    """Of each left row the `first` row of the right with its key, Int32, null where there is none; the others, if a key comes twice there.
 
-    Int32. `after` is None where no key comes twice on the right, and -1 where a row is the last of its key.
+    These by `after`, of each right row the next one with its key, -1 where it is the last; or by `groups`, of each left row how many
+    partners it has, and all partners, left row by left row.
     """
 
     first: pl.Series
     after: Ints | None = None
+    groups: tuple[Ints, Ints] | None = None
+
+    @property
+    def repeat(self) -> bool:
+        """Whether a left row has two."""
+        return self.after is not None or self.groups is not None
 
     def pairs(self, *, alone: bool) -> tuple[pl.Series | None, pl.Series]:
         """Rows of the left and the right with equal keys, in the order of the left, then of the right.
 
         Where `alone`, left rows without a partner are there with null. The first is None where it is each left row once.
         """
+        if self.groups is not None:
+            return _of_groups(*self.groups, alone=alone)
         if self.after is None:
             if alone or not self.first.null_count():
                 return None, self.first
@@ -79,17 +88,28 @@ class Partners:
 
     def is_one_to_one(self, height: int) -> bool:
         """Whether no row of the right, of this height, is the partner of two."""
-        if self.after is not None:
+        if self.repeat:
             return False
         found, seen = self.first.drop_nulls().to_numpy(), np.zeros(height, dtype=bool)
         seen[found] = True
         return int(np.count_nonzero(seen)) == len(found)
 
 
-def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> Partners | None:
+def _of_groups(counts: Ints, rows: Ints, *, alone: bool) -> tuple[pl.Series, pl.Series]:
+    """The pairs of each left row, in its place, with its partners."""
+    left = np.arange(len(counts), dtype=np.int32)
+    if not alone:
+        return pl.Series(np.repeat(left, counts)), pl.Series(rows)
+    found = np.full(np.maximum(counts, 1).sum(), -1, np.int32)
+    found[np.repeat(counts > 0, np.maximum(counts, 1))] = rows
+    return pl.Series(np.repeat(left, np.maximum(counts, 1))), from_zero(found)
+
+
+def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str], *, every: bool = False) -> Partners | None:
     """The partners by these columns, of the same types in both: whole numbers, times, truth, or texts that repeat.
 
-    None of few rows, and of what is not soon numbered. A missing key has no partner.
+    None of few rows, and of what is not soon numbered. A missing key has no partner. `every`: keys that come twice on the right tell even
+    where no left row has them.
     """
     if left.height < LEAST_ROWS or left.height + right.height > MOST_ROWS or any(right.schema[name].is_nested() for name in names):
         return None
@@ -104,7 +124,7 @@ def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> P
     found = _listed(numbers) if near else None
     if found is not None:
         return Partners(found)
-    return _probed(numbers) if many else None
+    return _probed(numbers, every=every) if many else None
 
 
 def have_partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> pl.Series | None:
@@ -146,10 +166,28 @@ def _listed(numbers: KeyNumbers) -> pl.Series | None:
     return from_zero(pl.Series(places).gather(numbers.left.fill_null(numbers.room)).to_numpy())
 
 
-def _probed(numbers: KeyNumbers) -> Partners:
-    """The partners, by a table of the right's rows."""
+def _probed(numbers: KeyNumbers, *, every: bool) -> Partners:
+    """The partners, by a table of the right's rows, or of the left's where these are fewer and no key comes twice."""
+    if len(numbers.left) < len(numbers.right) and not every:
+        ours = KeyRows.of(numbers.left)
+        if not ours.again:
+            return _grouped(pl.concat(by_blocks(lambda rows: ours.first(numbers.right[rows]), len(numbers.right))), len(numbers.left))
     rows = KeyRows.of(numbers.right)
     return Partners(rows.first(numbers.left), rows.after if rows.again else None)
+
+
+def _grouped(found: pl.Series, height: int) -> Partners:
+    """The partners by the left row, of this many, that each right row has, null where it has none."""
+    from pipeline.kernels.compiled import key_rows
+
+    lefts, counts = found.fill_null(-1).to_numpy(), np.zeros(height, np.int64)
+    key_rows.count(lefts, counts)
+    ends = np.cumsum(counts) - counts
+    rows, starts = np.empty(int(counts.sum()), np.int32), ends.copy()
+    key_rows.put_together(lefts, ends, rows)
+    first = np.full(height, -1, np.int32)
+    first[counts > 0] = rows[starts[counts > 0]]
+    return Partners(from_zero(first), groups=(counts, rows) if (counts > 1).any() else None)
 
 
 def scattered(values: pl.Series, order: pl.Series, height: int) -> pl.Series:

@@ -6,6 +6,7 @@ import math
 from datetime import date
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -84,7 +85,7 @@ def test_partners__are_those_of_a_join() -> None:
         kept = left.with_row_index("ours").join(right, on=right.columns, how="semi")["ours"]
         assert found.first.is_not_null().arg_true().to_list() == sorted(kept)
         wanted = joined(left, right, "inner")
-        once = wanted["ours"].n_unique() == wanted["theirs"].n_unique() == wanted.height and found.after is None
+        once = wanted["ours"].n_unique() == wanted["theirs"].n_unique() == wanted.height and not found.repeat
         assert found.is_one_to_one(right.height) == once
 
     check()
@@ -124,6 +125,21 @@ def test_a_key_that_comes_twice_on_the_right__has_several_partners() -> None:
     ours, theirs = found.pairs(alone=True)
     assert ours is not None
     assert list(zip(ours, theirs, strict=True)) == [(0, 1), (0, 3), (1, 0), (2, None), (3, None), (4, 1), (4, 3)]
+
+
+@pytest.mark.usefixtures("of_any_size", "way")
+def test_a_key_of_few_left_rows__has_its_partners_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "BLOCK", 5)
+    random = np.random.default_rng(3)
+    left = pl.DataFrame({"k": random.permutation(40)}).with_columns(pl.when(pl.col("k") != 7).then(pl.col("k")))
+    right = pl.DataFrame({"k": pl.Series(random.integers(0, 60, 500)).set(pl.Series(random.random(500) < 0.1), None)})
+    found = partners(left, right, ["k"])
+    assert found is not None
+    assert found.repeat
+    for how, alone in (("inner", False), ("left", True)):
+        ours, theirs = found.pairs(alone=alone)
+        assert ours is not None
+        assert list(zip(ours, theirs, strict=True)) == joined(left, right, how).rows()
 
 
 def test_small_tables__are_joined_by_polars() -> None:

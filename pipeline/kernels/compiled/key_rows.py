@@ -100,3 +100,24 @@ def put_pairs(found: Any, after: Any, alone: bool, ours: Any, theirs: Any) -> No
             ours[at], theirs[at] = place, row
             at += 1
             row = after[row]
+
+
+@compiled
+def count(found: Any, counts: Any) -> None:
+    """Adds to `counts: int64[groups]` how often each group comes in `found: int32[n]`, where -1 is none."""
+    for group in found:
+        if group >= 0:
+            counts[group] += 1
+
+
+@compiled
+def put_together(found: Any, ends: Any, rows: Any) -> None:
+    """Puts the rows of `found: int32[n]`, each of a group or -1, into `rows: int32[n]` group by group, in their order.
+
+    `ends: int64[groups]` are where the groups begin there, and then where they end.
+    """
+    for row in range(len(found)):
+        group = found[row]
+        if group >= 0:
+            rows[ends[group]] = row
+            ends[group] += 1

@@ -84,7 +84,7 @@ class PartJoin:
         rows, others = first.frame, second.frame.drop(COPY, strict=False)
         if self.how in {"semi", "anti"}:
             return None if self.validate else self._told_apart(rows, have_partners(rows, others, self.on))
-        found = partners(rows, others, self.on)
+        found = partners(rows, others, self.on, every=self.validate is not None)
         if found is None or not self._fit(found, rows, others):
             return None
         lost = found.first.null_count()
@@ -106,7 +106,7 @@ class PartJoin:
         """Whether the keys that must be unique are. Raises DataError where they are not, of rows without a partner."""
         sides = (self.validate or "many_to_many").split("_to_")
         ours, theirs = sides[::-1] if self.how == "right" else sides
-        if theirs == "one" and found.after is not None:
+        if theirs == "one" and found.repeat:
             return False
         if ours == "many":
             return True
