@@ -7,8 +7,10 @@ rows nothing is copied but what comes to them.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -18,6 +20,7 @@ import polars as pl
 from pipeline.backend.threads import by_blocks
 from pipeline.tables.key_rows import KeyRows, from_zero
 from pipeline.tables.packed import MOST, Digits, all_digits, in_one
+from pipeline.tables.part import Part
 
 LEAST_ROWS = 50_000  # below it a join takes milliseconds
 MANY_ROWS = 1 << 20  # of both tables together: what they save is more than it takes to load the compiled code
@@ -26,6 +29,8 @@ PLACES = 4  # that a list of places has at most for a row of the right
 FEW_PLACES = 1 << 16  # or this many
 MOST_ROWS = 2**31 - 1
 Ints = np.ndarray[Any, np.dtype[Any]]
+
+_SHARED = dict[tuple[int, tuple[str, ...]], "Keyed | None"]()
 
 
 @dataclass(frozen=True)
@@ -105,26 +110,81 @@ def _of_groups(counts: Ints, rows: Ints, *, alone: bool) -> tuple[pl.Series, pl.
     return pl.Series(np.repeat(left, np.maximum(counts, 1))), from_zero(found)
 
 
-def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str], *, every: bool = False) -> Partners | None:
-    """The partners by these columns, of the same types in both: whole numbers, times, truth, or texts that repeat.
+@dataclass(frozen=True)
+class Keyed:
+    """The right of a join by its keys, as whole numbers below `room`, null where a key is missing; what finds its rows is made when asked.
 
-    None of few rows, and of what is not soon numbered. A missing key has no partner. `every`: keys that come twice on the right tell even
-    where no left row has them.
+    `shared` by many lefts, which are not looked in themselves.
     """
-    if left.height < LEAST_ROWS or left.height + right.height > MOST_ROWS or any(right.schema[name].is_nested() for name in names):
-        return None
-    digits = all_digits([right[name] for name in names])
-    if digits is None:
-        return None
-    near = prod(own.room for own in digits) <= max(PLACES * right.height, FEW_PLACES)
-    many = left.height + right.height >= MANY_ROWS
-    if not near and not many:
-        return None
-    numbers = KeyNumbers.by(digits, left, right, names)
-    found = _listed(numbers) if near else None
-    if found is not None:
-        return Partners(found)
-    return _probed(numbers, every=every) if many else None
+
+    digits: Sequence[Digits]
+    columns: Sequence[pl.Series]
+    height: int
+    shared: bool = False
+
+    @staticmethod
+    def of(right: pl.DataFrame, names: Sequence[str], *, shared: bool = False) -> Keyed | None:
+        """By these columns: whole numbers, times, truth, or texts that repeat; None of what is not soon numbered."""
+        columns = [right[name] for name in names]
+        digits = None if any(column.dtype.is_nested() for column in columns) else all_digits(columns)
+        return None if digits is None else Keyed(digits, columns, right.height, shared)
+
+    @property
+    def room(self) -> int:
+        """How many numbers there may be."""
+        return prod(own.room for own in self.digits)
+
+    @cached_property
+    def numbers(self) -> pl.Series:
+        """Those of the rows, Int64."""
+        known = (own.known_of_its_own(column) for own, column in zip(self.digits, self.columns, strict=True))
+        return _numbers(self.digits, known, self.height)
+
+    @cached_property
+    def places(self) -> pl.Series | None:
+        """The row of each number, Int32, -1 where there is none, and -1 as the last; None where a key comes twice."""
+        places = np.full(self.room + 1, -1, dtype=np.int32)
+        places[self.numbers.fill_null(self.room).to_numpy()] = np.arange(self.height, dtype=np.int32)
+        places[-1] = -1
+        return pl.Series(places) if int(np.count_nonzero(places >= 0)) == self.height - self.numbers.null_count() else None
+
+    @cached_property
+    def table(self) -> KeyRows:
+        """The rows by their numbers."""
+        return KeyRows.of(self.numbers)
+
+    def partners(self, left: pl.DataFrame, *, every: bool = False) -> Partners | None:
+        """Those of these rows, which have the keys by the same names and of the same types; None of few rows.
+
+        A missing key has no partner. `every`: keys that come twice on the right tell even where no left row has them.
+        """
+        near = self.room <= max(PLACES * self.height, FEW_PLACES)
+        many = left.height + self.height >= MANY_ROWS
+        if left.height < LEAST_ROWS or left.height + self.height > MOST_ROWS or not (near or many):
+            return None
+        known = (own.known(left[column.name]) for own, column in zip(self.digits, self.columns, strict=True))
+        numbers = _numbers(self.digits, known, left.height)
+        few = many and not (every or self.shared) and left.height * (MORE if near else 1) < self.height
+        if few and (found := _by_left(numbers, self.numbers)) is not None:
+            return found
+        if near and self.places is not None:
+            return Partners(from_zero(self.places.gather(numbers.fill_null(self.room)).to_numpy()))
+        return Partners(self.table.first(numbers), self.table.after if self.table.again else None) if many else None
+
+
+def partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str], *, every: bool = False) -> Partners | None:
+    """Those by these columns, as `Keyed` has them."""
+    keyed = Keyed.of(right, names) if left.height >= LEAST_ROWS else None
+    return None if keyed is None else keyed.partners(left, every=every)
+
+
+def shared_keys(right: Part, names: tuple[str, ...]) -> Keyed | None:
+    """The keys of a part that many others meet in this process: made once, and there as long as it is."""
+    place = id(right), names
+    if place not in _SHARED:
+        _SHARED[place] = Keyed.of(right.frame, names, shared=True)
+        weakref.finalize(right, _SHARED.pop, place, None)
+    return _SHARED[place]
 
 
 def have_partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> pl.Series | None:
@@ -156,38 +216,24 @@ def _numbers(digits: Sequence[Digits], columns: Iterable[pl.Series], height: int
     return in_one(digits, columns)
 
 
-def _listed(numbers: KeyNumbers) -> pl.Series | None:
-    """The partners, by a list with a place for each number that a key may have, and one for all others; None where a key comes twice."""
-    places = np.full(numbers.room + 1, -1, dtype=np.int32)
-    places[numbers.right.fill_null(numbers.room).to_numpy()] = np.arange(len(numbers.right), dtype=np.int32)
-    places[-1] = -1
-    if int(np.count_nonzero(places >= 0)) < len(numbers.right) - numbers.right.null_count():
-        return None
-    return from_zero(pl.Series(places).gather(numbers.left.fill_null(numbers.room)).to_numpy())
-
-
-def _probed(numbers: KeyNumbers, *, every: bool) -> Partners:
-    """The partners, by a table of the right's rows, or of the left's where these are fewer and no key comes twice."""
-    if len(numbers.left) < len(numbers.right) and not every:
-        ours = KeyRows.of(numbers.left)
-        if not ours.again:
-            return _grouped(pl.concat(by_blocks(lambda rows: ours.first(numbers.right[rows]), len(numbers.right))), len(numbers.left))
-    rows = KeyRows.of(numbers.right)
-    return Partners(rows.first(numbers.left), rows.after if rows.again else None)
-
-
-def _grouped(found: pl.Series, height: int) -> Partners:
-    """The partners by the left row, of this many, that each right row has, null where it has none."""
+def _by_left(ours: pl.Series, theirs: pl.Series) -> Partners | None:
+    """The partners by a table of the left's numbers, where those of the right are looked up; None where keys come twice on both sides."""
     from pipeline.kernels.compiled import key_rows
 
-    lefts, counts = found.fill_null(-1).to_numpy(), np.zeros(height, np.int64)
-    key_rows.count(lefts, counts)
+    table, counts = KeyRows.of(ours), np.zeros(len(ours), np.int64)
+    found = pl.concat(by_blocks(lambda rows: table.first(theirs[rows]), len(theirs))).fill_null(-1).to_numpy()
+    key_rows.count(found, counts)
+    repeat = bool((counts > 1).any())
+    if repeat and table.again:
+        return None
     ends = np.cumsum(counts) - counts
-    rows, starts = np.empty(int(counts.sum()), np.int32), ends.copy()
-    key_rows.put_together(lefts, ends, rows)
-    first = np.full(height, -1, np.int32)
-    first[counts > 0] = rows[starts[counts > 0]]
-    return Partners(from_zero(first), groups=(counts, rows) if (counts > 1).any() else None)
+    rows, first = np.empty(int(counts.sum()), np.int32), np.full(len(ours) + 1, -1, np.int32)
+    first[:-1][counts > 0] = ends[counts > 0]
+    key_rows.put_together(found, ends, rows)
+    first[first >= 0] = rows[first[first >= 0]]
+    if table.again:  # of those with one key the first has what was found
+        return Partners(from_zero(first[table.first(ours).fill_null(-1).to_numpy()]))
+    return Partners(from_zero(first[:-1]), groups=(counts, rows) if repeat else None)
 
 
 def scattered(values: pl.Series, order: pl.Series, height: int) -> pl.Series:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from pipeline.backend import threads
 from pipeline.tables import matched
-from pipeline.tables.matched import KeyNumbers, have_partners, partners
+from pipeline.tables.matched import Keyed, KeyNumbers, have_partners, partners, shared_keys
+from pipeline.tables.part import Part
 
 VALUES: dict[Any, Any] = {
     pl.String(): st.sampled_from(["", "a", "A", "ä", "b\0", "z" * 30]),
@@ -66,13 +67,15 @@ def joined(left: pl.DataFrame, right: pl.DataFrame, how: Any) -> pl.DataFrame:
 
 
 @pytest.mark.usefixtures("of_any_size", "way")
-def test_partners__are_those_of_a_join() -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_partners__are_those_of_a_join(*, shared: bool) -> None:
     @settings(max_examples=300, deadline=None)
     @given(pairs())
     def check(both: tuple[pl.DataFrame, pl.DataFrame]) -> None:
         """Of frames of any columns."""
         left, right = both
-        found = partners(left, right, right.columns)
+        keyed = Keyed.of(right, right.columns, shared=shared)
+        found = None if keyed is None else keyed.partners(left)
         if found is None:  # too wide for numbers of 62 bits
             assert KeyNumbers.of(left, right, right.columns) is None
             return
@@ -140,6 +143,18 @@ def test_a_key_of_few_left_rows__has_its_partners_in_their_order(monkeypatch: py
         ours, theirs = found.pairs(alone=alone)
         assert ours is not None
         assert list(zip(ours, theirs, strict=True)) == joined(left, right, how).rows()
+
+
+def test_shared_keys__are_made_once_and_leave_with_their_part() -> None:
+    part = Part(pl.DataFrame({"k": [1, 2], "l": [3, 4]}))
+    keyed = shared_keys(part, ("k",))
+    assert keyed is not None
+    assert shared_keys(part, ("k",)) is keyed
+    assert shared_keys(part, ("l",)) is not keyed
+    assert shared_keys(Part(part.frame), ("k",)) is not keyed
+    before = len(matched._SHARED)
+    del part
+    assert len(matched._SHARED) == before - 2
 
 
 def test_small_tables__are_joined_by_polars() -> None:

@@ -17,7 +17,7 @@ from pipeline.errors import DataError, under
 from pipeline.sql.checks import Problem
 from pipeline.sql.expression import check_condition
 from pipeline.tables.hot import AWAY, COPY, HOME, NORMAL
-from pipeline.tables.matched import Partners, have_partners, partners
+from pipeline.tables.matched import Partners, have_partners, partners, shared_keys
 from pipeline.tables.part import ROW, Part
 
 How = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
@@ -42,8 +42,8 @@ class PartJoin:
     """The join of two parts, whose keys have the same names and whose other columns have different ones.
 
     Of `right` the first part is of the right table, and its rows are kept as `left` keeps the left's. `columns` are those of the result, in
-    their order; `noted` is counted once a pair of parts. Where one of the parts lies on a GPU the result does, and of the joined rows the
-    host sees those columns that say what to count.
+    their order; `noted` is counted once a pair of parts; where `shared` the second part meets many first ones. Where one of the parts lies
+    on a GPU the result does, and of the joined rows the host sees those columns that say what to count.
     """
 
     takes_device: ClassVar[bool] = True
@@ -55,6 +55,7 @@ class PartJoin:
     validate: Validate | None
     backend: Backend
     noted: Mapping[str, int] = field(default_factory=dict)
+    shared: bool = False
 
     def __call__(self, first: Part, second: Part) -> Part:
         """The joined part with its counts. Raises DataError where a key that must be unique is not."""
@@ -84,7 +85,11 @@ class PartJoin:
         rows, others = first.frame, second.frame.drop(COPY, strict=False)
         if self.how in {"semi", "anti"}:
             return None if self.validate else self._told_apart(rows, have_partners(rows, others, self.on))
-        found = partners(rows, others, self.on, every=self.validate is not None)
+        every = self.validate is not None
+        if not self.shared:
+            found = partners(rows, others, self.on, every=every)
+        else:
+            found = keyed.partners(rows, every=every) if (keyed := shared_keys(second, self.on)) is not None else None
         if found is None or not self._fit(found, rows, others):
             return None
         lost = found.first.null_count()
