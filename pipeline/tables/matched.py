@@ -110,17 +110,18 @@ def _of_groups(counts: Ints, rows: Ints, *, alone: bool) -> tuple[pl.Series, pl.
     return pl.Series(np.repeat(left, np.maximum(counts, 1))), from_zero(found)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Keyed:
     """The right of a join by its keys, as whole numbers below `room`, null where a key is missing; what finds its rows is made when asked.
 
-    `shared` by many lefts, which are not looked in themselves.
+    `shared` by many lefts, which are not looked in themselves; `asked` are their rows so far, which together are many or not.
     """
 
     digits: Sequence[Digits]
     columns: Sequence[pl.Series]
     height: int
     shared: bool = False
+    asked: int = 0
 
     @staticmethod
     def of(right: pl.DataFrame, names: Sequence[str], *, shared: bool = False) -> Keyed | None:
@@ -159,7 +160,8 @@ class Keyed:
         A missing key has no partner. `every`: keys that come twice on the right tell even where no left row has them.
         """
         near = self.room <= max(PLACES * self.height, FEW_PLACES)
-        many = left.height + self.height >= MANY_ROWS
+        self.asked = self.asked + left.height if self.shared else left.height
+        many = self.asked + self.height >= MANY_ROWS
         if left.height < LEAST_ROWS or left.height + self.height > MOST_ROWS or not (near or many):
             return None
         known = (own.known(left[column.name]) for own, column in zip(self.digits, self.columns, strict=True))

@@ -157,6 +157,17 @@ def test_shared_keys__are_made_once_and_leave_with_their_part() -> None:
     assert len(matched._SHARED) == before - 2
 
 
+def test_shared_keys__are_worth_a_table_once_many_rows_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matched, "LEAST_ROWS", 1)
+    monkeypatch.setattr(matched, "MANY_ROWS", 200)
+    right = pl.DataFrame({"k": [number * 1_000_000 for number in range(100)]})
+    once, shared = Keyed.of(right, ["k"]), Keyed.of(right, ["k"], shared=True)
+    assert once is not None
+    assert shared is not None
+    assert [once.partners(right.head(60)) is None for _ in range(2)] == [True, True]
+    assert [shared.partners(right.head(60)) is None for _ in range(2)] == [True, False]
+
+
 def test_small_tables__are_joined_by_polars() -> None:
     rows = pl.DataFrame({"k": 1_000 * pl.int_range(60_000, eager=True)})
     assert partners(rows.head(10), rows, ["k"]) is None
