@@ -83,15 +83,17 @@ class PartJoin:
         if self.backend != "cpu" or self.how in {"full", "cross"} or self.where is not None or first.arrays or COPY in first.frame.columns:
             return None
         rows, others = first.frame, second.frame.drop(COPY, strict=False)
-        if self.how in {"semi", "anti"}:
-            return None if self.validate else self._told_apart(rows, have_partners(rows, others, self.on))
-        every = self.validate is not None
+        every, tells = self.validate is not None, self.how in {"semi", "anti"}
+        if tells and not every and not self.shared:
+            return self._told_apart(rows, have_partners(rows, others, self.on))
         if not self.shared:
             found = partners(rows, others, self.on, every=every)
         else:
             found = keyed.partners(rows, every=every) if (keyed := shared_keys(second, self.on)) is not None else None
         if found is None or not self._fit(found, rows, others):
             return None
+        if tells:
+            return self._told_apart(rows, found.first.is_not_null())
         lost = found.first.null_count()
         counts = {"matched": rows.height - lost, "multiplied": 0, "lost": lost, **self.noted}
         ours, theirs = found.pairs(alone=self.how != "inner")

@@ -192,7 +192,7 @@ class Join(Stage, name="join", version=1):
         many = first.is_apart or second.is_apart
         second, copies = self._copies(first, second, work.on)
         if copies:
-            work = replace(work, noted={"copied": 1} if many else {}, shared=True)
+            work = replace(work, noted={"copied": 1} if many else {}, shared=len(first.blocks) > 1)
             found = first.map_parts(work, second.value(), writes=writes)
             return replace(found, fitted=first.fitted + second.fitted)
         if not work.on:
