@@ -166,7 +166,7 @@ class Keyed:
             return None
         known = (own.known(left[column.name]) for own, column in zip(self.digits, self.columns, strict=True))
         numbers = _numbers(self.digits, known, left.height)
-        few = many and not (every or self.shared) and left.height * (MORE if near else 1) < self.height
+        few = many and not (every or self.shared) and MORE * left.height <= self.height
         if few and (found := _by_left(numbers, self.numbers)) is not None:
             return found
         if near and self.places is not None:

@@ -67,8 +67,11 @@ def joined(left: pl.DataFrame, right: pl.DataFrame, how: Any) -> pl.DataFrame:
 
 
 @pytest.mark.usefixtures("of_any_size", "way")
+@pytest.mark.parametrize("more", [0, 1 << 40], ids=["of the left", "of the right"])
 @pytest.mark.parametrize("shared", [False, True])
-def test_partners__are_those_of_a_join(*, shared: bool) -> None:
+def test_partners__are_those_of_a_join(monkeypatch: pytest.MonkeyPatch, more: int, *, shared: bool) -> None:
+    monkeypatch.setattr(matched, "MORE", more)
+
     @settings(max_examples=300, deadline=None)
     @given(pairs())
     def check(both: tuple[pl.DataFrame, pl.DataFrame]) -> None:
