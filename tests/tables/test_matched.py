@@ -72,7 +72,7 @@ def joined(left: pl.DataFrame, right: pl.DataFrame, how: Any) -> pl.DataFrame:
 def test_partners__are_those_of_a_join(monkeypatch: pytest.MonkeyPatch, more: int, *, shared: bool) -> None:
     monkeypatch.setattr(matched, "MORE", more)
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(pairs())
     def check(both: tuple[pl.DataFrame, pl.DataFrame]) -> None:
         """Of frames of any columns."""
@@ -103,7 +103,7 @@ def test_have_partners__are_the_rows_of_a_semi_join(more: int, monkeypatch: pyte
     monkeypatch.setattr(matched, "MORE", more)
     monkeypatch.setattr(threads, "BLOCK", 5)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(pairs())
     def check(both: tuple[pl.DataFrame, pl.DataFrame]) -> None:
         """Of frames of any columns."""
