@@ -44,15 +44,8 @@ class KeyNumbers:
     @staticmethod
     def of(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str], most: int = MOST) -> KeyNumbers | None:
         """By these columns, of the same types in both; None where they are not soon numbered below `most`."""
-        digits = all_digits([right[name] for name in names], most)
-        return None if digits is None else KeyNumbers.by(digits, left, right, names)
-
-    @staticmethod
-    def by(digits: Sequence[Digits], left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str]) -> KeyNumbers:
-        """By these columns, whose values become these digits, which were made of the right."""
-        theirs = (own.known_of_its_own(right[name]) for own, name in zip(digits, names, strict=True))
-        ours = (own.known(left[name]) for own, name in zip(digits, names, strict=True))
-        return KeyNumbers(_numbers(digits, ours, left.height), _numbers(digits, theirs, right.height), prod(own.room for own in digits))
+        keyed = Keyed.of(right, names, most=most)
+        return None if keyed is None else KeyNumbers(keyed.known(left), keyed.numbers, keyed.room)
 
 
 @dataclass(frozen=True)
@@ -124,10 +117,10 @@ class Keyed:
     asked: int = 0
 
     @staticmethod
-    def of(right: pl.DataFrame, names: Sequence[str], *, shared: bool = False) -> Keyed | None:
-        """By these columns: whole numbers, times, truth, or texts that repeat; None of what is not soon numbered."""
+    def of(right: pl.DataFrame, names: Sequence[str], *, most: int = MOST, shared: bool = False) -> Keyed | None:
+        """By these columns: whole numbers, times, truth, or texts that repeat; None of what is not soon numbered below `most`."""
         columns = [right[name] for name in names]
-        digits = None if any(column.dtype.is_nested() for column in columns) else all_digits(columns)
+        digits = all_digits(columns, most)
         return None if digits is None else Keyed(digits, columns, right.height, shared)
 
     @property
@@ -138,8 +131,17 @@ class Keyed:
     @cached_property
     def numbers(self) -> pl.Series:
         """Those of the rows, Int64."""
-        known = (own.known_of_its_own(column) for own, column in zip(self.digits, self.columns, strict=True))
-        return _numbers(self.digits, known, self.height)
+        return self._numbers((own.known_of_its_own(column) for own, column in zip(self.digits, self.columns, strict=True)), self.height)
+
+    def known(self, rows: pl.DataFrame) -> pl.Series:
+        """Those of other rows, with the same columns; null of a value that is not among those here."""
+        columns = (rows[column.name] for column in self.columns)
+        return self._numbers((own.known(column) for own, column in zip(self.digits, columns, strict=True)), rows.height)
+
+    def _numbers(self, columns: Iterable[pl.Series], height: int) -> pl.Series:
+        if not self.digits:  # of no column every row has the same key
+            return pl.repeat(0, height, dtype=pl.Int64, eager=True)
+        return in_one(self.digits, columns)
 
     @cached_property
     def places(self) -> pl.Series | None:
@@ -164,8 +166,7 @@ class Keyed:
         many = self.asked + self.height >= MANY_ROWS
         if left.height < LEAST_ROWS or left.height + self.height > MOST_ROWS or not (near or many):
             return None
-        known = (own.known(left[column.name]) for own, column in zip(self.digits, self.columns, strict=True))
-        numbers = _numbers(self.digits, known, left.height)
+        numbers = self.known(left)
         few = many and not (every or self.shared) and MORE * left.height <= self.height
         if few and (found := _by_left(numbers, self.numbers)) is not None:
             return found
@@ -195,27 +196,18 @@ def have_partners(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str])
     A right of many more rows is looked for in a table of the left's: it takes no memory, and each block of it one look on its own thread.
     """
     many = names and left.height and max(MANY_ROWS, MORE * left.height) <= right.height <= MOST_ROWS - left.height
-    digits = all_digits([left[name] for name in names]) if many else None
-    if digits is None:
+    ours = Keyed.of(left, names) if many else None
+    if ours is None:
         found = partners(left, right, names)
         return None if found is None else found.first.is_not_null()
-    ours = KeyRows.of(_numbers(digits, (own.known_of_its_own(left[name]) for own, name in zip(digits, names, strict=True)), left.height))
-    none, seen = left.height, np.zeros(left.height + 1, np.bool_)
+    table, none, seen = ours.table, left.height, np.zeros(left.height + 1, np.bool_)
 
     def look(rows: slice) -> None:
-        block = right[rows]
-        theirs = _numbers(digits, (own.known(block[name]) for own, name in zip(digits, names, strict=True)), block.height)
-        seen[ours.first(theirs).fill_null(none).to_numpy()] = True
+        seen[table.first(ours.known(right[rows])).fill_null(none).to_numpy()] = True
 
     by_blocks(look, right.height)
     seen[none] = False
-    return pl.Series(seen).gather(ours.first(pl.Series(ours.keys)).fill_null(none))
-
-
-def _numbers(digits: Sequence[Digits], columns: Iterable[pl.Series], height: int) -> pl.Series:
-    if not digits:  # of no column every row has the same key
-        return pl.repeat(0, height, dtype=pl.Int64, eager=True)
-    return in_one(digits, columns)
+    return pl.Series(seen).gather(table.first(ours.numbers).fill_null(none))
 
 
 def _by_left(ours: pl.Series, theirs: pl.Series) -> Partners | None:
