@@ -30,19 +30,21 @@ def engine(backend: Backend) -> Any:
     return polars.GPUEngine(executor="in-memory", raise_on_fail=True, memory_resource=rmm.mr.get_current_device_resource())
 
 
-def collect(query: pl.LazyFrame, backend: Backend, *, in_memory: bool = False) -> pl.DataFrame:
+def collect(query: pl.LazyFrame, backend: Backend, *, in_memory: bool = False, apart: bool = False) -> pl.DataFrame:
     """Run a lazy query in this task. UntranslatableError under `translate` where cuDF would refuse it, ComputeError where Polars panics.
 
     `in_memory`: on a CPU by Polars' other engine, which joins frames in a third of the time where the order of rows must stay, and takes
-    two thirds of it for queries that sort all rows, which the streaming one has to hold, too.
+    two thirds of it for queries that sort all rows, which the streaming one has to hold, too. `apart`: the query is over stretches of files
+    below one another, of which Polars would see one scan of a whole file, and hold all of its rows for them.
     """
     if backend == "translate" and (refused := refusals(query)):
         raise UntranslatableError(f"cuDF cannot run this stage's query: {'; '.join(refused)}. Use backend: cpu, or write it another way.")
+    from polars import QueryOptFlags
     from polars.exceptions import ComputeError, PanicException
 
     try:
         in_memory = only_picks(query) if backend == "gpu" else in_memory
-        return query.collect(engine="in-memory" if in_memory else engine(backend))
+        return query.collect(engine="in-memory" if in_memory else engine(backend), optimizations=QueryOptFlags(comm_subplan_elim=not apart))
     except PanicException as error:  # which is no Exception, and would end the worker's thread
         raise ComputeError(f"Polars broke off ({str(error)[:200]})") from error
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import InputError, JobError
-from pipeline.files import folder_values, for_polars
+from pipeline.files import folder_values
 from pipeline.format import OutputFormat
 from pipeline.formats._bounded import BoundedInput
 from pipeline.formats._broken import BROKEN
@@ -21,7 +21,7 @@ from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns,
 from pipeline.formats._parquet.features import with_features
 from pipeline.formats._parquet.folders import check_folders, in_folders
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, write_genotypes
-from pipeline.formats._parquet.ranges import bunches, cut, footer, need_table, row_groups
+from pipeline.formats._parquet.ranges import bunches, cut, footer, need_table, row_groups, scan
 from pipeline.formats._parquet.source import ParquetSource
 from pipeline.genome.inputs import PlacedInput
 from pipeline.tables.budget import row_bytes
@@ -43,7 +43,7 @@ def _columns(path: str) -> pl.Schema:
     """Names and types of a file's columns. Raises InputError where the file is no whole Parquet file."""
     footer(path)
     try:
-        return pl.scan_parquet(for_polars(path)).collect_schema()
+        return scan(path).collect_schema()
     except BROKEN as error:
         what = str(error).partition("\n")[0][:200]
         raise InputError(f"{path}: its footer is damaged ({what}). Copy the file again, or write it anew.") from error

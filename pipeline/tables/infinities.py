@@ -86,10 +86,12 @@ class Tally:
                 self._found[place] += count
         return value
 
-    def collect(self, query: pl.LazyFrame, *, stays: bool = False, in_memory: bool = False) -> pl.DataFrame | DeviceFrame:
-        """Run the query, and with it, once, those that count; `stays`: on a GPU, where its answer is left; `in_memory`: see `collect`."""
+    def collect(
+        self, query: pl.LazyFrame, *, stays: bool = False, in_memory: bool = False, apart: bool = False
+    ) -> pl.DataFrame | DeviceFrame:
+        """Run the query, and with it, once, those that count; `stays`: on a GPU, where its answer is left; the others: see `collect`."""
         if not self._queries:
-            return frames.collect_there(query) if stays else collect(query, self.backend, in_memory=in_memory)
+            return frames.collect_there(query) if stays else collect(query, self.backend, in_memory=in_memory, apart=apart)
         queries, self._queries = self._queries, []
         names = [f"{THERE}{number}" for number in range(len(queries))]
         beside = pl.concat([query.with_columns(pl.lit(True).alias(THERE)), *(counted for _, counted in queries)], how="horizontal_extend")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
+from pipeline.tables.as_one import Picked
 from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
@@ -27,15 +28,3 @@ def narrowed(table: Table, schema: Schema, columns: Collection[str]) -> Table:
 def picked(schema: Schema, columns: Collection[str]) -> Schema:
     """Of a schema without arrays what has these columns alone, in its order."""
     return Schema(pl.Schema({name: dtype for name, dtype in schema.columns.items() if name in columns}))
-
-
-@dataclass(frozen=True)
-class Picked:
-    """Rows with some columns alone, and about how many bytes each has then."""
-
-    names: tuple[str, ...]
-    row_bytes: int
-
-    def __call__(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Those columns."""
-        return rows.select(self.names)

@@ -13,6 +13,7 @@ from pipeline.backend.arrays import to_device
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect, read_by_polars
 from pipeline.errors import DataError, PipelineError, RunError
+from pipeline.tables.as_one import as_one
 from pipeline.tables.failures import at_row, is_of_a_check, problem_of, text_of
 from pipeline.tables.infinities import Tally, counting, enter, tally_here
 from pipeline.tables.part import ROW, Part, added_counts, concat_parts
@@ -94,11 +95,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Lazy:
-    """A query under way, with the arrays of the frame it started from and what was counted so far."""
+    """A query under way, with the arrays of its first frame and what was counted so far; `apart`: it is of pieces below one another."""
 
     query: pl.LazyFrame
     arrays: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+    apart: bool = False
 
     @staticmethod
     def of(part: Part, backend: Backend) -> Lazy:
@@ -120,8 +122,8 @@ def evaluate(step: Step, backend: Backend) -> Part:
 
 def count_rows(stage: str, sources: Sequence[Source]) -> int:
     """Rows of plain tables, read on the CPU: of text files, which no footer tells. Raises RunError as `evaluate` does."""
-    steps = [Step("frame", stage, (Step("read", stage, source=source),), _counted) for source in sources]
-    return sum(int(evaluate(step, "cpu").frame.item()) for step in steps)
+    reads = (Step("read", stage, source=source) for source in sources)
+    return sum(int(evaluate(Step("frame", stage, (read,), _counted), "cpu").frame.item()) for read in reads)
 
 
 def read_part(step: Step) -> Part:
@@ -146,7 +148,7 @@ def _collected(made: Part | Lazy, step: Step, tally: Tally) -> Part:
     if isinstance(made, Part):
         return made
     try:
-        frame = tally.collect(made.query, stays=step.stays, in_memory=step.sorts)
+        frame = tally.collect(made.query, stays=step.stays, in_memory=step.sorts, apart=made.apart)
     except (pl.exceptions.PolarsError, OSError) as error:
         if is_of_a_check(error) and (failed := _failed_check(step)):
             raise failed from error
@@ -211,7 +213,7 @@ def _made(step: Step, backend: Backend) -> Part | Lazy:
     if step.kind == "keep" and step.function is not None:
         kept: Part = step.function(partial(_part, step.inputs[0], backend))
         return replace(kept, arrays={name: to_device(array, backend) for name, array in kept.arrays.items()})
-    return _stacked(step, backend)
+    return _stacked(step, backend) if (one := as_one(step.inputs)) is None else _made(one, backend)
 
 
 def _stacked(step: Step, backend: Backend) -> Part | Lazy:
@@ -221,7 +223,7 @@ def _stacked(step: Step, backend: Backend) -> Part | Lazy:
         tally = tally_here(backend)
         return concat_parts([_collected(each, replace(child, stays=False), tally) for each, child in zip(made, step.inputs, strict=True)])
     queries = [Lazy.of(each, backend) if isinstance(each, Part) else each for each in made]
-    return Lazy(pl.concat([lazy.query for lazy in queries]), {}, added_counts([lazy.counts for lazy in queries]))
+    return Lazy(pl.concat([lazy.query for lazy in queries]), {}, added_counts([lazy.counts for lazy in queries]), apart=len(queries) > 1)
 
 
 def _read(step: Step, backend: Backend) -> Part | Lazy:

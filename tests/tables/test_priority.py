@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.tables.narrowed import Picked
+from pipeline.tables.as_one import Picked
 from pipeline.tables.priority import priority
 from pipeline.tables.steps import Step
 

@@ -35,6 +35,16 @@ def _footer(path: str, _stamp: Stamp) -> Any:
         raise InputError(f"{path}: not a whole Parquet file ({error}). Was its writing interrupted?") from error
 
 
+def scan(path: str) -> pl.LazyFrame:
+    """A file's rows. Polars reads its footer once while the file is unchanged, and not, as it would of a new scan, with every part."""
+    return _scan(path, stamp(path))
+
+
+@lru_cache(maxsize=64)
+def _scan(path: str, _stamp: Stamp) -> pl.LazyFrame:
+    return pl.scan_parquet(for_polars(path))
+
+
 def need_table(path: str, limits: Bounds) -> None:
     """Raise InputError where a footer tells of more than a file of its size holds: of values, or of bytes unpacked."""
     meta, held = footer(path), 0
@@ -105,6 +115,18 @@ def cut(piece: RowRange, parts: int) -> list[RowRange]:
     return [replace(piece, offset=piece.offset + first, rows=count) for first, count in cuts if count] or [piece]
 
 
+def neighbours(pieces: Sequence[RowRange]) -> list[RowRange]:
+    """The same rows in the same order, with ranges of one file that meet as one range."""
+    found = list[RowRange]()
+    for piece in pieces:
+        last = found[-1] if found else None
+        if last is not None and (last.path, last.offset + last.rows, last.of) == (piece.path, piece.offset, piece.of):
+            found[-1] = replace(last, rows=last.rows + piece.rows)
+        else:
+            found.append(piece)
+    return found
+
+
 def bunches(groups: Sequence[RowRange], sizes: Sequence[int], wanted: int) -> list[list[RowRange]]:
     """Neighbours in at most `wanted` bunches of about equal size; those of one file become one range."""
     bunches: list[list[RowRange]] = [[] for _ in range(min(wanted, len(groups)))]
@@ -112,9 +134,5 @@ def bunches(groups: Sequence[RowRange], sizes: Sequence[int], wanted: int) -> li
     for piece, size in zip(groups, sizes, strict=True):
         bunch = bunches[min((done + size // 2) * len(bunches) // total, len(bunches) - 1)]
         done += size
-        if bunch and bunch[-1].path == piece.path:
-            last = bunch.pop()
-            bunch.append(replace(last, rows=last.rows + piece.rows))
-        else:
-            bunch.append(piece)
-    return [bunch for bunch in bunches if bunch]
+        bunch.append(piece)
+    return [neighbours(bunch) for bunch in bunches if bunch]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -15,7 +15,7 @@ from pipeline.formats._finite import with_finite
 from pipeline.formats._hive import FolderColumn, with_folder_columns
 from pipeline.formats._parquet.checksums import need_whole
 from pipeline.formats._parquet.genotypes import read_genotypes
-from pipeline.formats._parquet.ranges import RowRange, footer, scan_of_whole_files
+from pipeline.formats._parquet.ranges import RowRange, footer, neighbours, scan, scan_of_whole_files
 from pipeline.tables.part import Part
 
 
@@ -45,11 +45,19 @@ class ParquetSource:
             return whole
         scans = []
         for piece in self.ranges:
-            scan = pl.scan_parquet(for_polars(piece.checked().path))
-            scan = scan if piece.rows == piece.of else scan.slice(piece.offset, piece.rows)
-            scan = fitted(scan, scan.collect_schema(), dict(self.table)) if self.table else scan
-            scans.append(with_folder_columns(scan, self.folders.get(piece.path, ())))
+            rows = scan(piece.checked().path)
+            rows = rows if piece.rows == piece.of else rows.slice(piece.offset, piece.rows)
+            rows = fitted(rows, rows.collect_schema(), dict(self.table)) if self.table else rows
+            scans.append(with_folder_columns(rows, self.folders.get(piece.path, ())))
         return pl.concat(scans) if len(scans) > 1 else scans[0]
+
+    def joined(self, others: Sequence[Any]) -> ParquetSource | None:
+        """This source and those after it as one, neighbours in a file as one range; None of genotypes, and of other tables."""
+        sources = (self, *(other for other in others if isinstance(other, ParquetSource)))
+        if self.arrays or len(sources) <= len(others) or any((one.table, one.checksums) != (self.table, self.checksums) for one in sources):
+            return None
+        folders = {path: columns for one in sources for path, columns in one.folders.items()}
+        return replace(self, ranges=tuple(neighbours([piece for one in sources for piece in one.ranges])), folders=folders)
 
     def places(self) -> Sequence[tuple[str, int, int | None]]:
         """Which rows of which files they are."""
