@@ -11,11 +11,11 @@ import polars as pl
 
 from pipeline.errors import ExpressionError
 from pipeline.sql.alike import remainder
-from pipeline.sql.checks import dividing, loose, tight, unmarked
+from pipeline.sql.checks import dividing, either, loose, tight, unmarked
+from pipeline.sql.scaled import DIGITS, Scaled
 from pipeline.sql.tree import NULL, TRUE, Node, call, cast, divisor, integer, literal, operator, plain, shown, signs, where_else
 from pipeline.sql.whole import Whole, limits, number, outgrown
 
-DIGITS = 38
 LEAST = -(2**63)
 NEAR = 2**62  # a divisor up to here, added to what it leaves, is no more than Int64 holds
 SLASHES = {"TrueDivide", "RustDivide"}
@@ -80,6 +80,7 @@ class Arithmetic:
     def __init__(self) -> None:
         self._wholes: dict[int, tuple[Node, Whole]] = {}
         self._digits: dict[int, tuple[Node, int]] = {}
+        self._scaled: dict[int, Scaled] = {}  # of nodes that have digits
 
     def small(self, node: Node) -> Node:
         """The node, remembered as integers that 32 bits hold: a part of a date."""
@@ -141,8 +142,15 @@ class Arithmetic:
         answer = operator(cast(left, to, "NonStrict"), op, cast(right, to, "NonStrict"))
         if needed > DIGITS:
             answer = _within_digits(left, op, right, scale)
+        elif (both := self._both_scaled(left, op, right, dtypes)) is not None:
+            answer = either(both.decimals(), answer) if both.multiplied else answer
+            self._scaled[id(answer)] = both
         self._digits[id(answer)] = (answer, min(needed, DIGITS))
         return answer
+
+    def _both_scaled(self, left: Node, op: str, right: Node, dtypes: tuple[pl.DataType, pl.DataType]) -> Scaled | None:
+        one, two = (self._scaled.get(id(node)) or Scaled.of(node, dtype) for node, dtype in _pairs(left, right, dtypes))
+        return None if one is None or two is None else one.combined(op, two)
 
     def _digits_of(self, node: Node, dtype: pl.DataType) -> int:
         """The most digits that numbers of a node can have, as decimals."""

@@ -81,6 +81,11 @@ def counted(value: Node, test: Node) -> Node:
     return {"Counted": {"value": value, "test": test}}
 
 
+def either(on_a_cpu: Node, anywhere: Node) -> Node:
+    """One value in two forms: for Polars on a CPU, and for any engine."""
+    return {"Either": {"on_a_cpu": on_a_cpu, "anywhere": anywhere}}
+
+
 def loose(value: Node) -> Node:
     """A value that may be infinite, or NaN."""
     return {"Loose": value}
@@ -125,12 +130,12 @@ def expression(tree: Node) -> pl.Expr:
     return from_tree(plain(tree))
 
 
-def lowered(tree: Node) -> tuple[pl.Expr, pl.Expr | None]:
+def lowered(tree: Node, *, on_a_cpu: bool = False) -> tuple[pl.Expr, pl.Expr | None]:
     """The tree as an expression that fails where one of its checks does, and the rows in which it met an infinity; None where it cannot.
 
-    Raises ExpressionError where it is too deep or too large.
+    `on_a_cpu`: for Polars there, and not for any engine. Raises ExpressionError where it is too deep or too large.
     """
-    found = _Found({})
+    found = _Found({}, on_a_cpu)
     value = _lowered(tree, (), found)
     tests = list(found.tests())
     if sum(len(json.dumps(test)) for test, _ in tests) > MAX_BYTES:
@@ -155,6 +160,7 @@ class _Found:
     """The tests of an expression, as text, with what is wrong there ('' for an infinity) and the conditions of the rows that ask for it."""
 
     asked: dict[tuple[str, str, str], list[Asked]]
+    on_a_cpu: bool = False
 
     def add(self, test: Node, asked: Asked, what: str = "", remedy: str = "") -> None:
         """A test in the rows for which these conditions hold; nothing new where it is made in more rows already."""
@@ -185,6 +191,8 @@ def _lowered(node: Node, asked: Asked, found: _Found) -> Node:
             return _lowered(value, asked, found)
         case {"Loose": value}:
             return _lowered(value, asked, found)
+        case {"Either": {"on_a_cpu": here, "anywhere": anywhere}}:
+            return _lowered(here if found.on_a_cpu else anywhere, asked, found)
         case {"Ternary": {"predicate": predicate, "truthy": yes, "falsy": no}}:
             predicate = _lowered(predicate, asked, found)
             yes, no = _lowered(yes, _with(asked, predicate), found), _lowered(no, _with(asked, _not(predicate)), found)

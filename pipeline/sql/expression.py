@@ -17,6 +17,7 @@ from pipeline.errors import ExpressionError, near
 from pipeline.sql.checker import Checker
 from pipeline.sql.checks import Problem, lowered
 from pipeline.sql.kinds import family
+from pipeline.sql.scaled import is_for_a_cpu
 from pipeline.sql.spelling import NO_TABLE
 from pipeline.sql.text import FUNCTIONS, Function, checked_text
 from pipeline.sql.tree import NULL, from_tree, integer, polars_errors, to_tree, where_else
@@ -81,11 +82,11 @@ def value_of(text: str, schema: pl.Schema, where: str | None = None) -> Value:
 
     It is remembered, as every part of a table asks for it.
     """
-    return _value(text, where, tuple(schema.items()))
+    return _value(text, where, tuple(schema.items()), is_for_a_cpu())
 
 
 @lru_cache(KEPT)
-def _value(text: str, where: str | None, columns: tuple[tuple[str, pl.DataType], ...]) -> Value:
+def _value(text: str, where: str | None, columns: tuple[tuple[str, pl.DataType], ...], on_a_cpu: bool) -> Value:
     schema = pl.Schema(columns)
     tree = to_tree(checked_text(text))
     if where is not None:
@@ -95,7 +96,7 @@ def _value(text: str, where: str | None, columns: tuple[tuple[str, pl.DataType],
         table = f" {NO_TABLE}." if re.search(rf"""(?<![\w."]){re.escape(missing[0])}"?\s*\.""", text) else ""
         raise ExpressionError(f"there is no column {missing[0]!r}.{near(missing[0], schema)}{table}")
     checked = integer(Checker(schema).node(tree))
-    expr, infinite = lowered(checked)
+    expr, infinite = lowered(checked, on_a_cpu=on_a_cpu)
     one_row = pl.DataFrame({name: pl.Series([None], dtype=dtype) for name, dtype in schema.items()} or {"": [None]})
     try:
         with polars_errors():

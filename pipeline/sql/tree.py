@@ -103,9 +103,11 @@ def where(condition: Node, value: Node) -> Node:
 
 
 def plain(node: Node) -> Node:
-    """The tree without its checks."""
+    """The tree without its checks, as any engine takes it."""
     match node:
         case {"Checked": {"value": value}} | {"Counted": {"value": value}} | {"Loose": value}:
+            return plain(value)
+        case {"Either": {"anywhere": value}}:
             return plain(value)
         case dict():
             return {key: plain(child) for key, child in node.items()}

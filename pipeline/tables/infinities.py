@@ -21,6 +21,7 @@ from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect
 from pipeline.backend.frames import DeviceFrame
 from pipeline.sql.expression import Value, finite
+from pipeline.sql.scaled import for_a_cpu
 from pipeline.tables.counts import ONCE, Count
 from pipeline.tables.part import Part
 
@@ -121,7 +122,8 @@ def counting(backend: Backend) -> Iterator[Tally]:
     tally = Tally(backend)
     token = _current.set(tally)
     try:
-        yield tally
+        with for_a_cpu(backend == "cpu"):
+            yield tally
     finally:
         _current.reset(token)
 

@@ -58,6 +58,7 @@ class Function:
     splits = True  # whether it can be had from what parts of a key's rows give
     of_distinct = False  # whether, where it does not split, each value once with the `times` that it is there is enough
     alone = False  # whether it shares no column of values with others
+    shared: tuple[str, ...] = ()  # steps of the values that all functions which have them take alike
 
     def before(self, place: Place, asked: Asked) -> Sequence[Columns]:
         """Columns over the rows of a key, round after round, that the steps read: part to expression."""

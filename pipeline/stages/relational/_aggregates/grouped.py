@@ -146,19 +146,24 @@ class Grouped:
     def _stepped(self, rows: pl.LazyFrame, by: Sequence[str], places: Mapping[str, Place], *more: pl.Expr) -> pl.LazyFrame:
         """One row a key of those places, with the steps of their functions."""
         rounds: list[list[pl.Expr]] = []
-        steps = list(more)
+        steps, taken, same = list(more), dict[tuple[str, str], str](), dict[str, str]()
         for name, place in places.items():
             computed = self.compute[name]
             for number, made in enumerate(computed.by_name.before(place, computed)):
                 rounds += [[]] * (number == len(rounds))
                 rounds[number] = rounds[number] + _named(made, name)
-            steps += _named(computed.by_name.steps(place, computed), name)
+            for part, step in computed.by_name.steps(place, computed).items():
+                column = f"{part}:{name}"
+                first = taken.setdefault((part, place.owner), column) if part in computed.by_name.shared else column
+                same |= {} if first == column else {column: first}
+                steps += [step.alias(column)] * (first == column)
         for made_before in rounds:
             rows = rows.with_columns(made_before)
         if self._is_put_in_order:
             grouped = grouped_in_order(rows, by, steps)
         else:
             grouped = rows.group_by(*by).agg(steps) if by else rows.select(steps)
+        grouped = grouped.with_columns(pl.col(first).alias(column) for column, first in same.items()) if same else grouped
         schema = grouped.collect_schema()
         bounds = [bound for name in places if f"about:{name}" in schema for bound in bounded(name, schema)]
         return grouped.with_columns(bounds) if bounds else grouped

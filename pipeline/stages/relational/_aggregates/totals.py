@@ -7,7 +7,7 @@ import polars as pl
 from pipeline.stages.relational._aggregates.asked import Asked
 from pipeline.stages.relational._aggregates.function import Columns, Function, Place
 from pipeline.stages.relational._aggregates.plain import counts
-from pipeline.stages.relational._sums import HALVES, as_float, fits, whole
+from pipeline.stages.relational._sums import HALVES, as_float, fits, in_units, whole
 
 
 class Total(Function):
@@ -15,13 +15,16 @@ class Total(Function):
 
     needs = "numbers"
     widened = "sum"
+    shared: tuple[str, ...] = ("sum", "about", *HALVES)
 
     def steps(self, place: Place, asked: Asked) -> Columns:
         """Their sums, of the values or of several parts'."""
         if place.has("high"):
             return {half: place.of(half).sum() for half in HALVES}
-        about = {"about": place.of("about").sum()} if place.has("about") else {}
-        return {"sum": added(place.of("sum" if place.merging else "value")), **about}
+        part = "sum" if place.merging else "value"
+        if place.has("about"):
+            return {"sum": added(place.of(part)), "about": place.of("about").sum()}
+        return {"sum": in_units(place.of(part), place.columns[f"{part}:{place.owner}"], added)}
 
 
 class Sum(Total):
@@ -39,6 +42,8 @@ class Sum(Total):
 
 class Mean(Total):
     """The mean, also of what sums to more than its type."""
+
+    shared = (*Total.shared, "count")
 
     def steps(self, place: Place, asked: Asked) -> Columns:
         """Sum and count."""
