@@ -34,7 +34,7 @@ def held(table: Table) -> tuple[Step, ...]:
 def shuffled(table: Table, by: Sequence[str], parts: int, hot: pl.DataFrame | None = None) -> tuple[Table, Any]:
     """As `Table.shuffled`, and a future of what was cut, part by part."""
     cuts = cut_up(table, _hashed, list(by), parts, hot, folder_of(table))
-    blocks = tuple(Step("part", table.stage, (), joined, (cuts, [number])) for number in range(parts))
+    blocks = tuple(Step("part", table.stage, (), joined, (cuts, [number]), number) for number in range(parts))
     spread = () if hot is not None else tuple(by)
     return replace(table, blocks=blocks, origins=(), spread=spread, name=None, as_read=False), cuts
 
@@ -47,7 +47,7 @@ def settled(table: Table, by: Sequence[str]) -> Table:
     found = replace(found, size=Size(rows, -(-size // max(1, rows))))
     if found.is_beyond:
         return found
-    whole = Step("part", table.stage, (), joined, (cuts, list(range(len(found.blocks)))))
+    whole = Step("part", table.stage, (), joined, (cuts, list(range(len(found.blocks)))), "all")
     return replace(found, blocks=(whole,))
 
 

@@ -40,7 +40,7 @@ def in_order(table: Table, order: Order) -> Table:
     known: Sequence[Cut] = table.session.value(cuts)
     sides: list[int] = table.session.value(table.session.submit(_sides, places, stage=table.stage))
     blocks = [
-        Step("part", table.stage, (), _between, (cuts, numbers, parts, order))
+        Step("part", table.stage, (), _between, (cuts, numbers, parts, order), (*numbers, *parts))
         for numbers, parts in [*_runs(known, sides, most)] or [([0], (0, 1))]
     ]
     rows, held = sum(one.rows for one in known), sum(one.nbytes for one in known)

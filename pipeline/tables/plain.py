@@ -14,8 +14,8 @@ import polars as pl
 
 from pipeline.sql.expression import finite
 from pipeline.tables.part import Part
-from pipeline.tables.sources import Placed, Range
-from pipeline.tables.steps import Explains, Source, Step
+from pipeline.tables.sources import Explains, Placed, Range
+from pipeline.tables.steps import Source, Step
 from pipeline.tables.table import Table
 
 

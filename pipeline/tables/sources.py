@@ -14,3 +14,11 @@ class Placed(Protocol):
 
     def places(self) -> Sequence[Range]:
         """The ranges that its rows are of, in order."""
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A source that can say more of a failed read than the error does."""
+
+    def explain(self) -> str | None:
+        """What is wrong with its files, where and with the remedy; None where nothing is."""

@@ -17,6 +17,7 @@ from pipeline.tables.as_one import as_one
 from pipeline.tables.failures import at_row, is_of_a_check, problem_of, text_of
 from pipeline.tables.infinities import Tally, counting, enter, tally_here
 from pipeline.tables.part import ROW, Part, added_counts, concat_parts
+from pipeline.tables.sources import Explains
 
 
 @runtime_checkable
@@ -37,14 +38,6 @@ class Source(Protocol):
         """Least and greatest value of a column, exact and from the file's own statistics; None where they are not known."""
 
 
-@runtime_checkable
-class Explains(Protocol):
-    """A source that can say more of a failed read than the error does."""
-
-    def explain(self) -> str | None:
-        """What is wrong with its files, where and with the remedy; None where nothing is."""
-
-
 Looks = Literal["", "groups", "order"]  # at what of its part beside a row a step looks
 
 
@@ -53,9 +46,10 @@ class Step:
     """One lazy step: `read` takes a source or a held part, `frame` maps LazyFrames, `part` maps parts, `concat` stacks rows.
 
     `scan` takes what a task has laid on disk, `keep` hands its function what makes the part below. `small` are reduced values or gathered
-    tables, handed to the function after its inputs. `fresh`: the source is a part that a task has just read, whose counts nobody knows yet.
-    `stays`: what a query gives stays on the GPU, also for a function on parts that says `takes_device`. `whole`: a row of the result is of
-    several rows of the part, of a group's, or of all of them in some order.
+    tables, handed to the function after its inputs. `source` is of a `part` which rows of the part below, or pieces on disk, it takes.
+    `fresh`: the source is a part that a task has just read, whose counts nobody knows yet. `stays`: what a query gives stays on the GPU,
+    also for a function on parts that says `takes_device`. `whole`: a row of the result is of several rows of the part, of a group's, or of
+    all of them in some order.
     """
 
     kind: Literal["read", "scan", "frame", "part", "concat", "keep"]
@@ -91,6 +85,12 @@ class Step:
     def sources(self) -> list[Any]:
         """Every source below, left to right."""
         return [self.source] if self.kind == "read" else [source for child in self.inputs for source in child.sources]
+
+    @property
+    def rows_of(self) -> list[Any]:
+        """What tells its rows from those of other parts: sources, parts on disk, and which of the rows below its steps take."""
+        below = [found for child in self.inputs for found in child.rows_of]
+        return below if self.source is None else [*below, self.source]
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ def _read(step: Step, backend: Backend) -> Part | Lazy:
 
 def _call(step: Step, *values: Any) -> Any:
     assert step.function is not None
-    enter(step.stage, step.sources)
+    enter(step.stage, step.rows_of)
     try:
         return step.function(*values, *step.small)
     except PipelineError as error:

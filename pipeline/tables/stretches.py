@@ -17,7 +17,8 @@ def divided(table: Table, parts: int) -> Table:
     count = -(-parts // len(table.blocks))
     if count <= 1 or all(isinstance(block.source, Part) and block.source.rows == 0 for block in table.blocks):
         return table
-    blocks = [Step("part", table.stage, (block,), _stretch, (number, count)) for block in table.hold().blocks for number in range(count)]
+    held = table.hold().blocks
+    blocks = [Step("part", table.stage, (block,), _stretch, (number, count), (number, count)) for block in held for number in range(count)]
     return replace(table, blocks=tuple(blocks), origins=(), spread=(), name=None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
@@ -32,8 +33,9 @@ from pipeline.tables.laid import cut, joined, lay
 from pipeline.tables.names import Order
 from pipeline.tables.on_disk import settled
 from pipeline.tables.ordering import in_order
-from pipeline.tables.part import Part, Schema
+from pipeline.tables.part import Part, Schema, added_counts
 from pipeline.tables.session import Session
+from pipeline.tables.stretches import divided
 from pipeline.tables.table import Table
 from tests.harness import in_process
 
@@ -75,6 +77,25 @@ def given_by(stage: Any, session: Session, **tables: Table) -> pl.DataFrame:
 
 def alike(found: pl.DataFrame, wanted: pl.DataFrame) -> None:
     assert_frame_equal(found.select(wanted.columns), wanted, check_row_order=False, check_dtypes=False)
+
+
+@pytest.mark.parametrize(
+    "laid",
+    [
+        lambda table: table.hold(),
+        lambda table: in_order(table, Order(["day"])),
+        lambda table: table.shuffled(["key"], 5),
+        lambda table: divided(table, 20),
+    ],
+    ids=["held", "in order", "by a hash", "in stretches"],
+)
+def test_infinities__of_every_part_count_and_of_each_once(session: Session, laid: Callable[[Table], Table]) -> None:
+    frame = rows(3_000, 8).with_columns(big=pl.when(pl.col("day") % 9 == 0).then(1e308).otherwise(1.0))
+    made = laid(table(session, frame))
+    assert len(made.blocks) > 4
+    found = Derive(columns={"z": "big * 10"}).run({"rows": made}, Context("named", 1, session)).tables[""]
+    counts = [part.counts for part in (*found.futures(), *found.futures())]  # as where two stages read it
+    assert sum(value for name, value in added_counts(counts).items() if "infinities" in name) == frame["big"].is_in([1e308]).sum()
 
 
 def test_aggregate__is_duckdbs(session: Session) -> None:
