@@ -148,7 +148,8 @@ def _collected(made: Part | Lazy, step: Step, tally: Tally) -> Part:
     if isinstance(made, Part):
         return made
     try:
-        frame = tally.collect(made.query, stays=step.stays, in_memory=step.sorts, apart=made.apart)
+        apart = made.apart and "CACHE[" not in made.query.explain(optimized=False)  # held by SQL for its subqueries
+        frame = tally.collect(made.query, stays=step.stays, in_memory=step.sorts, apart=apart)
     except (pl.exceptions.PolarsError, OSError) as error:
         if is_of_a_check(error) and (failed := _failed_check(step)):
             raise failed from error

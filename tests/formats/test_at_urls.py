@@ -11,6 +11,7 @@ from typing import Any
 
 import fsspec
 import numpy as np
+import polars as pl
 import pytest
 
 from pipeline import pieces, web
@@ -19,6 +20,7 @@ from pipeline.format import InputFormat
 from pipeline.formats._bgzip import cutting
 from pipeline.formats._bgzip.cutting import plan_ranges
 from pipeline.formats._bgzip.lines import read_lines
+from pipeline.formats._parquet import ranges
 from pipeline.formats.gtf import GtfInput
 from pipeline.formats.vcf import VcfInput
 from pipeline.plan.unchanged import need_unchanged, stamps_of
@@ -97,6 +99,17 @@ def test_pgen_input__at_a_url_reads_parts_over_several_blocks(site: Site, tmp_pa
         assert_same(read(found), read(reader))
 
 
+def test_parquet__all_bytes_of_a_file_that_polars_does_not_read_are_kept_by_no_scan(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"a": range(1_000)})
+    url = f"memory://{tmp_path}/rows.parquet"
+    rows.write_parquet(tmp_path / "rows.parquet")
+    fsspec.filesystem("memory").pipe_file(url, (tmp_path / "rows.parquet").read_bytes())
+    there = [ranges.scan(path) for path in (url, f"{tmp_path}/rows.parquet", url, f"{tmp_path}/rows.parquet")]
+    assert [scan.collect()["a"].sum() for scan in there] == [499_500] * 4
+    assert there[1] is there[3]
+    assert there[0] is not there[2]
+
+
 @pytest.mark.parametrize("kind", ["plain", "gzip", "bgzip"])
 @pytest.mark.parametrize(("target", "counted"), [(40, False), (97, False), (4001, False), (4001, True), (1 << 30, False)])
 def test_read_lines__at_a_url_gives_every_line_once_for_any_ranges(
@@ -110,10 +123,10 @@ def test_read_lines__at_a_url_gives_every_line_once_for_any_ranges(
     url = f"memory://{tmp_path}/lines.{kind}"
     here = write_text(tmp_path / f"lines.{kind}", text)
     fsspec.filesystem("memory").pipe_file(url, here.read_bytes())
-    ranges = plan_ranges(url, target)
-    assert [replace(part, path=str(here)) for part in ranges] == plan_ranges(here, target)
-    assert b"".join(chunk for part in ranges for chunk in read_lines(part)) == text
-    assert len(ranges) > (10 if target < 100 and kind != "gzip" else 0)
+    cut = plan_ranges(url, target)
+    assert [replace(part, path=str(here)) for part in cut] == plan_ranges(here, target)
+    assert b"".join(chunk for part in cut for chunk in read_lines(part)) == text
+    assert len(cut) > (10 if target < 100 and kind != "gzip" else 0)
 
 
 @pytest.mark.parametrize(("index", "counted"), [("tbi", 0), ("csi", 0), ("csi", 1 << 20)])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import pytest
 
 from pipeline.formats.parquet import ParquetInput
 from pipeline.tables.as_one import Picked
+from pipeline.tables.infinities import Tally
 from pipeline.tables.steps import Step, evaluate, lazy_of
 
 ROWS = pl.DataFrame({"a": range(1_000), "b": [value % 7 for value in range(1_000)], "c": ["x", "y", None, "z"] * 250})
@@ -71,6 +74,27 @@ def test_parts_below_other_steps__are_read_each_and_not_held_together(tmp_path: 
     assert lazy.apart
     assert evaluate(Step("concat", "rows", tuple(above)), "cpu").frame.equals(ROWS)
     assert "CACHE" not in lazy.query.explain(optimizations=pl.QueryOptFlags(comm_subplan_elim=False))
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_what_a_query_below_holds_itself__is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool) -> None:
+    asked = list[bool]()
+    collect = Tally.collect
+
+    def watched(tally: Tally, query: pl.LazyFrame, *, apart: bool, **settings: Any) -> Any:
+        asked.append(apart)
+        return collect(tally, query, apart=apart, **settings)
+
+    monkeypatch.setattr(Tally, "collect", watched)
+    above = [Step("frame", "rows", (part,), partial(_twice, held)) for part in _parts(tmp_path)]
+    assert evaluate(Step("concat", "rows", tuple(above)), "cpu").frame.height == 2_000
+    assert asked == [not held]
+
+
+def _twice(held: bool, rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Rows twice, of what is held for both or made for each."""
+    rows = rows.with_columns(pl.col("a") + 1)
+    return pl.concat([rows.cache()] * 2 if held else [rows] * 2)
 
 
 def test_tables_with_other_columns__are_read_each(tmp_path: Path) -> None:

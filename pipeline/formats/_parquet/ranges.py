@@ -37,12 +37,13 @@ def _footer(path: str, _stamp: Stamp) -> Any:
 
 def scan(path: str) -> pl.LazyFrame:
     """A file's rows. Polars reads its footer once while the file is unchanged, and not, as it would of a new scan, with every part."""
-    return _scan(path, stamp(path))
+    source = for_polars(path)
+    return _scan(source, stamp(path)) if isinstance(source, str) else pl.scan_parquet(source)
 
 
 @lru_cache(maxsize=64)
 def _scan(path: str, _stamp: Stamp) -> pl.LazyFrame:
-    return pl.scan_parquet(for_polars(path))
+    return pl.scan_parquet(path)
 
 
 def need_table(path: str, limits: Bounds) -> None:
