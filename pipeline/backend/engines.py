@@ -44,7 +44,8 @@ def collect(query: pl.LazyFrame, backend: Backend, *, in_memory: bool = False, a
 
     try:
         in_memory = only_picks(query) if backend == "gpu" else in_memory
-        return query.collect(engine="in-memory" if in_memory else engine(backend), optimizations=QueryOptFlags(comm_subplan_elim=not apart))
+        chosen: Any = "in-memory" if in_memory else engine(backend)
+        return query.collect(engine=chosen, optimizations=QueryOptFlags(comm_subplan_elim=False)) if apart else query.collect(engine=chosen)
     except PanicException as error:  # which is no Exception, and would end the worker's thread
         raise ComputeError(f"Polars broke off ({str(error)[:200]})") from error
 
