@@ -13,7 +13,7 @@ from pipeline.errors import ExpressionError
 from pipeline.sql.alike import remainder
 from pipeline.sql.checks import dividing, either, loose, tight, unmarked
 from pipeline.sql.scaled import DIGITS, Scaled
-from pipeline.sql.tree import NULL, TRUE, Node, call, cast, divisor, integer, literal, operator, plain, shown, signs, where_else
+from pipeline.sql.tree import NULL, TRUE, Node, call, cast, divisor, integer, literal, operator, plain, shown, signs, where_else, written
 from pipeline.sql.whole import Whole, limits, number, outgrown
 
 LEAST = -(2**63)
@@ -21,14 +21,6 @@ NEAR = 2**62  # a divisor up to here, added to what it leaves, is no more than I
 SLASHES = {"TrueDivide", "RustDivide"}
 TURNED = {"Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
 FAINT = 1e29  # what is added to a finite float, of 32 bits too, and cannot make it infinite
-
-
-def written(node: Node) -> int | None:
-    """The value of a whole number that stands in the expression, None for any other node."""
-    match node:
-        case {"Literal": {"Dyn": {"Int": int(value)}}} | {"Literal": {"Scalar": {"Int64": int(value)} | {"UInt64": int(value)}}}:
-            return value
-    return None
 
 
 def beyond(left: Node, op: str, right: Node, dtypes: Sequence[pl.DataType]) -> Node | None:

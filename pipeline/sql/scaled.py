@@ -17,7 +17,8 @@ from typing import Any
 import polars as pl
 
 from pipeline.sql.casts import filled
-from pipeline.sql.tree import Node, call, cast, operator
+from pipeline.sql.tree import Node, call, cast, operator, written
+from pipeline.sql.whole import number
 
 DIGITS = 38
 HOLE = "units"
@@ -51,14 +52,14 @@ class Scaled:
     @staticmethod
     def of(node: Node, dtype: pl.DataType) -> Scaled | None:
         """A column, or a whole number that stands there; None of what would have to be written out twice for it."""
-        match node:
-            case {"Column": _} if isinstance(dtype, pl.Decimal):
-                return Scaled(call("ToPhysical", node), dtype.scale)
-            case {"Column": _}:
-                return Scaled(cast(node, "Int128", "NonStrict"), 0)
-            case {"Literal": {"Dyn": {"Int": int(value)}}} | {"Literal": {"Scalar": {"Int64": int(value)}}}:
-                return Scaled(_number(value), 0)
-        return None
+        value = written(node)
+        if value is not None:
+            return Scaled(number(value, "Int128"), 0)
+        if "Column" not in node:
+            return None
+        if isinstance(dtype, pl.Decimal):
+            return Scaled(call("ToPhysical", node), dtype.scale)
+        return Scaled(cast(node, "Int128", "NonStrict"), 0)
 
     def combined(self, op: str, other: Scaled) -> Scaled:
         """Plus, Minus or Multiply of both, whose digits are known to be 38 at most."""
@@ -76,8 +77,8 @@ class Scaled:
         more = 10 ** (scale - self.scale)
         match self.units:
             case {"Literal": {"Scalar": {"Int128": int(value)}}}:
-                return _number(value * more)
-        return self.units if more == 1 else operator(self.units, "Multiply", _number(more))
+                return number(value * more, "Int128")
+        return self.units if more == 1 else operator(self.units, "Multiply", number(more, "Int128"))
 
 
 def of_units(scale: int, units: pl.Series) -> pl.Series:
@@ -94,7 +95,3 @@ def _labelled(scale: int) -> Node:
     """A tree of `of_units`, with a hole for the units."""
     made = pl.col(HOLE).map_batches(partial(of_units, scale), return_dtype=pl.Decimal(DIGITS, scale), is_elementwise=True)
     return json.loads(made.meta.serialize(format="json"))
-
-
-def _number(value: int) -> Node:
-    return {"Literal": {"Scalar": {"Int128": value}}}

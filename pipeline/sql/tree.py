@@ -76,6 +76,14 @@ def integer(node: Node) -> Node:
     return node
 
 
+def written(node: Node) -> int | None:
+    """The value of a whole number that stands in the expression, None for any other node."""
+    match node:
+        case {"Literal": {"Dyn": {"Int": int(value)}}} | {"Literal": {"Scalar": {"Int64": int(value)} | {"UInt64": int(value)}}}:
+            return value
+    return None
+
+
 def literal(value: dt.date | str | float) -> Node:
     """A value."""
     return json.loads(pl.lit(value).meta.serialize(format="json"))

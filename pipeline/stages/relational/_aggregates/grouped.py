@@ -155,8 +155,10 @@ class Grouped:
             for part, step in computed.by_name.steps(place, computed).items():
                 column = f"{part}:{name}"
                 first = taken.setdefault((part, place.owner), column) if part in computed.by_name.shared else column
-                same |= {} if first == column else {column: first}
-                steps += [step.alias(column)] * (first == column)
+                if first == column:
+                    steps.append(step.alias(column))
+                else:
+                    same[column] = first
         for made_before in rounds:
             rows = rows.with_columns(made_before)
         if self._is_put_in_order:
