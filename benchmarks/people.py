@@ -25,20 +25,33 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.harness import python, timed, write_result
 from pipeline.formats._plink.bed_files import write_plink
 from pipeline.kernels.genotypes import pack
-from pipeline.stages.genomics.principal_components import MOST_PEOPLE
+from pipeline.stages.genomics._relationships import MOST_IN_TILES, MOST_PEOPLE
 
 SIZES = ((2_500, 20_000), (20_000, 5_000), (100_000, 5_000))
 BLOCK, POPULATIONS, CHROMOSOMES = 250, 3, 22
-WEIGHED = 20  # of so many variants one has a weight
+WEIGHED = 20  # of so many variants one has a weight, and so many neighbours are a set
+ON_X = 50  # of so many variants the last is on X
 FAMILY = 50  # people of whom the last is a child of the first two
 MISSING = 0.005
 Job = tuple[list[dict[str, Any]], list[str]]
+SHEET = {"genotypes": "calls", "samples": "sheet"}
+DEATH = {"death": {"time": "years", "event": "died"}}
 
 
-def scan(use: str, trait: str) -> Job:
-    """A scan of a trait with two covariates."""
-    roles = {"genotypes": "calls", "samples": "sheet"}
-    return [{"use": use, "from": roles, "as": "gwas", "traits": [trait], "covariates": ["c1", "c2"]}], ["gwas"]
+def scan(use: str, traits: Any, **more: Any) -> Job:
+    """A scan of some traits with two covariates."""
+    return [{"use": use, "from": SHEET, "as": "gwas", "traits": traits, "covariates": ["c1", "c2"], **more}], ["gwas"]
+
+
+def of_calls(use: str, *outputs: str, **more: Any) -> Job:
+    """A stage that reads the calls alone."""
+    return [{"use": use, "from": "calls", "as": "found", **more}], [f"found{output}" for output in outputs or ("",)]
+
+
+def of_hits(use: str, output: str) -> Job:
+    """A stage that reads a scan's clumps."""
+    roles = {"associations": "gwas", "genotypes": "calls", "loci": "hits"}
+    return [*CLUMPED, {"use": use, "from": roles, "as": "found"}], [output]
 
 
 def axes(method: str) -> Job:
@@ -51,7 +64,7 @@ def axes(method: str) -> Job:
 
 SUMS = {
     "use": "site_gwas_sums",
-    "from": {"genotypes": "calls", "samples": "sheet"},
+    "from": SHEET,
     "as": "sums",
     "site": "here",
     "sites": ["here", "there"],
@@ -61,6 +74,10 @@ SUMS = {
     "covariates": ["c1", "c2"],
     "missing": "mean",
 }
+CLUMPED = [
+    *scan("linear_gwas", ["y"])[0],
+    {"use": "clump", "from": {"associations": "gwas", "genotypes": "calls"}, "as": "hits", "p1": 0.001},
+]
 WORKS: dict[str, Job] = {
     "sample_qc": ([{"use": "sample_qc", "from": "calls", "as": "passed", "min_call_rate": 0.9}], ["passed.measured"]),
     "variant_qc": ([{"use": "variant_qc", "from": "calls", "as": "passed"}], ["passed"]),
@@ -68,12 +85,9 @@ WORKS: dict[str, Job] = {
     "ld_prune": ([{"use": "ld_prune", "from": "calls", "as": "pruned", "r2": 0.2, "window_variants": 50, "step": 5}], ["pruned"]),
     "axes, exact": axes("exact"),
     "axes, randomized": axes("randomized"),
-    "linear_gwas": scan("linear_gwas", "y"),
-    "logistic_gwas": scan("logistic_gwas", "case"),
-    "linear_gwas and clump": (
-        [*scan("linear_gwas", "y")[0], {"use": "clump", "from": {"associations": "gwas", "genotypes": "calls"}, "as": "hits", "p1": 0.001}],
-        ["hits", "hits.ld"],
-    ),
+    "linear_gwas": scan("linear_gwas", ["y"]),
+    "logistic_gwas": scan("logistic_gwas", ["case"]),
+    "linear_gwas and clump": (CLUMPED, ["hits", "hits.ld"]),
     "polygenic_score": ([{"use": "polygenic_score", "from": {"genotypes": "calls", "weights": "weights"}, "as": "score"}], ["score"]),
     "genotype_features": (
         [{"use": "genotype_features", "from": {"genotypes": "calls", "variants": "weights"}, "as": "features"}],
@@ -87,6 +101,53 @@ WORKS: dict[str, Job] = {
         ["placed"],
     ),
     "site_gwas_sums": ([SUMS], ["sums"]),
+    "relationship_matrix": of_calls("relationship_matrix"),
+    "heritability, haseman_elston": scan("heritability", ["y"], method="haseman_elston"),
+    "heritability, reml": scan("heritability", ["y"]),
+    "mixed_model_gwas": ([{**scan("mixed_model_gwas", ["y"])[0][0], "from": {**SHEET, "markers": "calls"}}], ["gwas"]),
+    "whole_genome_regression": scan("whole_genome_regression", ["y"]),
+    "whole_genome_regression, binary": scan("whole_genome_regression", ["case"], kind="binary"),
+    "whole_genome_regression, times": scan("whole_genome_regression", DEATH, kind="time_to_event"),
+    "cox_gwas": scan("cox_gwas", DEATH),
+    "interaction_gwas": scan("interaction_gwas", ["y"], interactions=["c1"]),
+    "set_association": (
+        [{**scan("set_association", ["y"], max_frequencies=[1.0])[0][0], "from": {**SHEET, "sets": "sets"}}],
+        ["gwas"],
+    ),
+    "gwas_moments and gwas_from_moments": (
+        [*scan("gwas_moments", ["y"], cohort="all")[0], {"use": "gwas_from_moments", "from": "gwas", "as": "found"}],
+        ["found"],
+    ),
+    "linear_gwas, clump and fine_map": of_hits("fine_map", "found"),
+    "linear_gwas, clump and joint_analysis": of_hits("joint_analysis", "found.conditional"),
+    "ld_scores": of_calls("ld_scores", kb=100),
+    "ld_table": of_calls("ld_table", kb=100),
+    "mendel_errors": of_calls("mendel_errors", "", ".variants"),
+    "runs_of_homozygosity": of_calls("runs_of_homozygosity", "", ".people", ".variants"),
+    "sex_check": of_calls("sex_check"),
+    "keep_people, keep_regions and variant_qc": (
+        [
+            {"use": "filter", "from": "sheet", "as": "some", "where": "c1 > 0"},
+            {"use": "keep_people", "from": {"genotypes": "calls", "people": "some"}, "as": "fewer"},
+            {"use": "keep_regions", "from": {"genotypes": "fewer", "regions": "regions"}, "as": "own", "leave_out": True},
+            {"use": "variant_qc", "from": "own", "as": "passed"},
+        ],
+        ["passed"],
+    ),
+}
+MOST = {
+    "axes, exact": MOST_IN_TILES,
+    "relationship_matrix": MOST_IN_TILES,
+    "heritability, haseman_elston": MOST_IN_TILES,
+    "heritability, reml": MOST_PEOPLE,
+    "mixed_model_gwas": MOST_PEOPLE,
+}
+"""People that a work is for at most; the others are for any number."""
+INPUTS = {
+    "sheet": {"sample_id": "string", "y": "float64", "c1": "float64", "c2": "float64", "case": "int8", "years": "float64", "died": "int8"},
+    "weights": {"variant_id": "string", "effect_allele": "string", "weight": "float64"},
+    "sets": {"set_id": "string", "variant_id": "string", "masks": "string"},
+    "regions": {"chromosome": "string", "start": "int64", "end": "int64"},
 }
 
 
@@ -116,7 +177,7 @@ def made(folder: Path, people: int, variants: int) -> Path:
         number = np.arange(variants)
         frame = pl.DataFrame(
             {
-                "chromosome": (number * CHROMOSOMES // variants + 1).astype(str),
+                "chromosome": np.where(number < variants - variants // ON_X, (number * CHROMOSOMES // variants + 1).astype(str), "X"),
                 "base_pair_location": 1_000 * number + 1,
                 "variant_id": [f"v{i}" for i in range(variants)],
                 "ref": ["A"] * variants,
@@ -125,18 +186,37 @@ def made(folder: Path, people: int, variants: int) -> Path:
         )
         random, ids = np.random.default_rng(2), [f"p{i}" for i in range(people)]
         numbers = {name: random.normal(size=people).round(4) for name in ("y", "c1", "c2")}
-        sheet = pl.DataFrame({"sample_id": ids, **numbers, "case": (random.random(people) < 0.3).astype(np.int8)})
-        write_plink(place / "calls", frame, pl.DataFrame({"sample_id": ids}), (pack(block) for block in calls(people, variants)))
+        case, died = ((random.random(people) < share).astype(np.int8) for share in (0.3, 0.2))
+        times = {"years": random.exponential(10, people).round(3), "died": died}
+        sheet = pl.DataFrame({"sample_id": ids, **numbers, "case": case, **times})
+        write_plink(place / "calls", frame, _families(ids), (pack(block) for block in calls(people, variants)))
         weights = {"variant_id": frame["variant_id"], "effect_allele": frame["alt"], "weight": random.normal(size=variants).round(4)}
         pl.DataFrame(weights).gather_every(WEIGHED).write_csv(place / "weights.csv")
+        sets = {
+            "set_id": [f"{name}:{i // WEIGHED}" for i, name in enumerate(frame["chromosome"])],
+            "variant_id": frame["variant_id"],
+            "masks": "all",
+        }
+        pl.DataFrame(sets).write_csv(place / "sets.csv")
+        regions = {"chromosome": [str(i + 1) for i in range(CHROMOSOMES)], "start": 0, "end": 100 * variants // CHROMOSOMES}
+        pl.DataFrame(regions).write_csv(place / "regions.csv")
         sheet.write_csv(place / "sheet.csv")
     return place
+
+
+def _families(ids: list[str]) -> pl.DataFrame:
+    """Everyone's sex and parents: of every fifty the last is a child."""
+    child = [place % FAMILY == FAMILY - 1 for place in range(len(ids))]
+    parents = {
+        name: [ids[place - FAMILY + first] if is_child else "0" for place, is_child in enumerate(child)]
+        for name, first in (("father_id", 1), ("mother_id", 2))
+    }
+    return pl.DataFrame({"sample_id": ids, **parents, "sex": [place % 2 + 1 for place in range(len(ids))]})
 
 
 def measured(name: str, place: Path, workers: int, scratch: Path) -> dict[str, Any]:
     """One run of a work on so many workers."""
     stages, outputs = WORKS[name]
-    types = {"sample_id": "string", "y": "float64", "c1": "float64", "c2": "float64", "case": "int8"}
     document: dict[str, Any] = {
         "job": "people",
         "results": str(scratch / "results"),
@@ -144,18 +224,17 @@ def measured(name: str, place: Path, workers: int, scratch: Path) -> dict[str, A
         "cluster": {"kind": "local"} | ({"workers": workers, "threads": 1} if workers > 1 else {}),
         "inputs": {
             "calls": {"format": "plink", "path": str(place / "calls.bed")},
-            "sheet": {"format": "csv", "path": str(place / "sheet.csv"), "columns": types},
-            "weights": {
-                "format": "csv",
-                "path": str(place / "weights.csv"),
-                "columns": {"variant_id": "string", "effect_allele": "string", "weight": "float64"},
+            **{
+                table: {"format": "csv", "path": str(place / f"{table}.csv"), "columns": columns}
+                for table, columns in INPUTS.items()
+                if f"'{table}'" in str(stages)
             },
         },
         "stages": stages,
-        "outputs": {output.replace(".", "_"): {"from": output} for output in outputs},
+        "outputs": {
+            output.replace(".", "_"): {"from": output} | ({"format": "grm"} if name == "relationship_matrix" else {}) for output in outputs
+        },
     }
-    for unused in [name for name in document["inputs"] if name not in str(stages)]:
-        del document["inputs"][unused]
     job = scratch / "job.yaml"
     job.write_text(json.dumps(document), encoding="utf-8")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -183,7 +262,7 @@ def main() -> None:
         try:
             for people, variants in sizes:
                 place = made(chosen.data or Path(scratch) / "data", people, variants)
-                for name in chosen.only or [name for name in WORKS if people <= MOST_PEOPLE or name != "axes, exact"]:
+                for name in chosen.only or [name for name in WORKS if people <= MOST.get(name, people)]:
                     rows += [measured(name, place, workers, Path(scratch)) for workers in chosen.workers or (1, 2)]
         finally:  # what was measured is kept, also where a work fails
             write_result("people", rows)

@@ -46,15 +46,23 @@ def haseman_elston(relationships: Array, trait: Array) -> Regression:
 
     NaN where all pairs are related alike, or there are fewer than four people.
     """
-    xp, n = array_module(relationships), len(trait)
-    own = xp.diagonal(relationships)
-    of_each = _Sums(
-        xp.full(n, n - 1.0),
-        relationships.sum(axis=1) - own,
-        (relationships**2).sum(axis=1) - own**2,
-        trait * (trait.sum() - trait),
-        trait * (relationships @ trait - own * trait),
-    )
+    own = array_module(relationships).diagonal(relationships)
+    squares = (relationships**2).sum(axis=1) - own**2
+    return regressed(relationships.sum(axis=1) - own, squares, relationships @ trait - own * trait, trait)
+
+
+def with_others(relationships: Array, vectors: Array, groups: int) -> Array:
+    """Products of `relationships: float64[n, m]` with `vectors: float64[m, k]`, and of their squares with the first `groups` of them.
+
+    `float64[n, k + groups]`: what `regressed` takes, where those vectors are 1 for the people of a group, and 0 for others.
+    """
+    return array_module(relationships).hstack([relationships @ vectors, relationships**2 @ vectors[:, :groups]])
+
+
+def regressed(related: Array, squares: Array, products: Array, trait: Array) -> Regression:
+    """As `haseman_elston`, of sums over each person's relationships with the others: they, their squares, and they times others' traits."""
+    xp, n = array_module(trait), len(trait)
+    of_each = _Sums(xp.full(n, n - 1.0), related, squares, trait * (trait.sum() - trait), trait * products)
     whole = _Sums(*(sums.sum() / 2 for sums in of_each))
     if n < 4 or not bool(whole.squares - whole.related**2 / whole.pairs > 1e-12 * whole.squares):
         return Regression(np.nan, np.nan)

@@ -34,9 +34,10 @@ class Calls(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Relationships `float64[later, earlier]`, and of each of both with how many of the other it shares no called variant."""
+    """Relationships `float64[later, earlier]`, the variants that both are called for, and of each with how many it shares none."""
 
     relationships: Floats
+    shared: NDArray[np.int32]
     apart: tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -64,7 +65,7 @@ def relationship_tile(later: Calls, earlier: Calls | None, ask: Callable[[], Non
             products += ours.T @ theirs
     shared = _shared(later, earlier)
     products /= np.maximum(shared, 1)
-    return Tile(products, ((shared == 0).sum(axis=1), (shared == 0).sum(axis=0)))
+    return Tile(products, shared, ((shared == 0).sum(axis=1), (shared == 0).sum(axis=0)))
 
 
 def _shared(later: Calls, earlier: Calls | None) -> NDArray[np.int32]:

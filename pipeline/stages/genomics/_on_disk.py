@@ -19,7 +19,7 @@ _STEP = 1 << 20  # bytes that are read at once: they stay in the second-level ca
 
 
 class OnDisk:
-    """An array of a file, of float64 or float32; goes to another worker as numbers, and lies there in a file again."""
+    """An array of numbers in a file; goes to another worker as numbers, and lies there in a file again."""
 
     def __init__(self, numbers: NDArray[Any]) -> None:
         """Write it to the worker's folder. Raises OSError where that has no room."""
@@ -37,11 +37,17 @@ class OnDisk:
 
     def entry(self, place: int) -> NDArray[Any]:
         """The numbers at one place of the first axis."""
+        numbers: NDArray[Any] = self.entries(slice(place, place + 1))[0]
+        return numbers
+
+    def entries(self, places: slice) -> NDArray[Any]:
+        """The numbers from one place of the first axis to another."""
         size = math.prod(self.shape[1:])
-        numbers = np.fromfile(self.path, self.dtype, size, offset=place * size * self.dtype.itemsize)
-        if len(numbers) != size:
-            raise OSError(f"{self.path}: {numbers.nbytes} bytes were read where {size * self.dtype.itemsize} were written")
-        return numbers.reshape(self.shape[1:])
+        wanted = size * (places.stop - places.start)
+        numbers = np.fromfile(self.path, self.dtype, wanted, offset=places.start * size * self.dtype.itemsize)
+        if len(numbers) != wanted:
+            raise OSError(f"{self.path}: {numbers.nbytes} bytes were read where {wanted * self.dtype.itemsize} were written")
+        return numbers.reshape(-1, *self.shape[1:])
 
     def blocks(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
         """Neighbouring rows of a matrix of float64, and the number of the first; what is given is written over by what comes next."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -27,9 +27,14 @@ from pipeline.tables.rounds import go_on
 from pipeline.tables.table import Table
 
 SIDE_BY_SIDE = 32  # sums, at most
+WHOLE = 5_000
+"""People up to whom the matrix is held where tiles of it would do: 0.3 GB of sums a thread, and as much while sums are added."""
 MOST_PEOPLE = 10_000
-"""Whose whole matrix is held: sums of 1.2 GB a thread, and some four matrices of 0.8 GB while the eigenvectors are found."""
-_RATE, _PRODUCTS = 4e10, 3e-7  # pairs times variants a second of a core; seconds a pair of some 300 products with the matrix
+"""Whose whole matrix is held where tiles do not do: sums of 1.2 GB a thread, and some four matrices of 0.8 GB for all eigenvectors."""
+MOST_IN_TILES = 60_000
+"""Whose matrix is made in tiles: 14.4 GB of relationships on disk, and half as much of the variants that both of a pair have."""
+RATE = 4e10
+"""Pairs times variants a second of a core."""
 
 
 class PlacedTile(NamedTuple):
@@ -39,12 +44,14 @@ class PlacedTile(NamedTuple):
     places: tuple[slice, slice]
     apart: tuple[NDArray[np.int64], NDArray[np.int64]]
     variants: int
+    shared: OnDisk | None
+    """The variants that both of a pair are called for, where they were asked for."""
 
 
-def matrix_work(people: int, variants: int, whole: int) -> str:
-    """How long the matrix takes and where it lies; of `whole` people and fewer in memory."""
-    place = f"{4e-9 * people**2:,.1f} GB of tiles on local disk" if people > whole else "in memory"
-    return f"{pair_work(people, variants, _RATE, _PRODUCTS)}; the matrix {place}"
+def matrix_work(people: int, variants: int, of_pair: int, after: float = 0.0) -> str:
+    """How long the matrix takes, with so many seconds a pair `after` it, and where it lies: of many people so many bytes a pair on disk."""
+    place = f"{5e-10 * of_pair * people**2:,.1f} GB of tiles on local disk" if people > WHOLE else "in memory"
+    return f"{pair_work(people, variants, RATE, after)}; the matrix {place}"
 
 
 def varying_of(genotypes: Table, people: Any, *, all_chromosomes: bool = False) -> Table:
@@ -105,23 +112,39 @@ def few_enough(people: Part, remedy: str = "Take a sample of them (sample, keep_
     return people
 
 
+def number_of(people: Part, most: int, what: str, remedy: str) -> int:
+    """How many people there are. Raises DataError where they are more than `most`."""
+    if people.rows > most:
+        raise DataError(f"{what} for {most:,} people at most, and these are {people.rows:,}. {remedy}")
+    return people.rows
+
+
+def need_variants(number: int) -> None:
+    """Raise DataError where there is no variant."""
+    if number == 0:
+        raise DataError("no autosomal variant varies among these people, so nothing tells how they are related")
+
+
 def relationships_of(total: GrmSums | None, people: pl.Series) -> NDArray[np.float64]:
     """The matrix of sums of `people`, their ids, on the host. Raises DataError where no variant was summed, or two people share none."""
-    if total is None or total.variants == 0:
-        raise DataError("no autosomal variant varies among these people, so nothing tells how they are related")
+    need_variants(0 if total is None else total.variants)
+    assert total is not None
     shared = shared_variants(total)
     refuse_apart(to_host((shared <= 0).sum(axis=0)), people)
     found: NDArray[np.float64] = to_host(grm(total, shared))
     return found
 
 
-def tiles_of(parts: Sequence[Any], people: int, context: Context) -> list[Any]:
-    """Futures of the tiles of the lower triangle, from parts of variants that vary, with their `alt_frequency`."""
+def of_tiles(make: Callable[..., Any], parts: Sequence[Any], people: int, context: Context, *others: Any) -> list[Any]:
+    """Futures of what `make` gives of each tile of the lower triangle, row by row, from parts of variants that vary.
+
+    It is called with the Calls of the later people, those of the earlier (None on the diagonal), both places, and `others`.
+    """
     submit, name = context.session.submit, context.name
     blocks = people_blocks(people)
     calls = [submit(_joined, *(submit(_calls, part, block, stage=name) for part in parts), stage=name) for block in blocks]
     return [
-        submit(_tile, calls[i], calls[j] if j < i else None, (blocks[i], blocks[j]), stage=name)
+        submit(make, calls[i], calls[j] if j < i else None, (blocks[i], blocks[j]), *others, stage=name)
         for i in range(len(blocks))
         for j in range(i + 1)
     ]
@@ -137,20 +160,20 @@ def _joined(*pieces: Calls) -> Calls:
     return joined_calls(pieces)
 
 
-def _tile(later: Calls, earlier: Calls | None, places: tuple[slice, slice]) -> PlacedTile:
+def placed(later: Calls, earlier: Calls | None, places: tuple[slice, slice], shared: bool = False) -> PlacedTile:
+    """A tile, laid on the worker's disk, with the variants that both of each pair have or without them."""
     tile = relationship_tile(later, earlier, go_on)
-    return PlacedTile(OnDisk(tile.relationships), places, tile.apart, len(later.frequency))
+    return PlacedTile(OnDisk(tile.relationships), places, tile.apart, len(later.frequency), OnDisk(tile.shared) if shared else None)
 
 
-def apart_of(tiles: Sequence[PlacedTile], people: int) -> NDArray[np.int64]:
-    """With how many people each shares no called variant, `int64[people]`."""
-    apart = np.zeros(people, np.int64)
-    for tile in tiles:
-        rows, columns = tile.places
-        apart[rows] += tile.apart[0]
+def refuse_apart_in(tiles: Iterable[tuple[tuple[slice, slice], tuple[Any, Any]]], people: pl.Series) -> None:
+    """As `refuse_apart`, of each tile's places and with how many people of the other place each of both shares no called variant."""
+    apart = np.zeros(len(people), np.int64)
+    for (rows, columns), (later, earlier) in tiles:
+        apart[rows] += later
         if rows != columns:
-            apart[columns] += tile.apart[1]
-    return apart
+            apart[columns] += earlier
+    refuse_apart(apart, people)
 
 
 def product_of(tiles: Sequence[PlacedTile], vectors: NDArray[np.float64]) -> NDArray[np.float64]:

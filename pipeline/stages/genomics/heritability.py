@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from pydantic import Field
 from scipy import special
 
@@ -16,17 +17,30 @@ from pipeline.errors import DataError
 from pipeline.genome.columns import VARIANT
 from pipeline.genome.genotypes import need_genotypes, people_of
 from pipeline.kernels.design import Design
-from pipeline.kernels.haseman_elston import haseman_elston
+from pipeline.kernels.haseman_elston import Regression, haseman_elston
 from pipeline.kernels.mixed_model import Rotated
 from pipeline.kernels.mixed_model import heritability as restricted
 from pipeline.kernels.relationship import GrmSums
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Whole
-from pipeline.stages.genomics._relationships import few_enough, relationships_of, summed, varying_of
+from pipeline.stages.genomics._pair_products import Group, PairSums, Vectors, pair_sums, regressions_of, vectors_of
+from pipeline.stages.genomics._relationships import (
+    MOST_IN_TILES,
+    MOST_PEOPLE,
+    RATE,
+    WHOLE,
+    number_of,
+    of_tiles,
+    relationships_of,
+    summed,
+    varying_of,
+)
 from pipeline.stages.genomics._sheet import COVARIATES, Sheet, need_traits, read_sheet, sheet_columns, sheet_rows
+from pipeline.stages.genomics._tiles import pair_work
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
+Floats = NDArray[np.float64]
 SCHEMA: dict[str, pl.DataType] = {
     "trait": pl.String(), "method": pl.String(), "n": pl.Int64(), "heritability": pl.Float64(), "standard_error": pl.Float64(),
     "genetic_variance": pl.Float64(), "residual_variance": pl.Float64(), "liability_heritability": pl.Float64(),
@@ -36,14 +50,68 @@ _TWO = 2
 
 
 class _Found(NamedTuple):
-    """The share of the variance, its standard error, and the variance that is not shared."""
+    """Of a trait: its name and values, the share of the variance, its standard error, and the variance that is not shared."""
 
+    name: str
+    values: Floats
     share: float
     error: float
     residual: float
 
 
-class Heritability(Whole, name="heritability", version=1):
+class _Group(NamedTuple):
+    """Traits of the same people."""
+
+    names: tuple[str, ...]
+    places: NDArray[np.int64]
+    """Of those who have them, `int64[m]`."""
+    values: Floats
+    """The traits, `float64[m, t]`."""
+    columns: Floats
+    """Intercept and covariates, orthonormal, `float64[m, c]`."""
+    residuals: Floats
+    """The traits less what these explain, `float64[m, t]`."""
+
+    @classmethod
+    def of(cls, sheet: Sheet) -> _Group:
+        """From the people's values."""
+        design = Design.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
+        places = np.flatnonzero(sheet.complete)
+        columns = design.values()[places][:, : design.columns]
+        return cls(sheet.trait_names, places, sheet.traits[places], columns, design.residuals[places])
+
+    @property
+    def variance(self) -> Floats:
+        """Of each trait's residuals, `float64[t]`."""
+        variance: Floats = (self.residuals**2).sum(axis=0) / (len(self.places) - self.columns.shape[1])
+        return variance
+
+    @property
+    def standard(self) -> Floats:
+        """The residuals with a mean of 0 and a variance of 1, `float64[m, t]`."""
+        standard: Floats = (self.residuals - self.residuals.mean(axis=0)) / np.sqrt(self.variance)
+        return standard
+
+    @property
+    def multiplied(self) -> Group:
+        """What relationships are multiplied with."""
+        return self.places, self.standard
+
+    def by_pairs(self, found: Sequence[Regression]) -> list[_Found]:
+        """What the regressions of the traits say."""
+        of_each = zip(self.names, self.values.T, found, self.variance.tolist(), strict=True)
+        return [_Found(name, values, share, error, variance * (1 - share)) for name, values, (share, error), variance in of_each]
+
+    def restricted(self, relationships: Any) -> list[_Found]:
+        """By restricted likelihood of the people's relationships."""
+        apart = Rotated.of(relationships)
+        values, turned = to_host(apart.values), to_host(apart.vectors).T
+        columns = [np.column_stack([self.columns, residual]) for residual in self.residuals.T]
+        of_each = zip(self.names, self.values.T, columns, strict=True)
+        return [_Found(name, values_of, *restricted(values, turned @ both)) for name, values_of, both in of_each]
+
+
+class Heritability(Whole, name="heritability", version=2):
     """Give the share of each trait's variance that the relationships of the genotypes explain, with its standard error.
 
     `reml` is restricted maximum likelihood of relationships scaled to a mean diagonal of 1, as GEMMA's, with the error by the likelihood's
@@ -52,7 +120,8 @@ class Heritability(Whole, name="heritability", version=1):
     Relationships are those of principal_components, of the autosomes, whose variants should be pruned or common alike; people should be
     unrelated, or families' shared homes count as heredity. A trait of two values has the share of its observed scale, and with
     `prevalence` that of a liability of which the cases are the upper tail, whatever their share in the sample (Lee et al. 2011, Am J Hum
-    Genet 88:294-305). For 10,000 people at most.
+    Genet 88:294-305). For 10,000 people at most; on a CPU `haseman_elston` is for 60,000, as it makes the matrix of more than 5,000 in
+    tiles and keeps none.
 
     Example:
         {use: heritability, from: {genotypes: pruned, samples: people}, as: shares, traits: [ldl], covariates: [age, sex]}
@@ -73,14 +142,26 @@ class Heritability(Whole, name="heritability", version=1):
         need_traits(schemas["samples"], self.traits, self.covariates)
         return {"": Schema(pl.Schema(SCHEMA))}
 
+    def of_pairs(self, rows: int, labels: int) -> str:
+        """How many pairs of people there are, and how long they take."""
+        return pair_work(labels, rows, RATE)
+
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """Relationships are summed over the parts; then all traits in one task."""
+        """Relationships are summed over the parts, then all traits in one task; or tiles of them are, of many people."""
         genotypes, submit, name = tables["genotypes"], context.session.submit, context.name
         genotypes = (genotypes if genotypes.cheap else genotypes.hold()).named(name)
-        rows = sheet_rows(tables["samples"].named(name), self.needed, self.covariates)
-        people = submit(few_enough, people_of(genotypes), stage=name)
-        total = summed(varying_of(genotypes, people).futures(), people, context)
-        found = submit(self.shares, people, rows, total, stage=name)
+        rows, people = sheet_rows(tables["samples"].named(name), self.needed, self.covariates), people_of(genotypes)
+        tiled = self.method == "haseman_elston" and context.session.backend != "gpu"
+        most, remedy = (MOST_IN_TILES, "") if tiled else (MOST_PEOPLE, "On a CPU method: haseman_elston has room for more. ")
+        remedy += "Take a sample of them (sample, keep_people)."
+        number = context.session.value(submit(number_of, people, most, "heritability is", remedy, stage=name))
+        used = varying_of(genotypes, people).futures()
+        if tiled and number > WHOLE:
+            asked = submit(self.asked, people, rows, stage=name)
+            tiles = of_tiles(pair_sums, used, number, context, submit(self.vectors, people, asked, stage=name))
+            found = submit(self.shares_of_tiles, people, asked, *tiles, stage=name)
+        else:
+            found = submit(self.shares, people, rows, summed(used, people, context), stage=name)
         return Outcome({"": Table.of(context.session, name, [found])}, counts=submit(_tally, found, stage=name))
 
     def needed(self, samples: pl.LazyFrame) -> pl.LazyFrame:
@@ -89,34 +170,36 @@ class Heritability(Whole, name="heritability", version=1):
 
     def shares(self, people: Part, rows: Part, total: GrmSums | None) -> Part:
         """A row per trait."""
-        relationships, found = relationships_of(total, people.frame["sample_id"]), list[tuple[Any, ...]]()
-        for sheet in read_sheet(people.frame, rows.frame, self.traits, self.covariates).groups():
-            design, places = self._design(sheet), np.flatnonzero(sheet.complete)
-            own = relationships[places][:, places]
-            apart = Rotated.of(own) if self.method == "reml" else None
-            for place, name in enumerate(sheet.trait_names):
-                values = sheet.traits[places, place]
-                share = self._share(design, place, places, own, apart)
-                factor = self._liability(name, values)
-                numbers = (share.share, share.error, share.residual * share.share / (1 - share.share), share.residual)
-                found.append((name, self.method, len(places), *numbers, factor * share.share, factor * share.error))
+        relationships, found = relationships_of(total, people.frame["sample_id"]), list[_Found]()
+        for group in self.asked(people, rows):
+            own = relationships[group.places][:, group.places]
+            by_pairs = self.method == "haseman_elston"
+            found += group.by_pairs([haseman_elston(own, trait) for trait in group.standard.T]) if by_pairs else group.restricted(own)
+        return self._rows(found)
+
+    def asked(self, people: Part, rows: Part) -> list[_Group]:
+        """The traits, those of the same people together."""
+        return [_Group.of(sheet) for sheet in read_sheet(people.frame, rows.frame, self.traits, self.covariates).groups()]
+
+    def vectors(self, people: Part, asked: list[_Group]) -> Vectors:
+        """What the relationships are multiplied with."""
+        return vectors_of([group.multiplied for group in asked], people.rows)
+
+    def shares_of_tiles(self, people: Part, asked: list[_Group], *tiles: PairSums) -> Part:
+        """A row per trait, of what the tiles add up to."""
+        regressions = regressions_of([group.multiplied for group in asked], people, tiles)
+        return self._rows([found for group, of_group in zip(asked, regressions, strict=True) for found in group.by_pairs(of_group)])
+
+    def _rows(self, found: Sequence[_Found]) -> Part:
+        """A row per trait, in their order."""
+        rows = list[tuple[Any, ...]]()
+        for name, values, share, error, residual in found:
+            factor = self._liability(name, values)
+            numbers = (share, error, residual * share / (1 - share), residual)
+            rows.append((name, self.method, len(values), *numbers, factor * share, factor * error))
         order = pl.col("trait").replace_strict({name: place for place, name in enumerate(self.traits)}, return_dtype=pl.Int64)
-        frame = pl.DataFrame(found, schema=SCHEMA, orient="row").sort(order)
+        frame = pl.DataFrame(rows, schema=SCHEMA, orient="row").sort(order)
         return Part(frame.with_columns(pl.col(pl.Float64).fill_nan(None)))
-
-    def _design(self, sheet: Sheet) -> Design:
-        return Design.build(sheet.covariates, sheet.traits, sheet.covariate_names, sheet.trait_names)
-
-    def _share(self, design: Design, place: int, places: Any, own: Any, apart: Rotated | None) -> _Found:
-        """One trait's."""
-        if apart is None:
-            residual = design.residuals[places, place]
-            variance = float((residual**2).sum()) / (len(places) - design.columns)
-            share, error = haseman_elston(own, (residual - residual.mean()) / math.sqrt(variance))
-            return _Found(share, error, variance * (1 - share))
-        columns = np.column_stack([design.values()[places][:, : design.columns], design.residuals[places, place]])
-        turned = to_host(apart.vectors).T @ columns
-        return _Found(*restricted(to_host(apart.values), turned))
 
     def _liability(self, name: str, values: Any) -> float:
         """What heritability of the observed scale is multiplied with for that of the liability; NaN where it is not asked for."""

@@ -24,23 +24,26 @@ from pipeline.kernels.standardized import standard_values, variant_products
 from pipeline.stage import Context, Outcome, Whole
 from pipeline.stages.genomics._genotypes import genotypes_in
 from pipeline.stages.genomics._relationships import (
+    MOST_IN_TILES,
+    WHOLE,
     PlacedTile,
-    apart_of,
     frequency_of,
     matrix_work,
+    number_of,
+    of_tiles,
+    placed,
     product_of,
     refuse_apart,
+    refuse_apart_in,
     summed,
-    tiles_of,
     varying_of,
 )
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
-WHOLE = 5_000  # people up to whom the matrix is held: 0.3 GB of sums a thread, and as much while sums are added
 MOST_ON_GPU = 20_000  # sums of 4.8 GB
-MOST_PEOPLE = 60_000  # 14.4 GB of tiles on disk, which every one of some hundred products reads
+_PRODUCTS = 3e-7  # seconds a pair of some 300 products with the matrix
 LOADED = (*VARIANT, "alt_frequency")  # what describes a variant beside its loadings
 
 
@@ -94,7 +97,7 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
 
     def of_pairs(self, rows: int, labels: int) -> str:
         """How long the relationships of pairs take, and where they lie."""
-        return matrix_work(labels, rows, WHOLE) if self.method == "exact" else "pairs: none, by the randomized method"
+        return matrix_work(labels, rows, 8, _PRODUCTS) if self.method == "exact" else "pairs: none, by the randomized method"
 
     def prepare(self, *, lean: bool = False) -> None:
         """Load the compiled kernels, and SciPy's solvers."""
@@ -126,9 +129,10 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
         """
         submit, name, parts = context.session.submit, context.name, used.futures()
         on_gpu = context.session.backend == "gpu"
-        number = context.session.value(submit(_number, people, MOST_ON_GPU if on_gpu else MOST_PEOPLE, stage=name))
+        most, what = MOST_ON_GPU if on_gpu else MOST_IN_TILES, "exact principal components are"
+        number = context.session.value(submit(number_of, people, most, what, "Use method: randomized.", stage=name))
         if number > WHOLE and not on_gpu:
-            return submit(self.solve_tiles, people, *tiles_of(parts, number, context), stage=name)
+            return submit(self.solve_tiles, people, *of_tiles(placed, parts, number, context), stage=name)
         total = summed(parts, people, context)
         return submit(self.solve, people, total, stage=name)
 
@@ -136,7 +140,7 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
         """As `solve`, from tiles of the matrix on disk, which are read once for every product."""
         variants = tiles[0].variants
         self._check(variants, people)
-        refuse_apart(apart_of(tiles, people.frame.height), people.frame["sample_id"])
+        refuse_apart_in(((tile.places, tile.apart) for tile in tiles), people.frame["sample_id"])
         product = partial(product_of, tiles)
         values, vectors = leading_axes(product, people.frame.height, self.components)
         return self._solved(people, (values, vectors, residuals(product(vectors), vectors, values)), variants)
@@ -194,14 +198,6 @@ class PrincipalComponents(Whole, name="principal_components", version=3):
         metrics = {"method": self.method} | ({"passes": self.passes} if self.method == "randomized" else {})
         counts = {"variants_used": variants, "people": people.frame.height}
         return _Solved(Part(people.frame.select("sample_id").hstack(axes)), Part(pl.DataFrame(eigenvalues)), counts, metrics, copies)
-
-
-def _number(people: Part, most: int) -> int:
-    if people.frame.height > most:
-        raise DataError(
-            f"exact principal components are for {most:,} people at most, and these are {people.frame.height:,}. Use method: randomized."
-        )
-    return people.frame.height
 
 
 def _multiplied(part: Part, people: Part, state: Krylov) -> tuple[Any, int]:

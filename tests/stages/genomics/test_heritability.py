@@ -84,3 +84,28 @@ def test_liability__is_of_cases_above_a_threshold() -> None:
     assert found["liability_standard_error"] == pytest.approx(factor * found["standard_error"], rel=1e-9)
     with pytest.raises((DataError, RunError), match="trait 'score' has 40 values, and prevalence is of traits of two"):
         run(Heritability(traits=("score",), prevalence=0.1), {"genotypes": small_cohort(), "samples": small_sheet()})
+
+
+def test_many_people__are_worked_in_tiles_that_are_not_kept(workers: ClusterSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two groups of traits, of whom different people miss some: the tiles' sums are those of the whole matrix."""
+    data: Any = {"genotypes": small_cohort(), "samples": small_sheet()}
+    stage = Heritability(traits=("score", "height"), covariates=("age",), method="haseman_elston")
+    whole = run(stage, data)[""]
+    monkeypatch.setattr("pipeline.stages.genomics.heritability.WHOLE", 0)
+    monkeypatch.setattr("pipeline.stages.genomics._tiles._LEAST", 12)
+    tiled = same_for_any_parts(stage, data, workers)[""]
+    assert tiled.frame.select(pl.exclude(pl.Float64)).rows() == whole.frame.select(pl.exclude(pl.Float64)).rows()
+    for name in NUMBERS:
+        np.testing.assert_allclose(tiled.frame[name], whole.frame[name], rtol=1e-9)
+    assert tiled.counts == whole.counts
+
+
+def test_too_many_people__are_refused_with_the_method_that_takes_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    data: Any = {"genotypes": small_cohort(), "samples": small_sheet()}
+    monkeypatch.setattr("pipeline.stages.genomics.heritability.MOST_PEOPLE", 40)
+    with pytest.raises((DataError, RunError), match=r"for 40 people at most, and these are 41\. On a CPU method: haseman_elston has room"):
+        run(Heritability(traits=("score",)), data)
+    assert run(Heritability(traits=("score",), method="haseman_elston"), data)[""].frame.height == 1
+    monkeypatch.setattr("pipeline.stages.genomics.heritability.MOST_IN_TILES", 40)
+    with pytest.raises((DataError, RunError), match=r"for 40 people at most, and these are 41\. Take a sample"):
+        run(Heritability(traits=("score",), method="haseman_elston"), data)

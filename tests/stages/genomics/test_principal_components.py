@@ -214,7 +214,7 @@ def test_principal_components__randomized_refuse_a_person_without_calls() -> Non
 
 
 def test_principal_components__refuse_more_people_than_a_matrix_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stages.genomics.principal_components.MOST_PEOPLE", 40)
+    monkeypatch.setattr("pipeline.stages.genomics.principal_components.MOST_IN_TILES", 40)
     with pytest.raises(DataError, match=r"exact principal components are for 40 people at most, and these are 41\. Use method: randomized"):
         run(pca(3), {"genotypes": small_cohort()})
 

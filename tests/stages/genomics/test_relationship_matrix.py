@@ -54,7 +54,27 @@ def test_pairs__are_the_triangle_and_count_the_variants_of_both(workers: Cluster
     np.testing.assert_allclose(found["relationship"], expected[triangle], rtol=1e-9)
 
 
-def test_people_who_share_no_variant__are_named() -> None:
+def test_tiles__are_the_whole_matrix_row_by_row(workers: ClusterSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {"genotypes": small_cohort()}
+    whole = run(RelationshipMatrix(), data)[""]
+    in_tiles(monkeypatch)
+    monkeypatch.setattr(relationship_matrix, "_PAIRS_OF_A_PART", 5 * 41)
+    tiled = same_for_any_parts(RelationshipMatrix(), data, workers)[""]
+    assert tiled.frame.drop("relationship").equals(whole.frame.drop("relationship"))
+    np.testing.assert_allclose(tiled.frame["relationship"], whole.frame["relationship"], rtol=1e-9, atol=1e-12)
+    assert tiled.counts == whole.counts
+
+
+def in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody's matrix is made of tiles of 32 people."""
+    monkeypatch.setattr(relationship_matrix, "WHOLE", 0)
+    monkeypatch.setattr("pipeline.stages.genomics._tiles._LEAST", 12)
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_people_who_share_no_variant__are_named(tiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if tiled:
+        in_tiles(monkeypatch)
     calls = np.full((4, 6), 3, np.uint8)
     calls[:2, :5], calls[2:, 5] = [0, 1, 2, 0, 1], 1
     calls[2:, 4] = 2
@@ -68,11 +88,13 @@ def test_people_who_share_no_variant__are_named() -> None:
 def test_too_many_people__and_none_that_vary_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     cohort = small_cohort()
     flat = Cohort(type(cohort.rows)(cohort.rows.frame[-1:], {"calls": cohort.rows.arrays["calls"][-1:]}), cohort.people)
-    with pytest.raises((DataError, RunError), match="no autosomal variant varies among these people"):
-        run(RelationshipMatrix(), {"genotypes": flat})
-    monkeypatch.setattr("pipeline.stages.genomics._relationships.MOST_PEOPLE", 40)
-    with pytest.raises((DataError, RunError), match="of 40 people at most, and these are 41"):
-        run(RelationshipMatrix(), {"genotypes": cohort})
+    refused = "relationships are for 40 people at most, and these are 41. Take a sample"
+    for most, message in ((60_000, "no autosomal variant varies among these people"), (40, refused)):
+        monkeypatch.setattr(relationship_matrix, "MOST_IN_TILES", most)
+        for whole in (5_000, 0):
+            monkeypatch.setattr(relationship_matrix, "WHOLE", whole)
+            with pytest.raises((DataError, RunError), match=message):
+                run(RelationshipMatrix(), {"genotypes": flat})
 
 
 def test_grm__refuses_what_is_no_triangle(tmp_path: Path) -> None:
