@@ -71,6 +71,18 @@ WORKS = {
         "select k, b, hot from (select *, row_number() over (partition by hot order by k) as n from right_) where n = 1",
         "right.sort('k').unique('hot', keep='first')",
     ),
+    "windows": Work(
+        2_000,
+        "- {use: window, from: right, as: answer, by: [b], order: [k], compute: {number: row_number(), total: cum_sum(hot)}}",
+        "select *, row_number() over w as number, (sum(hot) over w)::bigint as total from right_ window w as (partition by b order by k)",
+        "right.sort('k').with_columns(number=pl.int_range(1, pl.len() + 1).over('b'), total=pl.col('hot').cum_sum().over('b'))",
+    ),
+    "windows with a hot key": Work(
+        2_000,
+        "- {use: window, from: right, as: answer, by: [hot], order: [k], compute: {number: row_number(), total: cum_sum(b)}}",
+        "select *, row_number() over w as number, (sum(b) over w)::bigint as total from right_ window w as (partition by hot order by k)",
+        "right.sort('k').with_columns(number=pl.int_range(1, pl.len() + 1).over('hot'), total=pl.col('b').cum_sum().over('hot'))",
+    ),
     "sort": Work(
         2_000,
         "- {use: sort, from: wide, as: answer, by: [k]}",

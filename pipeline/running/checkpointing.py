@@ -58,7 +58,7 @@ class Checkpointing:
         shape = digest([len(table.blocks), self.session.workers, self.session.threads, self.session.readers])[:8]
         keep = Keep(folder, shape, self.began, always, frozenset(folder.notes()))
         self.kept[name] = (replace(table, blocks=()), len(table.blocks), folder, shape)
-        return keep.table(table)
+        return keep.table(table, held=not self._is_only_written(name))
 
     def may_keep(self, stage: PlannedStage, name: str) -> bool:
         """Whether `keep` may keep a stage's table, as far as anyone knows before the table is there."""
@@ -72,6 +72,12 @@ class Checkpointing:
         into = any(other.spec.stage.long == "training" and name in other.spec.inputs.values() for other in self.plan.stages)
         exchanged = self.session.workers > 1 and spread and not isinstance(stage.spec.stage, Rows | FittedRows)
         return into or exchanged or bool(stage.spec.stage.long)
+
+    def _is_only_written(self, name: str) -> bool:
+        """Whether one output is all that uses a table, as it is: then the tasks that write its parts make and keep them, and none waits."""
+        outputs = [output for output in self.plan.job.outputs.values() if output.table == name]
+        alone = len(outputs) == 1 and self.resumed.uses().get(name) == 1 and self.plan.job.counts != "all"
+        return alone and self.session.backend == "cpu" and not outputs[0].sort_by and not outputs[0].columns
 
     def measured(self, name: str | None, measured: Measured) -> None:
         """Told of a table that was made: where all its parts were kept, what belongs to it is, and then the manifest."""

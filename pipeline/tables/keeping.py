@@ -37,14 +37,15 @@ class Keep:
     always: bool = False
     known: frozenset[str] = frozenset()
 
-    def table(self, table: Table) -> Table:
-        """The table, whose parts are kept as they are made; each is made by a task of its own."""
+    def table(self, table: Table, *, held: bool = True) -> Table:
+        """The table, whose parts are kept as they are made; each by a task of its own, if it is `held`, else by whoever uses it."""
         whole = len(table.blocks)
         blocks = tuple(
             Step("keep", table.stage, (block,), KeepPart(self, f"part-{number:05d}", whole, _is_made(block)))
             for number, block in enumerate(table.blocks)
         )
-        return replace(table, blocks=blocks).hold()
+        kept = replace(table, blocks=blocks)
+        return kept.hold() if held else kept
 
     def stems(self, stem: str) -> list[str]:
         """What is known to be there of a part."""

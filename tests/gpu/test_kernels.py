@@ -164,6 +164,7 @@ HOST_ONLY = {
     "random_directions",
     "condition",  # a few answers of a system
     "haseman_elston",  # a few sums over the pairs of a matrix that is on the host
+    "with_others",  # of relationships that are made in tiles, which are on the host
     "right_side",  # R of a matrix, once
     "righting",
     "supported",

@@ -18,6 +18,7 @@ from pipeline.results.remembered import Remembered
 from pipeline.results.stage_limits import sizes
 from pipeline.results.store import open_store
 from pipeline.running.signals import Interrupted
+from pipeline.tables.table import Table
 from tests.small import VARIANTS, current_run, inside, last_record, run_main, start, write_small_job
 
 KEPT = {"as: passed, ": "as: passed, checkpoint: true, ", "as: gwas, ": "as: gwas, checkpoint: true, "}
@@ -194,10 +195,20 @@ def test_a_checkpoint_that_is_not_as_it_was_written__is_computed_again_and_said(
     assert published(folder / "results") == published(folder / "whole")
 
 
-def test_parts_of_a_scan_that_was_killed__are_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = small_job(tmp_path)
-    (folder / "job.yaml").write_text((folder / "job.yaml").read_text().replace("path: cohort.vcf", "path: cohort.vcf, parts: 3"))
-    killed_before_it_is_published(folder, monkeypatch)
+@pytest.mark.parametrize("order", [", sort_by: p_value", ""])
+def test_parts_of_a_scan_that_was_killed__are_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+    """Whether an output sorts them, or the tasks that write them are those that make and keep them: then no part waits in memory."""
+    folder = small_job(tmp_path, KEPT | {"path: cohort.vcf": "path: cohort.vcf, parts: 3", ", sort_by: p_value": order})
+    held, hold = list[str](), Table.hold
+
+    def held_once(table: Table) -> Table:
+        held.append(table.stage)
+        return hold(table)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Table, "hold", held_once)
+        killed_before_it_is_published(folder, monkeypatch)
+    assert ("gwas" in held) == bool(order)
     store = open_store(str(folder / "results"))
     scan = next(
         path for path in folder.glob("results/checkpoints/*") if len(list(path.glob("part-*.arrow"))) == 3 and not list(path.glob("*.npy"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from pipeline.stages.genomics._relationships import (
     varying_of,
 )
 from pipeline.stages.genomics._tiles import people_blocks
+from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.counts import Count
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
@@ -75,34 +77,41 @@ class RelationshipMatrix(Whole, name="relationship_matrix", version=3):
         people, on_gpu = people_of(genotypes), context.session.backend == "gpu"
         most, remedy = MOST_PEOPLE if on_gpu else MOST_IN_TILES, "Take a sample of them (sample, keep_people)."
         number = context.session.value(submit(number_of, people, most, "relationships are", remedy, stage=name))
-        used, step = varying_of(genotypes, people).futures(), max(1, _PAIRS_OF_A_PART // max(1, number))
+        used = varying_of(genotypes, people).futures()
         make = self._whole if number <= WHOLE or on_gpu else self._in_tiles
-        parts, variants = make(used, people, number, step, context)
-        counts = submit(_tally, people, variants, stage=name)
-        return Outcome({"": Table.of(context.session, name, parts)}, counts=counts)
+        rows, variants = make(used, people, number, context)
+        size = Size(number * (number + 1) // 2, row_bytes(Schema(pl.Schema(PAIRS | FAMILIES))))
+        return Outcome({"": replace(rows, size=size)}, counts=submit(_tally, people, variants, stage=name))
 
-    def _whole(self, used: Sequence[Any], people: Any, number: int, step: int, context: Context) -> tuple[list[Any], Any]:
-        """Futures of the parts, of the matrix that is held, and of how many variants it is."""
+    def _whole(self, used: Sequence[Any], people: Any, number: int, context: Context) -> tuple[Table, Any]:
+        """The rows, of the matrix that is held, and a future of how many variants it is."""
         submit, name = context.session.submit, context.name
         total = summed(used, people, context)
-        matrix = submit(_matrix, total, people, stage=name)
-        starts = range(0, max(1, number), step)
-        return [submit(_rows, people, matrix, slice(start, start + step), stage=name) for start in starts], submit(
-            _variants, total, stage=name
-        )
+        rows = _ranges(slice(0, number), number, context).map_parts(_rows, people, submit(_matrix, total, people, stage=name))
+        return rows, submit(_variants, total, stage=name)
 
-    def _in_tiles(self, used: Sequence[Any], people: Any, number: int, step: int, context: Context) -> tuple[list[Any], Any]:
-        """The same, of tiles on disk: those of a row of them make the parts of its people."""
+    def _in_tiles(self, used: Sequence[Any], people: Any, number: int, context: Context) -> tuple[Table, Any]:
+        """The same, of tiles on disk: those of a row of them make the rows of its people."""
         submit, name = context.session.submit, context.name
         tiles = of_tiles(placed, used, number, context, True)
         checked = submit(_checked, people, *(submit(_apart, tile, stage=name) for tile in tiles), stage=name)
-        parts = list[Any]()
+        strips = list[Table]()
         for i, block in enumerate(people_blocks(number)):
             strip = tiles[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2]
-            for start in range(block.start, block.stop, step):
-                rows = slice(start, min(start + step, block.stop))
-                parts.append(submit(_rows_of_tiles, people, checked, rows, *strip, stage=name))
-        return parts, checked
+            strips.append(_ranges(block, number, context).map_parts(_rows_of_tiles, people, checked, *strip))
+        return strips[0].concat(*strips[1:]), checked
+
+
+def _ranges(people: slice, number: int, context: Context) -> Table:
+    """The first and the last (not included) of some people, whose pairs are a part."""
+    step = max(1, _PAIRS_OF_A_PART // max(1, number))
+    starts = range(people.start, max(people.stop, 1), step)
+    parts = [Part(pl.DataFrame({"first": [start], "last": [min(start + step, people.stop)]})) for start in starts]
+    return Table.of(context.session, context.name, parts)
+
+
+def _variants(total: GrmSums | None) -> int:
+    return 0 if total is None else total.variants
 
 
 def _matrix(total: GrmSums, people: Part) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -110,12 +119,8 @@ def _matrix(total: GrmSums, people: Part) -> tuple[NDArray[np.float64], NDArray[
     return relationships_of(total, people.frame["sample_id"]), to_host(shared_variants(total))
 
 
-def _variants(total: GrmSums | None) -> int:
-    return 0 if total is None else total.variants
-
-
-def _rows(people: Part, matrix: tuple[NDArray[np.float64], NDArray[np.int64]], rows: slice) -> Part:
-    relationships, shared = matrix
+def _rows(part: Part, people: Part, matrix: tuple[NDArray[np.float64], NDArray[np.int64]]) -> Part:
+    (relationships, shared), rows = matrix, slice(*part.frame.row(0))
     return _pairs(people, rows, relationships[rows], shared[rows])
 
 
@@ -131,8 +136,8 @@ def _checked(people: Part, *apart: tuple[Any, Any, int]) -> int:
     return variants
 
 
-def _rows_of_tiles(people: Part, _: int, rows: slice, *strip: PlacedTile) -> Part:
-    first = strip[0].places[0].start
+def _rows_of_tiles(part: Part, people: Part, _: int, *strip: PlacedTile) -> Part:
+    first, rows = strip[0].places[0].start, slice(*part.frame.row(0))
     places = slice(rows.start - first, rows.stop - first)
     relationships = np.hstack([tile.numbers.entries(places) for tile in strip])
     return _pairs(people, rows, relationships, np.hstack([tile.shared.entries(places) for tile in strip if tile.shared is not None]))
