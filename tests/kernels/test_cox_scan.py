@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,20 @@ def test_cox_again__agrees_with_the_scan_and_shows_a_fault(test: CoxMethod) -> N
     once = cox_again(genotype, data.covariates, data.signed, log_hazards, test)
     assert (once.beta, once.standard_error, once.n) == pytest.approx((found.beta[5], found.standard_error[5], found.n[5]), rel=1e-5)
     assert cox_again(genotype[::-1], data.covariates, data.signed, log_hazards, test).beta != pytest.approx(found.beta[5], abs=0.1)
+
+
+def test_cox_again__needs_as_much_memory_as_people_and_not_as_people_times_events() -> None:
+    random, people = np.random.default_rng(9), 20_000
+    signed = np.where(random.random(people) < 0.3, 1, -1) * random.exponential(10, people)
+    genotype, covariates, flat = random.binomial(2, 0.3, people).astype(float), np.empty((people, 0)), np.zeros(people)
+    tracemalloc.start()
+    try:
+        found = cox_again(genotype, covariates, signed, (flat, flat), "firth_approximate")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert np.isfinite(found.beta)
+    assert peak < 200 * 8 * people, "some columns of people; with each of 6,000 events it is 120 million numbers"
 
 
 def test_cox_design__says_when_nobody_has_an_event() -> None:
