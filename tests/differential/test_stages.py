@@ -30,7 +30,10 @@ def test_stage__gives_what_duckdb_gives(name: str) -> None:
     check_stage(name, EXAMPLES, RUNS)
 
 
-@pytest.mark.parametrize("name", STAGES)
+THIRD = [pytest.param(name, marks=[] if number % 3 == 0 else pytest.mark.soak) for number, name in enumerate(STAGES)]
+
+
+@pytest.mark.parametrize("name", THIRD)
 def test_stage_on_two_worker_processes__gives_what_duckdb_gives(name: str, workers: ClusterSession) -> None:
     check_stage(name, OF_WORKERS, {"2 parts on two workers": (workers, 2)})
 

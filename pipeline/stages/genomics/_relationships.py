@@ -50,8 +50,15 @@ class PlacedTile(NamedTuple):
 
 def matrix_work(people: int, variants: int, of_pair: int, after: float = 0.0) -> str:
     """How long the matrix takes, with so many seconds a pair `after` it, and where it lies: of many people so many bytes a pair on disk."""
+    if people > MOST_IN_TILES:
+        return refused_of(people, MOST_IN_TILES)
     place = f"{5e-10 * of_pair * people**2:,.1f} GB of tiles on local disk" if people > WHOLE else "in memory"
     return f"{pair_work(people, variants, RATE, after)}; the matrix {place}"
+
+
+def refused_of(people: int, most: int) -> str:
+    """What --explain says of more people than a stage is for; stages before may leave some out."""
+    return f"pairs: refused where more than {most:,} people are left of {people:,}"
 
 
 def varying_of(genotypes: Table, people: Any, *, all_chromosomes: bool = False) -> Table:

@@ -30,6 +30,7 @@ from pipeline.stages.genomics._relationships import (
     WHOLE,
     number_of,
     of_tiles,
+    refused_of,
     relationships_of,
     summed,
     varying_of,
@@ -144,7 +145,8 @@ class Heritability(Whole, name="heritability", version=2):
 
     def of_pairs(self, rows: int, labels: int) -> str:
         """How many pairs of people there are, and how long they take."""
-        return pair_work(labels, rows, RATE)
+        most = MOST_PEOPLE if self.method == "reml" else MOST_IN_TILES
+        return refused_of(labels, most) if labels > most else pair_work(labels, rows, RATE)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """Relationships are summed over the parts, then all traits in one task; or tiles of them are, of many people."""

@@ -12,6 +12,7 @@ from pipeline.errors import DataError, JobError, RunError
 from pipeline.formats.grm import GrmOutput
 from pipeline.kernels.genotypes import unpack
 from pipeline.stages.genomics import relationship_matrix
+from pipeline.stages.genomics.heritability import Heritability
 from pipeline.stages.genomics.relationship_matrix import RelationshipMatrix
 from pipeline.tables.part import Schema
 from pipeline.tables.session import ClusterSession
@@ -112,3 +113,13 @@ def test_grm__refuses_what_is_no_triangle(tmp_path: Path) -> None:
         write_table(GrmOutput(), pairs[:1].with_columns(sample_id_1=pl.lit("a b"), sample_id_2=pl.lit("a b")), tmp_path / "space")
     with pytest.raises(JobError, match="a GRM needs the column 'relationship', which is not written here"):
         GrmOutput().check(Schema(pairs.schema), ["sample_id_1", "sample_id_2", "variants_shared"])
+
+
+def test_explain__says_how_long_pairs_take_and_where_they_lie() -> None:
+    stage = RelationshipMatrix()
+    assert stage.of_pairs(5_000, 4_000).endswith("some 1 s of one core, which all tasks share; the matrix in memory")
+    assert stage.of_pairs(5_000, 20_000).endswith("some 25 s of one core, which all tasks share; the matrix 2.4 GB of tiles on local disk")
+    assert stage.of_pairs(5_000, 100_000) == "pairs: refused where more than 60,000 people are left of 100,000"
+    by_pairs, whole = Heritability(traits=("t",), method="haseman_elston"), Heritability(traits=("t",))
+    assert by_pairs.of_pairs(5_000, 20_000).startswith("pairs: at most 199,990,000 of 20,000 people")
+    assert whole.of_pairs(5_000, 20_000) == "pairs: refused where more than 10,000 people are left of 20,000"
