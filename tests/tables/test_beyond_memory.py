@@ -15,9 +15,10 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from pipeline.errors import RunError
+from pipeline.errors import DataError, RunError
 from pipeline.stage import Context, Stage
 from pipeline.stages.models.xgboost import Xgboost
+from pipeline.stages.relational._window.following import Following
 from pipeline.stages.relational.aggregate import Aggregate
 from pipeline.stages.relational.derive import Derive
 from pipeline.stages.relational.drop_duplicates import DropDuplicates
@@ -138,6 +139,63 @@ def test_window__is_duckdbs(session: Session) -> None:
     found = given_by(Window.model_validate({"by": "key", "order": "day", "compute": compute}), session, rows=table(session, ours))
     over = "over (partition by key order by day)"
     alike(found, duckdb.sql(f"select *, lag(value) {over} as before, count(value) {over} as so_far from ours").pl())
+
+
+FOLLOWED = {
+    "before": ("lag(value)", "lag(value) {over}"),
+    "later": ("lead(text, 300)", "lead(text, 300) {over}"),
+    "moved": ("difference(value, 2)", "value - lag(value, 2) {over}"),
+    "number": ("row_number()", "row_number() {over}"),
+    "so_far": ("cum_count(value)", "count(value) {over}"),
+    "total": ("cum_sum(value)", "(sum(value) {over})::bigint"),
+    "exact": ("cum_sum(cast(value as decimal(30, 2)))", "(sum(value::decimal(30, 2)) {over})"),
+    "mean": ("cum_mean(value)", "avg(value) {over}"),
+}
+
+
+@pytest.mark.parametrize("by", [["key"], [], ["text"]])
+@pytest.mark.parametrize("seed", [11, 12])
+def test_window__over_groups_that_no_task_holds_goes_on_from_part_to_part(session: Session, by: list[str], seed: int) -> None:
+    ours = rows(3_000, seed)
+    compute = {name: function for name, (function, _) in FOLLOWED.items()}
+    stage = Window.model_validate({"by": by, "order": "-day", "compute": compute})
+    assert Following(stage.by, Order(["-day"]), "columns", stage.compute).applies(table(session, ours))
+    found = given_by(stage, session, rows=table(session, ours))
+    partition = f"partition by {', '.join(by)} " if by else ""
+    over = f"over ({partition}order by day desc rows unbounded preceding)"
+    shown = [f"{sql.format(over=over if '{over}' in sql else '')} as {name}" for name, (_, sql) in FOLLOWED.items()]
+    alike(found, duckdb.sql(f"select *, {', '.join(shown)} from ours").pl())
+
+
+@pytest.mark.parametrize("by", ["key", []])
+def test_window__ranks_rows_that_tie_across_parts_alike(session: Session, by: Any) -> None:
+    ours = rows(3_000, 13).with_columns(value=pl.when(pl.col("day") % 3 == 0).then(7).otherwise("value"))
+    stage = Window.model_validate({"by": by, "order": "value", "compute": {"place": "rank()"}})
+    found = given_by(stage, session, rows=table(session, ours))
+    over = f"over ({'partition by key ' if by else ''}order by value nulls last)"
+    alike(found, duckdb.sql(f"select *, rank() {over} as place from ours").pl())
+    with pytest.raises(DataError, match="rows of a group tie in 'value'"):
+        given_by(stage.model_copy(update={"ties": "refuse"}), session, rows=table(session, ours))
+
+
+def test_window__refuses_the_one_tie_that_lies_between_two_parts(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pl.DataFrame({"key": [1] * 4_000, "day": [number - (number == 2_000) for number in range(4_000)]})
+    stage = Window.model_validate({"by": [], "order": "day", "ties": "refuse", "compute": {"before": "lag(key)"}})
+    parts = [Part(frame[:2_000]), Part(frame[2_000:])]
+    schema = Schema(frame.schema)
+    given = Table.of(session, "given", parts, schema=schema, size=Size(frame.height, row_bytes(schema)))
+    monkeypatch.setattr("pipeline.stages.relational._window.following.in_order", lambda rows, _: rows)
+    with pytest.raises(DataError, match="rows of a group tie in 'day'"):
+        given_by(stage, session, rows=given)
+
+
+def test_window__counts_infinities_once_where_rows_are_looked_at_from_two_parts(session: Session) -> None:
+    frame = pl.DataFrame({"key": [1] * 3_000, "day": range(3_000), "value": [1e308 * (-1) ** number for number in range(3_000)]})
+    stage = Window.model_validate({"by": [], "order": "day", "compute": {"moved": "difference(value)", "twice": "lag(value * 10, 500)"}})
+    found = stage.run({"rows": table(session, frame)}, Context("named", 1, session)).tables[""]
+    parts = list(found.futures())
+    assert sum(part.frame["moved"].null_count() for part in parts) == 3_000
+    assert sum(added_counts([part.counts for part in parts]).values()) == 2_999 + 3_000
 
 
 @pytest.mark.parametrize("by", [["key"], ["-key"], ["text", "-value"], ["-value", "key"]])

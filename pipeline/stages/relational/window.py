@@ -13,6 +13,7 @@ from pipeline.stage import ColumnName, Context, Outcome, Stage, need_columns, ne
 from pipeline.stages.relational._ordered.groups import TIES, By, Ties, grouped, in_order
 from pipeline.stages.relational._ordered.spans import span_of
 from pipeline.stages.relational._sums import SAFE_DIGITS
+from pipeline.stages.relational._window.following import Following
 from pipeline.stages.relational._window.functions import Compute, need_order
 from pipeline.stages.relational._window.queries import Column, columns_of, computed
 from pipeline.stages.relational._window.rolling import Rolled
@@ -89,7 +90,10 @@ class Window(Stage, name="window", version=1):
         rolling = tuple(column for column in columns if column.windowed.in_kernel)
         names = [*schema, *(name for name in self.compute if name not in schema)]
         writes = frozenset(self.compute)
-        found = grouped(rows.named(context.name), self.by).map(self._computed, writes=writes, whole="order")
+        rows, following = rows.named(context.name), Following(self.by, self._order, self.ties, self.compute)
+        if following.applies(rows):
+            return Outcome({"": following.table(rows).map(self._named, names, columns, writes=writes)})
+        found = grouped(rows, self.by).map(self._computed, writes=writes, whole="order")
         if rolling:
             places = (*self.by, *self._order.names)
             found = found.map_parts(Rolled(rolling, self._order.names[0], places, context.session.backend), writes=writes)

@@ -38,16 +38,24 @@ def in_order(rows: pl.LazyFrame, by: Sequence[str], order: Order, ties: Ties = "
     if ties == "columns" and order:
         schema = rows.collect_schema()
         others = [*(name for name in schema if name not in {*wanted.names, *own} and not schema[name].is_nested()), *own]
-    placed = (put_in_order(rows, wanted, others) if wanted else rows).with_row_index(AT).with_columns(pl.col(AT).cast(pl.Int64))
+    placed = placed_in(put_in_order(rows, wanted, others) if wanted else rows, by)
+    return without_ties(placed, by, order) if ties == "refuse" and order else placed
+
+
+def placed_in(rows: pl.LazyFrame, by: Sequence[str]) -> pl.LazyFrame:
+    """Rows that are in the order of their groups, with AT, START and END."""
+    placed = rows.with_row_index(AT).with_columns(pl.col(AT).cast(pl.Int64))
     placed = placed.with_columns(pl.when(is_other(by)).then(pl.col(AT)).otherwise(0).cum_max().alias(START))
-    placed = placed.with_columns(pl.col(AT).max().over(START).alias(END))
-    if ties == "refuse" and order:
-        named = Order(order).names
-        tied = (pl.col(AT) > pl.col(START)) & ~is_other(named)
-        what = f"rows of a group tie in {', '.join(map(repr, named))}"
-        problem = Problem(what, "Order by more columns, or leave out ties.", (*by, *named), "ties")
-        placed = placed.with_columns(failing(pl.col(AT), tied, problem).alias(AT))
-    return placed
+    return placed.with_columns(pl.col(AT).max().over(START).alias(END))
+
+
+def without_ties(placed: pl.LazyFrame, by: Sequence[str], order: Order, *, on: str = AT, first: bool = False) -> pl.LazyFrame:
+    """Fails, where the column `on` is asked for, if rows of a group tie in the order; `first`: the first row ties with one before these."""
+    named = order.names
+    tied = (pl.col(AT) > pl.col(START)) & ~is_other(named)
+    what = f"rows of a group tie in {', '.join(map(repr, named))}"
+    problem = Problem(what, "Order by more columns, or leave out ties.", (*by, *named), "ties")
+    return placed.with_columns(failing(pl.col(on), tied | (pl.lit(first) & (pl.col(AT) == 0)), problem).alias(on))
 
 
 def is_other(names: Sequence[str]) -> pl.Expr:

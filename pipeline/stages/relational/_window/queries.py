@@ -12,7 +12,7 @@ from pipeline.sql.checks import Problem, failing
 from pipeline.sql.expression import Value
 from pipeline.stages.relational._ordered.groups import AT, END, START, is_other, row_before
 from pipeline.stages.relational._sums import DIGITS, as_float, fits, halves, is_wide, may_outgrow, sum_type, whole
-from pipeline.stages.relational._window.functions import CUMULATIVE, RANKED, Windowed
+from pipeline.stages.relational._window.functions import CUMULATIVE, RANKED, SHIFTED, Windowed
 from pipeline.tables.infinities import counted, made_finite
 
 PEER, DENSE = "__peer__", "__dense__"  # the first row that ties with a row, and how many orders there were up to it
@@ -66,7 +66,11 @@ def columns_of(schema: pl.Schema, compute: Mapping[str, Windowed]) -> tuple[dict
 
 def computed(rows: pl.LazyFrame, columns: list[Column], peers: list[str]) -> pl.LazyFrame:
     """Sorted rows with the results of those columns that are queries; `peers` are the columns by which rows tie."""
-    rows = rows.with_columns(asides(columns, peers))
+    return results(rows.with_columns([*shifted(columns), *asides(columns, peers)]), columns)
+
+
+def results(rows: pl.LazyFrame, columns: list[Column]) -> pl.LazyFrame:
+    """The rows with the results, of what stands aside."""
     found = []
     for column in columns:
         expr = RESULTS.get(column.windowed.function, _of_group)(column)
@@ -77,6 +81,15 @@ def computed(rows: pl.LazyFrame, columns: list[Column], peers: list[str]) -> pl.
     return rows.with_columns(found)
 
 
+def shifted(columns: list[Column]) -> list[pl.Expr]:
+    """The values before (after) of those functions that take one."""
+    rows = {column: column.windowed.rows or 1 for column in columns if column.windowed.function in SHIFTED}
+    return [
+        row_before(pl.col(column.value), -number if column.windowed.function == "lead" else number).alias(column.aside("before"))
+        for column, number in rows.items()
+    ]
+
+
 def asides(columns: list[Column], peers: list[str]) -> list[pl.Expr]:
     """What is a column before results are made of it: checks of sums, in the streaming engine, are of columns alone."""
     found = []
@@ -85,9 +98,7 @@ def asides(columns: list[Column], peers: list[str]) -> list[pl.Expr]:
         found += [pl.when(other).then(pl.col(AT)).otherwise(0).cum_max().alias(PEER), other.cast(pl.Int64).cum_sum().alias(DENSE)]
     for column in columns:
         value, function = pl.col(column.value), column.windowed.function
-        if function in {"difference", "pct_change"}:
-            found.append(row_before(value, column.windowed.rows or 1).alias(column.aside("before")))
-        elif function in {"std", "var"}:
+        if function in {"std", "var"}:
             found.append((value - value.mean().over(START)).alias(column.aside("apart")))
         elif column.windowed.taken in {"sum", "mean", "count"} and not column.windowed.in_kernel:
             found += [expr.alias(column.aside(part)) for part, expr in _running(column).items()]
@@ -107,12 +118,20 @@ def _running(column: Column) -> dict[str, pl.Expr]:
         given = halves(value.fill_null(0), column.wide)
     adds = column.windowed.function in CUMULATIVE
     given["count"] = value.is_not_null().cast(pl.Int64)
-    return {part: (expr.cum_sum() if adds else expr.sum()).over(START) for part, expr in given.items()}
+    if not adds:
+        return {part: expr.sum().over(START) for part, expr in given.items()}
+    exact = column.wide.is_integer() or column.windowed.taken == "count"
+    return {part: _up_to(expr) if exact or part == "count" else expr.cum_sum().over(START) for part, expr in given.items()}
+
+
+def _up_to(expr: pl.Expr) -> pl.Expr:
+    """The sum of whole numbers from a group's first row on: that of all rows less that of those before, exact though it wraps."""
+    running, first = expr.cum_sum(), pl.max_horizontal(pl.col(START), pl.lit(0, pl.Int64))
+    return running - (running - expr).gather(first)
 
 
 def _lag(column: Column) -> pl.Expr:
-    rows = column.windowed.rows or 1
-    return row_before(pl.col(column.value), rows if column.windowed.function == "lag" else -rows)
+    return pl.col(column.aside("before"))
 
 
 def _difference(column: Column) -> pl.Expr:

@@ -1,0 +1,200 @@
+"""Windows over groups that are more than a task may hold: rows lie in order in several parts, and each goes on where another ended.
+
+What a function needs of the rows before a part is little: how many of the first row's group there are, how many of them tie with it, and
+their sums; rows that are looked back or ahead at are brought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import polars as pl
+
+from pipeline.backend.engines import collect
+from pipeline.stages.relational._ordered.groups import AT, END, START, Ties, placed_in, without_ties
+from pipeline.stages.relational._window.functions import ADDING, RANKED, SHIFTED, Windowed
+from pipeline.stages.relational._window.queries import PEER, asides, columns_of, results, shifted
+from pipeline.tables.budget import Size, row_bytes
+from pipeline.tables.hot import ROWS, Heavy, added, heavy
+from pipeline.tables.infinities import counted
+from pipeline.tables.names import Order
+from pipeline.tables.ordering import in_order
+from pipeline.tables.part import Part
+from pipeline.tables.steps import Step
+from pipeline.tables.table import Table
+
+FOLLOWING = SHIFTED | ADDING | {"row_number", "rank"}
+MINE = "__mine__"
+
+
+class Edge(NamedTuple):
+    """The ends of a part of so many rows: those that others look at, its first and its last row; of the last row's group how many rows
+    there are, how many tie with the last, and their sums."""
+
+    rows: int
+    head: pl.DataFrame
+    tail: pl.DataFrame
+    first: pl.DataFrame
+    last: pl.DataFrame
+    group: int
+    tied: int
+    sums: pl.DataFrame
+
+
+class Carry(NamedTuple):
+    """What lies before a part: how many rows of its first row's group, how many that tie with it, their sums; and neighbours' rows."""
+
+    rows: int = 0
+    tied: int = 0
+    sums: pl.DataFrame = pl.DataFrame()
+    before: pl.DataFrame = pl.DataFrame()
+    after: pl.DataFrame = pl.DataFrame()
+
+
+@dataclass(frozen=True)
+class Following:
+    """Windows over rows in the order of their groups and then in theirs."""
+
+    by: tuple[str, ...]
+    order: Order
+    ties: Ties
+    compute: Mapping[str, Windowed]
+
+    def applies(self, rows: Table) -> bool:
+        """Whether it can be done so, and a group is more than a task may hold. Waits for a count of the keys of some rows."""
+        budget, able = rows.session.budget, all(windowed.function in FOLLOWING for windowed in self.compute.values())
+        if not able or not rows.is_beyond or budget is None or rows.schema is None:
+            return False
+        if not self.by:
+            return True
+        keys = rows.map(_of_keys, list(self.by), writes=frozenset())
+        found: Heavy = rows.session.value(keys.reduce(heavy, added, list(self.by), rows.buckets()))
+        most, room = int(found[1][ROWS].max() or 0), row_bytes(rows.schema) + 8 * len(self.compute)  # type: ignore[arg-type]
+        return not budget.holds(Size(most * budget.at_once, room))
+
+    def table(self, rows: Table) -> Table:
+        """The rows with the results. Waits for them to be put in order."""
+        assert rows.schema is not None
+        named = Order(self.by).then(self.order)
+        others = [name for name, dtype in rows.schema.columns.items() if name not in named.names and not dtype.is_nested()]
+        ordered = in_order(rows, named.then(others if self.ties == "columns" else ())).hold()
+        edges = ordered.reduce(self.edge, _one_after_another)
+        carries = rows.session.submit(self.carries, edges, stage=rows.stage)
+        blocks = tuple(
+            Step("frame", rows.stage, (block,), partial(self.computed, number=number), (carries,), whole="order")
+            for number, block in enumerate(ordered.blocks)
+        )
+        return replace(ordered, blocks=blocks, schema=None, written=None, spread=(), unique=(), name=None, as_read=False)
+
+    @property
+    def beside(self) -> int:
+        """How many rows away a function looks at most."""
+        return max((windowed.rows or 1 for windowed in self.compute.values() if windowed.function in SHIFTED), default=0)
+
+    def edge(self, part: Part) -> list[Edge | None]:
+        """A part's."""
+        if not part.rows:
+            return [None]
+        values, columns = columns_of(part.frame.schema, self.compute)
+        valued = part.frame.lazy().with_columns(value.expr.alias(name) for name, value in values.items())
+        looked_at = [*self.by, *(column.value for column in columns if column.windowed.function in SHIFTED)]
+        ends = part.frame.select([*dict.fromkeys([*self.by, *self.order.names])])
+        first, last = ends.head(1), ends.tail(1)
+        group = valued.filter(_like(last, self.by)) if self.by else valued
+        sums = asides([column for column in columns if column.windowed.function in ADDING], [])
+        counts = [pl.len().alias(AT), _like(last, self.order.names).sum().alias(PEER)]
+        of_group = collect(
+            placed_in(group, ()).with_columns(sums).select(*counts, pl.col(expr.meta.output_name() for expr in sums).last()), "cpu"
+        )
+        head, tail = (collect(rows.select(looked_at), "cpu") for rows in (valued.head(self.beside), valued.tail(self.beside)))
+        return [Edge(part.rows, head, tail, first, last, of_group[AT][0], of_group[PEER][0], of_group.drop(AT, PEER))]
+
+    def carries(self, edges: Sequence[Edge | None]) -> list[Carry]:
+        """What each part goes on from, in their order."""
+        there = [edge for edge in edges if edge is not None]
+        before = _neighbours([edge.tail for edge in there], self.beside, first=False)
+        after = _neighbours([edge.head for edge in reversed(there)], self.beside, first=True)[::-1]
+        found, state = list[Carry](), Carry()
+        for place, edge in enumerate(there):
+            if place and _alike(there[place - 1].last, edge.first, self.by):
+                tied = state.tied if _alike(there[place - 1].last, edge.first, self.order.names) else 0
+                given = Carry(state.rows, tied, state.sums, before[place], after[place])
+            else:
+                given = Carry(before=before[place], after=after[place])
+            found.append(given)
+            state = _ended(edge, given)
+        each = iter(found)
+        return [Carry() if edge is None else next(each) for edge in edges]
+
+    def computed(self, rows: pl.LazyFrame, carries: Sequence[Carry], number: int) -> pl.LazyFrame:
+        """The rows of a part with the results."""
+        carry = carries[number]
+        values, columns = columns_of(rows.collect_schema(), self.compute)
+        valued = rows.with_columns(counted(rows, value).alias(name) for name, value in values.items())
+        if self.beside:
+            mine = valued.with_columns(pl.lit(True).alias(MINE))
+            around = [frame.lazy().with_columns(pl.lit(False).alias(MINE)) for frame in (carry.before, carry.after)]
+            whole = pl.concat([around[0], mine, around[1]], how="diagonal") if carry.before.width else mine
+            valued = placed_in(whole.select(mine.collect_schema().names()), self.by).with_columns(shifted(columns))
+            valued = valued.filter(MINE).drop(MINE, AT, START, END)
+        placed = placed_in(valued, self.by)
+        if carry.rows:
+            placed = placed.with_columns(pl.when(pl.col(START) == 0).then(-carry.rows).otherwise(pl.col(START)).alias(START))
+        aside = placed.with_columns(asides(columns, self.order.names)).with_columns(_carried(carry))
+        if carry.tied and any(column.windowed.function in RANKED for column in columns):
+            aside = aside.with_columns(pl.when(pl.col(PEER) == 0).then(-carry.tied).otherwise(pl.col(PEER)).alias(PEER))
+        found = results(aside, columns)
+        return without_ties(found, self.by, self.order, on=columns[0].result, first=carry.tied > 0) if self.ties == "refuse" else found
+
+
+def _ended(edge: Edge, given: Carry) -> Carry:
+    """What the part after an edge's goes on from, where it has the same group and the same place in the order."""
+    rows, tied, sums = edge.group, edge.tied, edge.sums
+    if edge.group == edge.rows and given.rows:
+        rows += given.rows
+        sums = sums.select((pl.col(name) + _one(given.sums, name)).cast(dtype) for name, dtype in sums.schema.items())
+    return Carry(rows, tied + (given.tied if edge.tied == edge.rows else 0), sums)
+
+
+def _like(one: pl.DataFrame, names: Sequence[str]) -> pl.Expr:
+    """Of rows, whether they are the same as one in these columns, missing values too."""
+    return pl.all_horizontal(pl.col(name).eq_missing(_one(one, name)) for name in names)
+
+
+def _one(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """The value of a frame of one row."""
+    return pl.lit(frame[name].item(), dtype=frame.schema[name])
+
+
+def _carried(carry: Carry) -> list[pl.Expr]:
+    """What stands aside of the rows of the first group, with what lies before the part."""
+    before = pl.when(pl.col(START) < 0)
+    return [
+        before.then((pl.col(name) + _one(carry.sums, name)).cast(dtype)).otherwise(pl.col(name)).alias(name)
+        for name, dtype in carry.sums.schema.items()
+    ]
+
+
+def _of_keys(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
+    return rows.select(by)
+
+
+def _one_after_another(edges: list[list[Edge | None]]) -> list[Edge | None]:
+    return [edge for some in edges for edge in some]
+
+
+def _alike(one: pl.DataFrame, two: pl.DataFrame, names: Sequence[str]) -> bool:
+    """Whether a row is the same as another in these columns, missing ones too."""
+    return all(one[name].eq_missing(two[name]).item() for name in names)
+
+
+def _neighbours(frames: Sequence[pl.DataFrame], count: int, *, first: bool) -> list[pl.DataFrame]:
+    """Of each frame so many rows of those before it, the nearest ones; `first`: of those after it, and they are given from the last on."""
+    found, rows = list[pl.DataFrame](), frames[0].clear() if frames else pl.DataFrame()
+    for frame in frames:
+        found.append(rows)
+        rows = pl.concat([frame, rows]).head(count) if first else pl.concat([rows, frame]).tail(count)
+    return found
