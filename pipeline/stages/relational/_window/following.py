@@ -15,8 +15,9 @@ import polars as pl
 
 from pipeline.backend.engines import collect
 from pipeline.stages.relational._ordered.groups import AT, END, START, Ties, placed_in, without_ties
+from pipeline.stages.relational._window.columns import columns_of
 from pipeline.stages.relational._window.functions import ADDING, RANKED, SHIFTED, Windowed
-from pipeline.stages.relational._window.queries import PEER, asides, columns_of, results, shifted
+from pipeline.stages.relational._window.queries import PEER, asides, results, shifted
 from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.hot import ROWS, Heavy, added, heavy
 from pipeline.tables.infinities import counted

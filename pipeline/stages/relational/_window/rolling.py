@@ -15,8 +15,8 @@ from pipeline.errors import DataError
 from pipeline.kernels.windows import first_from, window_least, window_picks, window_squares, window_sums, window_totals
 from pipeline.stages.relational._ordered.groups import AT, END, START
 from pipeline.stages.relational._ordered.spans import span_of
+from pipeline.stages.relational._window.columns import Column
 from pipeline.stages.relational._window.functions import Windowed
-from pipeline.stages.relational._window.queries import Column
 from pipeline.tables.infinities import NAME
 from pipeline.tables.part import Part
 
