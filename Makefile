@@ -13,6 +13,8 @@ AUDIT := .venv-audit
 SHIPPED := .venv-shipped
 PIP_AUDIT := $(AUDIT)/bin/pip-audit --disable-pip --no-deps --progress-spinner off
 INSTALL := -m pip install --quiet --disable-pip-version-check
+# Of what tests alone take, most modules are never imported: each is compiled when it first is.
+LAZILY := --no-compile
 # Each process takes a stretch of the suite, and an idle one takes from the other's end: a module's fixtures are made once or twice.
 SPREAD := --numprocesses logical --maxprocesses 8 --dist worksteal
 # Reading the tests of GPUs and of the contract takes seconds, and none of them runs here.
@@ -101,7 +103,7 @@ $(VENV)/.with-%: pyproject.toml | $(VENV)/.cpu
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python $(INSTALL) -e '.[cpu,dev]'
+	$(BIN)/python $(INSTALL) $(LAZILY) -e '.[cpu,dev]'
 	@$(BIN)/python $(INSTALL) -e '.[align]' || echo "mappy was not built (it wants a C compiler and zlib): tests of alignment are skipped"
 	$(BIN)/python -m compileall -q pipeline
 	@touch $@ $(VENV)/.cpu
@@ -116,5 +118,5 @@ $(AUDIT)/.done: Makefile
 $(RAPIDS)/.gpu: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed"; exit 2; }
 	$(PYTHON) -m venv $(RAPIDS)
-	$(RAPIDS)/bin/python $(INSTALL) -e '.[gpu,test]'
+	$(RAPIDS)/bin/python $(INSTALL) $(LAZILY) -e '.[gpu,test]'
 	@touch $@

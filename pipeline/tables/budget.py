@@ -18,7 +18,7 @@ NEAR = 8
 """Tables of an eighth of that are looked at: they may be larger than what is known of them."""
 STATED_PARTS = 64
 """Of an input whose rows become more, or longer, than one thinks: a task has what comes of one of them."""
-LEAST_BYTES = 4 << 20
+LEAST_BYTES = 16 << 20
 LESS = 16
 """What a table was thought to take may be wrong by as much: a list's or a text's length, rows that one becomes, is not known before."""
 MOST_PIECES = 2048

@@ -150,6 +150,9 @@ FOLLOWED = {
     "total": ("cum_sum(value)", "(sum(value) {over})::bigint"),
     "exact": ("cum_sum(cast(value as decimal(30, 2)))", "(sum(value::decimal(30, 2)) {over})"),
     "mean": ("cum_mean(value)", "avg(value) {over}"),
+    "of_all": ("size()", "count(*) over ({partition})"),
+    "tenth": ("ntile(10)", "ntile(10) {over}"),
+    "share": ("percent_rank()", "percent_rank() {over}"),
 }
 
 
@@ -163,7 +166,7 @@ def test_window__over_groups_that_no_task_holds_goes_on_from_part_to_part(sessio
     found = given_by(stage, session, rows=table(session, ours))
     partition = f"partition by {', '.join(by)} " if by else ""
     over = f"over ({partition}order by day desc rows unbounded preceding)"
-    shown = [f"{sql.format(over=over if '{over}' in sql else '')} as {name}" for name, (_, sql) in FOLLOWED.items()]
+    shown = [f"{sql.format(over=over, partition=partition)} as {name}" for name, (_, sql) in FOLLOWED.items()]
     alike(found, duckdb.sql(f"select *, {', '.join(shown)} from ours").pl())
 
 

@@ -70,8 +70,11 @@ def test_validation_rows__go_the_same_way_by_their_values_and_by_their_bins(obje
     assert_frame_equal(by_values.tables["history"], by_bins.tables["history"], check_exact=True)
 
 
-@pytest.mark.parametrize(("limit", "external"), [(None, False), (4 * 600 * 4 * 10 // 3 - 1, True), (4 * 600 * 4 * 10 // 3, False)])
-def test_auto__takes_external_memory_for_what_is_more_than_three_tenths_of_the_limit(
+_MOST = _matrices.OWN_BYTES + 4 * 600 * 4 * 10 // 3
+
+
+@pytest.mark.parametrize(("limit", "external"), [(None, False), (_MOST - 1, True), (_MOST, False)])
+def test_auto__takes_external_memory_for_what_is_more_than_three_tenths_of_what_the_process_leaves_of_the_limit(
     limit: int | None, external: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_matrices, "worker_memory", lambda: limit)

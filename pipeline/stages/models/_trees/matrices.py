@@ -26,10 +26,8 @@ from pipeline.tables.part import Part
 from pipeline.tables.task import this_worker
 
 HELD_BYTES, HELD_SHARE = 256 << 20, 0.03  # features up to these are converted once, not once a pass
-SHARE, SHARE_OF_GPU = (
-    0.3,
-    0.5,
-)  # features beyond it, in 32 bits, train from external memory; on a CPU they and their bins took 2.8 times that
+SHARE, SHARE_OF_GPU = 0.3, 0.5  # features beyond it, in 32 bits, train from external memory; they and their bins took 2.8 times that
+OWN_BYTES = 300 << 20  # of a worker's memory: what a process has that trains nothing, its libraries and the parts at hand
 
 PLAIN_BYTES, PLAIN_SHARE = 256 << 20, 0.04  # validation rows (eight bytes a feature, as XGBoost has them) up to these are not binned
 
@@ -114,8 +112,8 @@ def is_external(learning: Learning[BoostedTrees], rows: int, features: int) -> b
     """Whether so many rows train from external memory: as the job says, else by the room that there is."""
     if learning.stage.memory != "auto":
         return learning.stage.memory == "external"
-    room, share = (gpu_memory(), SHARE_OF_GPU) if learning.backend == "gpu" else (worker_memory(), SHARE)
-    return room is not None and 4 * rows * features > share * room
+    room, share, own = (gpu_memory(), SHARE_OF_GPU, 0) if learning.backend == "gpu" else (worker_memory(), SHARE, OWN_BYTES)
+    return room is not None and 4 * rows * features > share * (room - own)
 
 
 def worker_memory() -> int | None:

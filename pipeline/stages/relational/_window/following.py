@@ -27,30 +27,33 @@ from pipeline.tables.part import Part
 from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
 
-FOLLOWING = SHIFTED | ADDING | {"row_number", "rank"}
+FOLLOWING = SHIFTED | ADDING | {"row_number", "rank", "percent_rank", "ntile", "size"}
 MINE = "__mine__"
 
 
 class Edge(NamedTuple):
-    """The ends of a part of so many rows: those that others look at, its first and its last row; of the last row's group how many rows
-    there are, how many tie with the last, and their sums."""
+    """The ends of a part of so many rows: those that others look at, its first and its last row, how many rows are of the first one's
+    group; of the last one's group how many there are, how many tie with the last, and their sums."""
 
     rows: int
     head: pl.DataFrame
     tail: pl.DataFrame
     first: pl.DataFrame
     last: pl.DataFrame
+    leading: int
     group: int
     tied: int
     sums: pl.DataFrame
 
 
 class Carry(NamedTuple):
-    """What lies before a part: how many rows of its first row's group, how many that tie with it, their sums; and neighbours' rows."""
+    """What lies around a part: before it so many rows of its first row's group, so many that tie with it, and their sums; behind it so
+    many of its last row's group; and neighbours' rows."""
 
     rows: int = 0
     tied: int = 0
     sums: pl.DataFrame = pl.DataFrame()
+    later: int = 0
     before: pl.DataFrame = pl.DataFrame()
     after: pl.DataFrame = pl.DataFrame()
 
@@ -105,26 +108,32 @@ class Following:
         ends = part.frame.select([*dict.fromkeys([*self.by, *self.order.names])])
         first, last = ends.head(1), ends.tail(1)
         group = valued.filter(_like(last, self.by)) if self.by else valued
+        leading = int(ends.select(_like(first, self.by).sum()).item()) if self.by else part.rows
         sums = asides([column for column in columns if column.windowed.function in ADDING], [])
         counts = [pl.len().alias(AT), _like(last, self.order.names).sum().alias(PEER)]
         of_group = collect(
             placed_in(group, ()).with_columns(sums).select(*counts, pl.col(expr.meta.output_name() for expr in sums).last()), "cpu"
         )
         head, tail = (collect(rows.select(looked_at), "cpu") for rows in (valued.head(self.beside), valued.tail(self.beside)))
-        return [Edge(part.rows, head, tail, first, last, of_group[AT][0], of_group[PEER][0], of_group.drop(AT, PEER))]
+        return [Edge(part.rows, head, tail, first, last, leading, of_group[AT][0], of_group[PEER][0], of_group.drop(AT, PEER))]
 
     def carries(self, edges: Sequence[Edge | None]) -> list[Carry]:
         """What each part goes on from, in their order."""
         there = [edge for edge in edges if edge is not None]
         before = _neighbours([edge.tail for edge in there], self.beside, first=False)
         after = _neighbours([edge.head for edge in reversed(there)], self.beside, first=True)[::-1]
+        goes_on = [place > 0 and _alike(there[place - 1].last, edge.first, self.by) for place, edge in enumerate(there)]
+        later = [0] * len(there)
+        for place in range(len(there) - 2, -1, -1):
+            following = there[place + 1]
+            if goes_on[place + 1]:
+                later[place] = following.leading + (later[place + 1] if following.leading == following.rows else 0)
         found, state = list[Carry](), Carry()
         for place, edge in enumerate(there):
-            if place and _alike(there[place - 1].last, edge.first, self.by):
+            given = Carry(later=later[place], before=before[place], after=after[place])
+            if goes_on[place]:
                 tied = state.tied if _alike(there[place - 1].last, edge.first, self.order.names) else 0
-                given = Carry(state.rows, tied, state.sums, before[place], after[place])
-            else:
-                given = Carry(before=before[place], after=after[place])
+                given = given._replace(rows=state.rows, tied=tied, sums=state.sums)
             found.append(given)
             state = _ended(edge, given)
         each = iter(found)
@@ -142,6 +151,9 @@ class Following:
             valued = placed_in(whole.select(mine.collect_schema().names()), self.by).with_columns(shifted(columns))
             valued = valued.filter(MINE).drop(MINE, AT, START, END)
         placed = placed_in(valued, self.by)
+        if carry.later:
+            behind = pl.when(pl.col(END) == pl.len() - 1).then(carry.later).otherwise(0)
+            placed = placed.with_columns((pl.col(END) + behind).alias(END))
         if carry.rows:
             placed = placed.with_columns(pl.when(pl.col(START) == 0).then(-carry.rows).otherwise(pl.col(START)).alias(START))
         aside = placed.with_columns(asides(columns, self.order.names)).with_columns(_carried(carry))
