@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -179,6 +180,29 @@ def test_window__ranks_rows_that_tie_across_parts_alike(session: Session, by: An
     alike(found, duckdb.sql(f"select *, rank() {over} as place from ours").pl())
     with pytest.raises(DataError, match="rows of a group tie in 'value'"):
         given_by(stage.model_copy(update={"ties": "refuse"}), session, rows=table(session, ours))
+
+
+@pytest.mark.parametrize("dtype", [pl.Datetime("ns"), pl.Duration("ns"), pl.Time, pl.Decimal(30, 9), pl.Categorical, pl.Binary, pl.Int128])
+def test_window__tells_groups_apart_by_values_that_python_has_not(session: Session, dtype: pl.DataType) -> None:
+    """Keys that are a billionth apart, each in several parts, beside the same in memory."""
+    number = pl.Series("key", [1_000_000_000 + row // 700 for row in range(2_800)])
+    ours = pl.DataFrame({"key": _as(number, dtype), "day": range(2_800), "value": [row % 5 for row in range(2_800)]})
+    compute = {"number": "row_number()", "of_all": "size()", "total": "cum_sum(value)"}
+    stage = Window.model_validate({"by": "key", "order": "day", "compute": compute})
+    assert Following(stage.by, Order(["day"]), "columns", stage.compute).applies(table(session, ours))
+    found = given_by(stage, session, rows=table(session, ours))
+    whole = stage.run({"rows": table(Session(), ours)}, Context("named", 1, Session())).tables[""].futures()
+    assert_frame_equal(found.sort("day"), pl.concat([part.frame for part in whole]).sort("day"))
+    assert found["of_all"].unique().to_list() == [700]
+
+
+def _as(number: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """Whole numbers as values that differ in their last place."""
+    if isinstance(dtype, pl.Decimal):
+        return pl.Series([Decimal(value).scaleb(-9) for value in number], dtype=dtype)
+    if dtype in (pl.Categorical, pl.Binary):
+        return number.cast(pl.String).cast(dtype)
+    return number.cast(dtype)
 
 
 def test_window__refuses_the_one_tie_that_lies_between_two_parts(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,7 +179,7 @@ def _like(one: pl.DataFrame, names: Sequence[str]) -> pl.Expr:
 
 def _one(frame: pl.DataFrame, name: str) -> pl.Expr:
     """The value of a frame of one row."""
-    return pl.lit(frame[name].item(), dtype=frame.schema[name])
+    return pl.lit(frame[name]).first()  # a value of Python's would lose nanoseconds
 
 
 def _carried(carry: Carry) -> list[pl.Expr]:
