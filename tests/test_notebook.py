@@ -18,7 +18,7 @@ NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
     [
         ("genomics", 3),
         pytest.param("risk", 3, marks=pytest.mark.soak),
-        ("simulation", 3),
+        pytest.param("simulation", 3, marks=pytest.mark.soak),
         pytest.param("text", 2, marks=pytest.mark.soak),
     ],
 )

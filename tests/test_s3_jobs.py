@@ -53,6 +53,7 @@ def contents(run: Run) -> dict[str, bytes]:
 
 
 @pytest.mark.long
+@pytest.mark.soak
 def test_loans_job__gives_the_same_bytes_in_a_bucket(bucket: str, tmp_path: Path) -> None:
     for name in ("loans", "performance"):
         upload(LOANS / name, f"{bucket}/data/{name}")

@@ -41,7 +41,7 @@ outputs:
     [
         ("41", [], 0),
         ("old", ["--debug"], 1),
-        ("41", ["--set", "seed=${DB_PASSWORD}"], 2),
+        pytest.param("41", ["--set", "seed=${DB_PASSWORD}"], 2, marks=pytest.mark.soak),
         ("41", ["--set", "inputs.visits.url=postgresql://me:${DB_PASSWORD}@127.0.0.1:1/x"], 2),
     ],
 )

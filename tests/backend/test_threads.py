@@ -165,7 +165,9 @@ def test_command_line_and_api__set_threads_before_a_library_loads_and_keep_what_
     assert [what for what in seen if what.settings != {**OURS, **given}] == []
 
 
-@pytest.mark.parametrize("given", [{}, {**USERS, "POLARS_MAX_THREADS": "3"}], ids=["plain", "a user's"])
+@pytest.mark.parametrize(
+    "given", [pytest.param({}, marks=pytest.mark.soak), {**USERS, "POLARS_MAX_THREADS": "3"}], ids=["plain", "a user's"]
+)
 def test_worker_processes__have_their_threads_though_they_import_the_program_that_started_them(
     given: dict[str, str], tmp_path: Path
 ) -> None:
@@ -183,7 +185,7 @@ def test_worker_processes__have_their_threads_though_they_import_the_program_tha
     assert found["restored"]
 
 
-@pytest.mark.parametrize("nanny", ["--nanny", "--no-nanny"])
+@pytest.mark.parametrize("nanny", ["--nanny", pytest.param("--no-nanny", marks=pytest.mark.soak)])
 def test_a_users_worker__is_told_what_it_has_not_loaded_and_keeps_its_blas(nanny: str, tmp_path: Path) -> None:
     door = Door(tmp_path)
     (tmp_path / "scheduler").mkdir()
