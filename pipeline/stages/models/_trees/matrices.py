@@ -27,7 +27,7 @@ from pipeline.tables.task import this_worker
 
 HELD_BYTES, HELD_SHARE = 256 << 20, 0.03  # features up to these are converted once, not once a pass
 SHARE, SHARE_OF_GPU = 0.3, 0.5  # features beyond it, in 32 bits, train from external memory; they and their bins took 2.8 times that
-OWN_BYTES = 300 << 20  # of a worker's memory: what a process has that trains nothing, its libraries and the parts at hand
+OWN_BYTES = 400 << 20  # of a worker's memory: what a process has that trains nothing, its libraries and the parts at hand
 
 PLAIN_BYTES, PLAIN_SHARE = 256 << 20, 0.04  # validation rows (eight bytes a feature, as XGBoost has them) up to these are not binned
 
