@@ -51,15 +51,15 @@ def apart(left: Table, right: Table, by: Sequence[str], spread: Sequence[bool]) 
     if parts == 1:
         return *together(left, right, by), 0
     may = (spread[0] and not left.is_spread(by), spread[1])
-    left, right = (_for_two(table) if twice else table for table, twice in ((left, may[0]), (right, may[1])))
-    counts = [_heavy(table, by, parts) if counts else None for table, counts in zip((left, right), may, strict=True)]
+    left, right = (for_two(table) if twice else table for table, twice in ((left, may[0]), (right, may[1])))
+    counts = [heavy_keys(table, by, parts) if counts else None for table, counts in zip((left, right), may, strict=True)]
     known = [found for found in counts if found is not None]
     if not known:
         return left.shuffled(keys, parts), right.shuffled(keys, parts), 0
     rows = sum(found[0] for found in known)
     none = known[0][1].clear()
     ours, theirs = divided(*(none if found is None else hot_keys(found, rows, parts) for found in counts))
-    left, right = left if theirs is None else _for_two(left), right if ours is None else _for_two(right)
+    left, right = left if theirs is None else for_two(left), right if ours is None else for_two(right)
     first, second = left.shuffled(keys, parts, ours), right.shuffled(keys, parts, theirs)
     if theirs is not None:
         first = first.map_parts(with_copies, theirs, left.map(of_hot_keys, theirs).value())
@@ -68,12 +68,13 @@ def apart(left: Table, right: Table, by: Sequence[str], spread: Sequence[bool]) 
     return first, second, sum(hot.height for hot in (ours, theirs) if hot is not None)
 
 
-def _for_two(table: Table) -> Table:
+def for_two(table: Table) -> Table:
     """The table, to be read twice. Beyond memory its keys alone are read the first time."""
     return table if table.is_beyond and table.cheap else table.hold()
 
 
-def _heavy(table: Table, by: Sequence[str], parts: int) -> Heavy:
+def heavy_keys(table: Table, by: Sequence[str], parts: int) -> Heavy:
+    """How many rows a table has, and how many of them each key that may be hot among so many parts. Waits for the keys to be counted."""
     found: Heavy = table.session.value(table.map(_keys, list(by)).reduce(heavy, added, list(by), parts))
     return found
 

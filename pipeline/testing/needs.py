@@ -14,14 +14,14 @@ from pipeline.tables.told import TellsNeeds
 from pipeline.testing.examples import Between, StageExample, assert_alike
 from pipeline.testing.stages import table_schemas
 
-_FEW = 4
+_FEW = 12
 """Columns of a result up to which each is tried in every way."""
 
 
 def check_needs(example: StageExample) -> None:
     """Assert that each column of the example's result is the same from tables with what it needs alone, in parts and between workers.
 
-    Of a result of more than four columns each is tried in one of these ways in turn. Raises SkipTest where the stage tells nothing, or
+    Of a result of more than twelve columns each is tried in one of these ways in turn. Raises SkipTest where the stage tells nothing, or
     reads arrays, of which everything is needed.
     """
     schemas = table_schemas(example.tables, example.axes)

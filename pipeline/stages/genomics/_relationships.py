@@ -112,13 +112,6 @@ def _summed(part: Part, people: Part, earlier: GrmSums | None) -> GrmSums:
     return grm_sums(genotypes_in(part), people.frame.height, frequency_of(part), earlier, go_on)
 
 
-def few_enough(people: Part, remedy: str = "Take a sample of them (sample, keep_people).") -> Part:
-    """The people. Raises DataError where they are too many for the whole matrix."""
-    if people.rows > MOST_PEOPLE:
-        raise DataError(f"the whole matrix is held of {MOST_PEOPLE:,} people at most, and these are {people.rows:,}. {remedy}")
-    return people
-
-
 def number_of(people: Part, most: int, what: str, remedy: str) -> int:
     """How many people there are. Raises DataError where they are more than `most`."""
     if people.rows > most:

@@ -26,7 +26,7 @@ from pipeline.kernels.p_values import significant, significant_z
 from pipeline.kernels.relationship import GrmSums
 from pipeline.stage import Context, Outcome
 from pipeline.stages.genomics._audited import Audit
-from pipeline.stages.genomics._relationships import few_enough, relationships_of, summed, varying_of
+from pipeline.stages.genomics._relationships import MOST_PEOPLE, number_of, relationships_of, summed, varying_of
 from pipeline.stages.genomics._results import ScanRows
 from pipeline.stages.genomics._scan import FittedTraits, Scan
 from pipeline.stages.genomics._sheet import Sheet, read_sheet, sheet_rows
@@ -185,7 +185,7 @@ class MixedModelGwas(Scan, name="mixed_model_gwas", version=2):
 
 def _same(people: Part, markers: Part) -> Part:
     """The people, if the markers are of the same ones, and not too many."""
-    few_enough(people, "Use whole_genome_regression and linear_gwas with its predictions.")
+    number_of(people, MOST_PEOPLE, "the whole matrix is held", "Use whole_genome_regression and linear_gwas with its predictions.")
     if not people.frame["sample_id"].equals(markers.frame["sample_id"]):
         raise DataError(
             f"markers are of {markers.frame.height:,} people and the genotypes of {people.frame.height:,}, not the same in the same order. "

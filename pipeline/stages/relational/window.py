@@ -21,6 +21,7 @@ from pipeline.stages.relational._window.rolling import Rolled
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.names import Order
+from pipeline.tables.pairs import for_two
 from pipeline.tables.part import ROW, Schema, hidden
 from pipeline.tables.table import Table
 
@@ -94,7 +95,7 @@ class Window(Stage, name="window", version=1):
         names = [*schema, *(name for name in self.compute if name not in schema)]
         writes = frozenset(self.compute)
         rows, following = rows.named(context.name), Following(self.by, self._order, self.ties, self.compute)
-        if following.applies(rows):
+        if following.can(rows) and following.applies(rows := for_two(rows)):
             return Outcome({"": following.table(rows).map(self._named, names, columns, writes=writes)})
         found = grouped(rows, self.by).map(self._computed, writes=writes, whole="order")
         if rolling:

@@ -207,6 +207,6 @@ def test_mixed_model_gwas__of_inbred_lines_is_that_of_their_calls_with_an_effect
 def test_mixed_model_gwas__refuses_what_it_cannot_use(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StageError, match=r"sex changes nothing\. Leave it out"):
         small(sex="sex")
-    monkeypatch.setattr("pipeline.stages.genomics._relationships.MOST_PEOPLE", 40)
-    with pytest.raises((DataError, RunError), match=r"the whole matrix is held of 40 people at most, and these are 41\. Use whole_genome"):
+    monkeypatch.setattr("pipeline.stages.genomics.mixed_model_gwas.MOST_PEOPLE", 40)
+    with pytest.raises((DataError, RunError), match=r"the whole matrix is held for 40 people at most, and these are 41\. Use whole_genome"):
         small()

@@ -19,10 +19,11 @@ from pipeline.stages.relational._window.columns import columns_of
 from pipeline.stages.relational._window.functions import ADDING, RANKED, SHIFTED, Windowed
 from pipeline.stages.relational._window.queries import PEER, asides, results, shifted
 from pipeline.tables.budget import Size, row_bytes
-from pipeline.tables.hot import ROWS, Heavy, added, heavy
+from pipeline.tables.hot import ROWS
 from pipeline.tables.infinities import counted
 from pipeline.tables.names import Order
 from pipeline.tables.ordering import in_order
+from pipeline.tables.pairs import heavy_keys
 from pipeline.tables.part import Part
 from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
@@ -67,17 +68,18 @@ class Following:
     ties: Ties
     compute: Mapping[str, Windowed]
 
+    def can(self, rows: Table) -> bool:
+        """Whether these functions go on from part to part, and the rows are beyond memory."""
+        return rows.is_beyond and all(windowed.function in FOLLOWING for windowed in self.compute.values())
+
     def applies(self, rows: Table) -> bool:
-        """Whether it can be done so, and a group is more than a task may hold. Waits for a count of the keys of some rows."""
-        budget, able = rows.session.budget, all(windowed.function in FOLLOWING for windowed in self.compute.values())
-        if not able or not rows.is_beyond or budget is None or rows.schema is None:
-            return False
+        """Whether a group of rows that are read twice is more than a task may hold. Waits for their keys to be counted."""
+        assert rows.session.budget is not None
+        assert rows.schema is not None
         if not self.by:
             return True
-        keys = rows.map(_of_keys, list(self.by), writes=frozenset())
-        found: Heavy = rows.session.value(keys.reduce(heavy, added, list(self.by), rows.buckets()))
-        most, room = int(found[1][ROWS].max() or 0), row_bytes(rows.schema) + 8 * len(self.compute)  # type: ignore[arg-type]
-        return not budget.holds(Size(most * budget.at_once, room))
+        most, room = heavy_keys(rows, self.by, rows.buckets())[1][ROWS].max(), row_bytes(rows.schema) + 8 * len(self.compute)
+        return not rows.session.budget.holds(Size(int(most or 0) * rows.session.budget.at_once, room))  # type: ignore[arg-type]
 
     def table(self, rows: Table) -> Table:
         """The rows with the results. Waits for them to be put in order."""
@@ -189,10 +191,6 @@ def _carried(carry: Carry) -> list[pl.Expr]:
         before.then((pl.col(name) + _one(carry.sums, name)).cast(dtype)).otherwise(pl.col(name)).alias(name)
         for name, dtype in carry.sums.schema.items()
     ]
-
-
-def _of_keys(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
-    return rows.select(by)
 
 
 def _one_after_another(edges: list[list[Edge | None]]) -> list[Edge | None]:
