@@ -171,6 +171,22 @@ def test_window__over_groups_that_no_task_holds_goes_on_from_part_to_part(sessio
     alike(found, duckdb.sql(f"select *, {', '.join(shown)} from ours").pl())
 
 
+@pytest.mark.parametrize("by", [["key"], ["day"], []])
+def test_window__has_what_it_reads_made_once(session: Session, by: list[str]) -> None:
+    """Whether it goes on from part to part, or no key has so many rows."""
+    seen, ours = list[int](), rows(3_000, 15)
+
+    def made(part: Part) -> Part:
+        seen.append(part.rows)
+        return part
+
+    given = table(session, ours)
+    read = replace(given.map_parts(made), schema=given.schema)
+    stage = Window.model_validate({"by": by, "order": "value", "compute": {"place": "rank()"}})
+    given_by(stage, session, rows=read)
+    assert sum(seen) == 3_000
+
+
 @pytest.mark.parametrize("by", ["key", []])
 def test_window__ranks_rows_that_tie_across_parts_alike(session: Session, by: Any) -> None:
     ours = rows(3_000, 13).with_columns(value=pl.when(pl.col("day") % 3 == 0).then(7).otherwise("value"))
