@@ -29,8 +29,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.harness import ROOT, write_result
 from pipeline.tables.part import Part, Schema
-from pipeline.tables.session import ClusterSession, register_with_dask
+from pipeline.tables.session import ClusterSession
 from pipeline.tables.table import Table
+from pipeline.tables.wire import register_with_dask
 from tests.clusters.hosts import Host, cluster_over, two_hosts
 
 DATA = ROOT / "data" / "loans" / "performance"

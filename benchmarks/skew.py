@@ -31,8 +31,9 @@ from pipeline.stage import Context, Stage
 from pipeline.stages.relational.aggregate import Aggregate
 from pipeline.stages.relational.join import Join
 from pipeline.tables.part import Part, Schema
-from pipeline.tables.session import ClusterSession, register_with_dask
+from pipeline.tables.session import ClusterSession
 from pipeline.tables.table import Table
+from pipeline.tables.wire import register_with_dask
 
 KEYS, PARTS, HOT = 50_000, 8, 7
 SIMPLE = {"rows": "size()", "mean": "mean(x)", "sd": "std(x)"}

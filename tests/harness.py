@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 
 from pipeline.tables.part import Part
-from pipeline.tables.session import ClusterSession, register_with_dask
+from pipeline.tables.session import ClusterSession
+from pipeline.tables.wire import register_with_dask
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from pipeline.clusters.scratch import scratch
 from pipeline.clusters.workers import prepare_workers
 from pipeline.errors import PlaceError
 from pipeline.tables.budget import Budget
-from pipeline.tables.session import register_with_dask
+from pipeline.tables.wire import register_with_dask
 
 WAIT_S = 60.0  # for workers on this machine
 

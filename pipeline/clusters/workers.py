@@ -12,8 +12,7 @@ from pipeline.backend.devices import Backend
 from pipeline.clusters.spilling import tell_of_full_disks
 from pipeline.errors import PlaceError
 from pipeline.tables.lanes import announce_lane, open_lane
-from pipeline.tables.session import register_with_dask
-from pipeline.tables.wire import register_with_gpus
+from pipeline.tables.wire import register_with_dask, register_with_gpus
 
 MOVE_MS = 100.0
 """Dask gives a task to a worker that has what it reads, and would look but once a second whether another one has nothing to do."""

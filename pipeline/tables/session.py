@@ -18,13 +18,11 @@ from pipeline.tables.budget import Budget
 from pipeline.tables.keys import task_key
 from pipeline.tables.lanes import in_lane, lane, place
 from pipeline.tables.measured import Measured
-from pipeline.tables.part import Part, frame_bytes, read_frame
 from pipeline.tables.priority import priority
 from pipeline.tables.slots import evaluate_filled, evaluate_into, extract, fill, staying
 from pipeline.tables.spread import AllGpus
 from pipeline.tables.steps import Source, Step, lazy_of, read_part
 from pipeline.tables.task import LOOK_S, run_sent_task
-from pipeline.tables.wire import deserialize_part, serialize_part
 
 MANY = 16  # parts that a task which measures them may have in memory together
 
@@ -229,16 +227,3 @@ def _value(future: Any) -> Any:
     if future.status == "cancelled":
         raise RunError("a task was cancelled, or what it worked with was lost with its worker (out of memory?). Run again.")
     return future.result()
-
-
-def register_with_dask() -> None:
-    """Tell Dask the size and the wire form of parts and frames: without both a worker at its memory limit dies instead of spilling."""
-    from dask.sizeof import sizeof
-    from distributed.protocol import dask_deserialize, dask_serialize
-
-    sizeof.register(Part, lambda part: part.nbytes + int(sizeof(part.beside)))
-    sizeof.register(pl.DataFrame, lambda frame: int(frame.estimated_size()))
-    dask_serialize.register(Part, serialize_part)
-    dask_deserialize.register(Part, deserialize_part)
-    dask_serialize.register(pl.DataFrame, lambda frame: ({}, [frame_bytes(frame)]))
-    dask_deserialize.register(pl.DataFrame, lambda _header, frames: read_frame(frames[0]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copyreg
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,24 @@ from pipeline.backend.allocator import count_on_device
 from pipeline.backend.arrays import to_device, to_host
 from pipeline.backend.frames import DeviceFrame
 from pipeline.tables.part import Part, frame_bytes, read_frame
+
+
+def register_with_dask() -> None:
+    """Tell Dask the size and the wire form of parts and frames: without both a worker at its memory limit dies instead of spilling.
+
+    Frames within other values are pickled. Polars' own way keeps Python's lock while it waits for threads of Polars' that may wait for that
+    lock (docs/platform.md): a worker that spilled such a value while a query called Python stood still for good.
+    """
+    from dask.sizeof import sizeof
+    from distributed.protocol import dask_deserialize, dask_serialize
+
+    sizeof.register(Part, lambda part: part.nbytes + int(sizeof(part.beside)))
+    sizeof.register(pl.DataFrame, lambda frame: int(frame.estimated_size()))
+    copyreg.pickle(pl.DataFrame, _pickled)
+    dask_serialize.register(Part, serialize_part)
+    dask_deserialize.register(Part, deserialize_part)
+    dask_serialize.register(pl.DataFrame, lambda frame: ({}, [frame_bytes(frame)]))
+    dask_deserialize.register(pl.DataFrame, lambda _header, frames: read_frame(frames[0]))
 
 
 def register_with_gpus() -> None:
@@ -103,3 +123,7 @@ def _unpacked(packed: bytes) -> Any:
 
 def _buffer(array: np.ndarray[Any, Any]) -> memoryview:
     return np.ascontiguousarray(array).data.cast("B") if array.size else memoryview(b"")
+
+
+def _pickled(frame: pl.DataFrame) -> tuple[Callable[[bytes], pl.DataFrame], tuple[bytes]]:
+    return pl.read_ipc, (bytes(frame_bytes(frame)),)

@@ -15,8 +15,7 @@ import pytest
 from pipeline.backend.arrays import array_module
 from pipeline.backend.frames import DeviceFrame
 from pipeline.tables.part import Part
-from pipeline.tables.session import register_with_dask
-from pipeline.tables.wire import register_with_gpus
+from pipeline.tables.wire import register_with_dask, register_with_gpus
 from tests.standin.frames import Container, installed
 
 pytestmark = pytest.mark.contract

@@ -17,9 +17,9 @@ from pipeline.backend.devices import Backend
 from pipeline.backend.engines import UntranslatableError
 from pipeline.backend.frames import DeviceFrame
 from pipeline.tables.part import Part
-from pipeline.tables.session import Session, register_with_dask
+from pipeline.tables.session import Session
 from pipeline.tables.table import Table
-from pipeline.tables.wire import deserialize_device_part, register_with_gpus, serialize_device_part
+from pipeline.tables.wire import deserialize_device_part, register_with_dask, register_with_gpus, serialize_device_part
 from pipeline.testing.examples import assert_alike
 from tests.example_tables import GENOTYPES
 from tests.gpu.conftest import library_of

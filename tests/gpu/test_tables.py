@@ -21,8 +21,9 @@ from pipeline.clusters.local import Local
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
 from pipeline.tables.part import Part, concat_parts
-from pipeline.tables.session import Session, register_with_dask
+from pipeline.tables.session import Session
 from pipeline.tables.table import Table
+from pipeline.tables.wire import register_with_dask
 from pipeline.testing.examples import StageExample, assert_alike
 from tests.example_tables import GENOTYPES
 from tests.gpu.conftest import library_of

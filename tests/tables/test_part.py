@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
@@ -10,8 +11,7 @@ import polars as pl
 import pytest
 
 from pipeline.tables.part import ROW, Part, concat_parts, frame_bytes, read_frame
-from pipeline.tables.session import register_with_dask
-from pipeline.tables.wire import deserialize_part, serialize_part
+from pipeline.tables.wire import deserialize_part, register_with_dask, serialize_part
 
 
 def part_of(rows: int) -> Part:
@@ -101,3 +101,62 @@ def test_concat__stacks_frames_and_arrays_and_adds_counts() -> None:
 def test_concat__takes_empty_parts_whose_arrays_have_no_width() -> None:
     empty = Part(part_of(0).frame, {"calls": np.empty((0, 0), np.uint8)})
     assert concat_parts([empty, part_of(2), empty]).arrays["calls"].shape == (2, 3)
+
+
+PICKLED_WHILE_A_QUERY_CALLS_PYTHON = """
+import os, pickle, threading, time
+os.environ["POLARS_MAX_THREADS"] = "2"
+import polars as pl
+from pipeline.tables.part import Part
+from pipeline.tables.wire import register_with_dask
+
+register_with_dask()
+there = threading.Barrier(3)
+
+def slow(values):
+    there.wait()  # both of Polars' threads are in Python now, and want its lock again after
+    time.sleep(0.2)
+    return values
+
+def query():
+    rows = [pl.LazyFrame({"x": [number]}) for number in range(2)]
+    pl.concat([each.select(pl.col("x").map_batches(slow, return_dtype=pl.Int64)) for each in rows]).collect(engine="in-memory")
+
+frame = pl.concat([pl.DataFrame({"x": [1, None], "t": ["a", "b"]})] * 3, rechunk=False)
+thread = threading.Thread(target=query)
+thread.start()
+there.wait()
+again = pickle.loads(pickle.dumps(Part(frame)))
+thread.join()
+assert again.frame.equals(frame)
+print("well")
+"""
+
+
+@pytest.mark.process
+def test_pickle__of_a_frame_does_not_keep_pythons_lock_while_it_waits_for_polars() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PICKLED_WHILE_A_QUERY_CALLS_PYTHON], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "well\n", done.stderr
+
+
+def test_pickle__of_a_frame_keeps_every_type() -> None:
+    register_with_dask()
+    frame = pl.DataFrame(
+        {
+            "decimal": pl.Series(["1.25", None]).cast(pl.Decimal(38, 2)),
+            "time": pl.Series([1, None]).cast(pl.Datetime("ns", "Europe/Berlin")),
+            "wide": pl.Series([2**100, None], dtype=pl.Int128),
+            "kind": pl.Series(["a", None]).cast(pl.Enum(["a", "b"])),
+            "word": pl.Series(["a", None]).cast(pl.Categorical),
+            "list": pl.Series([[1, None], None], dtype=pl.List(pl.Int8)),
+            "array": pl.Series([[1, 2], None], dtype=pl.Array(pl.Float32, 2)),
+            "struct": pl.Series([{"x": 1, "y": "a"}, None]),
+            "bytes": pl.Series([b"a", None]),
+            "nothing": pl.Series([None, None]),
+        }
+    )
+    again = pickle.loads(pickle.dumps(frame))
+    assert again.schema == frame.schema
+    assert again.equals(frame)

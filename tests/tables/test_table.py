@@ -16,9 +16,10 @@ from pipeline.formats.parquet import ParquetInput
 from pipeline.tables.exchange import buckets, join_pieces, overlap_groups, split_part
 from pipeline.tables.pairs import together
 from pipeline.tables.part import Part, concat_parts
-from pipeline.tables.session import ClusterSession, Session, register_with_dask
+from pipeline.tables.session import ClusterSession, Session
 from pipeline.tables.steps import lazy_of
 from pipeline.tables.table import Table
+from pipeline.tables.wire import register_with_dask
 
 
 def table_of(session: Session, parts: int, rows: int = 60) -> Table:
