@@ -7,6 +7,7 @@ other, each of which is read alone. Names are new for every attempt: Dask may ru
 from __future__ import annotations
 
 import secrets
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -42,8 +43,43 @@ class Laid:
         """A scan."""
         return pl.scan_ipc(self.path)
 
+    def read(self, columns: Sequence[str] = ()) -> Part:
+        """The part itself, or these columns of it."""
+        rows = self.load()
+        return Part((rows.select(columns) if columns else rows).collect(engine="in-memory"))
+
     def interval(self, column: str) -> None:
         """Not known."""
+
+
+class Stack:
+    """Rows of parts that are laid on disk, one behind the other, or some of their columns: a part of them is in memory at a time."""
+
+    def __init__(self, parts: Sequence[Laid], columns: Sequence[str] = ()) -> None:
+        """All columns where none are named."""
+        self.rows = sum(part.rows for part in parts)
+        self._parts, self._columns = parts, columns
+        self._ends = list(accumulate(part.rows for part in parts))
+        self._last: tuple[int, pl.DataFrame] | None = None  # who goes over the rows finds the part there that the rows before ended in
+
+    def only(self, columns: Sequence[str]) -> Stack:
+        """The same rows with these columns alone."""
+        return Stack(self._parts, columns)
+
+    def __getitem__(self, at: slice) -> pl.DataFrame:
+        """Some rows that follow one another."""
+        start, stop, _ = at.indices(self.rows)
+        first, last = bisect_right(self._ends, start), bisect_left(self._ends, stop)
+        pieces = (
+            [(number, self._ends[number] - self._parts[number].rows) for number in range(first, last + 1)] if start < stop else [(0, 0)]
+        )
+        return pl.concat([self._part(number)[max(0, start - begin) : max(0, stop - begin)] for number, begin in pieces])
+
+    def _part(self, number: int) -> pl.DataFrame:
+        if self._last is None or self._last[0] != number:
+            self._last = None  # before the next one is read
+            self._last = number, self._parts[number].read(self._columns).frame
+        return self._last[1]
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from pipeline.errors import DataError, RunError
-from pipeline.stage import Context, Stage
+from pipeline.stage import Context, Outcome, Stage
+from pipeline.stages.models import _training_rows
+from pipeline.stages.models._trees import training
 from pipeline.stages.models.xgboost import Xgboost
 from pipeline.stages.relational._window.following import Following
 from pipeline.stages.relational.aggregate import Aggregate
@@ -31,7 +33,7 @@ from pipeline.stages.relational.window import Window
 from pipeline.tables import budget, foreseen
 from pipeline.tables.budget import Budget, Size, row_bytes
 from pipeline.tables.foreseen import with_texts
-from pipeline.tables.laid import cut, joined, lay
+from pipeline.tables.laid import Stack, cut, joined, lay
 from pipeline.tables.names import Order
 from pipeline.tables.on_disk import settled
 from pipeline.tables.ordering import in_order
@@ -295,18 +297,66 @@ def _doubled(lazy: pl.LazyFrame) -> pl.LazyFrame:
     return lazy.with_columns(pl.col("value") * 2)
 
 
-def test_trees__learn_the_same_to_the_byte(session: Session) -> None:
-    ours = rows(1_500, 14).with_columns(label=(pl.col("value").fill_null(0) + pl.col("day") % 7 > 3).cast(pl.Int64))
-    stage = Xgboost.model_validate(
-        {"key": "day", "target": "label", "objective": "binary", "rounds": 4, "split": None, "features": ["key", "value"]}
+@pytest.mark.parametrize("memory", ["whole", "external"])
+def test_trees__learn_the_same_to_the_byte_from_features_that_stay_on_disk(
+    session: Session, memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_training_rows, "BATCH_ROWS", 200)  # batches begin and end within parts
+    wanted = learned(Session(), memory=memory)
+    monkeypatch.setattr(training, "_in_memory", None)
+    found = learned(session, memory=memory)
+    for name, table_of in wanted.tables.items():
+        assert_frame_equal(found.tables[name].futures()[0].frame, table_of.futures()[0].frame)
+    assert found.files == wanted.files
+    assert found.metrics == wanted.metrics
+    assert found.counts == wanted.counts
+
+
+def learned(session: Session, sown: Mapping[str, pl.Expr] | None = None, **more: Any) -> Outcome:
+    """Trees of rows with a category, weights and splits, in no order; columns may be sown with something else."""
+    number, splits = pl.col("day"), np.array(["train"] * 6 + ["validation", "test", "test", None])
+    ours = rows(1_500, 14).with_columns(
+        label=(pl.col("value").fill_null(0) + number % 7 > 3).cast(pl.Int64),
+        split=pl.Series(splits[np.arange(1_500) % 10]).cast(pl.String),
+        kind=(number % 3).cast(pl.Int32),
+        weight=1.0 + number % 2,
     )
-    plain = Session()
-    found, wanted = (
-        stage.run({"rows": table(each, ours.sample(fraction=1, shuffle=True, seed=1))}, Context("named", 1, each))
-        for each in (session, plain)
-    )
-    assert found.files["named.ubj"] == wanted.files["named.ubj"]
+    asked = {"key": "day", "target": "label", "objective": "binary", "rounds": 6, "early_stopping_rounds": 2, "weight": "weight"}
+    features = {"features": ["key", "value", "kind"], "categorical": ["kind"], "explain": True}
+    given = table(session, ours.with_columns(**(sown or {})).sample(fraction=1, shuffle=True, seed=1))
+    return Xgboost.model_validate({**asked, **features, **more}).run({"rows": given}, Context("named", 1, session))
+
+
+@pytest.mark.parametrize(
+    ("sown", "said"),
+    [
+        ({"value": pl.when(pl.col("day") == 700).then(float("inf")).otherwise("value")}, "'value' has infinite values"),
+        ({"day": pl.when(pl.col("day") == 700).then(701).otherwise("day")}, "the key 'day' has the value 701 twice"),
+        ({"day": pl.when(pl.col("day") > 701).then("day")}, "the key 'day' has the value None twice"),
+        ({"label": pl.lit(1)}, "'label' is 1 in every training row"),
+    ],
+)  # fmt: skip
+def test_trees__of_wrong_rows_are_refused_from_disk_as_from_memory(session: Session, sown: dict[str, pl.Expr], said: str) -> None:
+    for each in (session, Session()):
+        with pytest.raises(DataError, match=said):
+            learned(each, sown)
+
+
+def test_trees__take_a_row_without_a_key(session: Session) -> None:
+    sown = {"day": pl.when(pl.col("day") != 700).then("day")}
+    found, wanted = (learned(each, sown) for each in (session, Session()))
+    assert found.files == wanted.files
     assert_frame_equal(found.tables[""].futures()[0].frame, wanted.tables[""].futures()[0].frame)
+
+
+def test_stack__has_any_rows_of_the_parts(tmp_path: Path) -> None:
+    frame = rows(60, 3)
+    edges = [0, 0, 7, 7, 20, 41, 41, 60, 60]
+    stack = Stack([lay(Part(frame[low:high]), str(tmp_path)) for low, high in pairwise(edges)])
+    for low, high in combinations_with_replacement(range(62), 2):
+        assert_frame_equal(stack[low:high], frame[low:high])
+    assert_frame_equal(stack.only(["text", "key"])[6:42], frame.select("text", "key")[6:42])
+    assert stack.rows == 60
 
 
 def test_cluster__works_piece_by_piece_as_one_process_at_once(session: Session) -> None:

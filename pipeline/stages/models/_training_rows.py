@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
 
 from pipeline.errors import DataError
 from pipeline.stages.models._supervised import Supervised
+from pipeline.tables.laid import Stack
 from pipeline.tables.part import Part, take
 
 SPLITS = ("train", "validation", "test")
@@ -69,10 +70,15 @@ class Labels:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Rows to learn from and to predict: their part and their labels."""
+    """Rows to learn from and to predict: their part and their labels.
+
+    Where they are too many, the part has what is known of them beside their features, which are read of the files of a `stack` as they are
+    needed.
+    """
 
     part: Part
     labels: Labels
+    stack: Stack | None = None
 
     @staticmethod
     def of(stage: Supervised, part: Part) -> TrainingRows:
@@ -92,6 +98,12 @@ class TrainingRows:
         part = Part(self.part.frame[at], {name: take(array, at) for name, array in self.part.arrays.items()})
         return TrainingRows(part, Labels(self.labels.values[at], self.labels.splits[at]))
 
+    def only(self, columns: Sequence[str]) -> Self:
+        """The same rows with these columns of the frame alone."""
+        if self.stack:
+            return replace(self, stack=self.stack.only(columns))
+        return replace(self, part=self.part.replaced(self.part.frame.select(columns)))
+
     def pieces(self) -> Iterator[Part]:
         """All rows in order, a fixed number of them at a time."""
         return (self._piece(at) for at in self._slices())
@@ -100,7 +112,8 @@ class TrainingRows:
         return [slice(start, start + BATCH_ROWS) for start in range(0, max(self.part.frame.height, 1), BATCH_ROWS)]
 
     def _piece(self, at: slice, wanted: Any = slice(None)) -> Part:
-        return Part(self.part.frame[at][wanted], {name: array[at][wanted] for name, array in self.part.arrays.items()})
+        frame = self.part.frame if self.stack is None else self.stack
+        return Part(frame[at][wanted], {name: array[at][wanted] for name, array in self.part.arrays.items()})
 
 
 def in_32_bits(stage: Supervised, features: Sequence[str], rows: pl.LazyFrame) -> pl.LazyFrame:

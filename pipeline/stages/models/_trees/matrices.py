@@ -145,15 +145,15 @@ def _passes(learning: Learning[BoostedTrees], rows: TrainingRows, split: str, ex
 
     in_arrays = bool(learning.arrays) or COLUMNS in rows.part.arrays
     if learning.columns and COLUMNS not in rows.part.arrays:  # a frame without columns has no rows
-        rows = TrainingRows(rows.part.replaced(rows.part.frame.select(learning.columns)), rows.labels)
+        rows = rows.only(learning.columns)
     features = on_gpu if learning.backend == "gpu" else learning.matrix if learning.arrays else learning.frame
 
     def batches() -> Iterator[tuple[Any, Any]]:
         """The features of every batch and the rows' places."""
         return ((features(piece), places) for places, piece in rows.chosen(split))
 
-    held = 4 * len(learning.columns) * rows.part.frame.height <= _most(HELD_BYTES, HELD_SHARE)
-    if not held or in_arrays or external:
+    held = 4 * len(learning.columns) * rows.part.rows <= _most(HELD_BYTES, HELD_SHARE)
+    if not held or in_arrays or external or rows.stack:
         return batches
     return list(batches()).__iter__
 

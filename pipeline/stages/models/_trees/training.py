@@ -22,6 +22,7 @@ from pipeline.stages.models._trees.groups import by_group, check_groups
 from pipeline.stages.models._trees.measures import trees_measured
 from pipeline.stages.models._trees.rounded import warn_of_rounding
 from pipeline.stages.models._weights import check_some_weight, check_weights, row_weights
+from pipeline.tables.laid import Laid, Stack
 from pipeline.tables.names import Order
 from pipeline.tables.ordering import in_order
 from pipeline.tables.part import Part, concat_parts
@@ -56,10 +57,13 @@ def _table(name: str, trained: TrainedTrees) -> Part:
 
 
 def train_here(learning: Trees, rows: Table, context: Context) -> Outcome:
-    """Train in one task and give its results as tables, files, metrics and counts."""
-    held = rows.hold()
-    used = in_order(held.map(partial(_needed, learning)), Order([learning.stage.key])) if held.is_beyond else held
-    learning, given = learning.kept_in(context), Given.of(used, learning.arrays, used.futures())
+    """Train in one task and give its results as tables, files, metrics and counts. Features beyond memory stay on disk."""
+    held, stage = rows.hold(), learning.stage
+    used = in_order(held.map(partial(_needed, learning)), Order([stage.key])) if held.is_beyond else held
+    stays = used.is_beyond and not (stage.group or learning.asked or learning.unfolded)  # rows of a group stand together, in another order
+    used = used.map_parts(partial(_checked, learning)).hold() if stays else used
+    parts = [block.source for block in used.blocks] if stays else used.futures()
+    learning, given = learning.kept_in(context), Given.of(used, learning.arrays, parts)
     trained = context.session.submit(_train, learning, given.parts, given.axes, given.steps, given.states, stage=learning.name)
     warnings = warn_of_rounding(learning.columns, held, context)
     return replace(trees_outcome(learning, trained, context), warnings=warnings)
@@ -72,24 +76,50 @@ def _needed(learning: Trees, rows: pl.LazyFrame) -> pl.LazyFrame:
     return in_32_bits(stage, learning.columns, rows.select(*own))
 
 
-def _train(learning: Trees, parts: Sequence[Part], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
-    """Train on all parts."""
+def _checked(learning: Trees, part: Part) -> Part:
+    """The part. Raises DataError for a feature that 32 bits do not hold."""
+    check_finite(learning.columns, part.frame, pl.Float32())
+    return part
+
+
+def _train(
+    learning: Trees, parts: Sequence[Part | Laid], axes: Sequence[Part], steps: Sequence[Fitted], states: Sequence[Part]
+) -> TrainedTrees:
+    """Train on all parts; those on disk are in the order of the key."""
+    stage, names = learning.stage, learning.feature_names(axes)
+    rows = _on_disk(learning, [part for part in parts if isinstance(part, Laid)]) or _in_memory(
+        learning, [part.read() if isinstance(part, Laid) else part for part in parts]
+    )
+    rows.labels.check(stage, rows.part.frame[stage.target], validation=bool(stage.early_stopping_rounds))
+    check_groups(stage, rows.part.frame, rows.labels)
+    check_weights(stage, rows.part.frame, rows.labels)
+    check_some_weight(stage, row_weights(stage, rows.part.frame), rows.labels)
+    model = grown(learning, rows, names)
+    asked = rows.of_split(learning.asked) if learning.asked else rows
+    trained = finished(learning, model, asked, answers(learning, model.booster, asked, names), (names, with_states(steps, states)))
+    more = {"external_rows": rows.part.rows if model.external else 0, "rounds_found": model.found}
+    return replace(trained, counts={**trained.counts, **{name: count for name, count in more.items() if count}})
+
+
+def _on_disk(learning: Trees, parts: Sequence[Laid]) -> TrainingRows | None:
+    """Rows whose features stay on disk; None where there are no parts there, or not in the order of the key (of keys that are missing)."""
+    stage, stack = learning.stage, Stack(parts)
+    known = dict.fromkeys([*stage.row_columns, *stage.aside_columns, *stage.categorical])
+    facts = Part(stack.only([*known])[: stack.rows]) if parts else None
+    if facts is None or not facts.frame[stage.key].is_sorted():
+        return None
+    return replace(TrainingRows.of(stage, in_key_order(stage, facts)), stack=stack)
+
+
+def _in_memory(learning: Trees, parts: Sequence[Part]) -> TrainingRows:
+    """The rows of parts that are there."""
     stage, whole = learning.stage, concat_parts(left_on_gpu(learning, parts))
     there = COLUMNS in whole.arrays
     if not there and not whole.frame[stage.key].is_sorted():  # they are copied
         whole = whole.replaced(_needed(learning, whole.frame.lazy()).collect())
     whole = by_group(stage, in_key_order(stage, whole))
     check_finite([] if there else learning.columns, whole.frame, pl.Float32())
-    rows, names = TrainingRows.of(stage, whole), learning.feature_names(axes)
-    rows.labels.check(stage, whole.frame[stage.target], validation=bool(stage.early_stopping_rounds))
-    check_groups(stage, whole.frame, rows.labels)
-    check_weights(stage, whole.frame, rows.labels)
-    check_some_weight(stage, row_weights(stage, whole.frame), rows.labels)
-    model = grown(learning, rows, names)
-    asked = rows.of_split(learning.asked) if learning.asked else rows
-    trained = finished(learning, model, asked, answers(learning, model.booster, asked, names), (names, with_states(steps, states)))
-    more = {"external_rows": whole.frame.height if model.external else 0, "rounds_found": model.found}
-    return replace(trained, counts={**trained.counts, **{name: count for name, count in more.items() if count}})
+    return TrainingRows.of(stage, whole)
 
 
 def left_on_gpu(learning: Trees, parts: Sequence[Part]) -> Sequence[Part]:
