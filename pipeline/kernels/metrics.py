@@ -38,7 +38,8 @@ def _weighted_auc(truth: Any, score: Any, weight: Any) -> float:
 def log_loss(truth: Any, probability: Any, weight: Any = None) -> float:
     """Mean negative log likelihood of classes `truth int[n]` under `probability float[n, classes]`, clipped at float32's epsilon."""
     chosen = probability[np.arange(len(truth)), truth].astype(np.float64)
-    return _mean(-np.log(np.clip(chosen, np.finfo(np.float32).eps, 1)), weight)
+    np.clip(chosen, np.finfo(np.float32).eps, 1, out=chosen)
+    return -_mean(np.log(chosen, out=chosen), weight)
 
 
 def accuracy(truth: Any, predicted: Any, weight: Any = None) -> float:

@@ -131,8 +131,12 @@ def in_key_order(stage: Supervised, whole: Part) -> Part:
     if not whole.frame[name].is_sorted():
         order = whole.frame[name].arg_sort()
         whole = Part(whole.frame[order], {array: take(values, order.to_numpy()) for array, values in whole.arrays.items()})
-    keys = whole.frame[name]
+    check_once(stage, whole.frame[name])
+    return whole
+
+
+def check_once(stage: Supervised, keys: pl.Series) -> None:
+    """Raise DataError for a key that comes twice, of keys that are in order."""
     again = keys.slice(1).eq_missing(keys.head(-1)).arg_max()
     if again is not None and keys[again] == keys[again + 1]:
-        raise DataError(f"the key {name!r} has the value {keys[again]!r} twice. It must name each row once.")
-    return whole
+        raise DataError(f"the key {stage.key!r} has the value {keys[again]!r} twice. It must name each row once.")

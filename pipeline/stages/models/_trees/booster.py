@@ -30,11 +30,11 @@ HISTORY = {"round": pl.Int64(), "split": pl.String(), "metric": pl.String(), "va
 
 @dataclass(frozen=True)
 class Grown:
-    """A booster, how its metrics went while it was trained, whether that was from external memory, and rounds that were there already."""
+    """A booster, how its metrics went while it was trained, rows that lay in external memory, and rounds that were there already."""
 
     booster: Any
     curves: Curves
-    external: bool = False
+    external: int = 0
     found: int = 0
 
 
@@ -50,7 +50,7 @@ def grown(learning: Trees, rows: TrainingRows, names: list[str]) -> Grown:
             booster = boosting.trained(on)
         except xgb.core.XGBoostError as error:
             raise DataError(f"XGBoost cannot train on these rows: {said(error)}") from error
-        return Grown(booster, boosting.curves, on.external, boosting.found)
+        return Grown(booster, boosting.curves, rows.part.rows if on.external else 0, boosting.found)
 
     return on_matrices(learning, rows, names, train)
 
@@ -85,6 +85,13 @@ def telling(learning: Trees) -> Any:
     return type("Telling", (xgb.callback.TrainingCallback,), {"after_iteration": after_iteration})()
 
 
+def loaded(model: bytes) -> Any:
+    """The booster of its bytes."""
+    booster = import_xgboost().Booster()
+    booster.load_model(bytearray(model))
+    return booster
+
+
 class BoosterPredictor:
     """A booster that predicts on the backend's device: a saved model does not say where it ran, and host arrays would miss the GPU."""
 
@@ -95,9 +102,7 @@ class BoosterPredictor:
     @classmethod
     def of(cls, content: bytes, backend: Backend) -> BoosterPredictor:
         """Of a booster as it was saved."""
-        booster = import_xgboost().Booster()
-        booster.load_model(bytearray(content))
-        return cls(booster, backend)
+        return cls(loaded(content), backend)
 
     def predict(self, features: Any) -> np.ndarray[Any, Any]:
         """Predictions float32 [rows] or [rows, classes] of float32 [rows, features]."""

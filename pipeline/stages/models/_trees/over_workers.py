@@ -12,19 +12,18 @@ import numpy as np
 import polars as pl
 
 from pipeline.backend.arrays import to_host
-from pipeline.backend.boosting import import_xgboost
 from pipeline.errors import RunError
 from pipeline.stage import Context, Outcome
-from pipeline.stages.models._learning import Given, with_states
+from pipeline.stages.models._learning import Given, predictions, with_states
 from pipeline.stages.models._predictor import COLUMNS, check_finite
 from pipeline.stages.models._training_rows import Labels, TrainingRows, in_key_order
-from pipeline.stages.models._trees.booster import Grown, Trees, native
+from pipeline.stages.models._trees.booster import Grown, Trees, loaded, native
 from pipeline.stages.models._trees.cuts import cuts_of
 from pipeline.stages.models._trees.ordering import Ordering, ordered, row_facts
 from pipeline.stages.models._trees.rounded import warn_of_rounding
 from pipeline.stages.models._trees.shards import Block, Common, Shards, Trained
 from pipeline.stages.models._trees.tracker import start_tracker
-from pipeline.stages.models._trees.training import Answers, TrainedTrees, answers, finished, left_on_gpu, trees_outcome
+from pipeline.stages.models._trees.trained import Answers, TrainedTrees, answers, finished, left_on_gpu, trees_outcome
 from pipeline.stages.models._weights import row_weights, training_weights
 from pipeline.tables.part import Part, concat_parts, take
 from pipeline.tables.session import ClusterSession
@@ -188,16 +187,9 @@ def _checked(learning: Trees, part: Part) -> Part:
     return there
 
 
-def _loaded(model: bytes) -> Any:
-    xgb = import_xgboost()
-    booster = xgb.Booster()
-    booster.load_model(bytearray(model))
-    return booster
-
-
 def _predicted(learning: Trees, model: bytes, part: Part, names: list[str]) -> Part:
     part = _checked(learning, part)
-    said = answers(learning, _loaded(model), TrainingRows.of(learning.stage, part), names)
+    said = answers(learning, loaded(model), TrainingRows.of(learning.stage, part), names)
     kept = [*learning.stage.row_columns, *learning.stage.categorical, *learning.stage.aside_columns]
     return Part(part.frame.select(kept), {PREDICTED: said.predicted} | ({} if said.shap is None else {SHAP: said.shap}))
 
@@ -208,5 +200,5 @@ def _finished(
     whole = in_key_order(learning.stage, concat_parts(predicted))
     rows, (content, curves, found) = TrainingRows.of(learning.stage, Part(whole.frame)), model
     said = Answers(whole.arrays[PREDICTED], whole.arrays.get(SHAP))
-    trained = finished(learning, Grown(_loaded(content), curves), rows, said, (names, with_states(steps, states)))
-    return replace(trained, counts={**trained.counts, **({"rounds_found": found} if found else {})})
+    grown = Grown(loaded(content), curves, found=found)
+    return finished(learning, grown, rows, said, predictions(learning.stage, rows, said.predicted), (names, with_states(steps, states)))

@@ -1,0 +1,112 @@
+"""Boosted trees of rows beyond memory, which stay on disk: one task trains, and parts are predicted one by one.
+
+XGBoost is read the features as often as it asks. What is in memory of all rows is what training makes of them, their labels and weights,
+and what is predicted of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from pipeline.stage import Context, Outcome
+from pipeline.stages.models._learning import predictions, with_states
+from pipeline.stages.models._predictor import check_finite
+from pipeline.stages.models._training_rows import Labels, TrainingRows, check_once
+from pipeline.stages.models._trees.boosted_trees import BoostedTrees
+from pipeline.stages.models._trees.booster import Curves, Grown, Trees, grown, loaded
+from pipeline.stages.models._trees.trained import Answers, TrainedTrees, answers, check_rows, finished, trees_outcome
+from pipeline.tables.budget import Size, row_bytes
+from pipeline.tables.laid import Laid, Stack
+from pipeline.tables.part import Part, Schema, concat_parts
+from pipeline.tables.table import Fitted, Table
+
+VALUES, SPLITS = "values", "splits"
+
+
+class Model(NamedTuple):
+    """A booster's bytes, and what `Grown` has beside it."""
+
+    content: bytes
+    curves: Curves
+    external: int
+    found: int
+
+
+def stays_on_disk(learning: Trees, rows: Table) -> bool:
+    """Whether features of these rows are read from disk: rows of a group stand together, in another order; SHAP values are of all rows."""
+    stage = learning.stage
+    return rows.is_beyond and not (stage.group or stage.explain or learning.asked or learning.unfolded)
+
+
+def train_from_disk(learning: Trees, rows: Table, gives: Schema, context: Context) -> Outcome:
+    """Train on rows that are in the order of the key, and give the results as tables, files, metrics and counts: `gives` predictions."""
+    session, name = context.session, learning.name
+    laid = rows.map_parts(partial(_checked, learning)).hold()
+    model = session.submit(_trained, learning, [block.source for block in laid.blocks], stage=name)
+    said = laid.map_parts(partial(_predicted, learning), model).hold()
+    known = said.reduce(partial(_known, learning), concat_parts)
+    steps, states = [replace(fitted, state=None) for fitted in rows.fitted], [fitted.state for fitted in rows.fitted]
+    made = trees_outcome(learning, session.submit(_finished, learning, model, known, steps, states, stage=name), context)
+    assert rows.size is not None
+    predicted = replace(said.map(_selected, gives.columns.names()), size=Size(rows.size.rows, row_bytes(gives)))
+    return replace(made, tables={**made.tables, "": predicted})
+
+
+def _checked(learning: Trees, part: Part) -> Part:
+    """The part. Raises DataError for a feature that 32 bits do not hold."""
+    check_finite(learning.columns, part.frame, pl.Float32())
+    return part
+
+
+def _trained(learning: Trees, parts: Sequence[Laid]) -> Model:
+    stage, rows = learning.stage, _beside_features(learning.stage, parts)
+    check_rows(stage, rows)
+    model = grown(learning, rows, list(learning.columns))
+    return Model(bytes(model.booster.save_raw(stage.suffix)), model.curves, model.external, model.found)
+
+
+def _beside_features(stage: BoostedTrees, parts: Sequence[Laid]) -> TrainingRows:
+    """The rows, of which labels, target and weights are in memory. Raises DataError for a key that comes twice."""
+    facts, labels, last = list[pl.DataFrame](), list[Labels](), list[pl.Series]()
+    for part in parts:
+        frame = part.read([*dict.fromkeys([*stage.row_columns, *stage.aside_columns])]).frame
+        keys = pl.concat([*last, frame[stage.key]])
+        check_once(stage, keys)
+        last = [keys.tail(1)]
+        facts.append(frame.select(stage.target, *stage.aside_columns))
+        labels.append(Labels.of(stage, frame))
+    whole = Labels(np.concatenate([each.values for each in labels]), np.concatenate([each.splits for each in labels]))
+    return TrainingRows(Part(pl.concat(facts)), whole, Stack(parts))
+
+
+def _predicted(learning: Trees, part: Part, model: Model) -> Part:
+    """What is known of a part's rows beside their features, and predicted of them."""
+    stage, rows = learning.stage, TrainingRows.of(learning.stage, part)
+    table = predictions(stage, rows, answers(learning, loaded(model.content), rows, list(learning.columns)).predicted)
+    return Part(table.frame.hstack(part.frame.select(*stage.aside_columns, *stage.categorical)))
+
+
+def _known(learning: Trees, part: Part) -> Part:
+    """Of those: all but texts."""
+    stage, labels = learning.stage, Labels.of(learning.stage, part.frame)
+    columns = [*stage.aside_columns, *stage.categorical, *stage.prediction_columns]
+    return Part(part.frame.select(columns), {VALUES: labels.values, SPLITS: labels.splits})
+
+
+def _finished(learning: Trees, model: Model, known: Part, steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
+    predicted = known.frame.select(learning.stage.prediction_columns).to_numpy()
+    said = Answers(predicted[:, 0] if predicted.shape[1] == 1 else predicted)
+    rows = TrainingRows(known, Labels(known.arrays[VALUES], known.arrays[SPLITS]))
+    booster = Grown(loaded(model.content), model.curves, model.external, model.found)
+    nothing = Part(pl.DataFrame())  # predictions are there already
+    return finished(learning, booster, rows, said, nothing, (list(learning.columns), with_states(steps, states)))
+
+
+def _selected(rows: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
+    return rows.select(columns)
