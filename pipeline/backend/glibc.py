@@ -49,7 +49,12 @@ def freed_stays() -> Iterator[None]:
             if not _blocks:
                 for name, ours in THRESHOLDS.items():
                     _tell(name, ours)
-                _call("malloc_trim", 0)
+                give_back()
+
+
+def give_back() -> None:
+    """Give the system what is free in between, which an allocator keeps for whoever asks next."""
+    _call("malloc_trim", 0)
 
 
 def _tell(name: str, value: int) -> None:

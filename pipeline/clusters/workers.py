@@ -9,6 +9,7 @@ from typing import Any
 
 from pipeline.backend.allocator import share_memory
 from pipeline.backend.devices import Backend
+from pipeline.clusters.freed import give_back_what_is_freed
 from pipeline.clusters.spilling import tell_of_full_disks
 from pipeline.errors import PlaceError
 from pipeline.tables.lanes import announce_lane, open_lane
@@ -23,7 +24,7 @@ DEATHS = 3
 
 
 class _Parts:
-    """A worker plugin: every worker knows the size and wire form of parts before the first one arrives, and says when its disk is full."""
+    """A worker plugin: every worker knows the size and wire form of parts before the first one arrives, and how to do with its memory."""
 
     name = "pipeline-parts"
     idempotent = True
@@ -32,6 +33,7 @@ class _Parts:
         """Called by Dask on each worker as it joins."""
         register_with_dask()
         tell_of_full_disks(worker)
+        give_back_what_is_freed(worker)
 
 
 class _Gpu:

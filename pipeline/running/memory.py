@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
+from pipeline.backend.glibc import give_back
 from pipeline.backend.memory import host_bytes, resident_bytes
 from pipeline.clusters.in_use import Cluster
 from pipeline.clusters.spilling import TOPIC, full_disks
@@ -65,6 +66,9 @@ class Memory:
         client = self.cluster.client
         found = [used_here(client)] if isinstance(client, Pool) else client.run_on_scheduler(used_by_workers)
         here = resident_bytes() if self.cluster.spec.in_this_process else 0
+        if 0 < self.limit < here:
+            give_back()
+            here = resident_bytes()
         return [replace(worker, memory=here) for worker in found] if here else list(found)
 
     def check(self, workers: list[Used], now: float) -> None:

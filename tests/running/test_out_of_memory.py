@@ -160,13 +160,14 @@ def test_memory__process_beyond_its_limit_fails_with_the_stage_that_works(plan: 
 
 
 def test_memory__of_this_process_is_looked_at_between_what_workers_say(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    told, has = [Used(100_000_000, 1_000_000_000, False, (GWAS,))], iter([500_000_000, 900_000_000, 1_200_000_000, 1_200_000_000])
-    monkeypatch.setattr("pipeline.running.memory.resident_bytes", has.__next__)
+    told, has = [Used(100_000_000, 1_000_000_000, False, (GWAS,))], iter([5, 9, 12, 12, 8, 12, 12, 12])
+    monkeypatch.setattr("pipeline.running.memory.resident_bytes", lambda: next(has) * 100_000_000)
     memory = Memory(cluster([], memory_limit="1GB"), plan)
     memory.cluster.client.run_on_scheduler = lambda _: told
     memory.look()
     memory.next += 3600.0  # long before workers are asked again
     memory.look()
+    memory.look()  # 1.2 GB, of which 0.4 are given back
     with pytest.raises(RunError, match=r"this process has 1\.2 GB where cluster\.memory_limit is 1\.0 GB"):
         memory.look()
 
