@@ -57,7 +57,7 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
             scaled = Scaled(client, scaling, getattr(kind, "wait_s", WAIT_S)) if isinstance(scaling, Scaling) else None
             workers = scaling.maximum if isinstance(scaling, Scaling) else len(threads)
             stated = getattr(kind, "table_memory", None) is not None
-            budget = Budget(memory, workers * max(threads), folder, stated) if memory else None
+            budget = Budget(memory, max(threads), folder, stated) if memory else None
             yield Cluster(kind, client, workers, max(threads), backend, _dashboard(client, kind), lean, warnings, scaled, watch, budget)
 
 

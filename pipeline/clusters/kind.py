@@ -64,7 +64,7 @@ class ClusterKind(ClusterSpec):
         return self
 
     def memory(self, backend: Backend) -> int | None:
-        """Bytes that its tasks may use for tables, where they all share a disk of this machine for what is more; None where they do not."""
+        """Bytes that a worker may use for tables, where all share a disk of this machine for what is more; None where they do not."""
         return None
 
     def commands(self) -> list[str]:

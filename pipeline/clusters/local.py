@@ -44,17 +44,14 @@ class Local(OwnWorkers, ClusterKind):
         check_tls(self.kind, self.tls)
 
     def memory(self, backend: Backend) -> int | None:
-        """What was said of tables, or of each worker, or most of what the machine (or the container) has."""
+        """What was said of tables, or of each worker, or its share of most of what the machine (or the container) has."""
         if backend == "gpu":
             return None
         if not (self.table_memory or self.memory_limit):
-            return int(host_bytes() * OF_ALL) or None
+            return int(host_bytes() * OF_ALL) // at_most(self.workers) or None
         from dask.utils import parse_bytes
 
-        if self.table_memory:
-            return int(parse_bytes(self.table_memory))
-        assert self.memory_limit is not None
-        return int(parse_bytes(self.memory_limit)) * at_most(self.workers)
+        return int(parse_bytes(self.table_memory or self.memory_limit))
 
     def open(self, backend: Backend) -> AbstractContextManager[Any]:
         """A client of workers that are started here and closed at the end."""

@@ -42,7 +42,9 @@ class Size:
 
 @dataclass(frozen=True)
 class Budget:
-    """Bytes that all tasks of a session may use together, how many of them run at once, and the folder for what is more.
+    """Bytes that all tasks of a worker may use together, how many of them run at once, and the folder for what is more.
+
+    Where there are several, a table may come to one of them whole: rows of one key do.
 
     `stated`: the job says so, since its tables become larger than one thinks; then inputs, too, come in many parts.
     `on_disk` counts the parts that each stage has cut or laid down there; `foreseen` are the bytes, stage by stage, of tables that a sample

@@ -151,7 +151,7 @@ def _side_by_side(session: Session, places: Sequence[slice]) -> int:
     """Blocks that are worked on at once: no more than pay, and than memory has."""
     assert session.budget is not None
     each: int = HELD * 8 * places[-1].stop * places[0].stop
-    return max(1, min(session.workers, isqrt(len(places)), session.budget.bytes // (SHARE * each)))
+    return max(1, min(session.workers, isqrt(len(places)), session.workers * session.budget.bytes // (SHARE * each)))
 
 
 def _kept(part: Part, about: Equations, disk: Disk) -> Arrays:
