@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.backend.glibc import give_back
 
-NEAR = 0.7
+NEAR = 0.5
 EVERY_MS = 500
 
 

@@ -21,6 +21,10 @@ from pipeline.errors import PlaceError
 # In our own process Dask would look around a hundred times a second, and XGBoost's threads stand still meanwhile.
 CALM = {"distributed.worker.profile.interval": "200ms", "distributed.admin.tick.interval": "200ms"}
 OF_ALL = 0.7  # of the machine's memory, where a job says nothing
+OWN_BYTES, OWN_OF_PROCESS = (
+    256 << 20,
+    384 << 20,
+)  # a worker's: libraries, and what they keep of what was freed; Dask counts mapped files, too
 # How long closing waits for a task that has begun, of a run that was interrupted or failed; Dask would wait for half a minute.
 CLOSE_S = 1.5
 
@@ -44,14 +48,17 @@ class Local(OwnWorkers, ClusterKind):
         check_tls(self.kind, self.tls)
 
     def memory(self, backend: Backend) -> int | None:
-        """What was said of tables, or of each worker, or its share of most of what the machine (or the container) has."""
+        """What was said of tables, or what the process leaves of each worker's, or its share of most of the machine's (its container's)."""
         if backend == "gpu":
             return None
         if not (self.table_memory or self.memory_limit):
             return int(host_bytes() * OF_ALL) // at_most(self.workers) or None
         from dask.utils import parse_bytes
 
-        return int(parse_bytes(self.table_memory or self.memory_limit))
+        if self.table_memory:
+            return int(parse_bytes(self.table_memory))
+        limit = int(parse_bytes(self.memory_limit))
+        return max(limit - (OWN_BYTES if self.in_this_process else OWN_OF_PROCESS), limit // 4)
 
     def open(self, backend: Backend) -> AbstractContextManager[Any]:
         """A client of workers that are started here and closed at the end."""

@@ -35,7 +35,8 @@ class OwnWorkers(ClusterSpec):
     table_memory: Size | None = Field(
         None,
         description="local: memory of each worker to reckon with for tables, whose pieces lie on disk where one takes more than a quarter "
-        "of it; memory_limit where not given. A run that was out of memory is begun again with a sixteenth of it.",
+        "of it; memory_limit less 256 MB (of processes 384) where not given. A run that was out of memory is begun again with a "
+        "sixteenth of it.",
     )
     tls: Tls | None = Field(None, description="Encrypts what worker processes tell one another; true: by certificates made for the run.")
 

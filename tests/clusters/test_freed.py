@@ -14,9 +14,9 @@ from pipeline.clusters.local import Local
 def test_give_back__is_for_workers_near_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     given = list[int]()
     monkeypatch.setattr(freed, "give_back", lambda: given.append(1))
-    freed._look(700, 1_000)
+    freed._look(500, 1_000)
     assert not given
-    freed._look(701, 1_000)
+    freed._look(501, 1_000)
     assert given
 
 
