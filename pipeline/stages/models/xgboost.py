@@ -121,7 +121,7 @@ class Xgboost(BoostedTrees, name="xgboost", version=4):
             return "memory: whole, each worker's own rows"
         features = len(self.feature_columns(schemas["rows"]))
         arrays = " and those of arrays" if schemas["rows"].arrays else ""
-        room = "three tenths of a worker's memory less 400 MB (on a GPU half of its own)"
+        room = "three tenths of a worker's memory less 400 MB (half where the table is beyond memory; on a GPU of its own)"
         size = f"{features} features{arrays} of 32 bits a row are more than {room}"
         return f"memory: {self.memory}" + (f", which is external where {size}, else whole" if self.memory == "auto" else "")
 

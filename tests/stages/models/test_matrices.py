@@ -82,6 +82,13 @@ def test_auto__takes_external_memory_for_what_is_more_than_three_tenths_of_what_
     assert ("external_rows" in found.counts) == external
 
 
+def test_auto__has_room_for_more_bins_where_features_stay_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_matrices, "worker_memory", lambda: _matrices.OWN_BYTES + 1_000)
+    auto: Trees = Trees("tested", stage_for("binary"), ("a",), ("Float64",), (), 1, "cpu", 1)
+    assert [is_external(auto, rows, 1) for rows in (75, 76)] == [False, True]
+    assert [is_external(auto, rows, 1, from_disk=True) for rows in (125, 126)] == [False, True]
+
+
 def test_auto__asks_the_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_matrices, "gpu_memory", lambda: 1_000)
     auto, whole = (

@@ -49,7 +49,7 @@ class BoostedTrees(Supervised):
         "auto",
         description="Where the binned rows lie: whole in memory (on a GPU its own), or external, on the worker's disk (beside a GPU in the "
         "host's memory), which is slower; auto: external where the features, in 32 bits, are more than three tenths of that memory less "
-        "400 MB (on a GPU half).",
+        "400 MB (half where the table is beyond memory, and on a GPU).",
     )
     watch: Literal["validation", "both"] = Field(
         "validation",

@@ -27,6 +27,7 @@ from pipeline.tables.task import this_worker
 
 HELD_BYTES, HELD_SHARE = 256 << 20, 0.03  # features up to these are converted once, not once a pass
 SHARE, SHARE_OF_GPU = 0.3, 0.5  # features beyond it, in 32 bits, train from external memory; they and their bins took 2.8 times that
+SHARE_FROM_DISK = 0.5  # where they stay on disk: bins alone took 1.6 times that
 OWN_BYTES = 400 << 20  # of a worker's memory: what a process has that trains nothing, its libraries and the parts at hand
 
 PLAIN_BYTES, PLAIN_SHARE = 256 << 20, 0.04  # validation rows (eight bytes a feature, as XGBoost has them) up to these are not binned
@@ -53,7 +54,7 @@ def on_matrices(learning: Learning[BoostedTrees], rows: TrainingRows, names: lis
 
     Kept whole or outside, they hold the same bins: of the same batches in the same order.
     """
-    external = is_external(learning, rows.part.frame.height, len(names))
+    external = is_external(learning, rows.part.rows, len(names), from_disk=rows.stack is not None)
     with _cache() if external else nullcontext() as folder, nullcontext() if external else freed_stays():
         made = _made(learning, rows, names, folder)
         result = use(made)
@@ -108,11 +109,12 @@ def _as_they_are(xgb: Any, learning: Learning[BoostedTrees], rows: TrainingRows,
     return xgb.DMatrix(features, **given(np.concatenate(places)), nthread=learning.threads)
 
 
-def is_external(learning: Learning[BoostedTrees], rows: int, features: int) -> bool:
+def is_external(learning: Learning[BoostedTrees], rows: int, features: int, *, from_disk: bool = False) -> bool:
     """Whether so many rows train from external memory: as the job says, else by the room that there is."""
     if learning.stage.memory != "auto":
         return learning.stage.memory == "external"
-    room, share, own = (gpu_memory(), SHARE_OF_GPU, 0) if learning.backend == "gpu" else (worker_memory(), SHARE, OWN_BYTES)
+    of_host = worker_memory(), SHARE_FROM_DISK if from_disk else SHARE, OWN_BYTES
+    room, share, own = (gpu_memory(), SHARE_OF_GPU, 0) if learning.backend == "gpu" else of_host
     return room is not None and 4 * rows * features > share * (room - own)
 
 
