@@ -57,6 +57,11 @@ def give_back() -> None:
     _call("malloc_trim", 0)
 
 
+def stays_now() -> bool:
+    """Whether somebody is within `freed_stays`."""
+    return _blocks > 0
+
+
 def _tell(name: str, value: int) -> None:
     _call("mallopt", _NUMBERS[name], value)
 

@@ -21,10 +21,8 @@ from pipeline.errors import PlaceError
 # In our own process Dask would look around a hundred times a second, and XGBoost's threads stand still meanwhile.
 CALM = {"distributed.worker.profile.interval": "200ms", "distributed.admin.tick.interval": "200ms"}
 OF_ALL = 0.7  # of the machine's memory, where a job says nothing
-OWN_BYTES, OWN_OF_PROCESS = (
-    256 << 20,
-    384 << 20,
-)  # a worker's: libraries, and what they keep of what was freed; Dask counts mapped files, too
+OWN_BYTES = 256 << 20  # of what threads of this process have: its libraries, and what they keep of what was freed
+OWN_OF_PROCESS = 384 << 20  # of a worker process, of which Dask counts mapped files, too
 # How long closing waits for a task that has begun, of a run that was interrupted or failed; Dask would wait for half a minute.
 CLOSE_S = 1.5
 

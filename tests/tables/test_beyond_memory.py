@@ -334,6 +334,8 @@ def learned(session: Session, sown: Mapping[str, pl.Expr] | None = None, **more:
         ({"day": pl.when(pl.col("day") == 700).then(701).otherwise("day")}, "the key 'day' has the value 701 twice"),
         ({"day": pl.when(pl.col("day") > 701).then("day")}, "the key 'day' has the value None twice"),
         ({"label": pl.lit(1)}, "'label' is 1 in every training row"),
+        ({"weight": pl.when(pl.col("day") == 700).then(-1.0).otherwise("weight")}, "the weight 'weight' of the row with day 700 is -1.0"),
+        ({"weight": pl.lit(0.0)}, "every train row weighs 0 by 'weight'"),
     ],
 )  # fmt: skip
 def test_trees__of_wrong_rows_are_refused_from_disk_as_from_memory(session: Session, sown: dict[str, pl.Expr], said: str) -> None:

@@ -18,9 +18,9 @@ from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import predictions, with_states
 from pipeline.stages.models._predictor import check_finite
 from pipeline.stages.models._training_rows import Labels, TrainingRows, check_once
-from pipeline.stages.models._trees.boosted_trees import BoostedTrees
 from pipeline.stages.models._trees.booster import Curves, Grown, Trees, grown, loaded
 from pipeline.stages.models._trees.trained import Answers, TrainedTrees, answers, check_rows, finished, trees_outcome
+from pipeline.stages.models._weights import check_weights
 from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.laid import Laid, Stack
 from pipeline.tables.part import Part, Schema, concat_parts
@@ -65,15 +65,15 @@ def _checked(learning: Trees, part: Part) -> Part:
 
 
 def _trained(learning: Trees, parts: Sequence[Laid]) -> Model:
-    stage, rows = learning.stage, _beside_features(learning.stage, parts)
+    stage, rows = learning.stage, _beside_features(learning, parts)
     check_rows(stage, rows)
     model = grown(learning, rows, list(learning.columns))
     return Model(bytes(model.booster.save_raw(stage.suffix)), model.curves, model.external, model.found)
 
 
-def _beside_features(stage: BoostedTrees, parts: Sequence[Laid]) -> TrainingRows:
-    """The rows, of which labels, target and weights are in memory. Raises DataError for a key that comes twice."""
-    facts, labels, last = list[pl.DataFrame](), list[Labels](), list[pl.Series]()
+def _beside_features(learning: Trees, parts: Sequence[Laid]) -> TrainingRows:
+    """The rows, of which labels, target and weights are in memory. Raises DataError for a key that comes twice, and for a wrong weight."""
+    stage, facts, labels, last = learning.stage, list[pl.DataFrame](), list[Labels](), list[pl.Series]()
     for part in parts:
         frame = part.read([*dict.fromkeys([*stage.row_columns, *stage.aside_columns])]).frame
         keys = pl.concat([*last, frame[stage.key]])
@@ -81,8 +81,9 @@ def _beside_features(stage: BoostedTrees, parts: Sequence[Laid]) -> TrainingRows
         last = [keys.tail(1)]
         facts.append(frame.select(stage.target, *stage.aside_columns))
         labels.append(Labels.of(stage, frame))
+        check_weights(stage, frame, labels[-1])
     whole = Labels(np.concatenate([each.values for each in labels]), np.concatenate([each.splits for each in labels]))
-    return TrainingRows(Part(pl.concat(facts)), whole, Stack(parts))
+    return TrainingRows(Part(pl.concat(facts)), whole, Stack(parts, learning.columns))
 
 
 def _predicted(learning: Trees, part: Part, model: Model) -> Part:
