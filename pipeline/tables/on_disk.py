@@ -6,15 +6,16 @@ goes between tasks is where they lie.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from pipeline.tables.budget import Size
 from pipeline.tables.exchange import buckets_of
-from pipeline.tables.laid import Cut, cut, joined, lay
+from pipeline.tables.laid import Cut, Laid, cut, joined, lay
 from pipeline.tables.part import Part
 from pipeline.tables.steps import Step
 
@@ -29,6 +30,15 @@ def held(table: Table) -> tuple[Step, ...]:
     if laid:
         noted(table, laid)
     return tuple(one if isinstance(one, Step) else Step("scan", table.stage, source=one) for one in made)
+
+
+def held_with(table: Table, function: Callable[[Part], Any]) -> tuple[tuple[Step, ...], list[Any]]:
+    """As `held`, every part laid down anew, and futures of what a function makes of each in the task that makes it."""
+    session, folder = table.session, folder_of(table)
+    both = [session.evaluate_into(block, _laid_with, function, folder) for block in table.blocks]
+    laid, found = ([session.submit(getitem, each, place, stage=table.stage, on_host=True) for each in both] for place in range(2))
+    noted(table, laid)
+    return tuple(Step("scan", table.stage, source=one) for one in laid), found
 
 
 def shuffled(table: Table, by: Sequence[str], parts: int, hot: pl.DataFrame | None = None) -> tuple[Table, Any]:
@@ -70,6 +80,10 @@ def folder_of(table: Table) -> str:
     """Where its pieces lie."""
     assert table.session.budget is not None
     return table.session.budget.folder
+
+
+def _laid_with(part: Part, function: Callable[[Part], Any], folder: str) -> tuple[Laid, Any]:
+    return lay(part, folder), function(part)
 
 
 def _hashed(part: Part, by: list[str], parts: int, hot: pl.DataFrame | None, folder: str) -> Cut:

@@ -22,9 +22,11 @@ from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.hot import ROWS
 from pipeline.tables.infinities import counted
 from pipeline.tables.names import Order
+from pipeline.tables.on_disk import held_with
 from pipeline.tables.ordering import in_order
 from pipeline.tables.pairs import heavy_keys
 from pipeline.tables.part import Part
+from pipeline.tables.reduced import together
 from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
 
@@ -86,8 +88,13 @@ class Following:
         assert rows.schema is not None
         named = Order(self.by).then(self.order)
         others = [name for name, dtype in rows.schema.columns.items() if name not in named.names and not dtype.is_nested()]
-        ordered = in_order(rows, named.then(others if self.ties == "columns" else ())).hold()
-        edges = ordered.reduce(self.edge, _one_after_another)
+        ordered = in_order(rows, named.then(others if self.ties == "columns" else ()))
+        if ordered.is_beyond:  # what is wanted of a part is found where it is made: it is read from disk once less
+            blocks, found = held_with(ordered, self.edge)
+            ordered, edges = replace(ordered, blocks=blocks), together(ordered, _one_after_another, found)
+        else:
+            ordered = ordered.hold()
+            edges = ordered.reduce(self.edge, _one_after_another)
         carries = rows.session.submit(self.carries, edges, stage=rows.stage)
         blocks = tuple(
             Step("frame", rows.stage, (block,), partial(self.computed, number=number), (carries,), whole="order")
