@@ -32,7 +32,10 @@ def assembled(ptx: str, capability: tuple[int, int], folder: Path) -> dict[str, 
     return {name: int(match[1]) if match else 0 for name, match in found.items()}
 
 
-@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=lambda capability: f"sm_{capability[0]}{capability[1]}")
+older, newer = (pytest.param(capability, marks=pytest.mark.soak) for capability in [(8, 0), (10, 0)])
+
+
+@pytest.mark.parametrize("capability", [older, (9, 0), newer], ids=lambda capability: f"sm_{capability[0]}{capability[1]}")
 @pytest.mark.parametrize("kernel", device_kernels(), ids=lambda kernel: kernel.name)
 def test_a_kernel__compiles_within_the_limits_of_a_block(kernel: DeviceKernel, capability: tuple[int, int], tmp_path: Path) -> None:
     for ptx in (compiled_ptx(kernel, capability), kernel.ptx.read_text()):

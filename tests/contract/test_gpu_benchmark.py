@@ -38,6 +38,7 @@ PLAINLY_BY_NUMBA = {"Hardy-Weinberg", "clumping around one lead", "logistic GWAS
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.soak
 def test_the_benchmark__runs_to_its_end_on_the_stand_in(tmp_path: Path) -> None:
     assert find_spec("xgboost"), "the jobs train"
     command = [sys.executable, "benchmarks/gpu.py", "--stand-in", "--runs", "1", "--out", str(tmp_path)]

@@ -185,14 +185,14 @@ def test_a_cluster_of_gpus__is_opened_with_its_options_and_closed(monkeypatch: p
 UNCUDF = """
 import sys
 
-import pipeline.api, pipeline.clusters.cuda, pipeline.tables.session
+import pipeline.api, pipeline.clusters.cuda, pipeline.tables.wire
 from pipeline.backend.engines import refusals
 import polars, rmm, cupy, dask_cuda, dask_cuda.plugins, dask_cuda.initialize, dask_cuda.device_host_file, xgboost
 from dask_cuda.is_device_object import is_device_object
 from dask_cuda.is_spillable_object import is_spillable_object
 from pipeline.tables.part import Part
 
-pipeline.tables.session.register_with_dask()
+pipeline.tables.wire.register_with_dask()
 pipeline.clusters.cuda.cluster_class()
 frame = polars.DataFrame({"x": [1]})
 assert refusals(frame.lazy().select(polars.col("x") + 1)) == []
