@@ -25,7 +25,7 @@ from pipeline.tables.names import Order
 from pipeline.tables.on_disk import held_with
 from pipeline.tables.ordering import in_order
 from pipeline.tables.pairs import heavy_keys
-from pipeline.tables.part import Part
+from pipeline.tables.part import Part, frame_bytes, read_frame
 from pipeline.tables.reduced import together
 from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
@@ -124,6 +124,8 @@ class Following:
             placed_in(group, ()).with_columns(sums).select(*counts, pl.col(expr.meta.output_name() for expr in sums).last()), "cpu"
         )
         head, tail = (collect(rows.select(looked_at), "cpu") for rows in (valued.head(self.beside), valued.tail(self.beside)))
+        # Copies: some rows of a frame keep the memory of all.
+        head, tail, first, last = (read_frame(frame_bytes(each)) for each in (head, tail, first, last))
         return [Edge(part.rows, head, tail, first, last, leading, of_group[AT][0], of_group[PEER][0], of_group.drop(AT, PEER))]
 
     def carries(self, edges: Sequence[Edge | None]) -> list[Carry]:
