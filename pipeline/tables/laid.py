@@ -62,10 +62,6 @@ class Stack:
         self._ends = list(accumulate(part.rows for part in parts))
         self._last: tuple[int, pl.DataFrame] | None = None  # who goes over the rows finds the part there that the rows before ended in
 
-    def only(self, columns: Sequence[str]) -> Stack:
-        """The same rows with these columns alone."""
-        return Stack(self._parts, columns)
-
     def __getitem__(self, at: slice) -> pl.DataFrame:
         """Some rows that follow one another."""
         start, stop, _ = at.indices(self.rows)

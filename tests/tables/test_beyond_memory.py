@@ -353,10 +353,11 @@ def test_trees__take_a_row_without_a_key(session: Session) -> None:
 def test_stack__has_any_rows_of_the_parts(tmp_path: Path) -> None:
     frame = rows(20, 3)
     edges = [0, 0, 3, 3, 7, 14, 14, 20, 20]
-    stack = Stack([lay(Part(frame[low:high]), str(tmp_path)) for low, high in pairwise(edges)])
+    laid = [lay(Part(frame[low:high]), str(tmp_path)) for low, high in pairwise(edges)]
+    stack = Stack(laid)
     for low, high in combinations_with_replacement(range(22), 2):
         assert_frame_equal(stack[low:high], frame[low:high])
-    assert_frame_equal(stack.only(["text", "key"])[2:15], frame.select("text", "key")[2:15])
+    assert_frame_equal(Stack(laid, ["text", "key"])[2:15], frame.select("text", "key")[2:15])
     assert stack.rows == 20
 
 

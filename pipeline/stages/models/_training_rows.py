@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -97,12 +97,6 @@ class TrainingRows:
         at = np.flatnonzero(self.labels.splits == SPLITS.index(split))
         part = Part(self.part.frame[at], {name: take(array, at) for name, array in self.part.arrays.items()})
         return TrainingRows(part, Labels(self.labels.values[at], self.labels.splits[at]))
-
-    def only(self, columns: Sequence[str]) -> Self:
-        """The same rows with these columns of the frame alone."""
-        if self.stack:
-            return replace(self, stack=self.stack.only(columns))
-        return replace(self, part=self.part.replaced(self.part.frame.select(columns)))
 
     def pieces(self) -> Iterator[Part]:
         """All rows in order, a fixed number of them at a time."""

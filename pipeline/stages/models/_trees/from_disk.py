@@ -16,14 +16,15 @@ import polars as pl
 
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import predictions, with_states
-from pipeline.stages.models._predictor import check_finite
 from pipeline.stages.models._training_rows import Labels, TrainingRows, check_once
 from pipeline.stages.models._trees.booster import Curves, Grown, Trees, grown, loaded
-from pipeline.stages.models._trees.trained import Answers, TrainedTrees, answers, check_rows, finished, trees_outcome
+from pipeline.stages.models._trees.trained import Answers, TrainedTrees, answers, check_rows, checked, finished, trees_outcome
 from pipeline.stages.models._weights import check_weights
 from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.laid import Laid, Stack
+from pipeline.tables.on_disk import held_with
 from pipeline.tables.part import Part, Schema, concat_parts
+from pipeline.tables.reduced import together
 from pipeline.tables.table import Fitted, Table
 
 VALUES, SPLITS = "values", "splits"
@@ -47,21 +48,16 @@ def stays_on_disk(learning: Trees, rows: Table) -> bool:
 def train_from_disk(learning: Trees, rows: Table, gives: Schema, context: Context) -> Outcome:
     """Train on rows that are in the order of the key, and give the results as tables, files, metrics and counts: `gives` predictions."""
     session, name = context.session, learning.name
-    laid = rows.map_parts(partial(_checked, learning)).hold()
+    laid = rows.map_parts(partial(checked, learning)).hold()
     model = session.submit(_trained, learning, [block.source for block in laid.blocks], stage=name)
-    said = laid.map_parts(partial(_predicted, learning), model).hold()
-    known = said.reduce(partial(_known, learning), concat_parts)
+    said = laid.map_parts(partial(_predicted, learning), model)
+    blocks, found = held_with(said, partial(_known, learning))
+    said, known = replace(said, blocks=blocks), together(said, concat_parts, found)
     steps, states = [replace(fitted, state=None) for fitted in rows.fitted], [fitted.state for fitted in rows.fitted]
     made = trees_outcome(learning, session.submit(_finished, learning, model, known, steps, states, stage=name), context)
     assert rows.size is not None
     predicted = replace(said.map(_selected, gives.columns.names()), size=Size(rows.size.rows, row_bytes(gives)))
     return replace(made, tables={**made.tables, "": predicted})
-
-
-def _checked(learning: Trees, part: Part) -> Part:
-    """The part. Raises DataError for a feature that 32 bits do not hold."""
-    check_finite(learning.columns, part.frame, pl.Float32())
-    return part
 
 
 def _trained(learning: Trees, parts: Sequence[Laid]) -> Model:

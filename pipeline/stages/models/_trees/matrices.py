@@ -146,8 +146,8 @@ def _passes(learning: Learning[BoostedTrees], rows: TrainingRows, split: str, ex
         return to_device(learning.matrix(part), "gpu")
 
     in_arrays = bool(learning.arrays) or COLUMNS in rows.part.arrays
-    if learning.columns and COLUMNS not in rows.part.arrays:  # a frame without columns has no rows
-        rows = rows.only(learning.columns)
+    if learning.columns and COLUMNS not in rows.part.arrays and rows.stack is None:  # a frame without columns has no rows
+        rows = TrainingRows(rows.part.replaced(rows.part.frame.select(learning.columns)), rows.labels)
     features = on_gpu if learning.backend == "gpu" else learning.matrix if learning.arrays else learning.frame
 
     def batches() -> Iterator[tuple[Any, Any]]:

@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import RunError
 from pipeline.stage import Context, Outcome
 from pipeline.stages.models._learning import Given, predictions, with_states
-from pipeline.stages.models._predictor import COLUMNS, check_finite
 from pipeline.stages.models._training_rows import Labels, TrainingRows, in_key_order
 from pipeline.stages.models._trees.booster import Grown, Trees, loaded, native
 from pipeline.stages.models._trees.cuts import cuts_of
@@ -23,7 +21,7 @@ from pipeline.stages.models._trees.ordering import Ordering, ordered, row_facts
 from pipeline.stages.models._trees.rounded import warn_of_rounding
 from pipeline.stages.models._trees.shards import Block, Common, Shards, Trained
 from pipeline.stages.models._trees.tracker import start_tracker
-from pipeline.stages.models._trees.trained import Answers, TrainedTrees, answers, finished, left_on_gpu, trees_outcome
+from pipeline.stages.models._trees.trained import Answers, TrainedTrees, answers, checked, finished, trees_outcome
 from pipeline.stages.models._weights import row_weights, training_weights
 from pipeline.tables.part import Part, concat_parts, take
 from pipeline.tables.session import ClusterSession
@@ -172,7 +170,7 @@ def _columns(block: Block, some: slice) -> Any:
 
 def _block(learning: Trees, part: Part, of: tuple[str, Any], places: Any) -> Block:
     """A part's rows of one split, of which there are some."""
-    part = _checked(learning, part)
+    part = checked(learning, part)
     (split, weigh), labels = of, Labels.of(learning.stage, part.frame)
     wanted = np.flatnonzero(labels.of_split(split))
     chosen = Part(part.frame[wanted], {name: take(array, wanted) for name, array in part.arrays.items()})
@@ -180,15 +178,8 @@ def _block(learning: Trees, part: Part, of: tuple[str, Any], places: Any) -> Blo
     return Block(learning.matrix(chosen), values, training_weights(weigh, values, own), places)
 
 
-def _checked(learning: Trees, part: Part) -> Part:
-    """The part, its features an array where it lies on a GPU. Raises DataError for a feature that 32 bits do not hold."""
-    (there,) = left_on_gpu(learning, [part])
-    check_finite([] if COLUMNS in there.arrays else learning.columns, there.frame, pl.Float32())
-    return there
-
-
 def _predicted(learning: Trees, model: bytes, part: Part, names: list[str]) -> Part:
-    part = _checked(learning, part)
+    part = checked(learning, part)
     said = answers(learning, loaded(model), TrainingRows.of(learning.stage, part), names)
     kept = [*learning.stage.row_columns, *learning.stage.categorical, *learning.stage.aside_columns]
     return Part(part.frame.select(kept), {PREDICTED: said.predicted} | ({} if said.shap is None else {SHAP: said.shap}))

@@ -77,6 +77,13 @@ def left_on_gpu(learning: Trees, parts: Sequence[Part]) -> Sequence[Part]:
     return found
 
 
+def checked(learning: Trees, part: Part) -> Part:
+    """The part, its features an array where it lies on a GPU. Raises DataError for a feature that 32 bits do not hold."""
+    (there,) = left_on_gpu(learning, [part])
+    check_finite([] if COLUMNS in there.arrays else learning.columns, there.frame, pl.Float32())
+    return there
+
+
 def answers(learning: Trees, booster: Any, rows: TrainingRows, names: list[str]) -> Answers:
     """What a model says of rows."""
     shap = contributions(learning, booster, rows, names) if learning.stage.explain else None
