@@ -13,8 +13,10 @@ AUDIT := .venv-audit
 SHIPPED := .venv-shipped
 PIP_AUDIT := $(AUDIT)/bin/pip-audit --disable-pip --no-deps --progress-spinner off
 INSTALL := -m pip install --quiet --disable-pip-version-check
-# Of what tests alone take, most modules are never imported: each is compiled when it first is.
+# Of what tests alone take, most modules are never imported: each is compiled when it first is, and kept. Where bytecode may not
+# be written, as many containers have it, each of the thousand processes that tests start would compile all it imports once more.
 LAZILY := --no-compile
+export PYTHONDONTWRITEBYTECODE :=
 # Each process takes a stretch of the suite, and an idle one takes from the other's end: a module's fixtures are made once or twice.
 SPREAD := --numprocesses logical --maxprocesses 8 --dist worksteal
 # Reading the tests of GPUs and of the contract takes seconds, and none of them runs here.
