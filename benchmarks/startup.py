@@ -1,8 +1,8 @@
 """How long a user waits: python benchmarks/startup.py [--only WORK] [--runs N].
 
 Works: help, check (of the genomics job), one_filter (on a file of a thousand rows) and genomics (the shipped job, whole process, its peak
-memory too), each beside the limit that we hold ourselves to on two cores: 0.3 s, 1 s, 0.6 s, 15 s and 1,000 MB. Bytecode must be there:
-the run that does not count makes it, unless PYTHONDONTWRITEBYTECODE forbids that (then `python -m compileall pipeline` before).
+memory too), each beside the limit that we hold ourselves to on two cores: 0.3 s, 1 s, 0.6 s, 15 s and 1,000 MB. Bytecode is made by the
+run that does not count.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
         memory = kind.memory(backend)
         folder = stack.enter_context(scratch()) if memory else ""  # gone once no worker is there to write to it
         client = stack.enter_context(kind.open(backend))
+        client.loop.asyncio_loop.set_exception_handler(_said)
         watch = None if kind.in_this_process else stack.enter_context(watched(client, warnings.append))
         with _refused_if_lost(watch):
             if kind.elsewhere:
@@ -59,6 +60,16 @@ def open_cluster(spec: ClusterSpec, backend: Backend, *, lean: bool = False) -> 
             stated = getattr(kind, "table_memory", None) is not None
             budget = Budget(memory, max(threads), folder, stated) if memory else None
             yield Cluster(kind, client, workers, max(threads), backend, _dashboard(client, kind), lean, warnings, scaled, watch, budget)
+
+
+def _said(loop: Any, context: dict[str, Any]) -> None:
+    """What the client's loop has to say, but for waits of Dask's own that ran out of time when nobody waited for them any more.
+
+    One that does so while its loop is stopped would print its traceback after a run that ended well.
+    """
+    forgotten = context["message"].startswith("Future exception was never retrieved")
+    if not (forgotten and isinstance(context.get("exception"), TimeoutError)):
+        loop.default_exception_handler(context)
 
 
 @contextmanager

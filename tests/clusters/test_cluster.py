@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import socket
 import time
@@ -165,6 +166,21 @@ def test_open_cluster__closes_when_the_run_fails() -> None:
         raise RuntimeError("the run failed")
     assert cluster.client.status == "closed"
     assert listening() <= before
+
+
+@pytest.mark.parametrize(("error", "said"), [(TimeoutError("Timeout"), []), (ValueError("wrong"), ["Future exception was never retrieved"])])
+def test_open_cluster__says_nothing_of_waits_that_nobody_waits_for(
+    error: Exception, said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As tornado's waits with a limit are left when the loop of a cluster stops."""
+    with open_cluster(Local(dashboard=False), "cpu") as cluster:
+        loop = cluster.client.loop.asyncio_loop
+        left = loop.create_future()
+        loop.call_soon_threadsafe(left.set_exception, error)
+    assert left.done()
+    del left
+    gc.collect()
+    assert [record.message.splitlines()[0] for record in caplog.records if record.name == "asyncio"] == said
 
 
 def test_scheduler__refuses_a_file_that_is_none(tmp_path: Path) -> None:
