@@ -168,7 +168,7 @@ def test_open_cluster__closes_when_the_run_fails() -> None:
     assert listening() <= before
 
 
-@pytest.mark.parametrize(("error", "said"), [(TimeoutError("Timeout"), []), (ValueError("wrong"), ["Future exception was never retrieved"])])
+@pytest.mark.parametrize(("error", "said"), [(TimeoutError("Timeout"), []), (ValueError("no"), ["Future exception was never retrieved"])])
 def test_open_cluster__says_nothing_of_waits_that_nobody_waits_for(
     error: Exception, said: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -89,12 +89,12 @@ def trees(paths: list[Path]) -> list[ast.Module]:
     return [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
 
 
-def with_arrays() -> list[Path]:
-    """The files that may have such uses: reading all of them as trees takes seconds."""
-    return [path for path in files() if any(word in path.read_text(encoding="utf-8") for word in ("xp.", *MODULES))]
+def files_with(*words: str) -> list[Path]:
+    """The files that have one of these words, and may have a use of it: reading all of them as trees takes seconds."""
+    return [path for path in files() if any(word in path.read_text(encoding="utf-8") for word in words)]
 
 
-ARRAY_USES = sorted({use for tree in trees(with_arrays()) for use in array_uses(tree)}, key=str)
+ARRAY_USES = sorted({use for tree in trees(files_with("xp.", *MODULES)) for use in array_uses(tree)}, key=str)
 LIBRARY_USES = sorted({use for tree in trees(list(SEAM)) for use in library_uses(tree)}, key=str)
 
 
@@ -147,7 +147,7 @@ def test_a_method_of_an_array__is_one_of_cupy() -> None:
 
 
 def test_no_other_file__imports_a_device_library() -> None:
-    outside = [path for path in files() if path not in SEAM]
+    outside = [path for path in files_with(*DEVICE_LIBRARIES) if path not in SEAM]
     found = [use for tree in trees(outside) for use in library_uses(tree)]
     assert found == []
 
