@@ -14,11 +14,14 @@ from pipeline.plan.curve import FEW, Curve, Point, Range, foretold, left_out, me
 from pipeline.plan.former import Former, former_runs, input_bytes
 from pipeline.plan.plan import Plan
 from pipeline.plan.rates import Rates, by_rates, here, summed
+from pipeline.plan.sizes import beyond_memory
 from pipeline.results.at_url import Store
 
 HOUR_S = 3_600
 SAVES = 0.1  # of the whole time: a doubling of the workers that saves less does not pay
 MOST_WORKERS = 1_024
+ON_DISK = 2.0
+"""How many times as long it takes where tables are beyond memory: of loans, 1 million in 700 MB 2.5, 3 million in 1 GB 1.8."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,28 @@ class Estimate:
 
 
 def estimate(store: Store, plan: Plan, place: Place) -> Estimate:
-    """The estimate of a plan's run: by earlier runs, else by rates."""
+    """The estimate of a plan's run: by earlier runs, else by rates; where tables would go by the disk, of no more memory than there is."""
     found = former_runs(store, plan)
-    if not found:
-        return _by_rates(store, plan, place)
+    expected = _by_runs(found, plan, place) if found else _by_rates(store, plan, place)
+    limit, memory = expected.place.limit, expected.memory
+    if limit is None or memory is None or memory.high <= limit:
+        return expected
+    tables = plan.job.cluster.for_backend(plan.backend).memory(plan.backend)
+    return _within(expected, limit, found) if beyond_memory(plan, tables) else expected
+
+
+def _within(expected: Estimate, limit: int, found: Sequence[Former]) -> Estimate:
+    """Within a worker's memory, since tables lie on disk beyond it; where no earlier run had as little, of longer time."""
+    assert expected.memory is not None
+    seconds, by, memory = expected.seconds, expected.by, expected.memory.at_most(limit)
+    if seconds is not None and not any(run.memory and run.memory <= limit for run in found):
+        seconds = Range(seconds.value * ON_DISK, seconds.low, seconds.high * ON_DISK)
+        by += f"; {ON_DISK:g} times that, as tables beyond memory lie on disk"
+    return replace(expected, seconds=seconds, memory=memory, by=by)
+
+
+def _by_runs(found: Sequence[Former], plan: Plan, place: Place) -> Estimate:
+    """By earlier runs, at least one, the newest first."""
     newest = found[0]
     if place.workers is None or place.at_once is None:
         as_then = Place(newest.workers, newest.at_once, newest.processes, place.limit)

@@ -63,11 +63,16 @@ def known_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.plan.estimate.here", lambda: 1.0)
 
 
-def left(folder: Path, plan: Plan, seconds: float, number: int, **changed: Any) -> LocalStore:
+def left(folder: Path, plan: Plan, seconds: float, number: int, *, memory: int | None = None, **changed: Any) -> LocalStore:
     """A results place with one more run.json, as that plan's run on one worker would leave it."""
     place = folder / "results" / "runs" / f"20260101T00000{number}Z-aaaaaa"
     place.mkdir(parents=True)
-    actual = {"seconds": seconds, "memory_bytes": int(1e8 + seconds * 1e7), "opening_seconds": 0.1, "input_bytes": input_bytes(plan)}
+    actual = {
+        "seconds": seconds,
+        "memory_bytes": memory or int(1e8 + seconds * 1e7),
+        "opening_seconds": 0.1,
+        "input_bytes": input_bytes(plan),
+    }
     actual |= {"workers": 1, "at_once": 2, "processes": 0, "base_bytes": 10**8}
     accounts = {name: {"seconds": spent, "bytes": 10**6} for name, spent in (("more", 0.0), ("sums", seconds), ("named", 0.0))}
     inputs = {name: {"seconds": 0.0, "bytes": None} for name in plan.inputs}
@@ -119,6 +124,30 @@ def test_workers_that_a_running_cluster_has__are_taken_as_they_were(tmp_path: Pa
     money = four.money(3_600.0)
     assert money is not None
     assert money.value == pytest.approx(4 * four.seconds.value)
+
+
+@pytest.mark.usefixtures("known_start")
+def test_tables_beyond_memory__take_no_more_than_there_is_and_longer(tmp_path: Path, plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2.4 MB of rows, where a quarter of 1 MB is for a table; a run that had as little as there is says how long it takes by itself."""
+    monkeypatch.setattr("pipeline.plan.rates.here", lambda: 1.0)
+    rows, limit = 100_000, 10**7
+    little = replace(HERE, limit=limit)
+    store = open_store(str(tmp_path / "results"))
+    held, on_disk = (estimate(store, plans(rows, JOB + more), little) for more in ("", "cluster: {kind: local, table_memory: 1MB}\n"))
+    assert held.memory is not None
+    assert held.memory.value > limit
+    assert held.seconds is not None
+    assert on_disk.memory == Range(limit, limit, limit)
+    assert on_disk.seconds == Range(2 * held.seconds.value, held.seconds.low, 2 * held.seconds.high)
+    assert on_disk.by == f"{held.by}; 2 times that, as tables beyond memory lie on disk"
+    assert "spill or be killed" in estimate_text(held, None)
+    assert "spill or be killed" not in estimate_text(on_disk, None)
+    plan = plans(rows, JOB + "cluster: {kind: local, table_memory: 1MB}\n")
+    for number, memory in enumerate((9 * 10**8, 10**8)):
+        again = estimate(left(tmp_path, plan, 4.0, number, memory=memory), plan, replace(HERE, limit=2 * 10**8))
+        assert again.memory is not None
+        assert again.memory.high == 2 * 10**8
+        assert ("2 times that" in again.by) is (number == 0)
 
 
 def test_runs_of_other_stages_formats_or_ends__say_nothing(tmp_path: Path, plans: Plans) -> None:
