@@ -61,10 +61,6 @@ class Range:
         """Each by a factor."""
         return Range(self.value * factor, self.low * factor, self.high * factor)
 
-    def at_most(self, limit: float) -> Range:
-        """None of them above a limit."""
-        return Range(min(self.value, limit), min(self.low, limit), min(self.high, limit))
-
 
 def medians(points: Sequence[Point]) -> list[Point]:
     """One point for all runs of a size, shared by as many, of as many processes: their median, in ascending order of the share."""

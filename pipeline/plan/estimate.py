@@ -91,7 +91,7 @@ class Estimate:
 
 
 def estimate(store: Store, plan: Plan, place: Place) -> Estimate:
-    """The estimate of a plan's run: by earlier runs, else by rates; where tables would go by the disk, of no more memory than there is."""
+    """The estimate of a plan's run: by earlier runs, else by rates; where tables go by the disk, of no more memory than there is."""
     found = former_runs(store, plan)
     expected = _by_runs(found, plan, place) if found else _by_rates(store, plan, place)
     limit, memory = expected.place.limit, expected.memory
@@ -102,9 +102,13 @@ def estimate(store: Store, plan: Plan, place: Place) -> Estimate:
 
 
 def _within(expected: Estimate, limit: int, found: Sequence[Former]) -> Estimate:
-    """Within a worker's memory, since tables lie on disk beyond it; where no earlier run had as little, of longer time."""
+    """Within a worker's memory, since tables lie on disk beyond it; where no earlier run had as little, of longer time.
+
+    The most is what it was: what a task holds beside tables may be more, and `estimate_text` warns of it.
+    """
     assert expected.memory is not None
-    seconds, by, memory = expected.seconds, expected.by, expected.memory.at_most(limit)
+    seconds, by, most = expected.seconds, expected.by, expected.memory
+    memory = Range(min(most.value, limit), min(most.low, limit), most.high)
     if seconds is not None and not any(run.memory and run.memory <= limit for run in found):
         seconds = Range(seconds.value * ON_DISK, seconds.low, seconds.high * ON_DISK)
         by += f"; {ON_DISK:g} times that, as tables beyond memory lie on disk"
