@@ -21,7 +21,7 @@ from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns,
 from pipeline.formats._parquet.features import with_features
 from pipeline.formats._parquet.folders import check_folders, in_folders
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, write_genotypes
-from pipeline.formats._parquet.ranges import bunches, cut, footer, need_table, row_groups, scan
+from pipeline.formats._parquet.ranges import bunches, cut, footer, need_table, row_groups, scan, values_bytes
 from pipeline.formats._parquet.source import ParquetSource
 from pipeline.genome.inputs import PlacedInput
 from pipeline.tables.budget import row_bytes
@@ -110,6 +110,11 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
     def rows(self) -> int | None:
         """Rows by the footers."""
         return sum(int(footer(file).num_rows) for file in self.files())
+
+    def nested_bytes(self) -> int:
+        """Of all values in lists and structs, by the footers."""
+        nested = {name for name, dtype in self.table_schema().columns.items() if dtype.is_nested()}
+        return sum(values_bytes(file, nested) for file in self.files()) if nested else 0
 
     def infinities(self) -> Callable[[], int] | None:
         """A count in the columns that footers do not show to be finite; None where there is none."""

@@ -31,7 +31,7 @@ def read_once(plan: Plan, needed: Needed) -> dict[str, int]:
         readers.setdefault(inputs[stage][role], []).append(columns)
     spared, sizes = dict[str, float](), dict[str, int]()
     for name, schema in plan.inputs.items():
-        size = size_of_input(schema, plan.rows[name], plan.stamps[name])
+        size = size_of_input(schema, plan.rows[name], plan.stamps[name], plan.job.inputs[name].reader)
         if name in readers and size is not None and plan.rows[name] is not None:
             held = _bytes(schema, needed.tables[name])
             spared[name] = sum(_bytes(schema, columns) for columns in readers[name]) / held

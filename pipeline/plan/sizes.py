@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol, runtime_checkable
 
 from pipeline.plan.needed import needed
 from pipeline.plan.plan import Plan, PlannedStage
 from pipeline.plan.unchanged import Stamps
 from pipeline.stage import FittedRows, Keyed, Rows
-from pipeline.tables.budget import SHARE, Budget, Size, row_bytes
+from pipeline.tables.budget import SHARE, Budget, Size, fixed_bytes, row_bytes
 from pipeline.tables.narrowed import picked
 from pipeline.tables.part import Schema
 from pipeline.tables.told import TellsNeeds, TellsRows, TellsUnique
@@ -17,12 +18,23 @@ from pipeline.tables.told import TellsNeeds, TellsRows, TellsUnique
 UNPACKED = 3  # bytes in memory for one of a file whose rows are not known
 
 
-def size_of_input(schema: Schema, rows: int | None, stamps: Stamps) -> Size | None:
+@runtime_checkable
+class TellsNested(Protocol):
+    """A reader whose files say how much their lists hold without being read."""
+
+    def nested_bytes(self) -> int:
+        """Bytes in memory of all values in lists and structs."""
+
+
+def size_of_input(schema: Schema, rows: int | None, stamps: Stamps, reader: object = None) -> Size | None:
     """Of an input; where nobody has counted its rows, as many as the files' bytes may be. None where there are no files."""
     bytes_of_row, stored = row_bytes(schema), sum(stamp.size for stamp in stamps.values())
     if schema.arrays or (rows is None and not stored):
         return None
-    return Size(stored * UNPACKED // bytes_of_row if rows is None else rows, bytes_of_row)
+    if rows is None:
+        return Size(stored * UNPACKED // bytes_of_row, bytes_of_row)
+    nested = reader.nested_bytes() // max(1, rows) if isinstance(reader, TellsNested) else 0
+    return Size(rows, max(bytes_of_row, fixed_bytes(schema) + nested))
 
 
 def size_of_table(known: Size | None, schema: Schema, reads: Iterable[Size | None]) -> Size | None:
@@ -36,7 +48,8 @@ def beyond_memory(plan: Plan, memory: int | None) -> dict[str, str]:
     if not memory:
         return {}
     budget, found, unique = Budget(memory, 1, ""), dict[str, str](), dict[str, tuple[str, ...]]()
-    sizes = {name: size_of_input(schema, plan.rows[name], plan.stamps[name]) for name, schema in plan.inputs.items()}
+    readers = {name: entry.reader for name, entry in plan.job.inputs.items()}
+    sizes = {name: size_of_input(schema, plan.rows[name], plan.stamps[name], readers[name]) for name, schema in plan.inputs.items()}
     read = needed(plan, [stage.spec.name for stage in plan.stages], plan.job.outputs, _may_be_whole(plan)).reads
     for stage in plan.stages:
         name, inputs = stage.spec.name, stage.spec.inputs

@@ -142,7 +142,7 @@ class Execution:
         use, rows, counts = reader.name, self.plan.rows[name], dict[str, int]()
         if kept:
             reader, rows, counts = kept.reader(reader.parts), kept.rows, dict(kept.counts)
-        table = input_table(self.session, name, reader, schema, size_of_input(schema, rows, self.plan.stamps[name]))
+        table = input_table(self.session, name, reader, schema, size_of_input(schema, rows, self.plan.stamps[name], reader))
         self.accounts[name] = Account(name, use, rows=rows, parts=len(table.blocks), counts=counts)
         if rows is None and not schema.arrays:
             counted = self.session.submit(count_rows, name, table.sources, stage=name, on_host=True)

@@ -13,24 +13,28 @@ import polars as pl
 
 from pipeline.tables.budget import Size, fixed_bytes, is_fixed
 from pipeline.tables.part import Part, Schema
+from pipeline.tables.stretches import divided
 from pipeline.tables.table import Table
 
 KEYS = 100_000  # of the rows of a table that are looked at, about
+FEW = 1_000_000  # rows whose keys are counted in no time
 FIRST, PARTS = 4_096, 8  # rows of a part whose texts are measured, and of how many parts
 MARGIN = 4  # a filter that leaves a fourth of the rows leaves few
 
 
 def multiplied(first: Table, second: Table, by: Sequence[str], most: int | None) -> tuple[Table, Table]:
-    """Two tables to be joined: both beyond memory where so many rows come of them. Waits for a sample of keys where they are large.
+    """Two tables to be joined: both beyond memory where so many rows come of them.
 
-    Not where it is known that `most` rows come of them at most, and that memory holds these.
+    Waits for a sample of keys where they are large, or where of few rows, all alike, more would come than memory holds. Not where it is
+    known that `most` rows come of them at most, and that memory holds these.
     """
     budget, size, other = first.session.budget, first.size, second.size
-    if budget is None or size is None or other is None or first.is_beyond or second.is_beyond or len(first.blocks) == 1:
-        return first, second
-    if not budget.is_near(size, other):
+    if budget is None or size is None or other is None or first.is_beyond or second.is_beyond:
         return first, second
     row_bytes = size.row_bytes + other.row_bytes
+    few = first.cheap and second.cheap and size.rows + other.rows <= FEW and not budget.holds(Size(size.rows * other.rows, row_bytes))
+    if not few and (len(first.blocks) == 1 or not budget.is_near(size, other)):
+        return first, second
     if most is not None and budget.holds(Size(most, row_bytes)):
         return first, second
     every = max(1, max(size.rows, other.rows) // KEYS)
@@ -41,6 +45,7 @@ def multiplied(first: Table, second: Table, by: Sequence[str], most: int | None)
     if budget.holds(made):
         return first, second
     budget.foreseen[first.stage] = made.bytes
+    first, second = divided(first, 2), divided(second, 2)  # what is one part is never beyond memory
     return replace(first, size=made), replace(second, size=made)
 
 
@@ -90,14 +95,19 @@ def _of_texts(size: Size, schema: Schema, texts: int) -> Size:
     return Size(size.rows, max(size.row_bytes, fixed_bytes(schema) + texts), texts)
 
 
-def lengthened(table: Table, column: str) -> Size | None:
-    """The size of a table that gets a row for each value of a list, by a sample of its lists, where it is cheap to look at."""
+def lengthened(table: Table, column: str, row_bytes: int) -> tuple[Table, Size | None]:
+    """The table, and the size of the one that has a row, of so many bytes, for each value of a list, by a sample of its lists.
+
+    They are looked at where that is cheap and there are many. Where it is not, or there are few, the table is large, and is held first.
+    """
     size, budget = table.size, table.session.budget
-    if size is None or budget is None or size.rows < FIRST or len(table.blocks) == 1 or not table.cheap:
-        return size
+    if size is None or budget is None or not (budget.is_near(size) or (table.cheap and size.rows >= FIRST)):
+        return table, size
+    table = table if table.cheap else table.hold()
     some = table.blocks[:: -(-len(table.blocks) // PARTS)]
     found: Part = table.session.value(replace(table, blocks=some, origins=(), name=None).map(_lengths, column).value())
-    return Size(-(-size.rows * int(found.frame["values"].sum()) // max(1, int(found.frame["rows"].sum()))), size.row_bytes)
+    rows = -(-size.rows * int(found.frame["values"].sum()) // max(1, int(found.frame["rows"].sum())))
+    return table, Size(rows, row_bytes)
 
 
 def _lengths(rows: pl.LazyFrame, column: str) -> pl.LazyFrame:

@@ -1,9 +1,10 @@
-"""More parts of a table that has few: for a stage that makes wide rows of narrow ones, and has work for all processors."""
+"""More parts of a table that has few: for a stage that makes wide rows of narrow ones, or many of one, and has work for all processors."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from pipeline.tables.budget import Size
 from pipeline.tables.part import Part
 from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
@@ -20,6 +21,14 @@ def divided(table: Table, parts: int) -> Table:
     held = table.hold().blocks
     blocks = [Step("part", table.stage, (block,), _stretch, (number, count), (number, count)) for block in held for number in range(count)]
     return replace(table, blocks=tuple(blocks), origins=(), spread=(), name=None)
+
+
+def for_more_rows(table: Table, size: Size | None) -> Table:
+    """The table in so many parts that a task has room for what is made of one, where a table of that size, beyond memory, comes of all."""
+    budget = table.session.budget
+    if budget is None or size is None or table.axes or budget.holds(size):
+        return table
+    return divided(table, max(2, budget.pieces(size)))
 
 
 def _stretch(part: Part, number: int, count: int) -> Part:

@@ -10,7 +10,9 @@ import pytest
 
 import pipeline
 from pipeline.files import Stamp
+from pipeline.formats.parquet import ParquetInput
 from pipeline.plan.sizes import UNPACKED, beyond_memory, size_of_input, size_of_table
+from pipeline.plan.unchanged import stamps_of
 from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.part import Schema
 
@@ -104,6 +106,16 @@ def test_input__of_unknown_rows_is_as_large_as_its_files_may_be() -> None:
     assert size.bytes == pytest.approx(1_500 * UNPACKED, rel=0.05)
     assert size_of_input(schema, None, {}) is None
     assert size_of_input(schema, 7, {}) == Size(7, row_bytes(schema))
+
+
+def test_input__of_lists_is_as_large_as_its_footers_say(tmp_path: Path) -> None:
+    lists = pl.DataFrame({"id": range(50), "days": [[number] * 1_000 for number in range(50)], "at": [{"x": 0.5}] * 50})
+    lists.write_parquet(tmp_path / "lists.parquet", row_group_size=20)
+    reader = ParquetInput.model_validate({"path": str(tmp_path / "lists.parquet")})
+    assert reader.nested_bytes() == pytest.approx(lists.select("days", "at").estimated_size(), rel=0.02)
+    size = size_of_input(reader.table_schema(), reader.rows(), stamps_of(reader), reader)
+    assert size is not None
+    assert size.bytes == pytest.approx(lists.estimated_size(), rel=0.02)
 
 
 def test_table__has_as_many_rows_as_the_largest_that_its_stage_reads_unless_it_is_known() -> None:

@@ -29,6 +29,7 @@ from pipeline.stages.relational.explode import Explode
 from pipeline.stages.relational.filter import Filter
 from pipeline.stages.relational.join import Join
 from pipeline.stages.relational.sort import Sort
+from pipeline.stages.relational.unpivot import Unpivot
 from pipeline.stages.relational.window import Window
 from pipeline.tables import budget, foreseen
 from pipeline.tables.budget import Budget, Size, row_bytes
@@ -524,6 +525,63 @@ def test_lists__become_as_many_rows_as_they_have_values(roomy: Session) -> None:
     found = Explode.model_validate({"columns": ["days"]}).run({"rows": table(roomy, days)}, Context("named", 1, roomy)).tables[""]
     assert found.size is not None
     assert found.size.rows == pytest.approx(days.explode("days", empty_as_null=True).height, rel=0.01)
+
+
+def whole(session: Session, frame: pl.DataFrame) -> Table:
+    """The frame in one part."""
+    schema = Schema(frame.schema)
+    return Table.of(session, "given", [Part(frame)], schema=schema, size=Size(frame.height, row_bytes(schema)))
+
+
+def laid_out(session: Session, stage: Stage, **tables: Table) -> tuple[pl.DataFrame, list[int]]:
+    """The rows of a stage's table, which is beyond memory, and how many each of its parts has."""
+    found = stage.run(tables, Context("named", 1, session)).tables[""]
+    assert found.is_beyond
+    parts = [part.frame for part in found.futures()]
+    return pl.concat(parts), [part.height for part in parts]
+
+
+LISTS = pl.DataFrame({"id": range(6_000), "days": [list(range(number % 90)) for number in range(6_000)]})
+WIDE = pl.DataFrame({"id": range(2_000), **{f"of {name}": np.arange(2_000.0) * name for name in range(40)}})
+
+
+@pytest.mark.parametrize("is_cheap", [True, False])
+def test_lists_of_one_part__become_rows_piece_by_piece_where_memory_does_not_hold_them(roomy: Session, is_cheap: bool) -> None:
+    given = whole(roomy, LISTS)
+    given = given if is_cheap else replace(given.map_parts(_itself), schema=given.schema, size=given.size)
+    assert given.cheap == is_cheap
+    rows, heights = laid_out(roomy, Explode.model_validate({"columns": ["days"]}), rows=given)
+    assert_frame_equal(rows, LISTS.explode("days", empty_as_null=True))
+    assert max(heights) * 16 <= 1_000_000 // 16
+
+
+def test_columns_of_one_part__become_rows_piece_by_piece_where_memory_does_not_hold_them(roomy: Session) -> None:
+    names = WIDE.columns[1:]
+    stage = Unpivot.model_validate({"on": names, "variable_name": "what", "value_name": "value"})
+    assert stage.most_rows({"rows": WIDE.height}, {}) == WIDE.height * len(names)
+    rows, heights = laid_out(roomy, stage, rows=whole(roomy, WIDE))
+    wanted = WIDE.unpivot(on=names, index="id", variable_name="what").sort("id", maintain_order=True)
+    assert_frame_equal(rows, wanted)
+    assert max(heights) * 40 <= 1_000_000 // 16
+
+
+def test_join__of_two_small_parts_of_which_many_rows_come_goes_beyond_memory(roomy: Session) -> None:
+    ours, theirs = (pl.DataFrame({"key": np.arange(900) % 6, name: np.arange(900)}) for name in ("a", "b"))
+    rows, heights = laid_out(roomy, Join.model_validate({"on": "key"}), left=whole(roomy, ours), right=whole(roomy, theirs))
+    assert_frame_equal(rows.sort("a", "b"), ours.join(theirs, on="key").sort("a", "b"), check_row_order=False)
+    assert len(heights) > 6
+    assert roomy.budget
+    assert roomy.budget.foreseen["named"] == 900 * 150 * 32
+
+
+def test_join__of_two_small_parts_of_which_few_rows_come_stays_one_part(roomy: Session) -> None:
+    ours, theirs = (whole(roomy, pl.DataFrame({"key": np.arange(900), name: np.arange(900)})) for name in ("a", "b"))
+    found = Join.model_validate({"on": "key"}).run({"left": ours, "right": theirs}, Context("named", 1, roomy)).tables[""]
+    assert len(found.blocks) == 1
+
+
+def _itself(part: Part) -> Part:
+    return part
 
 
 def test_texts__that_are_longer_than_thought_go_beyond_memory(roomy: Session) -> None:

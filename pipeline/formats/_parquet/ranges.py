@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -48,12 +48,18 @@ def _scan(path: str, _stamp: Stamp) -> pl.LazyFrame:
 
 def need_table(path: str, limits: Bounds) -> None:
     """Raise InputError where a footer tells of more than a file of its size holds: of values, or of bytes unpacked."""
+    limits.need_table(path, stamp(path).size, values_bytes(path))
+
+
+def values_bytes(path: str, names: Collection[str] | None = None) -> int:
+    """Bytes in memory of all values of a file's columns, or of these, at most, by its footer; of texts those of their kinds alone."""
     meta, held = footer(path), 0
     for group in map(meta.row_group, range(meta.num_row_groups)):
         for column in map(group.column, range(meta.num_columns)):
-            values = max(column.num_values, group.num_rows)
-            held += max(values * VALUE_BYTES.get(column.physical_type, 1), column.total_uncompressed_size)
-    limits.need_table(path, stamp(path).size, held)
+            if names is None or column.path_in_schema.partition(".")[0] in names:
+                values = max(column.num_values, group.num_rows)
+                held += max(values * VALUE_BYTES.get(column.physical_type, 1), column.total_uncompressed_size)
+    return held
 
 
 @contextmanager

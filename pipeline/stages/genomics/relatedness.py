@@ -24,6 +24,7 @@ from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
 RATE = 2e11  # pairs times variants a second of a core: 48 seconds for 20,000 people and 50,000 variants
+AFTER = 1e-8  # seconds a pair, however few variants there are: half of the time of 100,000 people and 2,000 variants
 MOST_LISTED, PAIR_BYTES = 100_000_000, 240  # 60 of each pair, four times while the tiles' pairs are put in order
 PAIRS = ("sample_id_1", "sample_id_2", "variants_shared", "hethet", "ibs0", "kinship")
 
@@ -79,7 +80,7 @@ class Relatedness(Whole, name="relatedness", version=2):
 
     def of_pairs(self, rows: int, labels: int) -> str:
         """How many pairs of people there are, and how long they take."""
-        return pair_work(labels, rows, RATE)
+        return pair_work(labels, rows, RATE, AFTER)
 
     def _listed(self) -> float:
         return self.max_kinship / 2 if self.min_kinship is None else self.min_kinship

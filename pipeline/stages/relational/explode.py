@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import polars as pl
 from pydantic import Field
 
 from pipeline.errors import StageError
 from pipeline.stage import ColumnNames, Context, Outcome, Rows, need_columns
+from pipeline.tables.budget import row_bytes
 from pipeline.tables.counts import Count
 from pipeline.tables.foreseen import lengthened
 from pipeline.tables.infinities import INFINITIES, counted, made_finite
 from pipeline.tables.part import Schema
+from pipeline.tables.stretches import for_more_rows
 from pipeline.tables.table import Table
 
 
@@ -44,10 +46,18 @@ class Explode(Rows, name="explode", version=1):
         return frozenset(self.columns)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """One map over the parts, and how many rows come of it, as a sample of the lists says."""
-        (rows,) = tables.values()
-        found = super().run(tables, context).tables[""]
-        return Outcome({"": replace(found, size=lengthened(rows.named(context.name), self.columns[0]))})
+        """One map over the parts, smaller ones where so many rows come of them, as a sample of the lists says, that memory does not hold
+        them."""
+        (rows,) = (table.named(context.name) for table in tables.values())
+        assert rows.schema is not None
+        rows, size = lengthened(rows, self.columns[0], row_bytes(self._each(rows.schema)))
+        found = super().run({"rows": for_more_rows(rows, size)}, context).tables[""]
+        return Outcome({"": replace(found, size=size)})
+
+    def _each(self, schema: Schema) -> Schema:
+        """The columns of a row for each value."""
+        lists = {name: cast(pl.List, schema.columns[name]) for name in self.columns}
+        return Schema(pl.Schema({**schema.columns, **{name: cast(pl.DataType, of.inner) for name, of in lists.items()}}))
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows."""

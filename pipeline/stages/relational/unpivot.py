@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Self
 
 import polars as pl
@@ -10,7 +11,10 @@ from pydantic import Field, model_validator
 
 from pipeline.errors import StageError
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Rows, need_columns
+from pipeline.tables.budget import TEXT_BYTES, Size, row_bytes
+from pipeline.tables.narrowed import picked
 from pipeline.tables.part import Schema, hidden
+from pipeline.tables.stretches import for_more_rows
 from pipeline.tables.table import Table
 
 PLACE = "__place__"
@@ -63,9 +67,18 @@ class Unpivot(Rows, name="unpivot", version=1):
         return frozenset({self.variable_name, self.value_name, *self.on})
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """One map over the parts, whose rows become several: to use them twice, they are held."""
-        (rows,) = tables.values()
-        return Outcome({"": rows.named(context.name).map(self.apply, writes=self.writes(), whole="groups")})
+        """One map over the parts, whose rows become several: to use them twice, they are held. Smaller ones where memory does not hold all
+        that comes of them."""
+        (rows,) = (table.named(context.name) for table in tables.values())
+        assert rows.schema is not None
+        kept = picked(rows.schema, [*self._index(rows.schema.columns.names()), self.on[0]])
+        size = rows.size and Size(self.most_rows({"rows": rows.size.rows}, {}), TEXT_BYTES + row_bytes(kept))
+        found = for_more_rows(rows, size).map(self.apply, writes=self.writes(), whole="groups")
+        return Outcome({"": replace(found, size=size)})
+
+    def most_rows(self, rows: Mapping[str, int], unique: Mapping[str, Collection[str]]) -> int:
+        """One for each of the columns."""
+        return sum(rows.values()) * len(self.on)
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The values, row by row."""
