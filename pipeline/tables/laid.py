@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -124,14 +123,13 @@ def lay(part: Part, folder: str) -> Laid:
 
 def cut(part: Part, bucket: pl.Series, pieces: int, folder: str) -> Cut:
     """The part, whose rows go to the pieces that `bucket` [rows] says (whole numbers below `pieces`); within one they keep their order."""
-    numbers = bucket.to_numpy()
-    heights = np.bincount(numbers.astype(np.int64), minlength=pieces).tolist()
-    return _written(part, narrow(part.frame)[_order(numbers, pieces)], heights, folder)
+    from pipeline.kernels.compiled.pieces import in_pieces
 
-
-def _order(numbers: np.ndarray[Any, Any], pieces: int) -> np.ndarray[Any, Any]:
-    """Rows in the order of their pieces, and within one as they are: numbers of 8 and 16 bits NumPy sorts by counting them."""
-    return np.argsort(numbers.astype(np.min_scalar_type(pieces)), kind="stable")
+    heights, order = np.zeros(pieces, np.int64), np.empty(part.rows, np.uint32)  # as many rows as a frame of Polars can have
+    in_pieces(bucket.cast(pl.UInt64).to_numpy(), heights, np.empty(pieces, np.int64), order)
+    rows = pl.Series(order)
+    frame = pl.DataFrame([column.rechunk().gather(rows) for column in narrow(part.frame)])
+    return _written(part, frame, heights.tolist(), folder)
 
 
 def cut_at(part: Part, heights: Sequence[int], folder: str) -> Cut:
