@@ -1,26 +1,30 @@
 """All rows of a table in one order: in one part, or, beyond memory, in several parts one behind the other.
 
-Beyond memory a sample of the keys says where the order is divided. Each part is sorted and cut there, and what lies between two such places
-is read, sorted and given as one part. Rows of a key that fills a part by itself are in order as they lie, in as many parts as they need.
+Beyond memory a sample of the keys says where the order is divided. Each part is cut there, and what lies between two such places is read,
+sorted and given as one part. Rows of a key that fills a part by itself are in order as they lie, in as many parts as they need.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
+import numpy as np
 import polars as pl
 
 from pipeline.tables.budget import Size
-from pipeline.tables.laid import Cut, cut_at, joined
+from pipeline.tables.laid import Cut, cut, cut_at, joined
 from pipeline.tables.names import Order
 from pipeline.tables.on_disk import cut_up, folder_of
+from pipeline.tables.packed import all_digits, numbered
 from pipeline.tables.part import Part
 from pipeline.tables.sorting import put_in_order, sorted_frame
 from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
 
 SAMPLED = 64  # keys for each place where the order is divided
+CELL_BITS = 12
 SIDE = "__side__"
 """Of a place in the order: BEFORE all rows of its key, or AFTER them; rows are AMID."""
 BEFORE, AMID, AFTER = 0, 1, 2
@@ -68,7 +72,9 @@ def _sides(places: pl.DataFrame) -> list[int]:
 
 
 def _cut(part: Part, order: Order, places: pl.DataFrame, folder: str) -> Cut:
-    """The part in order, cut at these places."""
+    """The part, cut at these places: rows of a piece stay as they are, or are put in order where keys are not soon numbers."""
+    if (pieces := _pieces(part.frame, order, places)) is not None:
+        return cut(part, pieces, places.height + 1, folder)
     rows = part.frame.with_columns(pl.lit(AMID, dtype=pl.Int8).alias(SIDE))
     sides = [places.filter(pl.col(SIDE) == BEFORE), rows, places.filter(pl.col(SIDE) == AFTER)]  # rows that tie keep this order
     both = sorted_frame(order, (), pl.concat(sides, how="diagonal").select(rows.columns))
@@ -77,6 +83,24 @@ def _cut(part: Part, order: Order, places: pl.DataFrame, folder: str) -> Cut:
     ends = [place - number for number, place in enumerate(at)] + [part.rows]
     heights = [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
     return cut_at(part.replaced(both.filter(is_row).drop(SIDE)), heights, folder)
+
+
+def _pieces(rows: pl.DataFrame, order: Order, places: pl.DataFrame) -> pl.Series | None:
+    """Of each row how many of the places are before it; None where keys are not soon numbers."""
+    from pipeline.kernels.compiled.pieces import between
+
+    columns = pl.concat([places.select(order.names), rows.select(order.names)], rechunk=True).get_columns()
+    if (digits := all_digits(columns)) is None:
+        return None
+    numbers, count = numbered(columns, digits, order.descending).to_numpy(), places.height
+    ends = 2 * numbers[:count] + (places[SIDE] == AFTER).to_numpy()
+    most = 2 * prod(own.room for own in digits)
+    shift = max(0, most.bit_length() - CELL_BITS)
+    starts = np.arange((most >> shift) + 2, dtype=np.uint64) << np.uint64(shift)  # the last may be 2**63
+    cells = np.searchsorted(ends.view(np.uint64), starts).astype(np.uint64)
+    found = np.empty(rows.height, np.uint64)
+    between(numbers[count:], ends, cells, np.uint64(shift), found)
+    return pl.Series(found)
 
 
 def _runs(cuts: Sequence[Cut], sides: Sequence[int], most: int) -> Sequence[tuple[list[int], tuple[int, int]]]:

@@ -83,6 +83,8 @@ class Digits(NamedTuple):
         found = self.of(column[rows]) if self.places is None else self.places[rows].fill_null(self.room - 1)
         if not descending:
             return found
+        if not column.null_count():
+            return (self.room - 2) - found
         digit, last = pl.first(), self.room - 1
         return found.to_frame().select(pl.when(digit == last).then(last).otherwise(last - 1 - digit).cast(pl.Int64)).to_series()
 
@@ -93,7 +95,8 @@ class Digits(NamedTuple):
         if self.least is None:
             return pl.repeat(0, len(column), dtype=pl.Int64, eager=True)
         numbers = _numbers(column)
-        return (numbers - pl.Series([self.least], dtype=numbers.dtype)).cast(pl.Int64).fill_null(self.room - 1)
+        found = (numbers - pl.Series([self.least], dtype=numbers.dtype)).cast(pl.Int64)
+        return found.fill_null(self.room - 1) if found.null_count() else found  # a query, before which others' may stand
 
     def values(self, digits: pl.Series, dtype: pl.DataType) -> pl.Series:
         """Those that have these digits, of a type that `has_values`."""

@@ -80,3 +80,18 @@ def test_preview__is_the_same_however_many_columns_are_held_at_once(held: int, m
     whole = grids(frame)
     monkeypatch.setattr(previewing, "HELD_BYTES", held)
     assert grids(frame) == whole
+
+
+def test_preview__of_very_many_rows_draws_stretches_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(previewing, "MANY_ROWS", 5_000)
+    monkeypatch.setattr(previewing, "STRETCH", 50)
+    up = np.arange(64_000.0)
+    frame = pl.DataFrame({"up": up, "name": "x", "on": up > 1, "day": (up / 1_000).astype("datetime64[D]"), "last": up == up[-1]})
+    frame.write_parquet(tmp_path / "rows.parquet", row_group_size=999)
+    columns = next(block for block in preview("table", pl.scan_parquet(tmp_path / "rows.parquet")).blocks if isinstance(block, Grid))
+    assert columns.caption.startswith("64,000 rows. How values lie is that of 1,600 rows, in 32 stretches.")
+    rows = {row[0]: row for row in columns.rows}
+    for name in ("up", "day"):
+        assert heights(rows[name][6]) == [100] * BINS
+    assert rows["up"][3:6] == ("0", "63,999", "32,000")
+    assert (rows["last"][4], rows["name"][6]) == ("True", "")

@@ -31,7 +31,7 @@ from pipeline.stages.relational.join import Join
 from pipeline.stages.relational.sort import Sort
 from pipeline.stages.relational.unpivot import Unpivot
 from pipeline.stages.relational.window import Window
-from pipeline.tables import budget, foreseen
+from pipeline.tables import budget, foreseen, ordering
 from pipeline.tables.budget import Budget, Size, row_bytes
 from pipeline.tables.foreseen import with_texts
 from pipeline.tables.laid import Stack, cut, joined, lay
@@ -244,9 +244,15 @@ def test_window__counts_infinities_once_where_rows_are_looked_at_from_two_parts(
     assert sum(added_counts([part.counts for part in parts]).values()) == 2_999 + 3_000
 
 
-@pytest.mark.parametrize("by", [["key"], ["-key"], ["text", "-value"], ["-value", "key"]])
-def test_sort__is_that_of_the_whole_and_ties_keep_their_order(session: Session, by: list[str]) -> None:
-    frame = rows(5_000, 6)
+@pytest.mark.parametrize("are_numbers", [True, False])
+@pytest.mark.parametrize("by", [["key"], ["-key"], ["text", "-value"], ["-value", "key"], ["-real", "text"], ["at", "-on", "key"]])
+def test_sort__is_that_of_the_whole_and_ties_keep_their_order(
+    session: Session, monkeypatch: pytest.MonkeyPatch, by: list[str], are_numbers: bool
+) -> None:
+    if not are_numbers:
+        monkeypatch.setattr(ordering, "all_digits", lambda _: None)
+    at, real = pl.col("value").cast(pl.Datetime("ns")), (pl.col("value") / 7).replace(0.0, -0.0)
+    frame = rows(5_000, 6).with_columns(real=real, at=at, on=pl.col("value") > 3)
     given = table(session, frame)
     found = in_order(given, Order(by)).futures()
     assert len(found) > 3

@@ -78,3 +78,14 @@ def test_ordered_numbers__are_those_of_a_stable_sort_whatever_they_lose_for_thei
     assert places is not None
     assert np.array_equal(places, expected)
     assert np.array_equal(found, numbers[expected])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("height", [0, 1, 9, 20_000])
+@pytest.mark.parametrize("power", [1, 9])
+def test_keys__come_in_order_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch, threads: int, height: int, power: int) -> None:
+    monkeypatch.setattr(pl, "thread_pool_size", lambda: threads)
+    monkeypatch.setattr(sorting, "MANY", 1)
+    keys = (np.random.default_rng(height).random(height) ** power * 2.0**62).astype(np.uint64) + np.arange(height, dtype=np.uint64)
+    expected = sorted(keys.tolist())
+    assert sorting.put_up(keys).tolist() == expected

@@ -1,8 +1,10 @@
-"""Rows in the order of the pieces that they go to: counted, then placed, a third of the time of a sort."""
+"""Which pieces rows go to, and rows in the order of their pieces: counted, then placed, a third of the time of a sort."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from pipeline.kernels.compiled.jit import compiled
 
@@ -23,3 +25,24 @@ def in_pieces(pieces: Any, heights: Any, places: Any, order: Any) -> None:
         piece = pieces[row]
         order[places[piece]] = row
         places[piece] += 1
+
+
+@compiled
+def between(numbers: Any, ends: Any, cells: Any, shift: Any, pieces: Any) -> None:
+    """Fills `pieces: uint64[n]` with how many of `ends: int64[p]`, which go up, are at most twice `numbers: int64[n]`, of 0 and more.
+
+    `cells: uint64[c + 1]` says how many ends are less than the least number of a cell, which are those that are the same without their last
+    `shift` bits: most have one answer. Nobody checks that numbers lie in the first c cells.
+    """
+    one = np.uint64(1)
+    for row in range(len(numbers)):
+        value = 2 * numbers[row]
+        cell = np.uint64(value) >> shift
+        low, high = cells[cell], cells[cell + one]
+        while low < high:
+            middle = (low + high) >> one
+            if ends[middle] <= value:
+                low = middle + one
+            else:
+                high = middle
+        pieces[row] = low

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
+import polars.selectors as cs
 
 from pipeline.report.finding import Evidence, Finding, findings
 from pipeline.report.pieces import Grid, Note, Section, headline, number_text
 from pipeline.report.plots import bars
 
 MOST_COLUMNS, FIRST_ROWS, FEW_ROWS, LETTERS, BINS = 60, 5, 20, 40, 16
+MANY_ROWS, STRETCHES, STRETCH = 4_000_000, 32, 1 << 13
 HELD_BYTES = 192 << 20  # of columns of numbers that are read at once, and kept until both passes are over
 
 
@@ -29,23 +31,31 @@ class Preview(Finding, name="preview"):
 
 
 def preview(output: str, rows: pl.LazyFrame) -> Section:
-    """A count (Parquet: by its footers) and two passes over the rows, of which at most HELD_BYTES are kept, whatever their number."""
+    """A count (Parquet: by its footers) and two passes over the rows, of which at most HELD_BYTES are kept, whatever their number.
+
+    Of very many rows the second one is over stretches of them: a picture of sixteen bars would look the same.
+    """
     section, schema = Section(headline("Preview", output), output=output), rows.collect_schema()
     names = schema.names()[:MOST_COLUMNS]
     found: dict[str, Any] = {"rows": rows.select(pl.len()).collect(engine="streaming").item()}
     if found["rows"] == 0:
         section.blocks.append(Note("The output has no rows."))
         return section
-    shapes = dict[str, str]()
-    for some in _at_once(rows.select(names), found["rows"]):
+    shapes, looked_at = dict[str, str](), rows.select(names)
+    for some in _at_once(looked_at, found["rows"]) if found["rows"] <= MANY_ROWS else [looked_at]:
         types = some.collect_schema()
         facts = some.select(fact for name, dtype in types.items() for fact in _facts(name, dtype))
         found |= facts.collect(engine="streaming").row(0, named=True)
-        shapes |= _shapes(some, dict(types), found)
+        shapes |= _shapes(some, dict(types), found) if found["rows"] <= MANY_ROWS else {}
+    drawn = ""
+    if found["rows"] > MANY_ROWS:
+        stretches = _stretches(looked_at, found["rows"])
+        shapes = _shapes(stretches.lazy(), dict(stretches.schema), found)
+        drawn = f" How values lie is that of {STRETCHES * STRETCH:,} rows, in {STRETCHES} stretches."
     more = f" The first {len(names)} of {len(schema)} columns." if len(schema) > len(names) else ""
     head = ("column", "type", "nulls", "least", "greatest", "mean", "how its values lie")
     cells = [(name, str(schema[name]), _gaps(name, found), *_range(name, found), shapes.get(name, "")) for name in names]
-    columns = Grid(head, "llrllrs", cells, f"{found['rows']:,} rows.{more}")
+    columns = Grid(head, "llrllrs", cells, f"{found['rows']:,} rows.{more}{drawn}")
     few = found["rows"] <= FEW_ROWS
     first = rows.select(names).head(FEW_ROWS if few else FIRST_ROWS).collect(engine="streaming")
     align = "".join("r" if schema[name].is_numeric() else "l" for name in names)
@@ -53,6 +63,13 @@ def preview(output: str, rows: pl.LazyFrame) -> Section:
     firsts = Grid(names, align, values, "All its rows." if few else "Its first rows.")
     section.blocks += [columns, firsts]
     return section
+
+
+def _stretches(rows: pl.LazyFrame, count: int) -> pl.DataFrame:
+    """The columns of numbers and times, of rows that follow one another, from as many places as far from one another."""
+    rows = rows.select(cs.numeric() | cs.temporal())
+    starts = [(count - STRETCH) * place // (STRETCHES - 1) for place in range(STRETCHES)]
+    return pl.concat(rows.slice(start, STRETCH).collect(engine="streaming") for start in starts)  # one query would read all
 
 
 def _at_once(rows: pl.LazyFrame, count: int) -> Iterator[pl.LazyFrame]:
