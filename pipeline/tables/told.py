@@ -51,7 +51,7 @@ class TellsUnique(Protocol):
 
 @runtime_checkable
 class TellsRows(Protocol):
-    """A stage whose table may have fewer rows than the largest that it reads, as far as that can be known before it is there."""
+    """A stage whose table may have fewer rows than the largest that it reads, or more, as far as that can be known before it is there."""
 
     def most_rows(self, rows: Mapping[str, int], unique: Mapping[str, Collection[str]]) -> int | None:
         """The most rows it can have, by those of the tables in each role and the columns that name a row there; None: nobody knows."""

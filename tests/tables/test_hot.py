@@ -33,6 +33,17 @@ def test_hot_keys__may_be_missing_ones() -> None:
     assert of_hot_keys(part.frame.lazy().select("k"), found.select("k")).collect().height == 0
 
 
+@pytest.mark.parametrize("kind", [pl.Int64, pl.String, pl.Datetime("ns"), pl.Decimal(20, 2), pl.Categorical()])
+@pytest.mark.parametrize("count", [1, 3, 12])
+@pytest.mark.parametrize("first", [0, 5])
+def test_rows_of_few_hot_keys__are_those_that_a_join_finds(kind: pl.DataType, count: int, first: int) -> None:
+    given = pl.Series("k", [None if number % 7 == 0 else number % 31 for number in range(300)])
+    keys = given.cast(pl.String).cast(kind) if kind in {pl.Categorical()} else given.cast(kind)
+    hot = keys.unique(maintain_order=True)[first : first + count].to_frame()
+    numbers = given.unique(maintain_order=True)[first : first + count].to_list()  # a value of Python's has no nanoseconds
+    assert is_hot(keys.to_frame(), hot).to_list() == [number in numbers for number in given.to_list()]
+
+
 def test_hot_keys_of_two_tables__are_of_that_with_more_rows_of_them() -> None:
     ours = pl.DataFrame({"k": [1, 2, None], ROWS: [5, 5, 5]})
     theirs = pl.DataFrame({"k": [None, 2, 3], ROWS: [4, 6, 1]})

@@ -41,17 +41,16 @@ def preview(output: str, rows: pl.LazyFrame) -> Section:
     if found["rows"] == 0:
         section.blocks.append(Note("The output has no rows."))
         return section
-    shapes, looked_at = dict[str, str](), rows.select(names)
-    for some in _at_once(looked_at, found["rows"]) if found["rows"] <= MANY_ROWS else [looked_at]:
-        types = some.collect_schema()
-        facts = some.select(fact for name, dtype in types.items() for fact in _facts(name, dtype))
-        found |= facts.collect(engine="streaming").row(0, named=True)
-        shapes |= _shapes(some, dict(types), found) if found["rows"] <= MANY_ROWS else {}
-    drawn = ""
+    shapes, looked_at, drawn = dict[str, str](), rows.select(names), ""
     if found["rows"] > MANY_ROWS:
+        found |= _counted(looked_at)
         stretches = _stretches(looked_at, found["rows"])
         shapes = _shapes(stretches.lazy(), dict(stretches.schema), found)
         drawn = f" How values lie is that of {STRETCHES * STRETCH:,} rows, in {STRETCHES} stretches."
+    else:
+        for some in _at_once(looked_at, found["rows"]):
+            found |= _counted(some)
+            shapes |= _shapes(some, dict(some.collect_schema()), found)
     more = f" The first {len(names)} of {len(schema)} columns." if len(schema) > len(names) else ""
     head = ("column", "type", "nulls", "least", "greatest", "mean", "how its values lie")
     cells = [(name, str(schema[name]), _gaps(name, found), *_range(name, found), shapes.get(name, "")) for name in names]
@@ -63,6 +62,12 @@ def preview(output: str, rows: pl.LazyFrame) -> Section:
     firsts = Grid(names, align, values, "All its rows." if few else "Its first rows.")
     section.blocks += [columns, firsts]
     return section
+
+
+def _counted(rows: pl.LazyFrame) -> dict[str, Any]:
+    """The facts of all columns, in one pass."""
+    facts = [fact for name, dtype in rows.collect_schema().items() for fact in _facts(name, dtype)]
+    return rows.select(facts).collect(engine="streaming").row(0, named=True)
 
 
 def _stretches(rows: pl.LazyFrame, count: int) -> pl.DataFrame:
