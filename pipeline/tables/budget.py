@@ -22,6 +22,8 @@ LEAST_BYTES = 16 << 20
 LESS = 16
 """What a table was thought to take may be wrong by as much: a list's or a text's length, rows that one becomes, is not known before."""
 MOST_PIECES = 2048
+LIBRARY_BYTES, BESIDE = 80 << 20, 12
+"""Of a process, for the library of compiled code; it is loaded where tables may have as many times that."""
 TEXT_BYTES, NESTED_BYTES = 24, 64  # of a value, guessed: 16 are Polars' own of a text
 
 
@@ -65,6 +67,11 @@ class Budget:
     def is_near(self, *sizes: Size) -> bool:
         """Whether tables of such sizes are so large that it counts how much larger they, or what comes of them, may be than they say."""
         return sum(size.bytes for size in sizes) * SHARE * NEAR > self.bytes
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the library of compiled code is little beside the tables."""
+        return self.bytes >= BESIDE * LIBRARY_BYTES
 
     @property
     def less(self) -> int:

@@ -43,7 +43,7 @@ def held_with(table: Table, function: Callable[[Part], Any]) -> tuple[tuple[Step
 
 def shuffled(table: Table, by: Sequence[str], parts: int, hot: pl.DataFrame | None = None) -> tuple[Table, Any]:
     """As `Table.shuffled`, and a future of what was cut, part by part."""
-    cuts = cut_up(table, _hashed, list(by), parts, hot, folder_of(table))
+    cuts = cut_up(table, _hashed, list(by), parts, hot)
     blocks = tuple(Step("part", table.stage, (), joined, (cuts, [number]), number) for number in range(parts))
     spread = () if hot is not None else tuple(by)
     return replace(table, blocks=blocks, origins=(), spread=spread, name=None, as_read=False), cuts
@@ -62,9 +62,10 @@ def settled(table: Table, by: Sequence[str]) -> Table:
 
 
 def cut_up(table: Table, function: Any, *given: Any) -> Any:
-    """A future of the parts as `function(Part, *given)` cuts them, in their order."""
-    session = table.session
-    cuts = [session.evaluate_into(block, function, *given) for block in table.blocks]
+    """A future of the parts as `function(Part, *given, folder, compiled)` cuts them, in their order; `compiled` as `cut` has it."""
+    session, folder = table.session, folder_of(table)
+    assert session.budget is not None
+    cuts = [session.evaluate_into(block, function, *given, folder, session.budget.compiles) for block in table.blocks]
     noted(table, cuts)
     return session.submit(_together, cuts, stage=table.stage, on_host=True)
 
@@ -86,8 +87,8 @@ def _laid_with(part: Part, function: Callable[[Part], Any], folder: str) -> tupl
     return lay(part, folder), function(part)
 
 
-def _hashed(part: Part, by: list[str], parts: int, hot: pl.DataFrame | None, folder: str) -> Cut:
-    return cut(part, buckets_of(part.frame, by, parts, hot), parts, folder)
+def _hashed(part: Part, by: list[str], parts: int, hot: pl.DataFrame | None, folder: str, compiled: bool) -> Cut:
+    return cut(part, buckets_of(part.frame, by, parts, hot), parts, folder, compiled=compiled)
 
 
 def _together(cuts: Sequence[Cut]) -> Sequence[Cut]:

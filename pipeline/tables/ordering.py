@@ -16,7 +16,7 @@ import polars as pl
 from pipeline.tables.budget import Size
 from pipeline.tables.laid import Cut, cut, cut_at, joined
 from pipeline.tables.names import Order
-from pipeline.tables.on_disk import cut_up, folder_of
+from pipeline.tables.on_disk import cut_up
 from pipeline.tables.packed import all_digits, numbered
 from pipeline.tables.part import Part
 from pipeline.tables.sorting import put_in_order, sorted_frame
@@ -40,7 +40,7 @@ def in_order(table: Table, order: Order) -> Table:
     step = max(1, size.rows // (pieces * SAMPLED))
     sampled = table.map(_sampled, order.names, step).value()
     places = table.session.submit(_places, sampled, order, pieces, stage=table.stage)
-    cuts = cut_up(table, _cut, order, places, folder_of(table))
+    cuts = cut_up(table, _cut, order, places)
     known: Sequence[Cut] = table.session.value(cuts)
     sides: list[int] = table.session.value(table.session.submit(_sides, places, stage=table.stage))
     blocks = [
@@ -71,9 +71,9 @@ def _sides(places: pl.DataFrame) -> list[int]:
     return places[SIDE].to_list()
 
 
-def _cut(part: Part, order: Order, places: pl.DataFrame, folder: str) -> Cut:
+def _cut(part: Part, order: Order, places: pl.DataFrame, folder: str, compiled: bool) -> Cut:
     """The part, cut at these places: rows of a piece stay as they are, or are put in order where keys are not soon numbers."""
-    if (pieces := _pieces(part.frame, order, places)) is not None:
+    if compiled and (pieces := _pieces(part.frame, order, places)) is not None:
         return cut(part, pieces, places.height + 1, folder)
     rows = part.frame.with_columns(pl.lit(AMID, dtype=pl.Int8).alias(SIDE))
     sides = [places.filter(pl.col(SIDE) == BEFORE), rows, places.filter(pl.col(SIDE) == AFTER)]  # rows that tie keep this order

@@ -51,6 +51,7 @@ PARTS = 7
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """One whose tables may have as good as no memory."""
     monkeypatch.setattr(budget, "LEAST_BYTES", 2_000)
+    monkeypatch.setattr(budget, "LIBRARY_BYTES", 0)
     found = Session()
     found.budget = Budget(1_000, 2, str(tmp_path))
     return found
@@ -251,6 +252,7 @@ def test_sort__is_that_of_the_whole_and_ties_keep_their_order(
 ) -> None:
     if not are_numbers:
         monkeypatch.setattr(ordering, "all_digits", lambda _: None)
+        monkeypatch.setattr(budget, "LIBRARY_BYTES", int(by == ["key"]))
     at, real = pl.col("value").cast(pl.Datetime("ns")), (pl.col("value") / 7).replace(0.0, -0.0)
     frame = rows(5_000, 6).with_columns(real=real, at=at, on=pl.col("value") > 3)
     given = table(session, frame)
@@ -627,13 +629,18 @@ def _long(rows: pl.LazyFrame) -> pl.LazyFrame:
     return rows.with_columns(pl.col("text").repeat_by(100).list.join(""))
 
 
-def test_pieces__have_the_values_and_types_that_were_cut(tmp_path: Path) -> None:
+def test_compiled_code__is_for_tables_beside_which_its_library_is_little() -> None:
+    assert [Budget(size, 2, "").compiles for size in (200 << 20, 800 << 20, 1_700 << 20)] == [False, False, True]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_pieces__have_the_values_and_types_that_were_cut(tmp_path: Path, compiled: bool) -> None:
     parts = [
         pl.DataFrame({"a": [1, None, -3], "b": [2**63, 5, 0], "c": ["x", None, "yy"], "d": [0.1, None, 1e300]}),
         pl.DataFrame({"a": [2**40, -(2**63), 7], "b": [1, 2, 3], "c": [None, "", "z"], "d": [1.0, 2.0, float("nan")]}),
     ]
     parts = [part.cast({"a": pl.Int64, "b": pl.UInt64}).with_columns(e=pl.lit("u", pl.Enum(["u", "v"]))) for part in parts]
     bucket = pl.Series([2, 0, 2])
-    cuts = [cut(Part(part), bucket, 3, str(tmp_path)) for part in parts]
+    cuts = [cut(Part(part), bucket, 3, str(tmp_path), compiled=compiled) for part in parts]
     assert_frame_equal(joined(cuts, [0, 1, 2]).frame, pl.concat([parts[0][[1]], parts[1][[1]], parts[0][[0, 2]], parts[1][[0, 2]]]))
     assert joined(cuts, [1]).frame.schema == parts[0].schema
