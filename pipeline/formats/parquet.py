@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import polars as pl
@@ -111,10 +111,9 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
         """Rows by the footers."""
         return sum(int(footer(file).num_rows) for file in self.files())
 
-    def nested_bytes(self) -> int:
-        """Of all values in lists and structs, by the footers."""
-        nested = {name for name, dtype in self.table_schema().columns.items() if dtype.is_nested()}
-        return sum(values_bytes(file, nested) for file in self.files()) if nested else 0
+    def nested_bytes(self, names: Collection[str]) -> int:
+        """Of all values in these columns of lists and structs, by the footers."""
+        return sum(values_bytes(file, names) for file in self.files())
 
     def infinities(self) -> Callable[[], int] | None:
         """A count in the columns that footers do not show to be finite; None where there is none."""

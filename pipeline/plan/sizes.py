@@ -22,8 +22,8 @@ UNPACKED = 3  # bytes in memory for one of a file whose rows are not known
 class TellsNested(Protocol):
     """A reader whose files say how much their lists hold without being read."""
 
-    def nested_bytes(self) -> int:
-        """Bytes in memory of all values in lists and structs."""
+    def nested_bytes(self, names: Collection[str]) -> int:
+        """Bytes in memory of all values in these columns of lists and structs."""
 
 
 def size_of_input(schema: Schema, rows: int | None, stamps: Stamps, reader: object = None) -> Size | None:
@@ -33,8 +33,10 @@ def size_of_input(schema: Schema, rows: int | None, stamps: Stamps, reader: obje
         return None
     if rows is None:
         return Size(stored * UNPACKED // bytes_of_row, bytes_of_row)
-    nested = reader.nested_bytes() // max(1, rows) if isinstance(reader, TellsNested) else 0
-    return Size(rows, max(bytes_of_row, fixed_bytes(schema) + nested))
+    nested = {name for name, dtype in schema.columns.items() if dtype.is_nested()}
+    if not nested or not isinstance(reader, TellsNested):
+        return Size(rows, bytes_of_row)
+    return Size(rows, max(bytes_of_row, fixed_bytes(schema) + reader.nested_bytes(nested) // max(1, rows)))
 
 
 def size_of_table(known: Size | None, schema: Schema, reads: Iterable[Size | None]) -> Size | None:

@@ -96,6 +96,7 @@ def put_up(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
         starts = edges.sum(axis=0)
 
         def put(number: int) -> None:
+            """Sort what lies between two of the values, of all runs."""
             between = [run[edge[number] : edge[number + 1]] for run, edge in zip(runs, edges, strict=True)]
             found[starts[number] : starts[number + 1]] = np.concatenate(between)
             found[starts[number] : starts[number + 1]].sort()
