@@ -36,8 +36,14 @@ def _weighted_auc(truth: Any, score: Any, weight: Any) -> float:
 
 
 def log_loss(truth: Any, probability: Any, weight: Any = None) -> float:
-    """Mean negative log likelihood of classes `truth int[n]` under `probability float[n, classes]`, clipped at float32's epsilon."""
-    chosen = probability[np.arange(len(truth)), truth].astype(np.float64)
+    """Mean negative log likelihood of classes `truth [n]` under `probability float[n, classes]`, clipped at float32's epsilon.
+
+    Of two classes, 0 and 1, `probability [n]` may be that of 1 alone.
+    """
+    if probability.ndim == 1:
+        chosen = np.where(truth == 1, probability, 1 - probability).astype(np.float64)
+    else:
+        chosen = probability[np.arange(len(truth)), truth].astype(np.float64)
     np.clip(chosen, np.finfo(np.float32).eps, 1, out=chosen)
     return -_mean(np.log(chosen, out=chosen), weight)
 

@@ -22,6 +22,8 @@ from pipeline.tables.steps import Step
 if TYPE_CHECKING:
     from pipeline.tables.table import Table
 
+EVEN = 12  # what numbers of pieces are multiples of, so that two, three, four or six parts have as many each
+
 
 def held(table: Table) -> tuple[Step, ...]:
     """The parts, each computed once and laid on disk, where who reads them scans them; those that lie there already as they are."""
@@ -50,15 +52,17 @@ def shuffled(table: Table, by: Sequence[str], parts: int, hot: pl.DataFrame | No
 
 
 def settled(table: Table, by: Sequence[str]) -> Table:
-    """As `Table.exchange`: all rows in one part where they turn out to fit into memory. Waits for them to be cut."""
-    found, cuts = shuffled(table, by, table.buckets())
+    """As `Table.exchange`: in fewer parts where the rows turn out to take less than was thought. Waits for them to be cut."""
+    parts = -(-table.buckets() // EVEN) * EVEN
+    found, cuts = shuffled(table, by, parts)
     known: Sequence[Cut] = table.session.value(cuts)
-    rows, size = sum(one.rows for one in known), sum(one.nbytes for one in known)
-    found = replace(found, size=Size(rows, -(-size // max(1, rows))))
-    if found.is_beyond:
-        return found
-    whole = Step("part", table.stage, (), joined, (cuts, list(range(len(found.blocks)))), "all")
-    return replace(found, blocks=(whole,))
+    rows, held = sum(one.rows for one in known), sum(one.nbytes for one in known)
+    size = Size(rows, -(-held // max(1, rows)))
+    assert table.session.budget is not None
+    least = min(table.session.budget.pieces(size), parts)
+    count = next(count for count in range(least, parts + 1) if parts % count == 0)  # a number's rest by it says in which a piece is
+    blocks = tuple(Step("part", table.stage, (), joined, (cuts, range(at, parts, count)), (at, count)) for at in range(count))
+    return replace(found, blocks=blocks, size=size)
 
 
 def cut_up(table: Table, function: Any, *given: Any) -> Any:

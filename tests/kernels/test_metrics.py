@@ -49,6 +49,12 @@ def test_log_loss__clips_a_wrong_certainty_as_scikit_learn_does() -> None:
     assert log_loss(truth[2:], probability[2:]) == 0
 
 
+def test_log_loss__of_two_classes_takes_the_probability_of_one() -> None:
+    truth, probability = RANDOM.integers(0, 2, 500).astype(float), RANDOM.random(500, dtype=np.float32)
+    assert log_loss(truth, probability) == pytest.approx(reference.log_loss(truth, probability.astype(float)), rel=1e-6)
+    assert log_loss(truth, probability) == log_loss(truth.astype(int), np.column_stack([1 - probability, probability]))
+
+
 def test_accuracy__equals_scikit_learn() -> None:
     truth, found = RANDOM.integers(0, 3, 200), RANDOM.integers(0, 3, 200)
     assert accuracy(truth, found) == pytest.approx(reference.accuracy_score(truth, found), abs=1e-15)

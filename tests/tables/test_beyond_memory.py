@@ -33,6 +33,7 @@ from pipeline.stages.relational.unpivot import Unpivot
 from pipeline.stages.relational.window import Window
 from pipeline.tables import budget, foreseen, ordering
 from pipeline.tables.budget import Budget, Size, row_bytes
+from pipeline.tables.exchange import buckets_of
 from pipeline.tables.foreseen import with_texts
 from pipeline.tables.laid import Stack, cut, joined, lay
 from pipeline.tables.names import Order
@@ -290,6 +291,24 @@ def test_exchange__of_what_is_small_after_all_is_one_part(session: Session) -> N
     found = settled(given, ["key"])
     assert len(found.blocks) == 1
     assert_frame_equal(found.futures()[0].frame, few, check_row_order=False)
+
+
+@pytest.mark.parametrize(("pieces", "parts"), [(1, 1), (2, 2), (3, 3), (5, 6), (7, 12)])
+def test_exchange__of_less_than_was_thought_has_as_many_parts_as_it_is_worth(
+    session: Session, monkeypatch: pytest.MonkeyPatch, pieces: int, parts: int
+) -> None:
+    frame = rows(900, 9)
+    given = replace_size(table(session, frame), 10_000)
+    assert session.budget is not None
+    session.budget = Budget(100_000, 2, session.budget.folder)
+    monkeypatch.setattr(Table, "buckets", lambda _: 11)
+    monkeypatch.setattr(Budget, "pieces", lambda _, size: pieces if size.rows == frame.height else 12)
+    found = settled(given, ["key"])
+    each = [part.frame for part in found.futures()]
+    assert len(each) == parts
+    assert_frame_equal(pl.concat(each), frame, check_row_order=False)
+    for number, part in enumerate(each):  # who exchanges by as many parts finds the rows where they belong
+        assert set(buckets_of(part, ["key"], parts)) <= {number}
 
 
 def test_hold__lays_parts_on_disk_and_reads_the_columns_that_are_asked_for(session: Session, tmp_path: Path) -> None:

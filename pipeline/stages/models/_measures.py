@@ -57,8 +57,7 @@ def _measured(stage: Supervised, truth: Any, score: Any, weight: Any) -> dict[st
     if stage.objective == "regression":
         found = {"rmse": rmse(truth, score, weight), "r2": r2(truth, score, weight)}
     elif stage.objective == "binary":
-        both = np.column_stack([1 - score, score])
-        loss, right = log_loss(truth.astype(int), both, weight), accuracy(truth, (score >= 0.5) * 1.0, weight)
+        loss, right = log_loss(truth, score, weight), accuracy(truth, score >= 0.5, weight)
         found = {"auc": auc(truth, score, weight), "log_loss": loss, "accuracy": right}
     else:
         right = accuracy(truth, score.argmax(axis=1), weight)

@@ -43,6 +43,11 @@ class Labels:
         codes = {name: code for code, name in enumerate(SPLITS)}
         return Labels(values, rows[stage.split].replace_strict(codes, default=-1, return_dtype=pl.Int8).to_numpy())
 
+    @staticmethod
+    def of_all(parts: Sequence[Labels]) -> Labels:
+        """Of rows one below the other."""
+        return Labels(np.concatenate([part.values for part in parts]), np.concatenate([part.splits for part in parts]))
+
     def of_split(self, split: str, at: slice = slice(None)) -> np.ndarray[Any, Any]:
         """Which rows (of those at `at`) are of a split and have a label."""
         chosen: np.ndarray[Any, Any] = (self.splits[at] == SPLITS.index(split)) & ~np.isnan(self.values[at])

@@ -69,7 +69,7 @@ def watching(learning: Learning[DeepLearning], shape: Shape, material: Material)
 def _loss(objective: str, truth: Array, predicted: Array, weights: Array | None) -> float:
     if objective == "regression":
         return rmse(truth, predicted, weights)
-    return log_loss(truth.astype(int), np.column_stack([1 - predicted, predicted]) if objective == "binary" else predicted, weights)
+    return log_loss(truth.astype(int), predicted, weights)
 
 
 def last_round(stage: DeepLearning, found: Fitted, scale: float) -> Round:

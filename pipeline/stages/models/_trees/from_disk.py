@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 
 from pipeline.stage import Context, Outcome
@@ -22,12 +21,8 @@ from pipeline.stages.models._trees.trained import Answers, TrainedTrees, answers
 from pipeline.stages.models._weights import check_weights
 from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.laid import Laid, Stack
-from pipeline.tables.on_disk import held_with
-from pipeline.tables.part import Part, Schema, concat_parts
-from pipeline.tables.reduced import together
+from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Fitted, Table
-
-VALUES, SPLITS = "values", "splits"
 
 
 class Model(NamedTuple):
@@ -50,11 +45,10 @@ def train_from_disk(learning: Trees, rows: Table, gives: Schema, context: Contex
     session, name = context.session, learning.name
     laid = rows.map_parts(partial(checked, learning)).hold()
     model = session.submit(_trained, learning, [block.source for block in laid.blocks], stage=name)
-    said = laid.map_parts(partial(_predicted, learning), model)
-    blocks, found = held_with(said, partial(_known, learning))
-    said, known = replace(said, blocks=blocks), together(said, concat_parts, found)
+    said = laid.map_parts(partial(_predicted, learning), model).hold()
     steps, states = [replace(fitted, state=None) for fitted in rows.fitted], [fitted.state for fitted in rows.fitted]
-    made = trees_outcome(learning, session.submit(_finished, learning, model, known, steps, states, stage=name), context)
+    told = session.submit(_finished, learning, model, [block.source for block in said.blocks], steps, states, stage=name)
+    made = trees_outcome(learning, told, context)
     assert rows.size is not None
     predicted = replace(said.map(_selected, gives.columns.names()), size=Size(rows.size.rows, row_bytes(gives)))
     return replace(made, tables={**made.tables, "": predicted})
@@ -78,8 +72,7 @@ def _beside_features(learning: Trees, parts: Sequence[Laid]) -> TrainingRows:
         facts.append(frame.select(stage.target, *stage.aside_columns))
         labels.append(Labels.of(stage, frame))
         check_weights(stage, frame, labels[-1])
-    whole = Labels(np.concatenate([each.values for each in labels]), np.concatenate([each.splits for each in labels]))
-    return TrainingRows(Part(pl.concat(facts)), whole, Stack(parts, learning.columns))
+    return TrainingRows(Part(pl.concat(facts)), Labels.of_all(labels), Stack(parts, learning.columns))
 
 
 def _predicted(learning: Trees, part: Part, model: Model) -> Part:
@@ -89,17 +82,16 @@ def _predicted(learning: Trees, part: Part, model: Model) -> Part:
     return Part(table.frame.hstack(part.frame.select(*stage.aside_columns, *stage.categorical)))
 
 
-def _known(learning: Trees, part: Part) -> Part:
-    """Of those: all but texts."""
-    stage, labels = learning.stage, Labels.of(learning.stage, part.frame)
-    columns = [*stage.aside_columns, *stage.categorical, *stage.prediction_columns]
-    return Part(part.frame.select(columns), {VALUES: labels.values, SPLITS: labels.splits})
-
-
-def _finished(learning: Trees, model: Model, known: Part, steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
-    predicted = known.frame.select(learning.stage.prediction_columns).to_numpy()
+def _finished(learning: Trees, model: Model, parts: Sequence[Laid], steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
+    stage, told, labels = learning.stage, list[pl.DataFrame](), list[Labels]()
+    for part in parts:
+        columns = [*stage.aside_columns, *stage.categorical, *stage.prediction_columns]
+        frame = part.read([*dict.fromkeys([*stage.row_columns, *columns])]).frame
+        told.append(frame.select(columns))
+        labels.append(Labels.of(stage, frame))
+    rows = TrainingRows(Part(pl.concat(told)), Labels.of_all(labels))
+    predicted = rows.part.frame.select(stage.prediction_columns).to_numpy()
     said = Answers(predicted[:, 0] if predicted.shape[1] == 1 else predicted)
-    rows = TrainingRows(known, Labels(known.arrays[VALUES], known.arrays[SPLITS]))
     booster = Grown(loaded(model.content), model.curves, model.external, model.found)
     nothing = Part(pl.DataFrame())  # predictions are there already
     return finished(learning, booster, rows, said, nothing, (list(learning.columns), with_states(steps, states)))

@@ -32,6 +32,8 @@ from pipeline.tables.table import Table
 
 FOLLOWING = SHIFTED | ADDING | {"row_number", "rank", "percent_rank", "ntile", "size"}
 MINE = "__mine__"
+ASIDE = 4
+"""Whole numbers that stand beside each row meanwhile: its place, its group's ends, how many rows tie."""
 
 
 class Edge(NamedTuple):
@@ -80,7 +82,7 @@ class Following:
         assert rows.schema is not None
         if not self.by:
             return True
-        most, room = heavy_keys(rows, self.by, rows.buckets())[1][ROWS].max(), row_bytes(rows.schema) + 8 * len(self.compute)
+        most, room = heavy_keys(rows, self.by, rows.buckets())[1][ROWS].max(), row_bytes(rows.schema) + 8 * (ASIDE + len(self.compute))
         return not rows.session.budget.holds(Size(int(most or 0) * rows.session.budget.at_once, room))  # type: ignore[arg-type]
 
     def table(self, rows: Table) -> Table:
