@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import shutil
 import sys
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -43,16 +44,56 @@ class LocalStore(Store):
                     torn.unlink(missing_ok=True)
         return lock
 
+    def make(self, name: str) -> None:
+        """Make the folder `name` and those above it."""
+        Path(self._at(name)).mkdir(parents=True, exist_ok=True)
+
+    def read(self, name: str) -> bytes:
+        """The whole file; raises FileNotFoundError."""
+        return Path(self._at(name)).read_bytes()
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+        return Path(self._at(name)).exists()
+
+    def upload(self, file: Path, name: str) -> None:
+        """Copy a local file to `name`."""
+        self.make(name.rpartition("/")[0])
+        shutil.copyfile(file, self._at(name))
+
+    def digest(self, name: str) -> str:
+        """SHA-256 of a file, in hexadecimal."""
+        with Path(self._at(name)).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def sizes(self, name: str) -> dict[str, int]:
+        """Bytes of every file below the folder `name`, by its name relative to that; empty where there is none. Links are not gone down."""
+        return dict(_files(self._at(name), ""))
+
+    def folders(self, name: str) -> list[str]:
+        """Names of the folders (not links) right in the folder `name`; empty where there is none."""
+        try:
+            with os.scandir(self._at(name)) as entries:
+                return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
     def remove(self, name: str) -> None:
         """Remove a file or a folder with all that it holds; so goes what a task that is just ending writes there meanwhile."""
+        path = Path(self._at(name))
         for wait in _WAITS:
             time.sleep(wait)
             try:
-                super().remove(name)
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+            except FileNotFoundError:
+                pass  # all of it is gone, or what was to be removed next
             except OSError as error:
                 if error.errno != errno.ENOTEMPTY or wait == _WAITS[-1]:
                     raise
-            if not os.path.lexists(self._at(name)):
+            if not os.path.lexists(path):
                 return
 
     def write(self, name: str, data: bytes) -> None:
@@ -159,6 +200,21 @@ class LocalStore(Store):
         with _removed_on_error(beside), beside.open("xb") as file:
             file.write(data)
         return beside
+
+
+def _files(folder: str, beside: str) -> Iterator[tuple[str, int]]:
+    """Every file below a folder, behind `beside`, with its bytes; what goes meanwhile is not there."""
+    try:
+        with os.scandir(folder) as entries:
+            found = [*entries]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files(entry.path, f"{beside}{entry.name}/")
+        else:
+            with suppress(FileNotFoundError):
+                yield f"{beside}{entry.name}", entry.stat().st_size
 
 
 @contextmanager

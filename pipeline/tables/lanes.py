@@ -6,7 +6,6 @@ keep no thread of the others from work, nor their inputs in memory; and it goes 
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -81,6 +80,8 @@ class LaneClient:
 
 async def run_in_lane(function: Callable[..., Any], *arguments: Any, dask_worker: Any, **options: Any) -> Any:
     """On a worker: what the function gives, run by the thread that uses its GPU; one that takes its worker is given it, as Dask does."""
+    import asyncio
+
     if "dask_worker" in inspect.signature(function).parameters:
         options["dask_worker"] = dask_worker
     return await asyncio.get_running_loop().run_in_executor(dask_worker.executors[LANE], partial(function, *arguments, **options))
