@@ -1,4 +1,4 @@
-"""Tables larger than memory under a hard limit: python benchmarks/beyond_memory.py --data FOLDER [--rows MILLIONS] [--only WORK ...].
+"""Tables larger than memory under a hard limit: python benchmarks/beyond_memory.py --data FOLDER [--workers N] [--only WORK ...].
 
 Each work is a whole process in a group of processes that the system gives so much memory and no more (a cgroup, which needs root): ours
 with record, report and manifest, DuckDB's as its users write it with its own memory_limit at three quarters of that; in turn. The answers
@@ -140,12 +140,13 @@ def limited(megabytes: int) -> Iterator[list[str]]:
         group.rmdir()
 
 
-def our_job(work: Work, data: Path, folder: Path) -> list[str]:
-    """The command of the job, which is written to the folder."""
+def our_job(work: Work, data: Path, folder: Path, workers: int = 1) -> list[str]:
+    """The command of the job, which is written to the folder: in one process, or on so many workers that share the memory."""
     inputs = "".join(f"  {name}: {{format: parquet, path: {data / name}}}\n" for name in ("left", "right", "wide") if name in work.stages)
     text = f"job: beyond\nresults: {folder / 'ours'}\ninputs:\n{inputs}stages:\n  {work.stages}\noutputs:\n  answer: {{from: answer}}\n"
     (folder / "job.yaml").write_text(text, encoding="utf-8")
-    return python("-m", "pipeline.run", str(folder / "job.yaml"), "--quiet", "--fresh")
+    several = ("--set", f"cluster={{kind: local, workers: {workers}}}") if workers > 1 else ()
+    return python("-m", "pipeline.run", str(folder / "job.yaml"), "--quiet", "--fresh", *several)
 
 
 def tables(data: Path, text: str) -> str:
@@ -200,13 +201,13 @@ def _digest(files: Sequence[Path]) -> tuple[int, ...]:
     return tuple(map(int, rows.select(sums).collect(engine="streaming").row(0)))
 
 
-def measured(name: str, work: Work, data: Path, runs: int) -> dict[str, Any]:
+def measured(name: str, work: Work, data: Path, runs: int, workers: int) -> dict[str, Any]:
     """Ours and DuckDB's in turn, each in a group of its own; then Polars' once."""
     seconds: dict[str, list[float]] = {"ours": [], "duckdb": []}
     memory: dict[str, list[float]] = {"ours": [], "duckdb": []}
     with tempfile.TemporaryDirectory(dir=data) as scratch:
         folder = Path(scratch)
-        commands = {"ours": our_job(work, data, folder), "duckdb": duckdbs(work, data, folder)}
+        commands = {"ours": our_job(work, data, folder, workers), "duckdb": duckdbs(work, data, folder)}
         for _ in range(runs):
             for who, command in commands.items():
                 (folder / "duckdb.parquet").unlink(missing_ok=True) if who == "duckdb" else None
@@ -224,7 +225,8 @@ def measured(name: str, work: Work, data: Path, runs: int) -> dict[str, Any]:
     print(f"{name}: ours {seconds['ours']} s, {max(memory['ours'])} MB; DuckDB {seconds['duckdb']} s; ratio {ratio}; {answer}", flush=True)
     each = [round(a / b, 3) for a, b in zip(seconds["ours"], seconds["duckdb"], strict=True)]
     return {
-        "work": name, "limit_mb": work.limit_mb, "ours_s": seconds["ours"], "duckdb_s": seconds["duckdb"], "ratio": ratio,
+        "work": name, "limit_mb": work.limit_mb, "workers": workers,
+        "ours_s": seconds["ours"], "duckdb_s": seconds["duckdb"], "ratio": ratio,
         "ratio_spread": [min(each), max(each)], "ours_peak_mb": memory["ours"], "duckdb_peak_mb": memory["duckdb"],
         "polars": polars, "answer": answer,
     }  # fmt: skip
@@ -236,12 +238,13 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, required=True, help="a folder for the tables, made where they are not there")
     parser.add_argument("--rows", type=float, default=60, help="millions of rows")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=1, help="processes of ours that share the memory; loans have one")
     parser.add_argument("--only", nargs="*", default=[*WORKS, *LOANS], choices=[*WORKS, *LOANS])
     options = parser.parse_args(words)
     data = options.data.resolve() / f"{options.rows:g}m"
     if not data.is_dir() and {*options.only} & {*WORKS}:
         make(data, options.rows)
-    rows = [measured(name, WORKS[name], data, options.runs) for name in options.only if name in WORKS]
+    rows = [measured(name, WORKS[name], data, options.runs, options.workers) for name in options.only if name in WORKS]
     of_loans = [name for name in options.only if name in LOANS]
     rows += [measured_loans(data.parent, options.runs, limited, as_it_is=LOANS[name]) for name in of_loans]
     write_result("beyond_memory", rows, {"millions": options.rows, "duckdb": duckdb.__version__, "load": os.getloadavg()})
