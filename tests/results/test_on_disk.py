@@ -42,9 +42,9 @@ def test_local_store__reads_hashes_and_copies_as_fsspec_does(folder: Path) -> No
     ours.upload(folder / "top.json", "new/folder/copy.json")
     assert theirs.read("new/folder/copy.json") == b"{}"
     for store in (ours, theirs):
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(FileNotFoundError, match="nowhere"):
             store.read("nowhere")
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(FileNotFoundError, match="nowhere"):
             store.digest("nowhere")
 
 
