@@ -1,8 +1,7 @@
 """What a file format is: an `InputFormat` that says what its files hold before reading them, an `OutputFormat` that writes a part.
 
-A `JoinedOutput` is an output of one file (or set of files) from all parts.
-
-One file under formats/ a format, named like it, with a class of either kind or both. A file's schema comes from its footer or header.
+A `JoinedOutput` is an output of one file (or set of files) from all parts. One file under formats/ a format, named like it, with a class
+of either kind or both. A file's schema comes from its footer or header.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ class InputFormat(BaseModel):
     suffixes: ClassVar[tuple[str, ...]] = ()  # which files of a folder are meant
     asides: ClassVar[frozenset[str]] = frozenset({"path", "parts", "limits", "max_bad_rows"})  # keys that say nothing of the rows
     in_pieces: ClassVar[bool] = False  # whether a part reads a stretch of a file, which may be far larger than memory
-    cuts: ClassVar[bool] = False  # whether a stretch of a file is read without what lies before it, so that more parts cost little
     dense: ClassVar[bool] = False  # whether files are as large in memory as on the disk: nothing packed, no text
     reads_folders: ClassVar[bool] = False  # whether folders KEY=VALUE make columns
     counts: ClassVar[Mapping[str, Count]] = {}  # the words for what is counted while it reads
@@ -64,9 +62,8 @@ class InputFormat(BaseModel):
     def files(self) -> list[str]:
         """The files meant, in order. Raises InputError where a path names none, an empty one, or a URL that the format cannot read."""
         found = [file for path in self.path for file in self._expand(path)]
-        for file in found:
-            if stamp(file).size == 0:
-                raise InputError(f"{file}: the file is empty")
+        if empty := [file for file in found if stamp(file).size == 0]:
+            raise InputError(f"{empty[0]}: the file is empty")
         if not self.reads_folders and len(values := {str(folder_values(file)): file for file in found}) > 1:
             what = f"{self.name} files make no columns of folders KEY=VALUE, so what these say would be lost"
             raise InputError(f"{', '.join(list(values.values())[:2])}: {what}. Read each folder as an input of its own.")
@@ -93,9 +90,8 @@ class InputFormat(BaseModel):
                 return matched
             raise InputError(f"{path}: no file matches this pattern")
         folder = parent(path)
-        lost = (
-            " Is the path right, and may it be seen with the credentials here?" if is_url(path) else f" The folder {folder} does not exist."
-        )
+        gone = f" The folder {folder} does not exist."
+        lost = " Is the path right, and may it be seen with the credentials here?" if is_url(path) else gone
         hint = near(path.rpartition("/")[2], names(folder)) if is_folder(folder) else lost
         raise InputError(f"{path}: no such file.{hint}")
 
@@ -130,6 +126,10 @@ class InputFormat(BaseModel):
     def sources(self, parallel: int) -> Sequence[Source]:
         """One source a part; `parallel` is how many tasks can run at once."""
         raise NotImplementedError(f"{type(self).__name__} has no sources")
+
+    def cut(self, sources: int, parts: int) -> int:
+        """In how many parts it comes instead of as many as `sources`, where a task should have one of `parts`, and more cost little."""
+        return sources
 
     def absolute(self) -> Self:
         """The same reader with absolute paths."""

@@ -49,12 +49,15 @@ def _columns(path: str) -> pl.Schema:
         raise InputError(f"{path}: its footer is damaged ({what}). Copy the file again, or write it anew.") from error
 
 
+LARGER = 4
+"""Row groups may be so many times a task's share of the memory; beyond it they are cut."""
+
+
 class ParquetInput(HiveInput, PlacedInput, BoundedInput):
     """Parquet files of one table. With a column `calls` or `alt_dosages` written by this project they are a genotype table."""
 
     name = "parquet"
     suffixes = (".parquet", ".pq")
-    cuts = True
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
     missing: Missing = "error"
@@ -119,6 +122,10 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
         """A count in the columns that footers do not show to be finite; None where there is none."""
         columns = {file: names for file in self.files() if (names := unbounded_floats(file))}
         return InfinitiesOfParquet(columns) if columns else None
+
+    def cut(self, sources: int, parts: int) -> int:
+        """As many as are wanted, where row groups are too large: a stretch of one is read without what lies before it."""
+        return parts if sources * LARGER < parts else sources
 
     def sources(self, parallel: int) -> Sequence[ParquetSource]:
         """Whole row groups, a few parts per task that can run at once, of a size that the constants above bound."""

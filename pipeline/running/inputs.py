@@ -10,9 +10,6 @@ from pipeline.tables.part import Part, Schema
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
 
-LARGER = 4
-"""Row groups and their like may be so many times a task's share of the memory; beyond it they are cut, where that costs little."""
-
 
 def input_table(session: Session, name: str, reader: InputFormat, schema: Schema, size: Size | None = None) -> Table:
     """The table that a reader gives, with the axes of its arrays; in so many parts that a few of them fit into memory.
@@ -26,8 +23,8 @@ def input_table(session: Session, name: str, reader: InputFormat, schema: Schema
     if free and session.budget and session.budget.stated:
         reader = reader.model_copy(update={"parts": parts})
     sources = reader.sources(at_least)
-    if free and reader.parts is None and reader.cuts and len(sources) * LARGER < parts:
-        sources = reader.model_copy(update={"parts": parts}).sources(at_least)
+    if free and reader.parts is None and (wanted := reader.cut(len(sources), parts)) > len(sources):
+        sources = reader.model_copy(update={"parts": wanted}).sources(at_least)
     table = Table.of(session, name, sources, schema=schema, axes=axes, size=size)
     if session.readers <= session.threads or table.cheap:
         return table

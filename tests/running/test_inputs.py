@@ -35,11 +35,13 @@ def test_input_table__does_not_send_the_people_with_every_task(tmp_path: Path) -
         assert len(pickle.dumps(labels)) < PEOPLE
 
 
-@pytest.mark.parametrize(("pieces", "parts", "reader"), [(4, 1, ParquetInput), (15, 15, ParquetInput), (15, 1, CsvInput)])
+@pytest.mark.parametrize(
+    ("pieces", "parts", "reader"), [(4, 1, ParquetInput), (15, 15, ParquetInput), (15, 15, CsvInput), (4, 4, CsvInput), (40, 16, CsvInput)]
+)
 def test_input_table__cuts_row_groups_that_are_too_large_for_the_memory(
     pieces: int, parts: int, reader: type[ParquetInput | CsvInput], tmp_path: Path
 ) -> None:
-    """A file of CSV stays whole: of one that is cut, every part reads what lies before it, too."""
+    """A file of CSV comes in no more than sixteen: every part goes over what lies before it, too."""
     rows = pl.DataFrame({"x": np.arange(10_000.0)})
     write = rows.write_parquet if reader is ParquetInput else rows.write_csv
     write(tmp_path / "rows")
