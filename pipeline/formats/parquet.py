@@ -33,6 +33,7 @@ PART_BYTES_LEAST, PART_BYTES_MOST = 8 << 20, 256 << 20  # bytes in a part: fewer
 # Of genotypes: kernels read them many times faster than they make results of them, so small parts cost nothing, and refits are dear.
 GENOTYPE_BYTES_LEAST, GENOTYPE_BYTES_MOST = 1 << 20, 64 << 20
 ROW_GROUP = 250_000
+LARGER = 4  # times a task's share of the memory that a row group may be; beyond it they are cut
 
 
 def _names(path: str) -> list[str]:
@@ -47,10 +48,6 @@ def _columns(path: str) -> pl.Schema:
     except BROKEN as error:
         what = str(error).partition("\n")[0][:200]
         raise InputError(f"{path}: its footer is damaged ({what}). Copy the file again, or write it anew.") from error
-
-
-LARGER = 4
-"""Row groups may be so many times a task's share of the memory; beyond it they are cut."""
 
 
 class ParquetInput(HiveInput, PlacedInput, BoundedInput):

@@ -23,7 +23,7 @@ def input_table(session: Session, name: str, reader: InputFormat, schema: Schema
     if free and session.budget and session.budget.stated:
         reader = reader.model_copy(update={"parts": parts})
     sources = reader.sources(at_least)
-    if free and reader.parts is None and (wanted := reader.cut(len(sources), parts)) > len(sources):
+    if free and reader.parts is None and len(sources) < parts and (wanted := reader.cut(len(sources), parts)) > len(sources):
         sources = reader.model_copy(update={"parts": wanted}).sources(at_least)
     table = Table.of(session, name, sources, schema=schema, axes=axes, size=size)
     if session.readers <= session.threads or table.cheap:

@@ -84,9 +84,10 @@ def _predicted(learning: Trees, part: Part, model: Model) -> Part:
 
 def _finished(learning: Trees, model: Model, parts: Sequence[Laid], steps: Sequence[Fitted], states: Sequence[Part]) -> TrainedTrees:
     stage, told, labels = learning.stage, list[pl.DataFrame](), list[Labels]()
+    columns = [*stage.aside_columns, *stage.categorical, *stage.prediction_columns]
+    known = [name for name in stage.row_columns if name != stage.key]
     for part in parts:
-        columns = [*stage.aside_columns, *stage.categorical, *stage.prediction_columns]
-        frame = part.read([*dict.fromkeys([*stage.row_columns, *columns])]).frame
+        frame = part.read([*dict.fromkeys([*known, *columns])]).frame
         told.append(frame.select(columns))
         labels.append(Labels.of(stage, frame))
     rows = TrainingRows(Part(pl.concat(told)), Labels.of_all(labels))
