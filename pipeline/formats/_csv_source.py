@@ -45,24 +45,37 @@ class CsvSource(CostlySource):
 
         Raises DataError for a file with short rows, and for one with a quote that is never closed.
         """
+        return self._shaped(self.scan())
+
+    def plain(self) -> pl.LazyFrame | Part:
+        """The same as the file has it, NaN and infinities among the numbers."""
+        return self._shaped(self._table(self._own()))
+
+    def _shaped(self, rows: pl.LazyFrame) -> pl.LazyFrame | Part:
+        """The rows, once the shape of their file is known to be right."""
         is_first = self.offset == 0 and self.rows != 0  # of more parts than rows several begin at 0
         found = self.shape() if is_first else Shape()
         if self.sifts:
             filled = found.short and self.short_rows == "fill"
-            return Part(self.scan().collect(), counts={"short_rows": found.short}) if filled else self.scan()
+            return Part(rows.collect(), counts={"short_rows": found.short}) if filled else rows
         if (found.unclosed or self.short_rows == "error") and (problem := found.problem(self.path, len(self.columns), self.dialect)):
             raise DataError(problem)
-        return Part(self.scan().collect(), counts={"short_rows": found.short}) if found.short else self.scan()
+        return Part(rows.collect(), counts={"short_rows": found.short}) if found.short else rows
 
     def scan(self) -> pl.LazyFrame:
         """The rows, whatever their shape."""
-        scan = self.plain()
-        scan = scan if self.rows is None else scan.slice(self.offset, self.rows)
-        scan = fitted(with_finite(scan, dict(self.columns)), dict(self.columns), dict(self.table))
-        return with_folder_columns(scan, self.folders)
+        return self._table(with_finite(self._own(), dict(self.columns)))
 
-    def plain(self) -> pl.LazyFrame:
-        """The file with its own columns, of their types."""
+    def _own(self) -> pl.LazyFrame:
+        """Its rows of the file, with the file's own columns."""
+        return self.raw() if self.rows is None else self.raw().slice(self.offset, self.rows)
+
+    def _table(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Rows of the file with the columns of all files."""
+        return with_folder_columns(fitted(rows, dict(self.columns), dict(self.table)), self.folders)
+
+    def raw(self) -> pl.LazyFrame:
+        """All of the file with its own columns, of their types."""
         schema = {name: self.dialect.read_as(dtype) for name, dtype in self.columns}
         options = self.dialect.options()
         if self.sifts and (bad := self._sifted().lines):

@@ -31,8 +31,8 @@ def with_finite(rows: pl.LazyFrame, schema: Mapping[str, pl.DataType]) -> pl.Laz
 class ScannedFile(Protocol):
     """A file that can be scanned as it is."""
 
-    def plain(self) -> pl.LazyFrame:
-        """The file with its own columns, of their types."""
+    def raw(self) -> pl.LazyFrame:
+        """All of the file with its own columns, of their types."""
 
 
 class TextFile(ScannedFile, Protocol):
@@ -61,7 +61,7 @@ class InfinitiesOfScans:
 
     def __call__(self) -> int:
         """Their number."""
-        return sum(_infinities(file.plain(), floats) for file, floats in self.files if floats)
+        return sum(_infinities(file.raw(), floats) for file, floats in self.files if floats)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class InfinitiesOfCsv:
 
     def __call__(self) -> int:
         """Their number."""
-        return sum(_infinities(text.plain(), floats) for text, floats in self.files if floats and _may_hold_infinities(text.blocks()))
+        return sum(_infinities(text.raw(), floats) for text, floats in self.files if floats and _may_hold_infinities(text.blocks()))
 
 
 def unbounded_floats(path: str) -> list[str]:

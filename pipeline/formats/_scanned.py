@@ -40,18 +40,28 @@ class ScannedSource(CostlySource):
 
     def load(self) -> pl.LazyFrame:
         """The rows; NaN and infinities are null from here on. Raises InputError for a file that its check refuses."""
+        return self._table(with_finite(self._own(), dict(self.columns)))
+
+    def plain(self) -> pl.LazyFrame:
+        """The rows as the file has them."""
+        return self._table(self._own())
+
+    def _own(self) -> pl.LazyFrame:
+        """Its rows of the file, with the file's own columns."""
         self.need()
-        scan = self.plain() if self.rows is None else self.plain().slice(self.offset, self.rows)
-        scan = fitted(with_finite(scan, dict(self.columns)), dict(self.columns), dict(self.table))
-        return with_folder_columns(scan, self.folders)
+        return self.raw() if self.rows is None else self.raw().slice(self.offset, self.rows)
+
+    def _table(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Rows of the file with the columns of all files."""
+        return with_folder_columns(fitted(rows, dict(self.columns), dict(self.table)), self.folders)
 
     def need(self) -> None:
         """Raise InputError where the file is not to be read."""
         if self.check is not None:
             self.check(self.path)
 
-    def plain(self) -> pl.LazyFrame:
-        """The file as it is."""
+    def raw(self) -> pl.LazyFrame:
+        """All of the file as it is."""
         return self.read(self.path)
 
     def explain(self) -> str:
@@ -116,7 +126,7 @@ class ScannedInput(HiveInput):
 
 def _cut(source: ScannedSource, parts: int) -> list[ScannedSource]:
     source.need()
-    rows = count(source.plain(), source.path, source.explain)
+    rows = count(source.raw(), source.path, source.explain)
     return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
 
 

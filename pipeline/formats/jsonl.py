@@ -41,11 +41,11 @@ class JsonlSource(CostlySource):
     sifts: bool = False
 
     def load(self) -> pl.LazyFrame:
-        """The scan."""
-        scan = self.plain() if self.rows is None else self.plain().slice(self.offset, self.rows)
+        """The scan; JSON has neither NaN nor infinities."""
+        scan = self.raw() if self.rows is None else self.raw().slice(self.offset, self.rows)
         return with_folder_columns(scan.with_columns(typed(pl.col(name), dtype) for name, dtype in self.stated), self.folders)
 
-    def plain(self) -> pl.LazyFrame:
+    def raw(self) -> pl.LazyFrame:
         """All rows of the file, of the types of its JSON."""
         bad = self._sifted().lines if self.sifts else None
         text = without(self.path, self.limits, bad) if bad else scannable(self.path, self.limits)
@@ -69,7 +69,7 @@ class JsonlSource(CostlySource):
             return found
         for name, dtype in self.stated:
             value = pl.col(name)
-            rows = self.plain().with_row_index("row").filter(value.is_not_null() & typed(value, dtype, strict=False).is_null())
+            rows = self.raw().with_row_index("row").filter(value.is_not_null() & typed(value, dtype, strict=False).is_null())
             for number, text in rows.select("row", name).head(1).collect().rows():
                 return f"{self.path}: column {name!r} is {dtype}, and {text!r} in row {number + 1} is none. State another type in columns."
         return unfit_line(self.path, self.limits, dict(self.read))
@@ -127,7 +127,7 @@ class JsonlInput(HiveInput, SiftedInput):
         return [piece for source in whole for piece in self._cut(source, -(-self.parts // len(files)))]
 
     def _cut(self, source: JsonlSource, parts: int) -> list[JsonlSource]:
-        rows = count(source.plain(), source.path, source.explain)
+        rows = count(source.raw(), source.path, source.explain)
         return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
 
 

@@ -40,10 +40,14 @@ class AsItIs:
         return self.source.cheap
 
     def load(self) -> pl.LazyFrame | Part:
-        """The scan."""
+        """The scan, or a part where the source gives one."""
         rows = self.source.plain()
         if isinstance(rows, Part):
-            return rows
+            return replace(rows, held=self._finite(rows.frame.lazy()).collect())
+        return self._finite(rows)
+
+    def _finite(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows with null for NaN and infinities of all columns but its own."""
         left = set(self.columns)
         others = [name for name, dtype in rows.collect_schema().items() if dtype.is_float() and name not in left]
         return rows.with_columns(finite(pl.col(name), pl.Float64()).alias(name) for name in others) if others else rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,16 @@ import pytest
 
 from pipeline.backend.devices import Backend
 from pipeline.errors import DataError
-from pipeline.formats.parquet import ParquetInput
+from pipeline.format import InputFormat, OutputFormat
+from pipeline.formats.arrow import ArrowInput, ArrowOutput
+from pipeline.formats.avro import AvroInput, AvroOutput
+from pipeline.formats.csv import CsvInput, CsvOutput
+from pipeline.formats.delta import DeltaInput
+from pipeline.formats.jsonl import JsonlInput, JsonlOutput
+from pipeline.formats.orc import OrcInput, OrcOutput
+from pipeline.formats.parquet import ParquetInput, ParquetOutput
 from pipeline.stages.science._matrices import matrix_of
+from pipeline.tables.part import Part
 from pipeline.tables.plain import AsItIs, as_in_files
 from pipeline.tables.session import Session
 from pipeline.tables.sources import Placed
@@ -30,7 +39,10 @@ def file(tmp_path: Path) -> str:
 
 
 def read(path: str) -> Table:
-    sources = ParquetInput(path=path).sources(1)
+    return table_of(ParquetInput(path=path).sources(1))
+
+
+def table_of(sources: Sequence[Source]) -> Table:
     return Table(Session(), "read", tuple(Step("read", "read", source=source) for source in sources))
 
 
@@ -60,6 +72,40 @@ def test_a_source__knows_of_its_files_what_it_knew(file: str) -> None:
     assert isinstance(plain, Source)
     assert isinstance(plain, Placed)
     assert (plain.cheap, plain.places(), plain.interval("n"), plain.explain()) == (True, source.places(), source.interval("n"), None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "writer"),
+    [
+        (ArrowInput, ArrowOutput()), (AvroInput, AvroOutput()), (CsvInput, CsvOutput()), (JsonlInput, JsonlOutput()),
+        (OrcInput, OrcOutput()), (ParquetInput, ParquetOutput()),
+    ],
+)  # fmt: skip
+def test_parts_of_a_file__are_its_rows_once(kind: type[InputFormat], writer: OutputFormat, tmp_path: Path) -> None:
+    rows, path = pl.DataFrame({"x": [0.5, -1.5, None, 2.5, 3.5, 4.5], "n": [1, 2, 3, 4, 5, 6]}), str(tmp_path / f"rows.{kind.name}")
+    writer.write(Part(rows), {}, path)
+    sources = kind(path=path, parts=3).sources(1)
+    assert len(sources) == 3
+    assert rows_of(as_in_files(table_of(sources), ["x"])) == rows.rows()
+
+
+def test_parts_of_a_version_of_a_table__are_its_rows_once(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"x": [0.5, -1.5, math.inf, 2.5], "y": [1.0, math.inf, 3.0, 4.0]})
+    rows.write_delta(tmp_path / "rows")
+    sources = DeltaInput(path=str(tmp_path / "rows"), parts=3).sources(1)
+    assert rows_of(as_in_files(table_of(sources), ["x"])) == [(0.5, 1.0), (-1.5, None), (math.inf, 3.0), (2.5, 4.0)]
+
+
+def test_rows_of_a_csv__are_as_many_fields_as_its_header_line(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("key,x,y\n1,inf,inf\n2,3\n")
+    source = as_in_files(table_of(CsvInput(path=str(path)).sources(1)), ["x"])
+    with pytest.raises(DataError, match=r"rows\.csv:3: 2 fields where the header line has 3"):
+        rows_of(source)
+    filled = table_of(CsvInput(path=str(path), short_rows="fill").sources(1))
+    part = evaluate(as_in_files(filled, ["x"]).blocks[0], "cpu")
+    assert part.frame.rows() == [(1, math.inf, None), (2, 3.0, None)]
+    assert sum(part.counts.values()) == 1
 
 
 def test_a_matrix_of_a_file__says_what_stands_there(tmp_path: Path) -> None:
