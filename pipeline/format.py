@@ -127,9 +127,9 @@ class InputFormat(BaseModel):
         """One source a part; `parallel` is how many tasks can run at once."""
         raise NotImplementedError(f"{type(self).__name__} has no sources")
 
-    def cut(self, sources: int, parts: int) -> int:
-        """In how many parts it comes instead of as many as `sources`, where a task should have one of `parts`, and more cost little."""
-        return sources
+    def finer(self, sources: int, parts: int, folder: str) -> Self:
+        """The same reader in about so many parts instead of `sources`, where they cost little; `folder` is for what they lay on disk."""
+        return self
 
     def absolute(self) -> Self:
         """The same reader with absolute paths."""

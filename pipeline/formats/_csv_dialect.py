@@ -9,6 +9,7 @@ from typing import Any, Literal
 import polars as pl
 
 from pipeline.bounds import DEFAULTS, Bounds
+from pipeline.formats._csv_moments import iso_dates, iso_datetimes
 
 Encoding = Literal[
     "utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "iso-8859-2", "iso-8859-15", "windows-1250", "windows-1251", "windows-1252",
@@ -75,8 +76,9 @@ class Dialect:
                 .otherwise(present.str.replace(",", ".", literal=True))
                 .cast(dtype)
             )
-        if dtype == pl.Date() and self.date_format:
-            return present.str.to_date(self.date_format)
-        if isinstance(dtype, pl.Datetime) and self.datetime_format:
-            return present.str.to_datetime(self.datetime_format, time_unit="us")
+        if dtype == pl.Date():
+            return present.str.to_date(self.date_format) if self.date_format else iso_dates(present)
+        if isinstance(dtype, pl.Datetime):
+            form = self.datetime_format
+            return present.str.to_datetime(form, time_unit="us") if form else iso_datetimes(present)
         return None

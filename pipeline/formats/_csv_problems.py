@@ -15,6 +15,7 @@ from pipeline.formats._csv_dialect import Dialect
 from pipeline.formats._csv_text import UNREADABLE, TextRows, opened_text, unreadable
 
 BATCH_ROWS = 10_000
+FORM_SHOWN = {"date_format": "%d.%m.%Y", "datetime_format": "%d.%m.%Y %H:%M"}
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 
@@ -64,6 +65,9 @@ def _problem(batch: Sequence[tuple[int, list[str]]], dtypes: Mapping[str, pl.Dat
             remedy = "Correct it, name it in null_values, or state another type in columns."
             if dtype.is_integer() and _WHOLE_NUMBER.fullmatch(texts[at]):
                 remedy = _wider(int(texts[at]))
+            elif dtype.is_temporal() and not form_of(dtype, dialect):
+                key = "date_format" if dtype == pl.Date() else "datetime_format"
+                remedy = f"Correct it, name it in null_values, or say how such are written ({key}: {FORM_SHOWN[key]})."
             found.append((batch[at][0], f"column {name!r} is {dtype}{form_of(dtype, dialect)}, and {texts[at]!r} is none. {remedy}"))
     return "{}: {}".format(*min(found)) if found else None
 

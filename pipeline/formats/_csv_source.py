@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import polars as pl
@@ -12,6 +12,7 @@ from pipeline.errors import DataError
 from pipeline.files import stamp
 from pipeline.format import CostlySource
 from pipeline.formats._bad_rows import Sifted, quarantined
+from pipeline.formats._broken import count
 from pipeline.formats._csv_bad_rows import sifted, without
 from pipeline.formats._csv_dialect import Dialect
 from pipeline.formats._csv_problems import first_problem
@@ -20,6 +21,7 @@ from pipeline.formats._csv_text import scannable, utf8_blocks
 from pipeline.formats._drift import fitted
 from pipeline.formats._finite import with_finite
 from pipeline.formats._hive import FolderColumn, with_folder_columns
+from pipeline.formats._text_stretches import Stretch, Text, stretches
 from pipeline.tables.part import Part
 
 ShortRows = Literal["error", "fill"]
@@ -36,8 +38,7 @@ class CsvSource(CostlySource):
     table: Columns
     short_rows: ShortRows = "error"
     folders: tuple[FolderColumn, ...] = ()
-    offset: int = 0
-    rows: int | None = None
+    stretch: Stretch | None = None
     sifts: bool = False
 
     def load(self) -> pl.LazyFrame | Part:
@@ -53,7 +54,7 @@ class CsvSource(CostlySource):
 
     def _shaped(self, rows: pl.LazyFrame) -> pl.LazyFrame | Part:
         """The rows, once the shape of their file is known to be right."""
-        is_first = self.offset == 0 and self.rows != 0  # of more parts than rows several begin at 0
+        is_first = self.stretch is None or self.stretch.start == 0
         found = self.shape() if is_first else Shape()
         if self.sifts:
             filled = found.short and self.short_rows == "fill"
@@ -68,7 +69,11 @@ class CsvSource(CostlySource):
 
     def _own(self) -> pl.LazyFrame:
         """Its rows of the file, with the file's own columns."""
-        return self.raw() if self.rows is None else self.raw().slice(self.offset, self.rows)
+        if (stretch := self.stretch) is None:
+            return self.raw()
+        if not stretch.rows:
+            return pl.LazyFrame(schema=dict(self.columns))
+        return self._scanned(stretch.read(Text(self.path, self.dialect, self._prepared())), is_first=stretch.start == 0)
 
     def _table(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Rows of the file with the columns of all files."""
@@ -76,13 +81,32 @@ class CsvSource(CostlySource):
 
     def raw(self) -> pl.LazyFrame:
         """All of the file with its own columns, of their types."""
-        schema = {name: self.dialect.read_as(dtype) for name, dtype in self.columns}
-        options = self.dialect.options()
+        if (prepared := self._prepared()) is not None:
+            return self._scanned(prepared)
+        return self._scanned(scannable(self.path, self.dialect), skip=0 if self.dialect.is_prepared else self.dialect.skip)
+
+    def _prepared(self) -> bytes | None:
+        """The text of which lines are left out here and there; None where it is scanned as it is."""
         if self.sifts and (bad := self._sifted().lines):
-            scan = pl.scan_csv(without(self.path, self.dialect, bad), schema=schema, **{**options, "skip_lines": 0})
-        else:
-            scan = pl.scan_csv(scannable(self.path, self.dialect), schema=schema, **options)
-        return self.dialect.typed(scan, dict(self.columns))
+            return without(self.path, self.dialect, bad)
+        text = None if self.dialect.comment is None else scannable(self.path, self.dialect)
+        return text if isinstance(text, bytes) else None
+
+    def _scanned(self, text: str | bytes, *, skip: int = 0, is_first: bool = True) -> pl.LazyFrame:
+        """The rows of a file, by its path, or of some text in UTF-8, of the first rows of the file or others."""
+        options = {**self.dialect.options(), "skip_lines": skip}
+        if isinstance(text, bytes) and not is_first:  # of a text's first line Polars wants all fields
+            text, options["has_header"] = self.dialect.separator.join("x" for _ in self.columns).encode() + b"\n" + text, True
+        schema = {name: self.dialect.read_as(dtype) for name, dtype in self.columns}
+        return self.dialect.typed(pl.scan_csv(text, schema=schema, **options), dict(self.columns))
+
+    def cut(self, parts: int, folder: str | None) -> list[CsvSource]:
+        """So many sources of the rows of the file, or about so many that lie in a folder. Raises InputError for one that cannot be read."""
+        found = stretches(Text(self.path, self.dialect, self._prepared()), parts, self._count, folder, quoted=True)
+        return [replace(self, stretch=stretch) for stretch in found]
+
+    def _count(self, text: bytes, is_first: bool) -> int:
+        return count(self._scanned(text, is_first=is_first), self.path, self.explain)
 
     def sifted(self) -> tuple[pl.DataFrame, int]:
         """The bad rows of the file, and how many rows it has with them."""
@@ -94,7 +118,7 @@ class CsvSource(CostlySource):
 
     def places(self) -> Sequence[tuple[str, int, int | None]]:
         """Which rows of the file they are."""
-        return [(self.path, self.offset, self.rows)]
+        return [(self.path, self.stretch.offset, self.stretch.rows) if self.stretch else (self.path, 0, None)]
 
     def blocks(self) -> Iterator[bytes]:
         """Its text in UTF-8."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import IO, TextIO, cast
@@ -76,6 +76,31 @@ def utf8_blocks(path: str, dialect: Dialect, block: int = BLOCK_BYTES) -> Iterat
                 text.readline()
             while characters := text.read(block):
                 yield characters.encode()
+
+
+def utf8_between(path: str, dialect: Dialect, start: int, stop: int) -> bytes:
+    """Of the same text the bytes from `start` to before `stop`: a file that is read as it lies is sought in. Raises DataError."""
+    try:
+        if dialect.encoding != "utf-8" or is_packed(path):
+            return _between(utf8_blocks(path, dialect), start, stop)
+        with open_file(path) as file:
+            for _ in range(dialect.skip):
+                file.readline()
+            file.seek(start, io.SEEK_CUR)
+            return file.read(stop - start)
+    except UNREADABLE as error:
+        raise DataError(unreadable(path, error, dialect)) from error
+
+
+def _between(blocks: Iterable[bytes], start: int, stop: int) -> bytes:
+    at, found = 0, list[bytes]()
+    for block in blocks:
+        if at + len(block) > start:
+            found.append(block[max(start - at, 0) : stop - at])
+        at += len(block)
+        if at >= stop:
+            break
+    return b"".join(found)
 
 
 def need_lines(path: str, dialect: Dialect, lines: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 
@@ -15,10 +16,13 @@ from pipeline.files import Stamp, for_polars, is_url
 from pipeline.formats._broken import BROKEN
 from pipeline.formats._csv_dialect import Dialect
 from pipeline.formats._csv_text import BLOCK_BYTES, UNREADABLE, opened_bytes, unreadable
+from pipeline.formats._drift import by_name
+from pipeline.formats._text_stretches import Text, pieces
 
 WALL = "%Y-%m-%dT%H:%M:%S%.f"
 ZONED = f"{WALL}%:z"
 BATCH_LINES = 10_000
+PIECE_BYTES = 32 << 20  # of a packed text that is looked at by itself
 PACKED = (".gz", ".zst")
 
 
@@ -43,13 +47,30 @@ def columns_of(path: str, _stamp: Stamp, limits: Bounds) -> Mapping[str, pl.Data
     """The columns of a file, by all its lines; of type Null where there is no value. Raises InputError for what is no JSON by lines."""
     try:
         need_lines(path, limits)
-        text = scannable(path, limits)
+        if path.endswith(PACKED):
+            return _columns_of_pieces(path, limits)
+        return columns_of_text(path, scannable(path, limits))
     except UNREADABLE as error:
         raise InputError(unreadable(path, error, Dialect())) from error
-    try:
-        return columns_of_text(path, text)
     except InputError as error:
         raise InputError(bad_line(path, limits) or error.text) from error
+
+
+def _columns_of_pieces(path: str, limits: Bounds) -> Mapping[str, pl.DataType]:
+    """The same of a packed file without holding all of its text, where its pieces have the same columns, but for numbers and nulls."""
+    text = Text(path, Dialect(limits=limits)).blocks(BLOCK_BYTES)
+    found = {f"{path} {number}": columns_of_text(path, piece) for number, piece in enumerate(pieces(text, PIECE_BYTES, quoted=False))}
+    with suppress(InputError):
+        if len({tuple(columns) for columns in found.values()}) == 1:
+            return by_name(found, "error", _flat)
+    return columns_of_text(path, scannable(path, limits))
+
+
+def _flat(name: str, files: tuple[str, str], dtypes: tuple[pl.DataType, pl.DataType]) -> pl.DataType:
+    """The type of a column in two pieces. Raises InputError for two of lists or structures, which Polars alone can bring together."""
+    if dtypes[0] != dtypes[1] and any(dtype.is_nested() for dtype in dtypes):
+        raise InputError(f"{files[1]}: column {name!r} is {dtypes[1]}, and {dtypes[0]} in {files[0]}")
+    return common(name, files, dtypes)
 
 
 def columns_of_text(path: str, text: str | bytes) -> Mapping[str, pl.DataType]:

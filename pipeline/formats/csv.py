@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import polars as pl
 from pydantic import Field, PrivateAttr
 
 from pipeline.errors import DataError, InputError, JobError, near
-from pipeline.files import Stamp, is_url, stamp
-from pipeline.format import OutputFormat, even_ranges
-from pipeline.formats._bad_rows import BAD_ROWS, SiftedInput
-from pipeline.formats._broken import BROKEN, count
+from pipeline.files import Stamp, stamp
+from pipeline.format import OutputFormat
+from pipeline.formats._bad_rows import BAD_ROWS
+from pipeline.formats._broken import BROKEN
 from pipeline.formats._csv_bad_rows import of_width
 from pipeline.formats._csv_dialect import Dialect, Encoding
 from pipeline.formats._csv_formulas import without_formulas
 from pipeline.formats._csv_problems import first_row
 from pipeline.formats._csv_source import CsvSource, ShortRows
-from pipeline.formats._csv_text import is_packed, need_lines, scannable
+from pipeline.formats._csv_text import need_lines, scannable
 from pipeline.formats._drift import Missing, by_name
 from pipeline.formats._finite import INFINITIES, InfinitiesOfCsv
 from pipeline.formats._hive import HiveInput
+from pipeline.formats._text_stretches import StretchedInput
 from pipeline.tables.counts import Count
 from pipeline.tables.dtypes import DTYPES, DtypeName
 from pipeline.tables.part import Part, Schema
 
 INFER_ROWS = 10_000
-CUTS = 16  # parts of a file at most where they are to cost little: to go over a row takes a tenth of the time of reading it
 SEPARATORS = "\t;|,"
 
 
-class CsvInput(HiveInput, SiftedInput):
+class CsvInput(HiveInput, StretchedInput):
     """Text tables; files are one table by their columns' names. Types not stated are inferred from the first 10,000 rows."""
 
     name = "csv"
@@ -61,7 +60,9 @@ class CsvInput(HiveInput, SiftedInput):
     date_format: str | None = Field(
         None, description="How columns that `columns` has as date are written, %d.%m.%Y say; 2026-01-31 where it is not given."
     )
-    datetime_format: str | None = Field(None, description="The same for datetime: %d.%m.%Y %H:%M:%S, say.")
+    datetime_format: str | None = Field(
+        None, description="The same for datetime: %d.%m.%Y %H:%M:%S, say; as ISO 8601 has them (2026-01-31T12:30:00) where it is not given."
+    )
     _seen: dict[tuple[str, Stamp], dict[str, pl.DataType | None]] = PrivateAttr(default_factory=dict)
 
     @property
@@ -176,12 +177,8 @@ class CsvInput(HiveInput, SiftedInput):
         return names
 
     def sources(self, parallel: int) -> Sequence[CsvSource]:
-        """One part a file, or `parts` ranges of rows."""
-        files = self.files()
-        whole = self._whole(files)
-        if self.parts is None or self.parts <= len(files):
-            return whole
-        return [piece for source in whole for piece in self._cut(source, -(-self.parts // len(files)))]
+        """One part a file, or `parts` stretches of rows of about as many bytes."""
+        return self.stretched(self._whole(self.files()))
 
     def _whole(self, files: Sequence[str]) -> list[CsvSource]:
         found = self._files(files)
@@ -193,10 +190,10 @@ class CsvInput(HiveInput, SiftedInput):
             for file in files
         ]
 
-    def cut(self, sources: int, parts: int) -> int:
-        """Some a file, where it is read as it lies on this machine's disk: of one that is cut, every part goes over what lies before it."""
-        files, prepared = self.files(), self.sifts or self.dialect.is_prepared
-        return sources if prepared or any(is_url(file) or is_packed(file) for file in files) else min(parts, CUTS * len(files))
+    @property
+    def is_prepared(self) -> bool:
+        """Whether rows or comments are left out before the text is scanned."""
+        return self.sifts or self.comment is not None
 
     def sieves(self, parallel: int) -> Sequence[CsvSource]:
         """The files."""
@@ -206,12 +203,6 @@ class CsvInput(HiveInput, SiftedInput):
         """A count in the files that may hold some; None where no column is a float."""
         files = [(source, [name for name, dtype in source.columns if dtype.is_float()]) for source in self._whole(self.files())]
         return InfinitiesOfCsv(files) if any(floats for _, floats in files) else None
-
-    def _cut(self, source: CsvSource, parts: int) -> list[CsvSource]:
-        if is_packed(source.path):
-            source.shape()  # within its limits, before it is scanned for its rows
-        rows = count(source.scan(), source.path, source.explain)
-        return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
 
 
 class CsvOutput(OutputFormat):

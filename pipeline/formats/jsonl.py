@@ -13,13 +13,15 @@ from pydantic import Field
 from pipeline.bounds import Bounds
 from pipeline.errors import InputError, JobError, near
 from pipeline.files import stamp
-from pipeline.format import CostlySource, OutputFormat, even_ranges
-from pipeline.formats._bad_rows import BAD_ROWS, Sifted, SiftedInput, quarantined
+from pipeline.format import CostlySource, OutputFormat
+from pipeline.formats._bad_rows import BAD_ROWS, Sifted, quarantined
 from pipeline.formats._broken import count
+from pipeline.formats._csv_dialect import Dialect
 from pipeline.formats._drift import by_name
 from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns
 from pipeline.formats._json_bad_rows import sifted, without
 from pipeline.formats._json_lines import bad_line, columns_of, columns_of_text, common, known, plain, scannable, typed, unfit_line
+from pipeline.formats._text_stretches import Stretch, StretchedInput, Text, stretches
 from pipeline.tables.counts import Count
 from pipeline.tables.dtypes import DTYPES, DtypeName
 from pipeline.tables.part import Part, Schema
@@ -36,20 +38,41 @@ class JsonlSource(CostlySource):
     read: tuple[tuple[str, pl.DataType], ...]
     stated: tuple[tuple[str, pl.DataType], ...]
     folders: tuple[FolderColumn, ...] = ()
-    offset: int = 0
-    rows: int | None = None
+    stretch: Stretch | None = None
     sifts: bool = False
 
     def load(self) -> pl.LazyFrame:
         """The scan; JSON has neither NaN nor infinities."""
-        scan = self.raw() if self.rows is None else self.raw().slice(self.offset, self.rows)
-        return with_folder_columns(scan.with_columns(typed(pl.col(name), dtype) for name, dtype in self.stated), self.folders)
+        return with_folder_columns(self._own().with_columns(typed(pl.col(name), dtype) for name, dtype in self.stated), self.folders)
 
     def raw(self) -> pl.LazyFrame:
         """All rows of the file, of the types of its JSON."""
+        text = self._prepared()
+        return self._scanned(scannable(self.path, self.limits) if text is None else text)
+
+    def _own(self) -> pl.LazyFrame:
+        if (stretch := self.stretch) is None:
+            return self.raw()
+        if not stretch.rows:
+            return pl.LazyFrame(schema=dict(self.read))
+        return self._scanned(stretch.read(Text(self.path, Dialect(limits=self.limits), self._prepared())))
+
+    def _prepared(self) -> bytes | None:
+        """The text without its bad lines; None where it is scanned as it is."""
         bad = self._sifted().lines if self.sifts else None
-        text = without(self.path, self.limits, bad) if bad else scannable(self.path, self.limits)
+        return without(self.path, self.limits, bad) if bad else None
+
+    def _scanned(self, text: str | bytes) -> pl.LazyFrame:
         return pl.scan_ndjson(text, schema=dict(self.read))
+
+    def cut(self, parts: int, folder: str | None) -> list[JsonlSource]:
+        """So many sources of the rows of the file, or about so many that lie in a folder. Raises InputError for one that cannot be read."""
+        text = Text(self.path, Dialect(limits=self.limits), self._prepared())
+        found = stretches(text, parts, self._count, folder, quoted=False)
+        return [replace(self, stretch=stretch) for stretch in found]
+
+    def _count(self, text: bytes, _is_first: bool) -> int:
+        return count(self._scanned(text), self.path, self.explain)
 
     def sifted(self) -> tuple[pl.DataFrame, int]:
         """The bad lines of the file, and how many rows it has with them."""
@@ -61,7 +84,7 @@ class JsonlSource(CostlySource):
 
     def places(self) -> Sequence[tuple[str, int, int | None]]:
         """Which rows of the file they are."""
-        return [(self.path, self.offset, self.rows)]
+        return [(self.path, self.stretch.offset, self.stretch.rows) if self.stretch else (self.path, 0, None)]
 
     def explain(self) -> str | None:
         """What is wrong with the file, for a query over it that has failed; None where nothing is."""
@@ -75,7 +98,7 @@ class JsonlSource(CostlySource):
         return unfit_line(self.path, self.limits, dict(self.read))
 
 
-class JsonlInput(HiveInput, SiftedInput):
+class JsonlInput(HiveInput, StretchedInput):
     """JSON by lines, one object a row. Types are those of all lines; a field that a line or a file lacks is missing."""
 
     name = "jsonl"
@@ -117,18 +140,12 @@ class JsonlInput(HiveInput, SiftedInput):
         return {name: known(dtype) for name, dtype in found.items()}
 
     def sources(self, parallel: int) -> Sequence[JsonlSource]:
-        """One part a file, or `parts` ranges of rows."""
+        """One part a file, or `parts` stretches of lines of about as many bytes."""
         files = self.files()
         read, stated = self._read(files), tuple(self._stated().items())
         folders = self.folder_columns(files, list(read))
         whole = [JsonlSource(file, self.limits, tuple(read.items()), stated, folders[file], sifts=self.sifts) for file in files]
-        if self.parts is None or self.parts <= len(files):
-            return whole
-        return [piece for source in whole for piece in self._cut(source, -(-self.parts // len(files)))]
-
-    def _cut(self, source: JsonlSource, parts: int) -> list[JsonlSource]:
-        rows = count(source.raw(), source.path, source.explain)
-        return [replace(source, offset=first, rows=count) for first, count in even_ranges(rows, parts)]
+        return self.stretched(whole)
 
 
 class JsonlOutput(OutputFormat):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import polars as pl
 from pydantic import Field
@@ -120,9 +120,9 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
         columns = {file: names for file in self.files() if (names := unbounded_floats(file))}
         return InfinitiesOfParquet(columns) if columns else None
 
-    def cut(self, sources: int, parts: int) -> int:
-        """As many as are wanted, where row groups are too large: a stretch of one is read without what lies before it."""
-        return parts if sources * LARGER < parts else sources
+    def finer(self, sources: int, parts: int, folder: str) -> Self:
+        """In as many as are wanted, where row groups are too large: a stretch of one is read without what lies before it."""
+        return self.model_copy(update={"parts": parts}) if sources * LARGER < parts else self
 
     def sources(self, parallel: int) -> Sequence[ParquetSource]:
         """Whole row groups, a few parts per task that can run at once, of a size that the constants above bound."""

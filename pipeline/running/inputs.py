@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from pipeline.format import InputFormat
-from pipeline.tables.budget import Size
+from pipeline.results.full import SPILLED, on_disk_of
+from pipeline.tables.budget import Budget, Size
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.session import Session
 from pipeline.tables.table import Table
@@ -20,16 +21,21 @@ def input_table(session: Session, name: str, reader: InputFormat, schema: Schema
     axes = {array: _axis(session, name, frame) for array, frame in reader.axes().items()}
     parts = session.budget.parts(size) if session.budget else 1
     at_least, free = max(session.workers * session.threads, parts), parts > 1 and reader.parts is None
-    if free and session.budget and session.budget.stated:
-        reader = reader.model_copy(update={"parts": parts})
     sources = reader.sources(at_least)
-    if free and reader.parts is None and len(sources) < parts and (wanted := reader.cut(len(sources), parts)) > len(sources):
-        sources = reader.model_copy(update={"parts": wanted}).sources(at_least)
+    if session.budget and free and (finer := _finer(session.budget, reader, len(sources), parts)) is not reader:
+        with on_disk_of(session.budget.folder, SPILLED):
+            reader, sources = finer, finer.sources(at_least)
     table = Table.of(session, name, sources, schema=schema, axes=axes, size=size)
     if session.readers <= session.threads or table.cheap:
         return table
     read = reader.sources(session.workers * session.readers)
     return Table.of(session, name, read, schema=schema, axes=axes).in_parts(len(table.blocks))
+
+
+def _finer(budget: Budget, reader: InputFormat, sources: int, parts: int) -> InputFormat:
+    """The reader in so many parts, where it comes in fewer and they cost little, or the memory does not hold any less."""
+    finer = reader.finer(sources, parts, budget.folder) if sources < parts else reader
+    return reader.model_copy(update={"parts": parts}) if budget.stated and finer is reader else finer
 
 
 def _axis(session: Session, name: str, labels: pl.DataFrame) -> Table:

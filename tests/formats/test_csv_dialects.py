@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,46 @@ def test_csv_input__without_a_header_line_has_names_as_given(tmp_path: Path) -> 
     assert found.to_dict(as_series=False) == {"k": [1, 2], "t": ["x", None], "x": [2.5, None]}
     sql = f"from read_csv('{path}', header = false, delim = ',', columns = {{'k': 'tinyint', 't': 'varchar', 'x': 'double'}}, {RULES})"
     assert found.rows() == duckdb.sql(sql).fetchall()
+
+
+MOMENTS = [
+    "2020-01-31T12:13:14", "2020-01-31 12:13:14", "2020-01-31T12:13", "2020-01-31 12:13", "2020-01-31", "2020-01-31T12:13:14.5",
+    "1000-01-01 00:00:00", "9999-12-31T23:59:59.999999", "2020-02-29T00:00:00Z", "2020-01-31T23:13:14-05:30", "2020-01-31 12:13:14+0200",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", range(len(MOMENTS)))
+def test_csv_input__reads_dates_of_iso_8601_as_python_does_whatever_comes_first(tmp_path: Path, first: int) -> None:
+    texts = MOMENTS[first:] + MOMENTS[:first]
+    path = written(tmp_path / "x.csv", "d,s\n" + "".join(f"{text[:10]},{text}\n,\n" for text in texts))
+    moments = [datetime.fromisoformat(text) for text in texts]
+    plain = [moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment for moment in moments]
+    expected = [(date.fromisoformat(text[:10]), moment) for text, moment in zip(texts, plain, strict=True)]
+    assert rows_of(path, columns={"d": "date", "s": "datetime"})[::2] == expected
+    assert rows_of(path, columns={"d": "date", "s": "datetime"})[1::2] == [(None, None)] * len(texts)
+
+
+@pytest.mark.parametrize("before", [0, 1, 50_000])
+@pytest.mark.parametrize(
+    ("dtype", "text", "key"),
+    [
+        ("date", "01/02/2020", "date_format: %d.%m.%Y"),
+        ("date", "31.01.2020", "date_format: %d.%m.%Y"),
+        ("date", "31-01-20", "date_format: %d.%m.%Y"),
+        ("date", "2020-02-30", "date_format: %d.%m.%Y"),
+        ("datetime", "01/02/2020 01:02", "datetime_format: %d.%m.%Y %H:%M"),
+        ("datetime", "31-01-20 01:02:03", "datetime_format: %d.%m.%Y %H:%M"),
+        ("datetime", "2020-01-31T24:00:00", "datetime_format: %d.%m.%Y %H:%M"),
+    ],
+)
+def test_csv_input__takes_no_other_order_of_day_and_month_wherever_it_stands(
+    tmp_path: Path, dtype: str, text: str, key: str, before: int
+) -> None:
+    path = written(tmp_path / "x.csv", "k,t\n" + "1,2020-01-31\n" * before + f"1,{text}\n")
+    message = rf"x\.csv:{before + 2}: column 't' is {'Date, ' if dtype == 'date' else 'Datetime.*'}and '{text}' is none\. .*\({key}\)"
+    for parts in (1, 3):
+        with pytest.raises(RunError, match=message):
+            read_table(reader(path, columns={"t": dtype}, parts=parts))
 
 
 @pytest.mark.parametrize(
