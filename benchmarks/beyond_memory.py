@@ -26,6 +26,8 @@ import polars as pl
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.beyond_loans import measured_loans
+from benchmarks.beyond_texts import FILES as TEXTS
+from benchmarks.beyond_texts import measured_texts
 from benchmarks.harness import python, timed, write_result
 
 GROUPS = Path("/sys/fs/cgroup")
@@ -238,13 +240,14 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, required=True, help="a folder for the tables, made where they are not there")
     parser.add_argument("--rows", type=float, default=60, help="millions of rows")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=1, help="processes of ours that share the memory; loans have one")
-    parser.add_argument("--only", nargs="*", default=[*WORKS, *LOANS], choices=[*WORKS, *LOANS])
+    parser.add_argument("--workers", type=int, default=1, help="processes of ours that share the memory; texts and loans have one")
+    parser.add_argument("--only", nargs="*", default=[*WORKS, *TEXTS, *LOANS], choices=[*WORKS, *TEXTS, *LOANS])
     options = parser.parse_args(words)
     data = options.data.resolve() / f"{options.rows:g}m"
     if not data.is_dir() and {*options.only} & {*WORKS}:
         make(data, options.rows)
     rows = [measured(name, WORKS[name], data, options.runs, options.workers) for name in options.only if name in WORKS]
+    rows += [measured_texts(name, data.parent, options.runs, limited) for name in options.only if name in TEXTS]
     of_loans = [name for name in options.only if name in LOANS]
     rows += [measured_loans(data.parent, options.runs, limited, as_it_is=LOANS[name]) for name in of_loans]
     write_result("beyond_memory", rows, {"millions": options.rows, "duckdb": duckdb.__version__, "load": os.getloadavg()})

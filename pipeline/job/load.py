@@ -126,7 +126,7 @@ class _Loader:
     def _stage(self, index: str, node: Node) -> StageSpec | None:
         name = stage_name(node)
         key = f"stages.{name or index}"
-        if name is not None and (given := node.child("as")) is not None:
+        if (given := node.child("as")) is not None:
             check_name(given.value, given.place, f"{key}.as", self.problems)
         kind = self._kind(node, key)
         if kind is None or name is None:

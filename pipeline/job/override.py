@@ -36,7 +36,7 @@ def apply_overrides(root: Node, overrides: Mapping[str, Any] | Sequence[str], pr
 def stage_name(node: Node) -> str | None:
     """The name of a stage's entry: its `as`, else its `use`."""
     for key in ("as", "use"):
-        if (found := node.child(key)) is not None and found.value is not None:
+        if (found := node.child(key)) is not None and not isinstance(found.value, dict | list | None):
             return str(found.value)
     return None
 

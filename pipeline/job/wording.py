@@ -34,6 +34,12 @@ EXPECTED = {
     "date": "a date such as 2026-01-31",
     "datetime": "a time such as 2026-01-31T10:20:30",
 }
+# Names of types in SQL, pandas and Python -> ours.
+ELSEWHERE = {
+    "tinyint": "int8", "smallint": "int16", "int": "int64", "integer": "int64", "bigint": "int64", "long": "int64", "real": "float32",
+    "float": "float64", "double": "float64", "number": "float64", "bool": "boolean", "logical": "boolean", "timestamp": "datetime",
+    "text": "string", "varchar": "string", "str": "string", "utf8": "string", "object": "string",
+}  # fmt: skip
 BOUNDS = {
     "greater_than_equal": ("ge", "{value} is below the smallest value allowed, {bound}"),
     "greater_than": ("gt", "{value} is too small: it must be above {bound}"),
@@ -162,7 +168,9 @@ def _sentence(item: Mapping[str, Any], path: tuple[str | int, ...], shown: str, 
     if kind in {"literal_error", "enum", "union_tag_invalid"}:
         expected = str(context.get("expected") or context["expected_tags"])
         choices = re.findall(r"'([^']*)'", expected) or [expected]
-        hint = near(shown.strip("'"), choices) if len(choices) > 1 else f" Known: {choices[0]}."
+        given = shown.strip("'")
+        other = ELSEWHERE.get(given.lower()) if set(choices) >= set(ELSEWHERE.values()) else None
+        hint = near(other or given, choices) if len(choices) > 1 else f" Known: {choices[0]}."
         return f"{shown} is not one of the choices.{hint}"
     if kind == "string_pattern_mismatch":
         return f"{shown} is not a {type_words((below(schema, path) or [{}])[0], schema)}"

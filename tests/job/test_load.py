@@ -245,6 +245,8 @@ def test_load__refuses_what_is_no_file(tmp_path: Path) -> None:
             "5:25: stages.filter.from: expected the name of a table, found a list of 1. filter reads one",
         ),
         ("{use: filter, from: t, as: a.b, where: a}", "5:32: stages.a.b.as: 'a.b' is not a name of letters, digits, _ and -"),
+        ("{use: filter, from: t, as: {x: a}, where: a}", "5:32: stages.filter.as: a mapping is not a name of letters, digits, _ and -"),
+        ("{use: filter, from: t, as: [a, b], where: a}", "5:32: stages.filter.as: a list of 2 is not a name of letters, digits, _ and -"),
         ("{use: filter, from: t, as: t, where: a}", "5:32: stages.t: the name 't' is that of the input at jobs/x.yaml:3:3 already"),
         ("{use: variant_qc, from: t, min_maf: 5}", "5:41: stages.variant_qc.min_maf: 5 is above the largest value allowed, 0.5"),
         ("{use: variant_qc, from: t, min_maf: -1}", "5:41: stages.variant_qc.min_maf: -1 is below the smallest value allowed, 0"),
@@ -296,6 +298,14 @@ def test_load__refuses_a_stage_with_its_place_and_the_remedy(stage: str, message
         (
             "job: x\ninputs: {t: {format: csv, path: a, columns: {b: int65}}}\n",
             "2:49: inputs.t.columns.b: 'int65' is not one of the choices. Did",
+        ),
+        (
+            "job: x\ninputs: {t: {format: csv, path: a, columns: {b: BigInt}}}\n",
+            "2:49: inputs.t.columns.b: 'BigInt' is not one of the choices. Did you mean 'int64'?",
+        ),
+        (
+            "job: x\ninputs: {t: {format: csv, path: a, columns: {b: text}}}\n",
+            "2:49: inputs.t.columns.b: 'text' is not one of the choices. Did you mean 'string'?",
         ),
         ("job: x\ninputs: {'a b': {format: csv, path: a}}\n", "2:10: inputs.a b: 'a b' is not a name of letters, digits, _ and -"),
         (f"{SMALL}outputs: {{o: {{sort_by: a}}}}\n", "outputs.o.from: missing: from (table name, NAME or NAME.part)"),
