@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pipeline.errors import InputError
 
 FREE_BYTES = 256 << 20  # what a file may come to however small it is
-PIECE_BYTES = 1 << 20
+PIECE_BYTES, NEAR_BYTES = 1 << 20, 1 << 14
 
 
 class Bounds(BaseModel):
@@ -82,19 +82,24 @@ class _Bounded(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """The next bytes. Raises InputError past a bound."""
-        view = memoryview(buffer).cast("B")
-        found: bytes = self.file.read(min(len(view), PIECE_BYTES))
-        view[: len(found)] = found
-        self.inflated += len(found)
+        view = memoryview(buffer).cast("B")[:PIECE_BYTES]
+        size: int = self.file.readinto(view)
+        self.inflated += size
         if self.packed is not None:
             self.bounds.need_room(self.path, self.packed, self.inflated)
-        if (first := found.find(b"\n")) < 0:
-            self.line += len(found)
+        if (first := _first_end(view[:size])) < 0:
+            self.line += size
         else:
             self.bounds.need_line(self.path, self.line + first)
-            self.line = len(found) - found.rfind(b"\n") - 1
+            self.line = _first_end(view[:size][::-1])
         self.bounds.need_line(self.path, self.line)
-        return len(found)
+        return size
+
+
+def _first_end(text: memoryview) -> int:
+    """Where the first line ends; below 0 where none does. Few bytes are looked at: lines are short."""
+    few = text[:NEAR_BYTES].tobytes().find(b"\n")
+    return few if few >= 0 or len(text) <= NEAR_BYTES else text.tobytes().find(b"\n")
 
 
 def bounded(path: str, file: Any, bounds: Bounds, packed: int | None = None) -> io.BufferedReader:

@@ -17,13 +17,14 @@ from pipeline.formats._csv_bad_rows import sifted, without
 from pipeline.formats._csv_dialect import Dialect
 from pipeline.formats._csv_problems import first_problem
 from pipeline.formats._csv_shape import Shape, shape
-from pipeline.formats._csv_text import scannable, utf8_blocks
+from pipeline.formats._csv_text import BLOCK_BYTES, scannable, utf8_blocks
 from pipeline.formats._drift import fitted
 from pipeline.formats._finite import with_finite
 from pipeline.formats._hive import FolderColumn, with_folder_columns
-from pipeline.formats._text_stretches import Stretch, Text, stretches
+from pipeline.formats._text_stretches import PIECE_BYTES, Stretch, Text, pieces, stretches
 from pipeline.tables.part import Part
 
+NEAR_BYTES = 1 << 18  # of a block that is gone over by many operations: a processor has it near at hand
 ShortRows = Literal["error", "fill"]
 Columns = tuple[tuple[str, pl.DataType], ...]
 
@@ -100,6 +101,15 @@ class CsvSource(CostlySource):
         schema = {name: self.dialect.read_as(dtype) for name, dtype in self.columns}
         return self.dialect.typed(pl.scan_csv(text, schema=schema, **options), dict(self.columns))
 
+    def pieces(self) -> Iterator[pl.LazyFrame]:
+        """The same, piece by piece where no scan of the file goes without holding all of its text."""
+        text = Text(self.path, self.dialect, self._prepared())
+        if text.is_sought_in:
+            yield self.raw()
+        else:
+            for number, piece in enumerate(pieces(text.blocks(BLOCK_BYTES), PIECE_BYTES, quoted=True)):
+                yield self._scanned(piece, is_first=number == 0)
+
     def cut(self, parts: int, folder: str | None) -> list[CsvSource]:
         """So many sources of the rows of the file, or about so many that lie in a folder. Raises InputError for one that cannot be read."""
         found = stretches(Text(self.path, self.dialect, self._prepared()), parts, self._count, folder, quoted=True)
@@ -122,7 +132,7 @@ class CsvSource(CostlySource):
 
     def blocks(self) -> Iterator[bytes]:
         """Its text in UTF-8."""
-        return utf8_blocks(self.path, self.dialect)
+        return utf8_blocks(self.path, self.dialect, NEAR_BYTES)
 
     def explain(self) -> str | None:
         """What is wrong with the file, for a query over it that has failed; None where nothing is."""

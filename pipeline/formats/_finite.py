@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import polars as pl
 
 from pipeline.files import for_polars
@@ -17,7 +17,7 @@ from pipeline.tables.counts import Count
 INFINITIES = {"infinities": Count("infinite values of the files, now missing", aside=True)}
 """The words of what is counted."""
 
-_EXPONENT, _LONG = re.compile(rb"e\+?[0-9]{3}"), b"0" * 300
+_LONG, _STRETCH = b"0" * 300, 128  # of so many digits in a row a stretch of a text has nothing else
 _DIGITS = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else ord(" ") for byte in range(256))
 """Every digit is 0, all else a blank: a long number is then a text to look for, which a pattern would try from each of its digits."""
 
@@ -35,8 +35,11 @@ class ScannedFile(Protocol):
         """All of the file with its own columns, of their types."""
 
 
-class TextFile(ScannedFile, Protocol):
+class TextFile(Protocol):
     """One of text."""
+
+    def pieces(self) -> Iterator[pl.LazyFrame]:
+        """The file with its own columns, of their types, in one or more pieces."""
 
     def blocks(self) -> Iterator[bytes]:
         """Its text in UTF-8."""
@@ -72,7 +75,8 @@ class InfinitiesOfCsv:
 
     def __call__(self) -> int:
         """Their number."""
-        return sum(_infinities(text.raw(), floats) for text, floats in self.files if floats and _may_hold_infinities(text.blocks()))
+        found = [(text, floats) for text, floats in self.files if floats and _may_hold_infinities(text.blocks())]
+        return sum(_infinities(rows, floats) for text, floats in found for rows in text.pieces())
 
 
 def unbounded_floats(path: str) -> list[str]:
@@ -99,8 +103,20 @@ def _may_hold_infinities(blocks: Iterator[bytes]) -> bool:
     """Whether a text has `inf` or a number of a large exponent anywhere; as fast as its bytes are read."""
     tail = b""
     for block in blocks:
-        text = tail + block.lower()
-        if b"inf" in text or _EXPONENT.search(text) or _LONG in text.translate(_DIGITS):
+        if _holds_one(block) or (tail and _holds_one(tail + block[: len(_LONG)])):
             return True
-        tail = text[-300:]
+        tail = (tail + block if len(block) < len(_LONG) else block)[-len(_LONG) :]
     return False
+
+
+def _holds_one(text: bytes) -> bool:
+    """Whether there is `inf`, an exponent of three digits, or a number of three hundred."""
+    signs = np.frombuffer(text, np.uint8)
+    lower, digit = signs | 32, signs - ord("0") < np.uint8(10)  # those below 0 are large without a sign
+    three, exponent = digit[:-2] & digit[1:-1] & digit[2:], lower == ord("e")
+    if ((lower[:-2] == ord("i")) & (lower[1:-1] == ord("n")) & (lower[2:] == ord("f"))).any():
+        return True
+    if (exponent[:-3] & three[1:]).any() or (exponent[:-4] & (signs[1:-3] == ord("+")) & three[2:]).any():
+        return True
+    of_digits = digit[: len(digit) // _STRETCH * _STRETCH].reshape(-1, _STRETCH).all(axis=1)
+    return bool(of_digits.any()) and _LONG in text.translate(_DIGITS)

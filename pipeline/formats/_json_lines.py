@@ -17,12 +17,11 @@ from pipeline.formats._broken import BROKEN
 from pipeline.formats._csv_dialect import Dialect
 from pipeline.formats._csv_text import BLOCK_BYTES, UNREADABLE, opened_bytes, unreadable
 from pipeline.formats._drift import by_name
-from pipeline.formats._text_stretches import Text, pieces
+from pipeline.formats._text_stretches import PIECE_BYTES, Text, pieces
 
 WALL = "%Y-%m-%dT%H:%M:%S%.f"
 ZONED = f"{WALL}%:z"
 BATCH_LINES = 10_000
-PIECE_BYTES = 32 << 20  # of a packed text that is looked at by itself
 PACKED = (".gz", ".zst")
 
 

@@ -7,7 +7,7 @@ import tempfile
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, starmap
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
@@ -15,13 +15,15 @@ from isal import igzip
 from pydantic import PrivateAttr
 
 from pipeline.errors import InputError
-from pipeline.files import is_url, stamp
+from pipeline.files import is_url, open_file, stamp
 from pipeline.formats._bad_rows import SiftedInput
 from pipeline.formats._csv_dialect import Dialect
 from pipeline.formats._csv_text import BLOCK_BYTES, UNREADABLE, is_packed, unreadable, utf8_between, utf8_blocks
 from pipeline.results.full import is_full
 
 PACE = 8  # blocks a stretch in which a text is looked at, at least: it begins in one of them
+FEW_LINES = 100  # of fewer nothing is concluded
+PIECE_BYTES = 32 << 20  # of a text that cannot be sought in, where it is looked at piece by piece
 UNPACKED = 3  # bytes of text for one of a packed file, about
 _BEGINNING = re.compile(rb"\n(?=[^\r\n])")
 _NOTHING = b"\r\n\xef\xbb\xbf"
@@ -46,6 +48,10 @@ class Text:
             return (text[at : at + size] for at in range(0, len(text), size))
         return utf8_blocks(self.path, self.dialect, size)
 
+    def between(self, start: int, stop: int) -> bytes:
+        """Its bytes from one to before another. Raises DataError where they cannot be read."""
+        return utf8_between(self.path, self.dialect, start, stop) if self.prepared is None else self.prepared[start:stop]
+
 
 @dataclass(frozen=True)
 class Stretch:
@@ -64,9 +70,7 @@ class Stretch:
         """Its bytes. Raises DataError where they cannot be read."""
         if self.laid is not None:
             return bytes(igzip.decompress(Path(self.laid).read_bytes()))
-        if text.prepared is not None:
-            return text.prepared[self.start : self.stop]
-        return utf8_between(text.path, text.dialect, self.start, self.stop)
+        return text.between(self.start, self.stop)
 
 
 Counts = Callable[[bytes, bool], int]
@@ -95,7 +99,8 @@ def _where_it_lies(text: Text, parts: int, rows: Counts, quoted: bool) -> list[S
     starts, size = row_starts(text.blocks(block), quoted=quoted)
     chosen = [bisect_left(starts, size * part // parts) for part in range(1, parts)]
     bounds = [0, *((*starts, size)[at] for at in chosen), size]
-    counts = [rows(found, number == 0) if found else 0 for number, found in enumerate(_texts(text.blocks(block), bounds))]
+    texts = starmap(text.between, pairwise(bounds)) if text.is_sought_in else _texts(text.blocks(block), bounds)
+    counts = [rows(found, number == 0) if found else 0 for number, found in enumerate(texts)]
     offsets = accumulate(counts, initial=0)
     return [Stretch(*bound, offset, count) for bound, offset, count in zip(pairwise(bounds), offsets, counts, strict=False)]
 
@@ -136,21 +141,21 @@ def row_starts(blocks: Iterable[bytes], *, quoted: bool) -> tuple[list[int], int
 
 def _marked(blocks: Iterable[bytes], *, quoted: bool) -> Iterator[tuple[bytes, int | None]]:
     """Each block, and where in the text the first row begins in it, if one does."""
-    at, inside, tail, is_blank = 0, False, b"", True
+    at, inside, is_after_end, is_blank = 0, False, False, True
     for block in blocks:
-        text = tail + block
-        start = _start(text, inside=inside, quoted=quoted)
-        if start is not None and is_blank and not text[:start].strip(_NOTHING):
+        has_quotes = quoted and b'"' in block
+        start = 0 if is_after_end and block[:1] not in b"\r\n" else _start(block, inside=inside, has_quotes=has_quotes)
+        if start is not None and is_blank and not block[:start].strip(_NOTHING):
             start = None  # the first row of all
-        yield block, None if start is None else at - len(tail) + start
+        yield block, None if start is None else at + start
         is_blank = is_blank and not block.strip(_NOTHING)
-        inside ^= quoted and block.count(b'"') % 2 == 1
-        at, tail = at + len(block), b"" if block.endswith(b'"') else block[-1:]
+        inside ^= has_quotes and block.count(b'"') % 2 == 1
+        at, is_after_end = at + len(block), block.endswith(b"\n") and not inside
 
 
-def _start(text: bytes, *, inside: bool, quoted: bool) -> int | None:
+def _start(text: bytes, *, inside: bool, has_quotes: bool) -> int | None:
     """Where the first row begins after a line end outside of quotes; None where none does."""
-    at, pieces = 0, text.split(b'"') if quoted else [text]
+    at, pieces = 0, text.split(b'"') if has_quotes else [text]
     for number, piece in enumerate(pieces, 1):
         if not inside:
             if found := _BEGINNING.search(piece):
@@ -190,6 +195,16 @@ class StretchedInput(SiftedInput):
     def is_prepared(self) -> bool:
         """Whether rows are left out before the text is scanned, all of which is then held."""
         return self.sifts
+
+    def stored_bytes_of_row(self) -> float | None:
+        """Bytes of its first file for a line, by its beginning; None where it is packed, elsewhere or of few lines."""
+        path = self.files()[0]
+        if is_url(path) or is_packed(path):
+            return None
+        with open_file(path) as file:
+            beginning = file.read(BLOCK_BYTES)
+        lines = beginning.count(b"\n")
+        return len(beginning) / lines if lines >= FEW_LINES else None
 
     def finer(self, sources: int, parts: int, folder: str) -> Self:
         """In as many as are wanted: of plain text on this disk each reads its bytes, any other is laid there once, in pieces."""

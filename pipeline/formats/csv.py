@@ -13,7 +13,7 @@ from pipeline.files import Stamp, stamp
 from pipeline.format import OutputFormat
 from pipeline.formats._bad_rows import BAD_ROWS
 from pipeline.formats._broken import BROKEN
-from pipeline.formats._csv_bad_rows import of_width
+from pipeline.formats._csv_bad_rows import first_rows
 from pipeline.formats._csv_dialect import Dialect, Encoding
 from pipeline.formats._csv_formulas import without_formulas
 from pipeline.formats._csv_problems import first_row
@@ -140,7 +140,9 @@ class CsvInput(HiveInput, StretchedInput):
 
     def _head(self, path: str, width: int) -> str | bytes:
         """What types are inferred from: where bad rows are taken aside, those of the right width."""
-        return of_width(path, self.dialect, width, INFER_ROWS) if self.sifts else scannable(path, self.dialect)
+        if not self.sifts and not self.dialect.is_prepared:
+            return scannable(path, self.dialect)
+        return first_rows(path, self.dialect, INFER_ROWS, width if self.sifts else None)
 
     def _options(self) -> dict[str, Any]:
         return {**self.dialect.options(), "skip_lines": 0} if self.sifts else self.dialect.options()

@@ -16,6 +16,7 @@ from pipeline.tables.part import Schema
 from pipeline.tables.told import TellsNeeds, TellsRows, TellsUnique
 
 UNPACKED = 3  # bytes in memory for one of a file whose rows are not known
+MARGIN = 1.5  # the first rows of a text may be so much longer than the others
 
 
 @runtime_checkable
@@ -26,13 +27,23 @@ class TellsNested(Protocol):
         """Bytes in memory of all values in these columns of lists and structs."""
 
 
+@runtime_checkable
+class TellsStored(Protocol):
+    """A reader whose files are looked into for how long their rows are."""
+
+    def stored_bytes_of_row(self) -> float | None:
+        """Bytes of a file for a row, by its first ones; None where that is not known."""
+
+
 def size_of_input(schema: Schema, rows: int | None, stamps: Stamps, reader: object = None) -> Size | None:
     """Of an input; where nobody has counted its rows, as many as the files' bytes may be. None where there are no files."""
     bytes_of_row, stored = row_bytes(schema), sum(stamp.size for stamp in stamps.values())
     if schema.arrays or (rows is None and not stored):
         return None
     if rows is None:
-        return Size(stored * UNPACKED // bytes_of_row, bytes_of_row)
+        most = stored * UNPACKED // bytes_of_row
+        of_text = reader.stored_bytes_of_row() if isinstance(reader, TellsStored) else None
+        return Size(min(most, int(stored / of_text * MARGIN)) if of_text else most, bytes_of_row)
     nested = {name for name, dtype in schema.columns.items() if dtype.is_nested()}
     if not nested or not isinstance(reader, TellsNested):
         return Size(rows, bytes_of_row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import random
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pipeline
+from pipeline.formats._csv_source import NEAR_BYTES
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
 from pipeline.stages.features.fill_missing import FillMissing
@@ -74,6 +76,21 @@ def test_run__counts_infinities_and_has_none(tmp_path: Path, kind: str, share: f
 def test_csv_input__counts_whatever_reads_as_an_infinity(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.csv").write_text("x,t\n1.5,a\n" + f"{text},inf\n" + "2.5,b\n" * 500_000)
     counting = CsvInput.model_validate({"path": str(tmp_path / "x.csv"), "columns": {"x": "float64"}}).infinities()
+    assert counting is not None
+    assert counting() == 1
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("text", ["inf", "1e400", "-1E+999", "9" * 400])
+@pytest.mark.parametrize("before", [0, 1, 2, 3, 5, 150, 299, 399])
+def test_csv_input__finds_an_infinity_that_two_blocks_share(tmp_path: Path, text: str, before: int, packed: bool) -> None:
+    filler = "2.5\n" * (NEAR_BYTES // 4 - 200)
+    data = (filler + "x" * (NEAR_BYTES - len(filler) - before - 1) + "\n" + text + "\n" + filler).encode()
+    assert data[NEAR_BYTES - before : NEAR_BYTES - before + len(text)] == text.encode()
+    path = tmp_path / "x.csv.gz" if packed else tmp_path / "x.csv"
+    path.write_bytes(gzip.compress(data) if packed else data)
+    given = {"path": str(path), "header": False, "names": ["x"], "columns": {"x": "float64"}, "null_values": ["x" * (800 - before - 1)]}
+    counting = CsvInput.model_validate(given).infinities()
     assert counting is not None
     assert counting() == 1
 
