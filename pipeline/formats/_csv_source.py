@@ -31,7 +31,10 @@ Columns = tuple[tuple[str, pl.DataType], ...]
 
 @dataclass(frozen=True)
 class CsvSource(CostlySource):
-    """One CSV file of these columns, or some rows of it, read with types that are known; `table` are the columns of all files."""
+    """One CSV file of these columns, or some rows of it, read with types that are known; `table` are the columns of all files.
+
+    With `first` it is so many of its first rows, for a glance.
+    """
 
     path: str
     columns: Columns
@@ -41,6 +44,7 @@ class CsvSource(CostlySource):
     folders: tuple[FolderColumn, ...] = ()
     stretch: Stretch | None = None
     sifts: bool = False
+    first: int | None = None
 
     def load(self) -> pl.LazyFrame | Part:
         """The scan; NaN and infinities are null from here on. Of a file with short rows that are to be filled, the rows and their number.
@@ -55,6 +59,8 @@ class CsvSource(CostlySource):
 
     def _shaped(self, rows: pl.LazyFrame) -> pl.LazyFrame | Part:
         """The rows, once the shape of their file is known to be right."""
+        if self.first is not None:
+            return rows
         is_first = self.stretch is None or self.stretch.start == 0
         found = self.shape() if is_first else Shape()
         if self.sifts:
@@ -95,11 +101,15 @@ class CsvSource(CostlySource):
 
     def _scanned(self, text: str | bytes, *, skip: int = 0, is_first: bool = True) -> pl.LazyFrame:
         """The rows of a file, by its path, or of some text in UTF-8, of the first rows of the file or others."""
-        options = {**self.dialect.options(), "skip_lines": skip}
+        options = {**self.dialect.options(), "skip_lines": skip, "n_rows": self.first}
         if isinstance(text, bytes) and not is_first:  # of a text's first line Polars wants all fields
             text, options["has_header"] = self.dialect.separator.join("x" for _ in self.columns).encode() + b"\n" + text, True
         schema = {name: self.dialect.read_as(dtype) for name, dtype in self.columns}
         return self.dialect.typed(pl.scan_csv(text, schema=schema, **options), dict(self.columns))
+
+    def some(self, share: float) -> CsvSource:
+        """Its first rows, of a stretch that knows how many it has."""
+        return self if self.stretch is None else replace(self, first=int(self.stretch.rows * share) + 1)
 
     def pieces(self) -> Iterator[pl.LazyFrame]:
         """The same, piece by piece where no scan of the file goes without holding all of its text."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 
 import polars as pl
 
+from pipeline.backend.threads import cores
 from pipeline.bounds import Bounds
 from pipeline.errors import InputError
-from pipeline.files import Stamp, for_polars, is_url
+from pipeline.files import Stamp, for_polars, is_url, stamp
 from pipeline.formats._broken import BROKEN
 from pipeline.formats._csv_dialect import Dialect
 from pipeline.formats._csv_text import BLOCK_BYTES, UNREADABLE, opened_bytes, unreadable
 from pipeline.formats._drift import by_name
-from pipeline.formats._text_stretches import PIECE_BYTES, Text, pieces
+from pipeline.formats._text_stretches import PIECE_BYTES, Text, bounds_of, pieces
 
 WALL = "%Y-%m-%dT%H:%M:%S%.f"
 ZONED = f"{WALL}%:z"
@@ -45,9 +47,9 @@ def need_lines(path: str, limits: Bounds) -> None:
 def columns_of(path: str, _stamp: Stamp, limits: Bounds) -> Mapping[str, pl.DataType]:
     """The columns of a file, by all its lines; of type Null where there is no value. Raises InputError for what is no JSON by lines."""
     try:
-        need_lines(path, limits)
-        if path.endswith(PACKED):
+        if path.endswith(PACKED) or (not is_url(path) and stamp(path).size > PIECE_BYTES):
             return _columns_of_pieces(path, limits)
+        need_lines(path, limits)
         return columns_of_text(path, scannable(path, limits))
     except UNREADABLE as error:
         raise InputError(unreadable(path, error, Dialect())) from error
@@ -56,9 +58,15 @@ def columns_of(path: str, _stamp: Stamp, limits: Bounds) -> Mapping[str, pl.Data
 
 
 def _columns_of_pieces(path: str, limits: Bounds) -> Mapping[str, pl.DataType]:
-    """The same of a packed file without holding all of its text, where its pieces have the same columns, but for numbers and nulls."""
-    text = Text(path, Dialect(limits=limits)).blocks(BLOCK_BYTES)
-    found = {f"{path} {number}": columns_of_text(path, piece) for number, piece in enumerate(pieces(text, PIECE_BYTES, quoted=False))}
+    """The same by pieces, of which few are held, where they have the same columns, but for numbers and nulls."""
+    text = Text(path, Dialect(limits=limits))
+    if text.is_sought_in:
+        with ThreadPoolExecutor(cores()) as pool:
+            bounds = bounds_of(text.blocks(BLOCK_BYTES), PIECE_BYTES, quoted=False)
+            each = list(pool.map(lambda bound: columns_of_text(path, text.between(*bound)), bounds))
+    else:
+        each = [columns_of_text(path, piece) for piece in pieces(text.blocks(BLOCK_BYTES), PIECE_BYTES, quoted=False)]
+    found = {f"{path} {number}": columns for number, columns in enumerate(each)}
     with suppress(InputError):
         if len({tuple(columns) for columns in found.values()}) == 1:
             return by_name(found, "error", _flat)

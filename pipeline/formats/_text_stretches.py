@@ -129,6 +129,16 @@ def pieces(blocks: Iterable[bytes], size: int, *, quoted: bool) -> Iterator[byte
         yield bytes(held)
 
 
+def bounds_of(blocks: Iterable[bytes], size: int, *, quoted: bool) -> list[tuple[int, int]]:
+    """Where pieces of a text of at least so many bytes begin and end."""
+    starts, end = row_starts(blocks, quoted=quoted)
+    found = [0]
+    for start in starts:
+        if start - found[-1] >= size:
+            found.append(start)
+    return list(pairwise([*found, end]))
+
+
 def row_starts(blocks: Iterable[bytes], *, quoted: bool) -> tuple[list[int], int]:
     """Where a row begins that is not empty, one a block at most and not the first of all, and the bytes of the text."""
     starts, size = list[int](), 0

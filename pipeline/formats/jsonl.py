@@ -40,6 +40,7 @@ class JsonlSource(CostlySource):
     folders: tuple[FolderColumn, ...] = ()
     stretch: Stretch | None = None
     sifts: bool = False
+    first: int | None = None
 
     def load(self) -> pl.LazyFrame:
         """The scan; JSON has neither NaN nor infinities."""
@@ -63,7 +64,11 @@ class JsonlSource(CostlySource):
         return without(self.path, self.limits, bad) if bad else None
 
     def _scanned(self, text: str | bytes) -> pl.LazyFrame:
-        return pl.scan_ndjson(text, schema=dict(self.read))
+        return pl.scan_ndjson(text, schema=dict(self.read), n_rows=self.first)
+
+    def some(self, share: float) -> JsonlSource:
+        """Its first rows, of a stretch that knows how many it has."""
+        return self if self.stretch is None else replace(self, first=int(self.stretch.rows * share) + 1)
 
     def cut(self, parts: int, folder: str | None) -> list[JsonlSource]:
         """So many sources of the rows of the file, or about so many that lie in a folder. Raises InputError for one that cannot be read."""

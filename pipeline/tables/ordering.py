@@ -20,10 +20,12 @@ from pipeline.tables.on_disk import cut_up
 from pipeline.tables.packed import all_digits, numbered
 from pipeline.tables.part import Part
 from pipeline.tables.sorting import put_in_order, sorted_frame
+from pipeline.tables.sources import Glanced
 from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
 
 SAMPLED = 64  # keys for each place where the order is divided
+SPARED = 16  # of a part that is glanced at, as many times fewer rows are read: it is one of so many that the order may be of that
 CELL_BITS = 12
 SIDE = "__side__"
 """Of a place in the order: BEFORE all rows of its key, or AFTER them; rows are AMID."""
@@ -35,10 +37,13 @@ def in_order(table: Table, order: Order) -> Table:
     if not table.is_beyond or table.size is None:
         return table.gather().map(put_in_order, order, writes=frozenset(), whole="order")
     size = table.size
-    table, most = table if table.cheap else table.hold(), size.bytes // table.buckets()
-    pieces = table.buckets()
+    pieces, most = table.buckets(), size.bytes // table.buckets()
     step = max(1, size.rows // (pieces * SAMPLED))
-    sampled = table.map(_sampled, order.names, step).value()
+    if (some := _some(table, 1 / min(step, SPARED))) is not None:
+        sampled = some.map(_sampled, order.names, max(1, step // SPARED)).value()
+    else:
+        table = table if table.cheap else table.hold()
+        sampled = table.map(_sampled, order.names, step).value()
     places = table.session.submit(_places, sampled, order, pieces, stage=table.stage)
     cuts = cut_up(table, _cut, order, places)
     known: Sequence[Cut] = table.session.value(cuts)
@@ -50,6 +55,17 @@ def in_order(table: Table, order: Order) -> Table:
     rows, held = sum(one.rows for one in known), sum(one.nbytes for one in known)
     whole = Size(rows, -(-held // max(1, rows)))
     return replace(table, blocks=tuple(blocks), origins=(), spread=(), name=None, as_read=False, size=whole)
+
+
+def _some(table: Table, share: float) -> Table | None:
+    """The table with such a share of each part's rows, where those are as they are read and it takes little; None elsewhere."""
+    sources = [block.source for block in table.blocks if block.kind == "read" and isinstance(block.source, Glanced)]
+    if table.cheap or len(sources) < len(table.blocks):
+        return None
+    few = [source.some(share) for source in sources]
+    if any(one is source for one, source in zip(few, sources, strict=True)):
+        return None
+    return replace(table, blocks=tuple(replace(block, source=one) for block, one in zip(table.blocks, few, strict=True)), origins=())
 
 
 def _sampled(rows: pl.LazyFrame, names: list[str], step: int) -> pl.LazyFrame:

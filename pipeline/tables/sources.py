@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 Range = tuple[str, int, int | None]  # a file, the first of its rows (the first one is 0), and how many; None: all that follow
 
@@ -14,6 +14,14 @@ class Placed(Protocol):
 
     def places(self) -> Sequence[Range]:
         """The ranges that its rows are of, in order."""
+
+
+@runtime_checkable
+class Glanced(Protocol):
+    """A source of which some rows are had without reading all of it."""
+
+    def some(self, share: float) -> Any:
+        """A source of about such a share of its rows, which counts nothing; itself where that takes as long."""
 
 
 @runtime_checkable
