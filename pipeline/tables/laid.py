@@ -149,11 +149,6 @@ def _sorted(numbers: NDArray[np.uint64], pieces: int) -> tuple[NDArray[np.uint32
     return order, np.bincount(numbers.astype(np.int64), minlength=pieces)
 
 
-def cut_at(part: Part, heights: Sequence[int], folder: str) -> Cut:
-    """The part, cut into so many rows each, in its order."""
-    return _written(part, narrow(part.frame), heights, folder)
-
-
 def _written(part: Part, frame: pl.DataFrame, heights: Sequence[int], folder: str) -> Cut:
     if sum(heights) != frame.height:
         raise RunError(f"a part of {frame.height:,} rows was cut into {sum(heights):,}. Please report this.")

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from pipeline.tables.budget import Size
-from pipeline.tables.laid import Cut, cut, cut_at, joined
+from pipeline.tables.laid import Cut, cut, joined
 from pipeline.tables.names import Order
 from pipeline.tables.on_disk import cut_up
 from pipeline.tables.packed import all_digits, numbered
@@ -27,7 +27,7 @@ from pipeline.tables.table import Table
 SAMPLED = 64  # keys for each place where the order is divided
 SPARED = 16  # of a part that is glanced at, as many times fewer rows are read: it is one of so many that the order may be of that
 CELL_BITS = 12
-SIDE = "__side__"
+AT, SIDE = "__at__", "__side__"
 """Of a place in the order: BEFORE all rows of its key, or AFTER them; rows are AMID."""
 BEFORE, AMID, AFTER = 0, 1, 2
 
@@ -88,20 +88,13 @@ def _sides(places: pl.DataFrame) -> list[int]:
 
 
 def _cut(part: Part, order: Order, places: pl.DataFrame, folder: str, compiled: bool) -> Cut:
-    """The part, cut at these places: rows of a piece stay as they are, or are put in order where keys are not soon numbers."""
-    if compiled and (pieces := _pieces(part.frame, order, places)) is not None:
-        return cut(part, pieces, places.height + 1, folder)
-    rows = part.frame.with_columns(pl.lit(AMID, dtype=pl.Int8).alias(SIDE))
-    sides = [places.filter(pl.col(SIDE) == BEFORE), rows, places.filter(pl.col(SIDE) == AFTER)]  # rows that tie keep this order
-    both = sorted_frame(order, (), pl.concat(sides, how="diagonal").select(rows.columns))
-    is_row = both[SIDE] == AMID
-    at = (~is_row).arg_true().to_list()
-    ends = [place - number for number, place in enumerate(at)] + [part.rows]
-    heights = [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
-    return cut_at(part.replaced(both.filter(is_row).drop(SIDE)), heights, folder)
+    """The part, cut at these places; rows of a piece stay as they are."""
+    pieces = _by_numbers(part.frame, order, places) if compiled else None
+    pieces = _by_search(part.frame, order, places) if pieces is None else pieces
+    return cut(part, pieces, places.height + 1, folder, compiled=compiled)
 
 
-def _pieces(rows: pl.DataFrame, order: Order, places: pl.DataFrame) -> pl.Series | None:
+def _by_numbers(rows: pl.DataFrame, order: Order, places: pl.DataFrame) -> pl.Series | None:
     """Of each row how many of the places are before it; None where keys are not soon numbers."""
     from pipeline.kernels.compiled.pieces import between
 
@@ -117,6 +110,31 @@ def _pieces(rows: pl.DataFrame, order: Order, places: pl.DataFrame) -> pl.Series
     found = np.empty(rows.height, np.uint64)
     between(numbers[count:], ends, cells, np.uint64(shift), found)
     return pl.Series(found)
+
+
+def _by_search(rows: pl.DataFrame, order: Order, places: pl.DataFrame) -> pl.Series:
+    """The same: rows are looked up among the places' first keys; those that have one of these are sorted with the places."""
+    name, keys = order.names[0], rows[order.names[0]].rechunk()
+    known = places.lazy().drop_nulls(name).sort(name).group_by(name, maintain_order=True).len().collect()
+    if keys.dtype.is_float():  # a sort takes 0.0 and -0.0 for one, and so does a sort alone
+        return _by_sort(rows.select(order.names), order, places)
+    low, high = (known[name].search_sorted(keys, side=side).to_numpy() for side in ("left", "right"))
+    ends = np.concatenate([[0], known["len"].cum_sum().to_numpy()])
+    found = ends[-1] - ends[high] if order.descending[0] else ends[low]
+    none = keys.is_null().to_numpy()
+    found[none] = ends[-1]
+    tied = np.where(none, ends[-1] < places.height, low < high)
+    if tied.any():
+        found[tied] = _by_sort(rows.select(order.names).filter(pl.Series(tied)), order, places).to_numpy()
+    return pl.Series(found)
+
+
+def _by_sort(keys: pl.DataFrame, order: Order, places: pl.DataFrame) -> pl.Series:
+    rows = keys.with_row_index(AT).with_columns(pl.lit(AMID, dtype=pl.Int8).alias(SIDE))
+    sides = [places.filter(pl.col(SIDE) == BEFORE), rows, places.filter(pl.col(SIDE) == AFTER)]  # rows that tie keep this order
+    both = sorted_frame(order, (), pl.concat(sides, how="diagonal").select(rows.columns))
+    numbers = both.select(AT, (pl.col(SIDE) != AMID).cum_sum().cast(pl.Int64).alias(SIDE)).filter(pl.col(AT).is_not_null())
+    return numbers.sort(AT)[SIDE]
 
 
 def _runs(cuts: Sequence[Cut], sides: Sequence[int], most: int) -> Sequence[tuple[list[int], tuple[int, int]]]:

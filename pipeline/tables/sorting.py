@@ -49,11 +49,18 @@ def _keys(frame: pl.DataFrame, order: Order, wanted: int) -> list[tuple[pl.Serie
     for name in order.names:
         if len(found) >= wanted and room >= frame.height:
             break
-        digits = digits_of(column := frame[name].rechunk())
+        column = frame[name].rechunk()
+        digits = None if column.dtype == pl.String and _hardly_repeats(column) else digits_of(column)
         if digits is None or (room := room * digits.room) > MOST:
             break
         found.append((column, digits))
     return found
+
+
+def _hardly_repeats(texts: pl.Series) -> bool:
+    """Whether half of a sample's texts stand there once: there are more than ten thousand, and to number them takes as long as to sort."""
+    some = texts.gather_every(len(texts) // MANY + 1)
+    return int(some.is_unique().sum()) * 2 > len(some)
 
 
 def _places(numbers: pl.Series, frame: pl.DataFrame, others: Order) -> pl.Series | None:
