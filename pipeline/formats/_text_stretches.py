@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import tempfile
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, starmap
 from pathlib import Path
@@ -23,6 +25,7 @@ from pipeline.results.full import is_full
 
 PACE = 8  # blocks a stretch in which a text is looked at, at least: it begins in one of them
 FEW_LINES = 100  # of fewer nothing is concluded
+AT_ONCE = 2  # pieces that are packed while the next one is read
 PIECE_BYTES = 32 << 20  # of a text that cannot be sought in, where it is looked at piece by piece
 UNPACKED = 3  # bytes of text for one of a packed file, about
 _BEGINNING = re.compile(rb"\n(?=[^\r\n])")
@@ -107,13 +110,23 @@ def _where_it_lies(text: Text, parts: int, rows: Counts, quoted: bool) -> list[S
 
 def _laid(text: Text, parts: int, rows: Counts, folder: str, quoted: bool) -> list[Stretch]:
     size = max(1, stamp(text.path).size * (UNPACKED if is_packed(text.path) else 1) // parts)
-    found, start, offset, place = list[Stretch](), 0, 0, tempfile.mkdtemp(prefix="text-", dir=folder)
-    for piece in pieces(text.blocks(min(size, BLOCK_BYTES)), size, quoted=quoted):
-        path, count = f"{place}/{len(found)}.gz", rows(piece, not found)
-        Path(path).write_bytes(igzip.compress(piece, 1))
-        found.append(Stretch(start, start + len(piece), offset, count, path))
-        start, offset = start + len(piece), offset + count
-    return found
+    place, counts, ends = tempfile.mkdtemp(prefix="text-", dir=folder), list[int](), [0]
+
+    def lay(number: int, piece: bytes) -> int:
+        Path(place, f"{number}.gz").write_bytes(igzip.compress(piece, 1))
+        return rows(piece, number == 0)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        waiting = deque[Future[int]]()
+        for number, piece in enumerate(pieces(text.blocks(min(size, BLOCK_BYTES)), size, quoted=quoted)):
+            ends.append(ends[-1] + len(piece))
+            waiting.append(pool.submit(lay, number, piece))
+            if len(waiting) > AT_ONCE:  # few pieces are in memory
+                counts.append(waiting.popleft().result())
+        counts += [future.result() for future in waiting]
+    offsets = accumulate(counts, initial=0)
+    of_each = zip(pairwise(ends), offsets, counts, strict=False)
+    return [Stretch(*bound, offset, count, f"{place}/{number}.gz") for number, (bound, offset, count) in enumerate(of_each)]
 
 
 def pieces(blocks: Iterable[bytes], size: int, *, quoted: bool) -> Iterator[bytes]:
