@@ -95,9 +95,12 @@ def without(path: str, dialect: Dialect, lines: frozenset[int]) -> bytes:
 def first_rows(path: str, dialect: Dialect, most: int, width: int | None = None) -> bytes:
     """The first rows of a file, the header line with them, without what is left out; of those that have so many fields, if told."""
     found, kept = list[str](), list[str]()
-    with opened_text(path, dialect) as text:
-        for row in islice(TextRows(text, dialect, kept=kept), most + 1):
-            if width in {None, len(row)}:
-                found += kept
-            kept.clear()
+    try:
+        with opened_text(path, dialect) as text:
+            for row in islice(TextRows(text, dialect, kept=kept), most + 1):
+                if width in {None, len(row)}:
+                    found += kept
+                kept.clear()
+    except UNREADABLE as error:
+        raise InputError(unreadable(path, error, dialect)) from error
     return "".join(found).encode()

@@ -17,7 +17,7 @@ from isal import igzip
 from pydantic import PrivateAttr
 
 from pipeline.errors import InputError
-from pipeline.files import is_url, open_file, stamp
+from pipeline.files import exists, is_url, open_file, stamp
 from pipeline.formats._bad_rows import SiftedInput
 from pipeline.formats._csv_dialect import Dialect
 from pipeline.formats._csv_text import BLOCK_BYTES, UNREADABLE, is_packed, unreadable, utf8_between, utf8_blocks
@@ -219,10 +219,9 @@ class StretchedInput(SiftedInput):
         """Whether rows are left out before the text is scanned, all of which is then held."""
         return self.sifts
 
-    def stored_bytes_of_row(self) -> float | None:
-        """Bytes of its first file for a line, by its beginning; None where it is packed, elsewhere or of few lines."""
-        path = self.files()[0]
-        if is_url(path) or is_packed(path):
+    def stored_bytes_of_row(self, path: str) -> float | None:
+        """Bytes of a file for a line, by its beginning; None where it is packed, elsewhere, gone or of few lines."""
+        if is_url(path) or not exists(path) or is_packed(path):
             return None
         with open_file(path) as file:
             beginning = file.read(BLOCK_BYTES)

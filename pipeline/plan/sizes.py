@@ -31,7 +31,7 @@ class TellsNested(Protocol):
 class TellsStored(Protocol):
     """A reader whose files are looked into for how long their rows are."""
 
-    def stored_bytes_of_row(self) -> float | None:
+    def stored_bytes_of_row(self, path: str) -> float | None:
         """Bytes of a file for a row, by its first ones; None where that is not known."""
 
 
@@ -42,7 +42,7 @@ def size_of_input(schema: Schema, rows: int | None, stamps: Stamps, reader: obje
         return None
     if rows is None:
         most = stored * UNPACKED // bytes_of_row
-        of_text = reader.stored_bytes_of_row() if isinstance(reader, TellsStored) else None
+        of_text = reader.stored_bytes_of_row(next(iter(stamps))) if isinstance(reader, TellsStored) else None
         return Size(min(most, int(stored / of_text * MARGIN)) if of_text else most, bytes_of_row)
     nested = {name for name, dtype in schema.columns.items() if dtype.is_nested()}
     if not nested or not isinstance(reader, TellsNested):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import pipeline
 from pipeline.files import Stamp
+from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
 from pipeline.plan.sizes import UNPACKED, beyond_memory, size_of_input, size_of_table
 from pipeline.plan.unchanged import stamps_of
@@ -125,3 +127,16 @@ def test_table__has_as_many_rows_as_the_largest_that_its_stage_reads_unless_it_i
     assert size_of_table(Size(3, 100), schema, [Size(9, 1)]) == Size(3, 13)
     assert size_of_table(None, schema, [None]) is None
     assert size_of_table(None, Schema(schema.columns, {"calls": pl.Schema()}), [Size(9, 1)]) is None
+
+
+def test_input__of_text_has_about_as_many_rows_as_its_first_lines_say(tmp_path: Path) -> None:
+    pl.DataFrame({"k": [10**12] * 5_000, "name": ["a longer name than a number"] * 5_000}).write_csv(tmp_path / "rows.csv")
+    (tmp_path / "few.csv").write_text("k,name\n1,a\n")
+    (tmp_path / "packed.csv.gz").write_bytes(gzip.compress((tmp_path / "rows.csv").read_bytes()))
+    reader = CsvInput.model_validate({"path": str(tmp_path)})
+    stamps = stamps_of(reader.model_copy(update={"path": (str(tmp_path / "rows.csv"),)}))
+    size = size_of_input(reader.table_schema(), None, stamps, reader)
+    assert size is not None
+    assert size.rows == pytest.approx(5_000 * 1.5, rel=0.01)
+    for name in ("few.csv", "packed.csv.gz", "gone.csv"):
+        assert reader.stored_bytes_of_row(str(tmp_path / name)) is None
