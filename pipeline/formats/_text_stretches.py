@@ -113,6 +113,7 @@ def _laid(text: Text, parts: int, rows: Counts, folder: str, quoted: bool) -> li
     place, counts, ends = tempfile.mkdtemp(prefix="text-", dir=folder), list[int](), [0]
 
     def lay(number: int, piece: bytes) -> int:
+        """Its rows."""
         Path(place, f"{number}.gz").write_bytes(igzip.compress(piece, 1))
         return rows(piece, number == 0)
 

@@ -25,8 +25,10 @@ from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
 
 SAMPLED = 64  # keys for each place where the order is divided
-SPARED = 16  # of a part that is glanced at, as many times fewer rows are read: it is one of so many that the order may be of that
+SPARED = 16  # of a part that is glanced at, as many times fewer rows are read: parts are as many as pieces, about, so that one is little
 CELL_BITS = 12
+SEARCHED = {pl.String(), pl.Boolean()}
+"""Types, beside whole numbers, dates and decimals, that are looked up as a sort compares them: of floats it takes 0.0 and -0.0 for one."""
 AT, SIDE = "__at__", "__side__"
 """Of a place in the order: BEFORE all rows of its key, or AFTER them; rows are AMID."""
 BEFORE, AMID, AFTER = 0, 1, 2
@@ -39,7 +41,7 @@ def in_order(table: Table, order: Order) -> Table:
     size = table.size
     pieces, most = table.buckets(), size.bytes // table.buckets()
     step = max(1, size.rows // (pieces * SAMPLED))
-    if (some := _some(table, 1 / min(step, SPARED))) is not None:
+    if (some := _some(table, 1 / min(step, SPARED)) if 2 * len(table.blocks) >= pieces else None) is not None:
         sampled = some.map(_sampled, order.names, max(1, step // SPARED)).value()
     else:
         table = table if table.cheap else table.hold()
@@ -116,7 +118,7 @@ def _by_search(rows: pl.DataFrame, order: Order, places: pl.DataFrame) -> pl.Ser
     """The same: rows are looked up among the places' first keys; those that have one of these are sorted with the places."""
     name, keys = order.names[0], rows[order.names[0]].rechunk()
     known = places.lazy().drop_nulls(name).sort(name).group_by(name, maintain_order=True).len().collect()
-    if keys.dtype.is_float():  # a sort takes 0.0 and -0.0 for one, and so does a sort alone
+    if not (keys.dtype in SEARCHED or keys.dtype.is_integer() or keys.dtype.is_temporal() or keys.dtype.is_decimal()):
         return _by_sort(rows.select(order.names), order, places)
     low, high = (known[name].search_sorted(keys, side=side).to_numpy() for side in ("left", "right"))
     ends = np.concatenate([[0], known["len"].cum_sum().to_numpy()])

@@ -17,6 +17,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from pipeline.errors import DataError, RunError
+from pipeline.formats.csv import CsvInput
+from pipeline.formats.jsonl import JsonlInput
 from pipeline.stage import Context, Outcome, Stage
 from pipeline.stages.models import _training_rows
 from pipeline.stages.models._trees import training
@@ -261,6 +263,35 @@ def test_sort__is_that_of_the_whole_and_ties_keep_their_order(
     assert len(found) > 3
     assert_frame_equal(pl.concat([part.frame for part in found]), Order(by).sort(frame.lazy()).collect())
     assert max(part.rows for part in found) <= max(part.rows for part in given.futures())  # also of the key that two in five have
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+@pytest.mark.parametrize("parts", [2, 40])
+def test_sort__of_a_text_reads_it_once_and_divides_what_is_in_order_already_as_evenly(
+    session: Session, parts: int, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pl.DataFrame({"s": [f"key {number:06d}" for number in range(4_000)], "x": [0.5, None] * 2_000})
+    path = tmp_path / f"rows{suffix}"
+    (frame.write_csv if suffix == ".csv" else frame.write_ndjson)(path)
+    kind = CsvInput if suffix == ".csv" else JsonlInput
+    monkeypatch.setattr(ordering, "SAMPLED", 2)
+    sources, read = kind.model_validate({"path": str(path), "parts": parts}).sources(2), list[int]()
+    given = Table.of(session, "given", sources, schema=Schema(frame.schema), size=Size(frame.height, row_bytes(Schema(frame.schema))))
+    monkeypatch.setattr(type(sources[0]), "load", _loading(type(sources[0]).load, read))
+    found = in_order(given, Order(["-s"])).futures()
+    assert_frame_equal(pl.concat([part.frame for part in found]), frame.reverse())
+    assert max(part.rows for part in found) < 3 * frame.height / given.buckets()
+    assert sum(read) == (frame.height if parts == 2 else pytest.approx(frame.height * (1 + 1 / 16), rel=0.02))
+
+
+def _loading(load: Any, read: list[int]) -> Any:
+    def loaded(self: Any) -> Any:
+        """What it loads, whose rows are written down."""
+        rows = load(self).collect()
+        read.append(rows.height)
+        return rows.lazy()
+
+    return loaded
 
 
 def test_sort__of_one_key_alone_and_of_no_rows(session: Session) -> None:

@@ -23,6 +23,10 @@ COLUMNS = {
     "float": pl.Series(RANDOM.choice([0.0, -0.0, 1.5, -2.5, 1e300], ROWS)),
     "flag": pl.Series(RANDOM.random(ROWS) < 0.3),
     "decimal": pl.Series(RANDOM.integers(-50, 50, ROWS)).cast(pl.Decimal(10, 2)),
+    "wide": pl.select(pl.lit(pl.Series(RANDOM.integers(-(2**62), 2**62, ROWS))).cast(pl.Int128) * 8).to_series(),
+    "bytes": pl.Series([f"{number}".encode() for number in RANDOM.integers(0, 90, ROWS)]),
+    "kind": pl.Series([f"{number}" for number in RANDOM.integers(0, 20, ROWS)]).cast(pl.Categorical),
+    "moment": pl.Series(RANDOM.integers(0, 10**15, ROWS)).cast(pl.Datetime("us", "UTC")),
     "unsigned": pl.Series(RANDOM.integers(0, 2**63, ROWS).astype(np.uint64) * np.uint64(2)),
 }
 
