@@ -11,9 +11,7 @@ import numpy as np
 from pipeline.errors import InputError
 from pipeline.files import Stamp
 from pipeline.formats._csv_dialect import Dialect
-from pipeline.formats._csv_text import UNREADABLE, TextRows, opened_text, unreadable, utf8_blocks
-
-BLOCK_BYTES = 1 << 18  # a processor has them near at hand
+from pipeline.formats._csv_text import NEAR_BYTES, UNREADABLE, TextRows, opened_text, unreadable, utf8_blocks
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def shape(path: str, _stamp: Stamp, dialect: Dialect, fields: int) -> Shape:
 def _counted(path: str, dialect: Dialect) -> tuple[int, int, bool]:
     """Separators and lines outside of quotes, and whether the last quote is closed."""
     separators, lines, inside, last = 0, 0, False, b"\n"
-    for block in utf8_blocks(path, dialect, BLOCK_BYTES):
+    for block in utf8_blocks(path, dialect, NEAR_BYTES):
         last, text = block[-1:], np.frombuffer(block, np.uint8)
         is_separator, is_end, is_quote = (text == sign for sign in (dialect.separator.encode()[0], ord("\n"), ord('"')))
         if inside or is_quote.any():

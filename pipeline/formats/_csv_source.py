@@ -17,14 +17,13 @@ from pipeline.formats._csv_bad_rows import sifted, without
 from pipeline.formats._csv_dialect import Dialect
 from pipeline.formats._csv_problems import first_problem
 from pipeline.formats._csv_shape import Shape, shape
-from pipeline.formats._csv_text import BLOCK_BYTES, scannable, utf8_blocks
+from pipeline.formats._csv_text import BLOCK_BYTES, NEAR_BYTES, scannable, utf8_blocks
 from pipeline.formats._drift import fitted
 from pipeline.formats._finite import with_finite
 from pipeline.formats._hive import FolderColumn, with_folder_columns
 from pipeline.formats._text_stretches import PIECE_BYTES, Stretch, Text, pieces, stretches
 from pipeline.tables.part import Part
 
-NEAR_BYTES = 1 << 18  # of a block that is gone over by many operations: a processor has it near at hand
 ShortRows = Literal["error", "fill"]
 Columns = tuple[tuple[str, pl.DataType], ...]
 

@@ -18,6 +18,7 @@ from pipeline.files import for_polars, open_file, stamp
 from pipeline.formats._csv_dialect import Dialect
 
 BLOCK_BYTES = 1 << 20
+NEAR_BYTES = 1 << 18  # of a block that is gone over by many operations: a processor has it near at hand
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 UNREADABLE = (OSError, EOFError, csv.Error, UnicodeError, zlib.error, cast("type[Exception]", igzip_lib.IsalError))
 

@@ -56,7 +56,7 @@ def random_rows(seed: int) -> tuple[str, list[int]]:
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
 def test_csv_input__finds_every_short_row_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    monkeypatch.setattr(_csv_shape, "BLOCK_BYTES", block)
+    monkeypatch.setattr(_csv_shape, "NEAR_BYTES", block)
     for seed in range(120):
         text, short = random_rows(seed)
         path = written(tmp_path / f"{seed}.csv", text)

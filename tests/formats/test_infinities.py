@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pipeline
-from pipeline.formats._csv_source import NEAR_BYTES
+from pipeline.formats._csv_text import NEAR_BYTES
 from pipeline.formats.csv import CsvInput
 from pipeline.formats.parquet import ParquetInput
 from pipeline.stages.features.fill_missing import FillMissing
