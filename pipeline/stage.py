@@ -22,6 +22,7 @@ from pipeline.tables.names import ColumnName as ColumnName  # this module is the
 from pipeline.tables.names import ColumnNames as ColumnNames
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.picked import need_picked, with_picks
+from pipeline.tables.ranks import gathered
 from pipeline.tables.session import Session
 from pipeline.tables.table import Fitted, Table
 
@@ -131,8 +132,7 @@ class Rows(Stage):
 class FittedRows(Stage):
     """A row-wise stage that first learns a small state from all rows, or from those that `fit_where` picks (say, split = 'train').
 
-    `fit` gives a small frame a part, `merge` one frame from all of them below one another, `apply` uses it. The state is plain data:
-    a model saved after this stage carries it, and scoring loads it.
+    `fit` gives a small frame a part, `merge` one of all of them below one another, `apply` uses it. A model saved later carries it along.
     """
 
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
@@ -155,7 +155,7 @@ class FittedRows(Stage):
         """A map and a gather for the state, then a map that applies it. Raises DataError, in a task, where `fit_where` picks no row."""
         (rows,) = tables.values()
         rows = (rows if rows.cheap else rows.hold()).named(context.name)
-        partial = rows.map(self._fit_rows).gather()
+        partial = gathered(rows.map(self._fit_rows), self)
         if self.fit_where is not None:
             partial = partial.map_parts(need_picked, self.fit_where)
         state = partial.map(self.merge).value()

@@ -1,7 +1,8 @@
 """Rows on the disk of the machine, for tables that memory does not hold: whole parts, and parts cut into pieces.
 
-A part that is laid down is one file of Arrow's, scanned as any file is. A part that is cut is one file of all its pieces, one behind the
-other, each of which is read alone. Names are new for every attempt: Dask may run a task twice, and what it gave last is what counts.
+A part that is laid down is one file of Arrow's, scanned as any file is, and one of NumPy's for each array. A part that is cut is one file
+of all its pieces, one behind the other, each of which is read alone. Names are new for every attempt: Dask may run a task twice, and what
+it gave last is what counts.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.backend.arrays import to_host
 from pipeline.errors import RunError
 from pipeline.results.full import SPILLED, on_disk_of
 from pipeline.tables.part import Part, concat_parts
@@ -27,26 +29,28 @@ WHOLE = {pl.Int16, pl.Int32, pl.Int64, pl.UInt16, pl.UInt32, pl.UInt64}
 
 @dataclass(frozen=True)
 class Laid:
-    """A part on disk."""
+    """A part on disk. `arrays` are the names of those that lie beside its frame."""
 
     path: str
     rows: int
     nbytes: int
     counts: Mapping[str, int] = field(default_factory=dict)
+    arrays: tuple[str, ...] = ()
 
     @property
     def cheap(self) -> bool:
         """Always: projections and filters reach it."""
         return True
 
-    def load(self) -> pl.LazyFrame:
-        """A scan."""
-        return pl.scan_ipc(self.path)
+    def load(self) -> pl.LazyFrame | Part:
+        """A scan, or the part where it has arrays."""
+        return self.read() if self.arrays else pl.scan_ipc(self.path)
 
     def read(self, columns: Sequence[str] = ()) -> Part:
-        """The part itself, or these columns of it."""
-        rows = self.load()
-        return Part((rows.select(columns) if columns else rows).collect(engine="in-memory"))
+        """The part itself, or these columns of it; without its counts, which are known since it was laid down."""
+        rows = pl.scan_ipc(self.path)
+        frame = (rows.select(columns) if columns else rows).collect(engine="in-memory")
+        return Part(frame, {name: np.load(_beside(self.path, name), allow_pickle=False) for name in self.arrays})
 
     def interval(self, column: str) -> None:
         """Not known."""
@@ -115,11 +119,13 @@ class Cut:
 
 
 def lay(part: Part, folder: str) -> Laid:
-    """The part, written to a file of its own."""
+    """The part, written to files of its own."""
     path = _new(folder, "part")
     with on_disk_of(folder, SPILLED):
         part.frame.rechunk().write_ipc(path, compression="lz4", compat_level=pl.CompatLevel.oldest())
-    return Laid(path, part.rows, part.nbytes, part.counts)
+        for name, array in part.arrays.items():
+            np.save(_beside(path, name), to_host(array), allow_pickle=False)
+    return Laid(path, part.rows, part.nbytes, part.counts, tuple(part.arrays))
 
 
 def cut(part: Part, bucket: pl.Series, pieces: int, folder: str, *, compiled: bool = True) -> Cut:
@@ -183,6 +189,10 @@ def joined(cuts: Sequence[Cut], numbers: Sequence[int]) -> Part:
 def _as(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     """The frame with columns of these types."""
     return pl.DataFrame([column.cast(schema[column.name]) for column in frame])
+
+
+def _beside(path: str, array: str) -> str:
+    return f"{path}.{array}.npy"
 
 
 def _new(folder: str, what: str) -> str:

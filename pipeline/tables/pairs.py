@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from pipeline.tables.budget import SHARE
 from pipeline.tables.exchange import overlap_groups
 from pipeline.tables.foreseen import row_count
-from pipeline.tables.hot import Heavy, added, divided, heavy, hot_keys, of_hot_keys, with_copies
+from pipeline.tables.hot import ROWS, Heavy, added, divided, heavy, hot_keys, of_hot_keys, with_copies
 from pipeline.tables.part import Part
 from pipeline.tables.table import Table
 
@@ -77,6 +78,15 @@ def heavy_keys(table: Table, by: Sequence[str], parts: int) -> Heavy:
     """How many rows a table has, and how many of them each key that may be hot among so many parts. Waits for the keys to be counted."""
     found: Heavy = table.session.value(table.map(_keys, list(by)).reduce(heavy, added, list(by), parts))
     return found
+
+
+def large_keys(table: Table, by: Sequence[str], row_bytes: int) -> pl.DataFrame:
+    """The keys of which each has more rows than a task may hold, of so many bytes. Waits for the keys to be counted."""
+    budget = table.session.budget
+    assert budget is not None
+    counts = heavy_keys(table, by, table.buckets())[1]
+    most = budget.bytes // (SHARE * budget.at_once * row_bytes)
+    return counts.filter(pl.col(ROWS) > most).select(by)
 
 
 def _keys(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:

@@ -199,7 +199,7 @@ def _made(step: Step, backend: Backend) -> Part | Lazy:
     if step.kind == "read":
         return _read(step, backend)
     if step.kind == "scan":
-        return Lazy(step.source.load())  # counted where it was made
+        return _read(step, backend)  # counted where it was made
     if step.kind == "frame":
         inputs = [lazy_of(child, backend) for child in step.inputs]
         others = [lazy.query.drop(ROW, strict=False) if lazy.arrays else lazy.query for lazy in inputs[1:]]

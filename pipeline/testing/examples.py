@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import SkipTest
 
@@ -23,6 +24,7 @@ from pipeline.job.describe import split_example
 from pipeline.job.load import load_text
 from pipeline.job.schema import described
 from pipeline.stage import Stage
+from pipeline.tables.budget import Budget
 from pipeline.tables.part import Part, concat_parts
 from pipeline.tables.session import Session
 from pipeline.testing.stages import Tables, cut, even_sizes, height, run_parts
@@ -35,6 +37,13 @@ class Between(Session):
     """Tasks at once in this process, rows exchanged as between two workers: partial queries, and their merging, run too."""
 
     workers = 2
+
+
+class OnDisk(Session):
+    """Tasks at once in this process, with as good as no memory for tables: what is held or exchanged goes by the disk."""
+
+    def __init__(self, folder: str) -> None:
+        self.budget = Budget(1, 2, folder)
 
 
 class Translating(Session):
@@ -93,8 +102,16 @@ class StageExample:
 
 
 def check_parts(example: StageExample) -> None:
-    """Assert that a stage gives the same from one part, from 2 and 7, and exchanged as between two workers."""
-    example.check_runs({"2 parts": (Session(), 2), "7 parts": (Session(), 7), "2 parts on two workers": (Between(), 2)})
+    """Assert that a stage gives the same from one part, from 2 and 7, exchanged as between two workers, and with its tables on disk."""
+    with TemporaryDirectory() as folder:
+        example.check_runs(
+            {
+                "2 parts": (Session(), 2),
+                "7 parts": (Session(), 7),
+                "2 parts on two workers": (Between(), 2),
+                "3 parts on disk": (OnDisk(folder), 3),
+            }
+        )
 
 
 def check_translation(example: StageExample) -> None:

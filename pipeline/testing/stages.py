@@ -12,6 +12,7 @@ from polars.testing import assert_frame_equal
 
 from pipeline.backend.devices import Backend
 from pipeline.stage import Context, Stage
+from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.counts import unseen
 from pipeline.tables.part import Part, Schema, added_counts, concat_parts, take
 from pipeline.tables.session import Session
@@ -72,13 +73,21 @@ def run_parts(
     schemas = table_schemas({role: parts[0] for role, parts in tables.items()}, axes)
     planned = stage.plan(schemas, replace(context, session=Session()))
     labels = {name: Table.of(session, "axis", [Part(frame)], schema=Schema(frame.schema)) for name, frame in (axes or {}).items()}
-    given = {role: Table.of(session, role, parts, schema=schemas[role], axes=labels) for role, parts in tables.items()}
+    given = {
+        role: Table.of(session, role, parts, schema=schemas[role], axes=labels, size=_size(parts, schemas[role]))
+        for role, parts in tables.items()
+    }
     found: dict[str, list[Part]] = {}
     for name, table in stage.run(given, context).tables.items():
         found[name] = [future.result() if session.is_future(future) else future for future in table.futures()]
         assert all(part.frame.schema == planned[name].columns for part in found[name]), (planned[name], found[name][0].frame.schema)
     assert set(found) == set(planned)
     return found
+
+
+def _size(parts: Sequence[Part], schema: Schema) -> Size | None:
+    """As a run knows it: of what has arrays with an axis it is not."""
+    return None if schema.arrays else Size(sum(part.rows for part in parts), row_bytes(schema))
 
 
 def run_stage(stage: Stage, tables: Tables, parts: int = 1, session: Session | None = None) -> dict[str, pl.DataFrame]:

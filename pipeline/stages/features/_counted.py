@@ -10,7 +10,10 @@ from pipeline.errors import StageError
 from pipeline.sql.expression import finite
 from pipeline.stage import need_columns
 from pipeline.tables.part import Schema
+from pipeline.tables.ranks import Counted
 
+NUMBERS = Counted("value", "rows", of="column")
+"""Of `numbers_counted`: a series a column."""
 NEAR = 1e-9  # how far a place may be from a whole number and is it: 3 / 7 of 70 rows is the 30th and no fraction more
 
 

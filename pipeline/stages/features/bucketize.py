@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Self
 
 import polars as pl
@@ -9,8 +10,9 @@ from pydantic import Field, model_validator
 
 from pipeline.errors import StageError, near
 from pipeline.stage import ColumnName, ColumnNames, FittedRows, need_numeric
-from pipeline.stages.features._counted import number, numbers_counted, quantiles
+from pipeline.stages.features._counted import NUMBERS, number, numbers_counted, quantiles
 from pipeline.tables.part import Schema
+from pipeline.tables.ranks import Counted
 
 Edges = Annotated[tuple[Annotated[float, Field(allow_inf_nan=False)], ...], Field(min_length=1, max_length=1_000)]
 
@@ -58,9 +60,18 @@ class Bucketize(FittedRows, name="bucketize", version=1):
         values = numbers_counted(rows, self.columns)
         return values if self.buckets else values.head(0)
 
+    def ranked(self) -> tuple[Sequence[Counted], Sequence[float]]:
+        """The values, and where edges lie among them."""
+        return ((NUMBERS,), tuple(self._shares.values())) if self.buckets else ((), ())
+
+    @property
+    def _shares(self) -> dict[str, float]:
+        """The places of the edges."""
+        return {str(place): place / (self.buckets or 2) for place in range(1, self.buckets or 2)}
+
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """Column, place and edge, those that are equal once."""
-        shares = {str(place): place / (self.buckets or 2) for place in range(1, self.buckets or 2)}
+        shares = self._shares
         found = quantiles(partial, shares).unpivot(list(shares), index="column", variable_name="place", value_name="edge")
         place = pl.col("place").replace_strict(list(shares), list(range(1, len(shares) + 1)), default=None, return_dtype=pl.Int32)
         distinct = found.with_columns(place).group_by("column", "edge").agg(pl.col("place").min())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 import polars as pl
@@ -10,8 +11,9 @@ from pydantic import Field, model_validator
 
 from pipeline.errors import StageError
 from pipeline.stage import ColumnNames, FittedRows, Share, need_numeric
-from pipeline.stages.features._counted import numbers_counted, quantiles
+from pipeline.stages.features._counted import NUMBERS, numbers_counted, quantiles
 from pipeline.tables.part import Schema
+from pipeline.tables.ranks import Counted
 
 
 class Clip(FittedRows, name="clip", version=1):
@@ -59,6 +61,10 @@ class Clip(FittedRows, name="clip", version=1):
         """Every value with its count; nothing where bounds are given."""
         values = numbers_counted(rows, self.columns)
         return values if self.quantiles else values.head(0)
+
+    def ranked(self) -> tuple[Sequence[Counted], Sequence[float]]:
+        """The values, and the quantiles that are the bounds."""
+        return ((NUMBERS,), self.quantiles) if self.quantiles else ((), ())
 
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """Column, count and bounds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Self
 
 import polars as pl
@@ -16,6 +16,7 @@ from pipeline.stage import ColumnName, ColumnNames, FittedRows, need_columns, ne
 from pipeline.stages.features._groups import FILL, group_counts, group_figures, with_group_fill
 from pipeline.tables.infinities import counted
 from pipeline.tables.part import Schema
+from pipeline.tables.ranks import Counted
 
 Method = Literal["mean", "median", "most_frequent", "zero"]
 Constant = bool | int | float | str
@@ -104,6 +105,10 @@ class FillMissing(FittedRows, name="fill_missing", version=3):
             frames.append(values.group_by(f"value:{name}").agg(pl.len().cast(pl.Int64).alias(f"count:{name}")))
         frames += [group_counts(rows, self.by, name) for name in self._by("mean", "median") if self.by]
         return pl.concat(frames, how="diagonal")
+
+    def ranked(self) -> tuple[Sequence[Counted], Sequence[float]]:
+        """The values of columns that get their median."""
+        return [Counted(f"value:{name}", f"count:{name}") for name in self._by("median")], (0.5,)
 
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """One row: the number of rows seen, and per column that learns, by its name, what it is filled with."""

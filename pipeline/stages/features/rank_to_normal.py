@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.stage import ColumnNames, Context, FittedRows, Outcome, need_numeric
-from pipeline.stages.features._counted import number, numbers_counted, quantiles, shares
+from pipeline.stages.features._counted import NUMBERS, number, numbers_counted, quantiles, shares
 from pipeline.tables.part import Part, Schema
+from pipeline.tables.ranks import Counted
 from pipeline.tables.table import Table
 
 Knots = NDArray[np.float64]
@@ -51,11 +52,20 @@ class RankToNormal(FittedRows, name="rank_to_normal", version=1):
         """Every value with its count."""
         return numbers_counted(rows, self.columns)
 
+    def ranked(self) -> tuple[Sequence[Counted], Sequence[float]]:
+        """The values, and the quantiles; all values where each has a share of its own."""
+        return ((NUMBERS,), tuple(self._shares.values())) if self.offset is None else ((), ())
+
+    @property
+    def _shares(self) -> dict[str, float]:
+        """The places of the quantiles."""
+        return {str(place): place / (self.quantiles - 1) for place in range(self.quantiles)}
+
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """Column, count and quantiles, or each value and its share."""
         if self.offset is not None:
             return shares(partial, self.offset)
-        return quantiles(partial, {str(place): place / (self.quantiles - 1) for place in range(self.quantiles)})
+        return quantiles(partial, self._shares)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """As every stage that learns, but that parts are transformed on the host and not by a query."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import polars as pl
@@ -11,9 +11,10 @@ from pydantic import Field
 from pipeline.sql.checks import Problem, failing
 from pipeline.sql.expression import Value, finite
 from pipeline.stage import ColumnNames, FittedRows, need_numeric
-from pipeline.stages.features._counted import number, numbers_counted, quantiles
+from pipeline.stages.features._counted import NUMBERS, number, numbers_counted, quantiles
 from pipeline.tables.infinities import counted
 from pipeline.tables.part import Schema
+from pipeline.tables.ranks import Counted
 
 ENDS: Mapping[str, tuple[str, str, str]] = {"robust": ("median", "lower", "upper"), "min_max": ("least", "least", "greatest")}
 SHARES = {"robust": {"lower": 0.25, "median": 0.5, "upper": 0.75}, "min_max": {"least": 0.0, "greatest": 1.0}}
@@ -46,6 +47,10 @@ class Rescale(FittedRows, name="rescale", version=1):
         if self.method == "robust":
             return values
         return values.group_by("column").agg(pl.col("rows").sum(), pl.col("value").min(), pl.col("value").max().alias("greatest"))
+
+    def ranked(self) -> tuple[Sequence[Counted], Sequence[float]]:
+        """The values, and the quantiles of `robust`."""
+        return ((NUMBERS,), tuple(SHARES["robust"].values())) if self.method == "robust" else ((), ())
 
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """Column, count and its quantiles."""

@@ -23,6 +23,7 @@ from pipeline.stages.models._unsupervised.rows import POINTS, Points, Sample, jo
 from pipeline.stages.models._unsupervised.scaled import Measured, measured, scaled_points
 from pipeline.stages.models._unsupervised.stage import NumberRows
 from pipeline.tables.counts import Count
+from pipeline.tables.handed import parts_of
 from pipeline.tables.part import Part, Schema, take
 from pipeline.tables.rounds import go_on
 from pipeline.tables.table import Table
@@ -99,7 +100,7 @@ class NearestNeighbors(NumberRows, name="nearest_neighbors", version=1):
         search = Search(name, self.key, self.neighbors, exclude_self=self.exclude_self)
         blocks = []
         asking = scaled_points(points.table(queries, context.seed), found).map_parts(self.placed)
-        parts = (asking if cells is None else asking.map_parts(self.probing, cells)).futures()
+        parts = parts_of((asking if cells is None else asking.map_parts(self.probing, cells)).hold())
         for part in parts:
             nearest = ready.reduce(search.searched, search.nearest, part, cells)
             blocks.append(submit(self.told, part, nearest, found, queries.schema.columns[self.key], stage=name))

@@ -110,8 +110,11 @@ class TruncatedSvd(Unsupervised, name="truncated_svd", version=1):
             solved = submit(exactly, ready.reduce(triangle_of, joined, self.split), found, self.components, stage=name)
         else:
             start = submit(begun, found, self.components, context.seed, stage=name)
-            learned = Table.of(context.session, name, [submit(learned_points, part, self.split, stage=name) for part in ready.futures()])
-            solved = submit(nearly, passed(ProductPasses(), learned, start, self.passes, context), self.components, stage=name)
+            learned = ready
+            if not ready.is_beyond:
+                kept = [submit(learned_points, part, self.split, stage=name) for part in ready.futures()]
+                learned = Table.of(context.session, name, kept)
+            solved = submit(nearly, passed(ProductPasses(self.split), learned, start, self.passes, context), self.components, stage=name)
         axes = submit(self.axes, solved, found, stage=name)
         told = ready.map_parts(_placed, axes)
         sums = ready.reduce(_squares, _both, self.split, solved)

@@ -14,6 +14,7 @@ from pipeline.sql.expression import Sql, check_condition
 from pipeline.stage import ColumnName, Context, Keyed, Outcome, need_keys
 from pipeline.stages.relational._aggregates.audited import Audit
 from pipeline.stages.relational._aggregates.grouped import Grouped
+from pipeline.stages.relational._aggregates.large import Large
 from pipeline.stages.relational._aggregates.repeated import hardly_repeated, is_large
 from pipeline.stages.relational._computed import Computed, written_out
 from pipeline.tables.audits import GROUP_COUNTS
@@ -107,6 +108,14 @@ class Aggregate(Keyed, name="aggregate", version=5):
         return self._grouped.results(schema)
 
     def _added_up(self, rows: Table, context: Context) -> Table:
+        rows, large = Large.of(self._grouped, rows)
+        if large is None:
+            return self._of_others(rows, context)
+        found = large.table(rows)
+        others = replace(rows.map(large.others, writes=frozenset()), schema=rows.schema)
+        return self._of_others(others, context).concat(found) if self.by else found
+
+    def _of_others(self, rows: Table, context: Context) -> Table:
         audit = Audit(self._grouped, f"{context.seed} {context.name}")
         if rows.is_beyond and self.by and hardly_repeated(rows, self.by):
             assert rows.schema is not None

@@ -59,7 +59,7 @@ class Pivot(Stage, name="pivot", version=1):
         schema = rows.schema.columns
         grouped = self._grouped(schema)
         rows, together = rows.named(context.name), grouped.apply
-        if context.session.workers > 1 and len(rows.blocks) > 1:
+        if rows.is_apart and len(rows.blocks) > 1:
             rows, together = rows.map(grouped.partial, writes=frozenset(grouped.compute)), grouped.final
         found = rows.exchange(self.by).map(together, writes=frozenset(grouped.compute), whole="groups")
         return Outcome({"": found.map_parts(self._checked, grouped, grouped.wide_sums(schema), writes=frozenset(grouped.compute))})
@@ -99,7 +99,7 @@ class Pivot(Stage, name="pivot", version=1):
             row = part.frame.filter(pl.col(UNSEEN) > 0).row(0, named=True)
             value = "null" if row[EXAMPLE] is None else repr(row[EXAMPLE])
             raise DataError(
-                f"column {self.on!r} has the value {value}, for which no column is stated ({unseen:,} rows have such values). "
+                f"column {self.on!r} has the value {value}, for which no column is stated ({unseen:,} rows at least have such values). "
                 "Add it to values, or take unseen: count.",
                 key="values",
             )

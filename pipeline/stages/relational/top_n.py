@@ -10,10 +10,15 @@ from pydantic import Field
 from pipeline.stage import Context, Outcome, Stage, need_columns, need_keys
 from pipeline.stages.relational._ordered.groups import AT, START, By, grouped, in_order, is_other
 from pipeline.stages.relational._ordered.near import is_near
+from pipeline.stages.relational._window.functions import Windowed
+from pipeline.stages.relational.window import Window
+from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.infinities import on_a_cpu
 from pipeline.tables.names import Order
 from pipeline.tables.part import Schema, hidden
 from pipeline.tables.table import Table
+
+PLACE = "__place__"
 
 
 class TopN(Stage, name="top_n", version=1):
@@ -37,12 +42,29 @@ class TopN(Stage, name="top_n", version=1):
         need_columns(schema, self.order.names, key="order")
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """The first rows of each part, where rows are moved; then those of whole groups."""
+        """The first rows of each part, where rows are moved; then those of whole groups. Of very many all rows are put in order."""
         (rows,) = tables.values()
+        if self._are_many(rows):
+            placed = self._placed.run(tables, context).tables[""]
+            return Outcome({"": placed.map(self._placed_first, writes=frozenset())})
         rows = rows.named(context.name).map(self._near, writes=frozenset())
         if len(rows.blocks) > 1 and (context.session.workers > 1 or not self.by):
             rows = rows.map(self._first, writes=frozenset(), whole="order")
         return Outcome({"": grouped(rows, self.by).map(self._first, writes=frozenset(), whole="order")})
+
+    def _are_many(self, rows: Table) -> bool:
+        """Whether the first rows of all parts together are more than may be in memory."""
+        if self.by or not rows.is_beyond or rows.schema is None or rows.size is None or rows.session.budget is None:
+            return False
+        return not rows.session.budget.holds(Size(min(rows.size.rows, self.n * len(rows.blocks)), row_bytes(rows.schema)))
+
+    @property
+    def _placed(self) -> Window:
+        """What gives each row its place in the order of all."""
+        return Window(order=self.order, compute={PLACE: Windowed(function="rank" if self.with_ties else "row_number")})
+
+    def _placed_first(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        return rows.filter(pl.col(PLACE) <= self.n).drop(PLACE)
 
     def _near(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Rows that may be among the first of their group, by the first column of the order alone: to sort few rows costs little.

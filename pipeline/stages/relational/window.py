@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import polars as pl
@@ -16,8 +17,10 @@ from pipeline.stages.relational._sums import SAFE_DIGITS
 from pipeline.stages.relational._window.columns import Column, columns_of
 from pipeline.stages.relational._window.following import Following
 from pipeline.stages.relational._window.functions import Compute, need_order
+from pipeline.stages.relational._window.of_groups import OfGroups
 from pipeline.stages.relational._window.queries import computed
 from pipeline.stages.relational._window.rolling import Rolled
+from pipeline.stages.relational.aggregate import Aggregate
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.names import Order
@@ -97,11 +100,20 @@ class Window(Stage, name="window", version=1):
         rows, following = rows.named(context.name), Following(self.by, self._order, self.ties, self.compute)
         if following.can(rows) and following.applies(rows := for_two(rows)):
             return Outcome({"": following.table(rows).map(self._named, names, columns, writes=writes)})
+        rows, large = OfGroups.of(self.by, self.compute, rows) if self.order is None else (rows, None)
+        if large is not None:
+            own = large.own(rows)
+            said = Aggregate(by=self.by, compute=large.asked).run({"rows": own}, context).tables[""].value()
+            beside = large.table(own, said).map(self._named, names, columns, writes=writes)
+            if not self.by:
+                return Outcome({"": beside})
+            rows = rows.map(large.others, writes=frozenset())
         found = grouped(rows, self.by).map(self._computed, writes=writes, whole="order")
         if rolling:
             places = (*self.by, *self._order.names)
             found = found.map_parts(Rolled(rolling, self._order.names[0], places, context.session.backend), writes=writes)
-        return Outcome({"": found.map(self._named, names, columns, writes=writes)})
+        found = found.map(self._named, names, columns, writes=writes)
+        return Outcome({"": found if large is None else replace(found.concat(beside), size=rows.size)})
 
     def _computed(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows in order, with the results of all functions but those that roll, and the values of these."""

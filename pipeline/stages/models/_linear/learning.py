@@ -23,6 +23,7 @@ from pipeline.stages.models._linear.terms import LinearTerms
 from pipeline.stages.models._measures import Metrics, measured
 from pipeline.stages.models._training_rows import Labels
 from pipeline.stages.models._weights import row_weights
+from pipeline.tables.handed import parts_of
 from pipeline.tables.part import Part
 from pipeline.tables.table import Fitted, Table
 
@@ -33,15 +34,16 @@ def learn(learning: Terms, rows: Table, context: Context) -> Outcome:
     """Fit the model, and give its results as tables, files, metrics, counts and warnings."""
     session, name, rows = context.session, learning.name, rows.hold()
     submit = partial(session.submit, stage=name, on_host=True)
-    given = Given.of(rows, learning.arrays, rows.futures())
+    given = Given.of(rows, learning.arrays, [])
     names = submit(learning.feature_names, given.axes)
     summary = rows.reduce(summarized, added, learning)
     asked = submit(settled, learning, names, summary)
     fit = _fitted(learning, rows, asked, context)
     model = submit(_model, fit)
     table = rows.map_parts(_predicted, learning, fit, model).hold()
-    known = rows.futures() if learning.stage.weight else [None] * len(table.futures())
-    scores = [submit(_scores, learning, part, of) for part, of in zip(table.futures(), known, strict=True)]
+    told = parts_of(table)
+    known = parts_of(rows) if learning.stage.weight else [None] * len(told)
+    scores = [submit(_scores, learning, part, of) for part, of in zip(told, known, strict=True)]
     steps = submit(with_states, given.steps, given.states)
     files = {f"{name}.npz": submit(LinearModel.saved, model), f"{name}.json": submit(_description, learning, asked, fit, steps)}
     parts = {
@@ -70,7 +72,7 @@ def _fitted(learning: Terms, rows: Table, asked: Any, context: Context) -> Any:
         if at_once:
             return submit(solved, setting, gram, factor, kept)
         gram = submit(_among, gram, kept)
-    if numbers:
+    if numbers and not used.is_beyond:
         used = Table.of(session, name, [submit(sums.ready, part, setting) for part in used.futures()])
     course = submit(Course.of, setting)
     while not session.value(submit(attrgetter("done"), course)):

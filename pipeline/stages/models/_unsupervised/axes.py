@@ -43,10 +43,13 @@ class Products:
 
 @dataclass(frozen=True)
 class ProductPasses:
-    """A pass over the points to learn from, a part at a time."""
+    """A pass over the points to learn from, a part at a time: of the table's parts, or of what `learned_points` made of them."""
 
-    def sums(self, points: Array, state: Products) -> tuple[Array, float]:
+    split: str | None
+
+    def sums(self, points: Part | Array, state: Products) -> tuple[Array, float]:
         """Z'ZV, and the sum of all squares where that is not known yet."""
+        points = learned_points(points, self.split) if isinstance(points, Part) else points
         vectors = array_module(points).asarray(state.krylov.bases[-1])
         squares = 0.0 if state.squares else float((points * points).sum())
         return to_host(points.T @ (points @ vectors)), squares

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from pipeline.stage import Context
+from pipeline.tables.handed import here, places_of
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
 from pipeline.tables.table import Table
@@ -45,13 +46,13 @@ def passed(method: Method[Any, Any], table: Table, state: Any, most: int, contex
     """A future of the state after so many rounds at most, over the parts of a table that is held.
 
     All rounds are submitted at once and nothing is waited for: those after the last that is needed do nothing. One part takes one task for
-    all rounds. In one process a task takes several parts where there are more than threads: a task costs a millisecond. What is added to
-    what is the same wherever, or the last digits would differ.
+    all rounds. In one process a task takes several parts where there are more than threads and they are in memory: a task costs a
+    millisecond. What is added to what is the same wherever, or the last digits would differ.
     """
-    parts, session, name = table.futures(), context.session, context.name
+    parts, session, name = places_of(table), context.session, context.name
     if len(parts) == 1:
         return session.submit(_alone, method, parts[0], state, most, name, stage=name)
-    several = min(TOGETHER, max(1, len(parts) // session.threads)) if session.workers == 1 else 1
+    several = 1 if session.workers > 1 or table.is_beyond else min(TOGETHER, max(1, len(parts) // session.threads))
     for _ in range(most):
         blocks = [
             [session.submit(_sums, method, state, *group, stage=name) for group in _groups(block, several)]
@@ -80,7 +81,7 @@ def _alone(method: Method[Any, Any], part: Part, state: Any, most: int, stage: s
 
 def _sums(method: Method[Any, Any], state: Any, *parts: Part) -> list[Any]:
     """Of each part, none where there is nothing left to do."""
-    return [] if method.is_done(state) else [method.sums(part, state) for part in parts]
+    return [] if method.is_done(state) else [method.sums(here(part), state) for part in parts]
 
 
 def _added(method: Method[Any, Any], *found: list[Any]) -> list[Any]:

@@ -80,7 +80,7 @@ def table_of(found: Any, which: str, context: Context) -> Table:
 
 def answers(table: Table, context: Context) -> Table:
     """The rows with what the model says of them, as parts that know nothing of what they were made of."""
-    return Table.of(context.session, context.name, table.futures())
+    return Table(context.session, context.name, table.hold().blocks, size=table.size)
 
 
 def _described(

@@ -36,13 +36,13 @@ class Grouped:
         Of functions that cannot be split the values of all rows; where these want each value but once, one row a key and value.
         """
         valued = self.valued(rows)
-        if self._splits:
+        if self.splits:
             return self._grouped(valued, merging=False)
         return valued if self._distinct is None else self._counted(valued, self._distinct)
 
     def final(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The result, from what the parts gave."""
-        return self._finished(self._grouped(rows, merging=self._splits or self._distinct is not None))
+        return self._finished(self._grouped(rows, merging=self.splits or self._distinct is not None))
 
     def apply(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The result, from all rows of its keys."""
@@ -60,6 +60,19 @@ class Grouped:
     def of(self, names: Iterable[str]) -> Grouped:
         """Some of the results alone."""
         return replace(self, compute={name: self.compute[name] for name in names})
+
+    def counted(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """One row a key and value of results that share theirs, `value:` and `times:` of the first: how often it is there."""
+        return self._counted(self.valued(rows), next(iter(self.compute)))
+
+    @property
+    def whole(self) -> list[list[str]]:
+        """Names of the results that cannot be split, those together that share their values."""
+        found: dict[str, list[str]] = {}
+        for name, computed in self.compute.items():
+            if not computed.by_name.splits:
+                found.setdefault(self._owners[name], []).append(name)
+        return list(found.values())
 
     @property
     def settles(self) -> bool:
@@ -111,7 +124,8 @@ class Grouped:
         return self.in_order and on_a_cpu() is not None
 
     @property
-    def _splits(self) -> bool:
+    def splits(self) -> bool:
+        """Whether all results can be had from what parts give."""
         return all(computed.by_name.splits for computed in self.compute.values())
 
     @property

@@ -1,0 +1,199 @@
+"""Groups of more rows than a task may hold: what DuckDB says of them, whatever is on disk meanwhile."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from pipeline.stage import Context, Stage
+from pipeline.stages.relational._aggregates import large
+from pipeline.stages.relational._window import of_groups
+from pipeline.stages.relational.aggregate import Aggregate
+from pipeline.stages.relational.pivot import Pivot
+from pipeline.stages.relational.top_n import TopN
+from pipeline.stages.relational.window import Window
+from pipeline.tables import budget
+from pipeline.tables.budget import Budget, Size, row_bytes
+from pipeline.tables.part import Part, Schema
+from pipeline.tables.session import Session
+from pipeline.tables.table import Table
+
+ROWS = 20_000
+PARTS = 7
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """One whose tables may have as little memory as a tenth of these rows take."""
+    monkeypatch.setattr(budget, "LEAST_BYTES", 2_000)
+    found = Session()
+    found.budget = Budget(100_000, 2, str(tmp_path))
+    return found
+
+
+@pytest.fixture(scope="module")
+def rows() -> pl.DataFrame:
+    """Two fifths have one key, many have none; numbers and texts have gaps, and zeros have both signs."""
+    random = np.random.default_rng(3)
+    key = np.where(random.random(ROWS) < 0.4, 3, random.integers(0, 2_000, ROWS))
+    value = np.where(random.random(ROWS) < 0.1, random.choice([0.0, -0.0], ROWS), np.round(random.normal(0, 10, ROWS), 1))
+    frame = pl.DataFrame({"place": np.arange(ROWS), "key": key, "value": value, "count": random.integers(0, 50, ROWS)})
+    frame = frame.with_columns(pl.Series("word", [f"word {number}" for number in random.integers(0, 900, ROWS)]))
+    return frame.with_columns(
+        pl.when(pl.col("key") % 5 != 2).then("key"),
+        pl.when(pl.col("value") > -20).then("value"),
+        pl.when(pl.col("count") != 4).then("word"),
+    )
+
+
+def given_by(stage: Stage, session: Session, frame: pl.DataFrame) -> pl.DataFrame:
+    """What a stage gives of the rows in parts, one of which is empty."""
+    edges = [*(ROWS * part // PARTS for part in range(PARTS + 1)), ROWS]
+    schema = Schema(frame.schema)
+    parts = [Part(frame[low:high]) for low, high in pairwise(edges)]
+    table = Table.of(session, "given", parts, schema=schema, size=Size(ROWS, row_bytes(schema)))
+    found = stage.run({"rows": table}, Context("tested", 1, session)).tables[""]
+    return Table.gather(found).futures()[0].frame  # type: ignore[no-any-return]
+
+
+def of_duckdb(query: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """What it says of a query of the table `given`."""
+    with duckdb.connect() as database:
+        database.register("given", rows)
+        found: pl.DataFrame = database.sql(query).pl()
+        return found
+
+
+def called(monkeypatch: pytest.MonkeyPatch, kind: type[Any], name: str) -> list[Any]:
+    """What the calls of a method are noted in."""
+    seen, before = list[Any](), getattr(kind, name)
+
+    def noted(self: Any, *arguments: Any) -> Any:
+        """The call, noted."""
+        seen.append(self)
+        return before(self, *arguments)
+
+    monkeypatch.setattr(kind, name, noted)
+    return seen
+
+
+COMPUTED = {
+    "middle": ("median(value)", "median(value)"),
+    "tenth": ("quantile(value, 0.1)", "quantile_cont(value, 0.1)"),
+    "third": ("quantile(count, 0.37)", "quantile_cont(count::double, 0.37)"),
+    "words": ("n_unique(word)", "count(distinct word)"),
+    "values": ("n_unique(value)", "count(distinct value + 0.0)"),
+    "total": ("sum(count)", "sum(count)::bigint"),
+    "size": ("size()", "count(*)"),
+    "spread": ("std(value)", "stddev_samp(value)"),
+}
+
+
+@pytest.mark.parametrize("by", [["key"], []])
+def test_an_aggregate_of_large_groups__is_duckdbs(
+    session: Session, rows: pl.DataFrame, by: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = called(monkeypatch, large.Large, "table")
+    stage = Aggregate.model_validate({"by": by, "compute": {name: ours for name, (ours, _) in COMPUTED.items()}})
+    found = given_by(stage, session, rows)
+    said = ", ".join(f'{theirs} as "{name}"' for name, (_, theirs) in COMPUTED.items())
+    expected = of_duckdb(f"select {'key, ' if by else ''}{said} from given {'group by key' if by else ''}", rows)
+    expected = expected.select(found.columns)
+    found, expected = (found.sort(by), expected.sort(by)) if by else (found, expected)
+    assert_frame_equal(found, expected, rel_tol=1e-12, abs_tol=1e-12)
+    assert [one.keys.height for one in seen] == ([2] if by else [0])  # the hot key, and the missing one
+
+
+def test_the_most_frequent_value_of_large_groups__is_the_least_of_several(session: Session, rows: pl.DataFrame) -> None:
+    stage = Aggregate.model_validate({"by": ["key"], "compute": {"word": "mode(word)", "count": "mode(count)"}})
+    found = given_by(stage, session, rows).sort("key")
+    columns = []
+    for name in ("word", "count"):
+        most = of_duckdb(
+            f"select key, {name} from (select key, {name}, count(*) as n from given where {name} is not null group by key, {name})"
+            f" qualify row_number() over (partition by key order by n desc, {name}) = 1",
+            rows,
+        )
+        columns.append(most)
+    expected = rows.select("key").unique().join(columns[0], on="key", how="left", nulls_equal=True)
+    expected = expected.join(columns[1], on="key", how="left", nulls_equal=True)
+    assert_frame_equal(found, expected.sort("key"))
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "lower", "higher", "nearest", "midpoint"])
+def test_a_quantile_of_large_groups__is_between_two_values_as_polars_has_it(
+    session: Session, rows: pl.DataFrame, interpolation: Any
+) -> None:
+    shares = (0.0, 0.1234, 0.5, 0.999, 1.0)
+    compute = {f"q{share}": {"function": "quantile", "of": "value", "q": share, "interpolation": interpolation} for share in shares}
+    found = given_by(Aggregate.model_validate({"by": ["key"], "compute": compute}), session, rows).sort("key")
+    of = pl.col("value")
+    expected = rows.group_by("key").agg(of.quantile(share, interpolation).alias(f"q{share}") for share in shares)
+    assert_frame_equal(found, expected.sort("key"), rel_tol=1e-14)
+
+
+def test_a_large_group_without_values__has_what_no_values_come_to(session: Session, rows: pl.DataFrame) -> None:
+    none = rows.with_columns(pl.when(pl.col("key") != 3).then("value"))
+    stage = Aggregate.model_validate({"by": ["key"], "compute": {"middle": "median(value)", "values": "n_unique(value)"}})
+    assert given_by(stage, session, none).filter(pl.col("key") == 3).row(0) == (3, None, 0)
+
+
+WINDOWS = {
+    "middle": ("median(value)", "median(value) over groups"),
+    "words": ("n_unique(word)", "count(distinct word) over groups"),
+    "count": ("sum(count)", "sum(count) over groups::bigint"),  # in the place of the column that others are computed from
+    "share": ("share(count)", "count / sum(count) over groups"),
+    "size": ("size()", "count(*) over groups"),
+    "twice": ("mean(value * 2)", "avg(value * 2) over groups"),
+    "least": ("min(word)", "min(word) over groups"),
+}
+
+
+@pytest.mark.parametrize("by", [["key"], []])
+def test_a_window_of_large_groups__is_duckdbs(session: Session, rows: pl.DataFrame, by: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = called(monkeypatch, of_groups.OfGroups, "table")
+    stage = Window.model_validate({"by": by, "compute": {name: ours for name, (ours, _) in WINDOWS.items()}})
+    found = given_by(stage, session, rows).sort("place")
+    others = ", ".join(name for name in rows.columns if name not in WINDOWS)
+    said = ", ".join(f'{theirs} as "{name}"' for name, (_, theirs) in WINDOWS.items()).replace(
+        "over groups", f"over ({'partition by key' if by else ''})"
+    )
+    expected = of_duckdb(f"select {others}, {said} from given order by place", rows)
+    assert_frame_equal(found, expected.select(found.columns), rel_tol=1e-12, abs_tol=1e-12)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(("with_ties", "function"), [(False, "row_number"), (True, "rank")])
+def test_very_many_first_rows__are_those_of_duckdb(session: Session, rows: pl.DataFrame, with_ties: bool, function: str) -> None:
+    frame = rows.drop_nulls("key")
+    stage = TopN.model_validate({"n": ROWS // 3, "order": ["-count", "key"], "with_ties": with_ties})
+    found = given_by(stage, session, frame)
+    order = "count desc, key" if with_ties else "count desc, key, place, value nulls last, word nulls last"
+    expected = of_duckdb(
+        f"select * from given qualify {function}() over (order by {order}) <= {ROWS // 3} "
+        "order by count desc, key, place, value nulls last, word nulls last",
+        frame,
+    )
+    assert_frame_equal(found, expected)
+
+
+def test_a_pivot_of_a_hot_key__adds_up_where_rows_are(session: Session, rows: pl.DataFrame) -> None:
+    values = [1, 2, 3]
+    stage = Pivot.model_validate({"by": "key", "on": "count", "values": values, "unseen": "count", "compute": {"total": "sum(place)"}})
+    found = given_by(stage, session, rows).sort("key")
+    said = ", ".join(f'coalesce(sum(place) filter (count = {value}), 0)::bigint as "{value}"' for value in values)
+    assert_frame_equal(found, of_duckdb(f"select key, {said} from given group by key", rows).sort("key"))
+
+
+def test_small_groups__are_not_counted_apart(session: Session, rows: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = called(monkeypatch, large.Large, "table")
+    stage = Aggregate.model_validate({"by": ["place"], "compute": {"middle": "median(value)"}})
+    assert given_by(stage, session, rows).height == ROWS
+    assert not seen
