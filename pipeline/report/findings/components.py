@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from pipeline.report import plots
+from pipeline.report.drawn import drawn
 from pipeline.report.finding import Evidence, Finding
 from pipeline.report.pieces import Figure, Section, headline
 
@@ -28,8 +29,9 @@ def scatter(output: str, evidence: Evidence) -> Figure:
     """The rows on the first two components, with what these explain where an output says it."""
     rows, by = _grouped(output, evidence)
     shares = next((evidence.outputs[name] for name, found in evidence.columns.items() if found >= {"component", "explained_share"}), None)
+    seldom = drawn(rows)
     frame = (
-        rows.select(pl.col(FIRST, SECOND).cast(pl.Float64, strict=False), GROUP)
+        seldom.rows.select(pl.col(FIRST, SECOND).cast(pl.Float64, strict=False), GROUP)
         .filter(pl.col(FIRST).is_finite() & pl.col(SECOND).is_finite())
         .collect()
     )
@@ -39,7 +41,7 @@ def scatter(output: str, evidence: Evidence) -> Figure:
     groups = [(styles[name], *frame.filter(pl.col(GROUP) == name).select(FIRST, SECOND).to_numpy().T) for name in names]
     known = dict(shares.select("component", "explained_share").collect().iter_rows()) if shares is not None else {}
     labels = [f"Component {number}" + (f" ({known[number]:.1%} of the variance)" if number in known else "") for number in (1, 2)]
-    caption = f"{frame.height:,} rows on their first two components" + (f", coloured by {by}." if by else ".")
+    caption = f"{frame.height:,} rows on their first two components" + (f", coloured by {by}." if by else ".") + seldom.said
     legend = [(styles[name], name) for name in names] if by else []
     return Figure(plots.scatter(groups, (labels[0], labels[1]), caption), caption, legend, "medium")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from pipeline.report.drawn import drawn
 from pipeline.report.finding import Evidence, Finding
 from pipeline.report.pieces import Grid, Section, headline, number_text
 
@@ -22,7 +23,10 @@ class Neighbors(Finding, name="neighbors"):
         """One section."""
         value = pl.col("distance").cast(pl.Float64, strict=False)
         quartiles = [value.quantile(share, "linear").alias(str(share)) for share in (0.25, 0.5, 0.75)]
-        rows = evidence.outputs[output].group_by("rank").agg(pl.len().alias("queries"), *quartiles).sort("rank").head(MOST).collect()
+        found = evidence.outputs[output]
+        seldom, sizes = drawn(found), found.group_by("rank").agg(pl.len().alias("queries")).collect(engine="streaming")
+        spread = seldom.rows.group_by("rank").agg(quartiles).collect()
+        rows = sizes.join(spread, on="rank", how="left", nulls_equal=True).sort("rank").head(MOST)
         cells = [(str(rank), f"{queries:,}", *map(number_text, more)) for rank, queries, *more in rows.iter_rows()]
         head = ("rank", "queries", "lower quartile", "median distance", "upper quartile")
-        yield Section(headline("Neighbors", output), [Grid(head, "rrrrr", cells, "Distances of the nearest rows, by rank.")])
+        yield Section(headline("Neighbors", output), [Grid(head, "rrrrr", cells, f"Distances of the nearest rows, by rank.{seldom.said}")])

@@ -10,6 +10,7 @@ import polars.selectors as cs
 
 from pipeline.kernels.metrics import accuracy, auc, r2, rmse
 from pipeline.report import plots
+from pipeline.report.drawn import Drawn, drawn
 from pipeline.report.finding import Evidence, Finding
 from pipeline.report.pieces import Figure, Grid, Note, Section, headline, number_text
 from pipeline.report.splits import auc_interval, by_split, judged_split, split_style
@@ -44,22 +45,29 @@ def predictions(output: str, rows: pl.LazyFrame) -> Iterator[Section]:
         return
     target = _target(rows, numbers)
     split = pl.col("split").cast(pl.String).fill_null("") if "split" in schema else pl.lit("all rows")
-    known = rows.drop_nulls([target, *(classes or ["prediction"])])
+    seldom = drawn(rows)
+    known = seldom.rows.drop_nulls([target, *(classes or ["prediction"])])
     if "prediction" not in schema:
-        frame = known.select(split.alias("split"), pl.col(target).cast(pl.String).alias("truth"), *classes).collect()
-        yield _several(output, target, frame, classes)
+        frame = known.select(split.alias("split"), pl.col(target).cast(pl.String).alias("truth"), *classes).collect(engine="streaming")
+        yield _told(_several(output, target, frame, classes), seldom)
         return
     columns = (pl.col(target).cast(pl.Float64).alias("truth"), pl.col("prediction").cast(pl.Float64).alias("score"))
-    frame = known.select(split.alias("split"), *columns).filter(pl.all_horizontal(cs.float().is_finite())).collect()
+    frame = known.select(split.alias("split"), *columns).filter(pl.all_horizontal(cs.float().is_finite())).collect(engine="streaming")
     binary = frame.height > 0 and frame["truth"].is_in([0.0, 1.0]).all() and frame["score"].is_between(0, 1).all()
-    yield (_binary if binary else _regression)(output, target, frame)
+    yield _told((_binary if binary else _regression)(output, target, frame), seldom)
+
+
+def _told(section: Section, seldom: Drawn) -> Section:
+    if seldom.said:
+        section.blocks.insert(0, Note(seldom.said.strip()))
+    return section
 
 
 def _target(rows: pl.LazyFrame, candidates: list[str]) -> str:
     """The last column of 0 and 1, else the last: a model gives key, split, target and predictions, but an output may order them anew."""
     if len(candidates) == 1:
         return candidates[0]
-    two = rows.select(pl.col(candidates).cast(pl.Float64, strict=False).is_in([0.0, 1.0]).all()).collect().row(0)
+    two = rows.select(pl.col(candidates).cast(pl.Float64, strict=False).is_in([0.0, 1.0]).all()).collect(engine="streaming").row(0)
     return next((name for name, fits in zip(reversed(candidates), reversed(two), strict=True) if fits), candidates[-1])
 
 

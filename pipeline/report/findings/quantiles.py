@@ -9,6 +9,7 @@ import polars as pl
 
 from pipeline.kernels.metrics import coverage, pinball_loss
 from pipeline.report import plots
+from pipeline.report.drawn import drawn
 from pipeline.report.finding import Evidence, Finding
 from pipeline.report.pieces import Figure, Grid, Note, Section, headline, number_text
 from pipeline.report.splits import by_split, judged_split, split_style
@@ -42,16 +43,17 @@ class Quantiles(Finding, name="quantiles"):
         target = targets[-1]  # a model gives key, split, target and predictions
         split = pl.col("split").cast(pl.String).fill_null("") if "split" in schema else pl.lit("all rows")
         known = rows.select(split.alias("split"), pl.col(target).cast(pl.Float64).alias("truth"), *columns.values())
-        frame = known.drop_nulls().filter(pl.col("truth").is_finite()).collect()
+        seldom = drawn(known)
+        frame = seldom.rows.drop_nulls().filter(pl.col("truth").is_finite()).collect(engine="streaming")
         section = Section(headline("Predicted quantiles", output))
         if frame.height == 0:
             section.blocks.append(Note(f"No row has both {target} and predictions."))
         else:
-            _fill(section, target, by_split(frame), columns)
+            _fill(section, target, by_split(frame), columns, seldom.said)
         yield section
 
 
-def _fill(section: Section, target: str, splits: dict[str, pl.DataFrame], columns: dict[float, str]) -> None:
+def _fill(section: Section, target: str, splits: dict[str, pl.DataFrame], columns: dict[float, str], said: str) -> None:
     """The figure, the table and the highlight of some rows."""
     curves, body = [], []
     for name, part in splits.items():
@@ -66,7 +68,7 @@ def _fill(section: Section, target: str, splits: dict[str, pl.DataFrame], column
         if name == judged_split(splits) and low < high:
             inside = float(((truth > predicted[low]) & (truth <= predicted[high])).mean())
             section.highlights.append((f"{inside:.1%}", f"{name} rows between the {low:g} and {high:g} quantiles of {target}"))
-    caption = f"Share of rows whose {target} is at or below its predicted quantile, by split; on the line where predictions hold."
+    caption = f"Share of rows whose {target} is at or below its predicted quantile, by split; on the line where predictions hold.{said}"
     legend = [(split_style(name), name) for name in splits]
     section.blocks.append(Figure(plots.calibrated_quantiles(curves, f"{caption} Its numbers are in the table."), caption, legend))
     section.blocks.append(Grid(("split", "rows", "quantile", "observed share", "pinball loss"), "lrrrr", body))
