@@ -18,11 +18,11 @@ from pipeline.results.remembered import Remembered
 from pipeline.sql.expression import Sql, Value, check_condition
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES, counted
+from pipeline.tables.learned import gathered
 from pipeline.tables.names import ColumnName as ColumnName  # this module is the door for authors of stages
 from pipeline.tables.names import ColumnNames as ColumnNames
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.picked import need_picked, with_picks
-from pipeline.tables.ranks import gathered
 from pipeline.tables.session import Session
 from pipeline.tables.table import Fitted, Table
 

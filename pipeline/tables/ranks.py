@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -57,20 +57,6 @@ class Wanted:
 
 Cuts = dict[tuple[str, Any], Values]
 """By the column of values and what `of` is: the values that cells end with, in order."""
-
-
-@runtime_checkable
-class Ranked(Protocol):
-    """A stage that learns from counts of values, and asks of some of them for quantiles alone."""
-
-    def ranked(self) -> tuple[Sequence[Counted], Sequence[float]]:
-        """Where its counts of these are, and the shares of the quantiles."""
-
-
-def gathered(table: Table, stage: Any) -> Table:
-    """What a stage counted part by part, as one part; beyond memory without values on which no quantile falls that it asks for."""
-    counted, shares = stage.ranked() if isinstance(stage, Ranked) else ((), ())
-    return with_ranks(table, counted, Wanted(tuple(shares))) if counted and table.is_beyond else table.gather()
 
 
 def with_ranks(table: Table, counted: Sequence[Counted], wanted: Wanted) -> Table:

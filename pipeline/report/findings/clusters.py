@@ -37,7 +37,7 @@ def clusters(output: str, rows: pl.LazyFrame) -> Section:
     )
     splits = [name for name in SPLITS if name in seen]
     counts = [(pl.col("split") == name).sum().alias(f"split:{name}") for name in splits]
-    seldom = drawn(rows)
+    seldom = drawn(rows, ["cluster", fit])
     spread = [value.quantile(share, "linear").alias(f"quantile:{share}") for share in (0.25, 0.5, 0.75)]
     cluster = pl.col("cluster").cast(pl.String)
     sizes = rows.group_by(cluster).agg(pl.len().alias("rows"), *counts).collect(engine="streaming")

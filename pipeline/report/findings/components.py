@@ -29,7 +29,7 @@ def scatter(output: str, evidence: Evidence) -> Figure:
     """The rows on the first two components, with what these explain where an output says it."""
     rows, by = _grouped(output, evidence)
     shares = next((evidence.outputs[name] for name, found in evidence.columns.items() if found >= {"component", "explained_share"}), None)
-    seldom = drawn(rows)
+    seldom = drawn(rows, [FIRST, SECOND, GROUP])
     frame = (
         seldom.rows.select(pl.col(FIRST, SECOND).cast(pl.Float64, strict=False), GROUP)
         .filter(pl.col(FIRST).is_finite() & pl.col(SECOND).is_finite())

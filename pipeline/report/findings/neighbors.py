@@ -24,7 +24,10 @@ class Neighbors(Finding, name="neighbors"):
         value = pl.col("distance").cast(pl.Float64, strict=False)
         quartiles = [value.quantile(share, "linear").alias(str(share)) for share in (0.25, 0.5, 0.75)]
         found = evidence.outputs[output]
-        seldom, sizes = drawn(found), found.group_by("rank").agg(pl.len().alias("queries")).collect(engine="streaming")
+        seldom, sizes = (
+            drawn(found, ["rank", "distance"]),
+            found.group_by("rank").agg(pl.len().alias("queries")).collect(engine="streaming"),
+        )
         spread = seldom.rows.group_by("rank").agg(quartiles).collect()
         rows = sizes.join(spread, on="rank", how="left", nulls_equal=True).sort("rank").head(MOST)
         cells = [(str(rank), f"{queries:,}", *map(number_text, more)) for rank, queries, *more in rows.iter_rows()]

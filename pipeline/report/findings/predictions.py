@@ -45,7 +45,7 @@ def predictions(output: str, rows: pl.LazyFrame) -> Iterator[Section]:
         return
     target = _target(rows, numbers)
     split = pl.col("split").cast(pl.String).fill_null("") if "split" in schema else pl.lit("all rows")
-    seldom = drawn(rows)
+    seldom = drawn(rows, [name for name in schema.names() if name in {"split", "prediction", target, *classes}])
     known = seldom.rows.drop_nulls([target, *(classes or ["prediction"])])
     if "prediction" not in schema:
         frame = known.select(split.alias("split"), pl.col(target).cast(pl.String).alias("truth"), *classes).collect(engine="streaming")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -49,6 +49,10 @@ class Categorify(FittedRows, name="categorify", version=1):
     def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Every column's values with their counts."""
         return texts_counted(rows, self.columns)
+
+    def sums(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Rows of each column and value."""
+        return ("column", "value"), ("rows",)
 
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """Column, value, rows and code, in that order."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 from pydantic import Field
 
@@ -32,6 +34,10 @@ class CountEncode(FittedRows, name="count_encode", version=1):
     def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Every column's values with their counts."""
         return texts_counted(rows, self.columns)
+
+    def sums(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Rows of each column and value."""
+        return ("column", "value"), ("rows",)
 
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """The same over all parts."""

@@ -64,6 +64,10 @@ class OneHot(FittedRows, name="one_hot", version=1):
         texts = texts_counted(rows, self._names)
         return texts if self.most else texts.head(0)
 
+    def sums(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Rows of each column and value."""
+        return ("column", "value"), ("rows",)
+
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """Column, place, value and rows of the most frequent ones."""
         values = (

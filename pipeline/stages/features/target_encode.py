@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 from pydantic import Field
@@ -74,6 +74,10 @@ class TargetEncode(FittedRows, name="target_encode", version=1):
 
     def _fold(self) -> pl.Expr:
         return pl.sum_horizontal((pl.col(FRACTION) >= fold / self.folds).cast(pl.Int32) for fold in range(1, self.folds)).alias(FOLD)
+
+    def sums(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Rows, and the target's sum, of each column and value and fold."""
+        return ("column", "value", "fold"), ("rows", "sum")
 
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """Column, whether it is of a value, value, fold, rows and encoded."""

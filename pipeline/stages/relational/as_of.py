@@ -17,8 +17,9 @@ from pipeline.stages.relational._nearest import PLACE, THERE, Direction, Search
 from pipeline.stages.relational._ordered.groups import By
 from pipeline.stages.relational._ordered.spans import need_time, span_of
 from pipeline.tables.counts import Count
+from pipeline.tables.hot import COPY
 from pipeline.tables.names import Order
-from pipeline.tables.pairs import together
+from pipeline.tables.pairs import apart, moves, together
 from pipeline.tables.part import ROW, Part, Schema
 from pipeline.tables.table import Table
 
@@ -94,7 +95,10 @@ class AsOf(Stage, name="as_of", version=1):
         return {name: f"{name}{self.suffix}" if name in left else name for name in right if name not in self._by.values()}
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """A right table of one part, or without keys, goes to every part of the left; else rows with equal keys come together."""
+        """A right table of one part, or without keys, goes to every part of the left; else rows with equal keys come together.
+
+        Left rows of hot keys are spread over the parts, and the right's of these keys stand in all of them.
+        """
         left, right = tables["left"].named(context.name), tables["right"].named(context.name)
         assert left.schema is not None
         assert right.schema is not None
@@ -112,7 +116,8 @@ class AsOf(Stage, name="as_of", version=1):
             whole = right.gather().map(_sorted, tuple(self._by))
             found = left.map_parts(work, whole.value(), writes=writes)
             return Outcome({"": replace(found, fitted=left.fitted + right.fitted)})
-        left, right = together(left, right, tuple(self._by))
+        by = tuple(self._by)
+        left, right, _ = apart(left, right, by, (True, False)) if moves(left, right, by) else (*together(left, right, by), 0)
         return Outcome({"": left.zip_parts(right.map(_sorted, tuple(self._by)), work, writes=writes)})
 
 
@@ -125,6 +130,7 @@ def _prepared(rows: pl.LazyFrame, keys: dict[str, str], time: str, added: dict[s
 
 def _sorted(rows: pl.LazyFrame, by: tuple[str, ...]) -> pl.LazyFrame:
     """Those of whole keys by time, then by all other columns."""
+    rows = rows.drop(COPY, strict=False)
     others = [name for name, dtype in rows.collect_schema().items() if name not in {THERE, *by} and not dtype.is_nested()]
     return Order([THERE, *others]).sort(rows)
 

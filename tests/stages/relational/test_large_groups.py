@@ -16,6 +16,7 @@ from pipeline.stage import Context, Stage
 from pipeline.stages.relational._aggregates import large
 from pipeline.stages.relational._window import of_groups
 from pipeline.stages.relational.aggregate import Aggregate
+from pipeline.stages.relational.as_of import AsOf
 from pipeline.stages.relational.pivot import Pivot
 from pipeline.stages.relational.top_n import TopN
 from pipeline.stages.relational.window import Window
@@ -53,13 +54,17 @@ def rows() -> pl.DataFrame:
     )
 
 
-def given_by(stage: Stage, session: Session, frame: pl.DataFrame) -> pl.DataFrame:
-    """What a stage gives of the rows in parts, one of which is empty."""
+def in_parts(session: Session, frame: pl.DataFrame) -> Table:
+    """Rows in parts, one of which is empty."""
     edges = [*(ROWS * part // PARTS for part in range(PARTS + 1)), ROWS]
     schema = Schema(frame.schema)
     parts = [Part(frame[low:high]) for low, high in pairwise(edges)]
-    table = Table.of(session, "given", parts, schema=schema, size=Size(ROWS, row_bytes(schema)))
-    found = stage.run({"rows": table}, Context("tested", 1, session)).tables[""]
+    return Table.of(session, "given", parts, schema=schema, size=Size(ROWS, row_bytes(schema)))
+
+
+def given_by(stage: Stage, session: Session, frame: pl.DataFrame) -> pl.DataFrame:
+    """What a stage gives of the rows in parts."""
+    found = stage.run({"rows": in_parts(session, frame)}, Context("tested", 1, session)).tables[""]
     return Table.gather(found).futures()[0].frame  # type: ignore[no-any-return]
 
 
@@ -190,6 +195,26 @@ def test_a_pivot_of_a_hot_key__adds_up_where_rows_are(session: Session, rows: pl
     found = given_by(stage, session, rows).sort("key")
     said = ", ".join(f'coalesce(sum(place) filter (count = {value}), 0)::bigint as "{value}"' for value in values)
     assert_frame_equal(found, of_duckdb(f"select key, {said} from given group by key", rows).sort("key"))
+
+
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_a_nearest_row_of_a_hot_key__is_duckdbs(session: Session, rows: pl.DataFrame, how: str) -> None:
+    random = np.random.default_rng(8)
+    left = rows.select("key", "place", pl.Series("time", random.integers(0, 10**6, ROWS)))
+    keys = np.where(random.random(ROWS) < 0.2, 3, random.integers(0, 2_000, ROWS))
+    right = pl.DataFrame({"key": keys, "time": random.permutation(ROWS) * 50, "price": random.random(ROWS)})
+    stage = AsOf.model_validate({"by": "key", "on": "time", "direction": "backward", "how": how})
+    tables = {"left": in_parts(session, left), "right": in_parts(session, right)}
+    given = stage.run(tables, Context("tested", 1, session)).tables[""]
+    assert max(session.evaluate(block).rows for block in given.blocks) < ROWS / 4  # two fifths of the rows have one key
+    with duckdb.connect() as database:
+        database.register("trades", left)
+        database.register("quotes", right)
+        join = "asof left join" if how == "left" else "asof join"
+        said = f"select t.*, q.time as time_right, price from trades t {join} quotes q on t.key = q.key and t.time >= q.time"
+        expected = database.sql(said).pl()
+    found = given.gather().futures()[0].frame
+    assert_frame_equal(found.sort("place"), expected.select(found.columns).sort("place"))
 
 
 def test_small_groups__are_not_counted_apart(session: Session, rows: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
