@@ -73,7 +73,7 @@ class Airlock(Whole, name="airlock", version=1):
         grouped = Grouped(names, {COUNT: Computed.model_validate({"function": "size"})}, "by")
         rows = tables["rows"].named(context.name)
         given, together = rows, grouped.apply
-        if context.session.workers > 1 and len(rows.blocks) > 1:
+        if rows.is_apart and len(rows.blocks) > 1:
             given, together = rows.map(grouped.partial, writes=frozenset({COUNT})), grouped.final
         counted = given.exchange(names).map(together, writes=frozenset({COUNT})).value()
         found = submit(self.masked, counted, stage=context.name)

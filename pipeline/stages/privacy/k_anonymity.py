@@ -73,7 +73,7 @@ class KAnonymity(Whole, name="k_anonymity", version=1):
         rows, grouped = tables["rows"], self._grouped
         rows = (rows if rows.cheap else rows.hold()).named(context.name)
         given, together = rows, grouped.apply
-        if context.session.workers > 1 and len(rows.blocks) > 1:
+        if rows.is_apart and len(rows.blocks) > 1:
             given, together = rows.map(grouped.partial, writes=frozenset(self._compute)), grouped.final
         groups = given.exchange(self.quasi_identifiers).map(together, writes=frozenset(self._compute)).hold()
         submit, tally = context.session.submit, groups.map(self._tally).value()

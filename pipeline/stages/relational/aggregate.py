@@ -39,7 +39,8 @@ class Aggregate(Keyed, name="aggregate", version=5):
     to more, are Float64.
 
     quantile is exact, of floats: `interpolation` says what it is between two values (linear, where not given). approx_quantile is the same
-    under the name that other engines have for an approximate one: all values of a key come to one worker for either, that column alone.
+    under the name that other engines have for an approximate one: all values of a key come to one worker for either, that column alone,
+    unless they are more than a task may hold.
     mode is the most frequent value, the least of several. arg_min(name, price) is the name where the price is least: `first` by another
     name. any and all are of conditions. list has the values in order, or in that of `order_by`. histogram with n `edges` is a list of n + 1
     counts: below the first edge, from each edge to the next, from the last on.

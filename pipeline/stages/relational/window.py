@@ -44,8 +44,8 @@ class Window(Stage, name="window", version=1):
     depends on how they came. Of no values a sum over the whole group is 0, cum_sum and rolling_sum are null. The result is in the order
     of its groups, then in `order`; over several workers each part is, and the whole only with a sort; without an order, a group's rows
     stay as they came. A group is whole in one part; with no `by` all rows are, as in sort. Beyond memory, where all functions are of lag,
-    lead, difference, pct_change, row_number, rank, percent_rank, ntile, size, cum_sum, cum_mean and cum_count, groups larger than a task
-    may hold lie in several parts.
+    lead, difference, pct_change, row_number, rank, percent_rank, ntile, size, cum_sum, cum_mean and cum_count, or of the whole group
+    without an order, groups larger than a task may hold lie in several parts.
 
     Example: {use: window, from: readings, as: features, by: sensor, order: time, compute: {before: lag(speed), total: cum_sum(count),
     day_before: "lag(speed, 96)", speed_1h: "rolling_mean(speed, 1h)", share_of_sensor: share(count), most_of_hour_before: {function:
