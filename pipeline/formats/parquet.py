@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import polars as pl
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from pipeline.backend.arrays import to_host
 from pipeline.errors import InputError, JobError
@@ -21,6 +21,7 @@ from pipeline.formats._hive import FolderColumn, HiveInput, with_folder_columns,
 from pipeline.formats._parquet.features import with_features
 from pipeline.formats._parquet.folders import check_folders, in_folders
 from pipeline.formats._parquet.genotypes import GENOTYPES, SAMPLES_KEY, write_genotypes
+from pipeline.formats._parquet.laid import in_small_ones
 from pipeline.formats._parquet.ranges import bunches, cut, footer, need_table, row_groups, scan, values_bytes
 from pipeline.formats._parquet.source import ParquetSource
 from pipeline.genome.inputs import PlacedInput
@@ -57,6 +58,7 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
     suffixes = (".parquet", ".pq")
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
 
+    _folder: str | None = PrivateAttr(default=None)
     missing: Missing = "error"
     checksums: bool = Field(True, description="Whether the checksums of pages are checked, in files of this machine that have them.")
 
@@ -121,8 +123,12 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
         return InfinitiesOfParquet(columns) if columns else None
 
     def finer(self, sources: int, parts: int, folder: str) -> Self:
-        """In as many as are wanted, where row groups are too large: a stretch of one is read without what lies before it."""
-        return self.model_copy(update={"parts": parts}) if sources * LARGER < parts else self
+        """In as many as are wanted, where row groups are too large; very large ones are laid in the folder, in small ones."""
+        if sources * LARGER >= parts:
+            return self
+        finer = self.model_copy(update={"parts": parts})
+        finer._folder = folder
+        return finer
 
     def sources(self, parallel: int) -> Sequence[ParquetSource]:
         """Whole row groups, a few parts per task that can run at once, of a size that the constants above bound."""
@@ -138,6 +144,8 @@ class ParquetInput(HiveInput, PlacedInput, BoundedInput):
         rounds = max(total, held) // (parallel * most) + 1  # texts of few kinds take a bit each in a file
         wanted = self.parts or max(min(parallel, total // least + 1), parallel * rounds if rounds > 1 else 1)
         if self.parts and wanted > len(groups):
+            if self._folder and not arrays:
+                groups = in_small_ones(groups, wanted, self._folder, checksums=self.checksums)
             groups = [some for piece in groups for some in cut(piece, -(-wanted // len(groups)))]
             sizes = [piece.rows for piece in groups]
         folders = self._folders(files)

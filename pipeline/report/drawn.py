@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-MOST = 1 << 21
+MOST = 1 << 20
 AT = "__at__"
 
 

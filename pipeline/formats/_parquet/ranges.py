@@ -74,12 +74,21 @@ def opened(path: str) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class RowRange:
-    """`rows` rows of one file of `of` rows, from `offset` on."""
+    """`rows` rows of one file of `of` rows, from `offset` on; read from a file where those from `first` on were `laid`, if there is one."""
 
     path: str
     offset: int
     rows: int
     of: int
+    laid: str | None = None
+    first: int = 0
+
+    def scan(self) -> pl.LazyFrame:
+        """The rows. Raises DataError where the file has another number of rows by now."""
+        if self.laid is not None:
+            return scan(self.laid).slice(self.offset - self.first, self.rows)
+        rows = scan(self.checked().path)
+        return rows if self.rows == self.of else rows.slice(self.offset, self.rows)
 
     def checked(self) -> RowRange:
         """This range. Raises DataError where the file has another number of rows by now."""
@@ -100,7 +109,7 @@ class RowRange:
 
 def scan_of_whole_files(ranges: Sequence[RowRange]) -> pl.LazyFrame | None:
     """Several whole files as one scan: scans below one another are all read at once (docs/platform.md). None of other ranges."""
-    if len(ranges) < 2 or any(piece.rows != piece.of for piece in ranges):
+    if len(ranges) < 2 or any(piece.rows != piece.of or piece.laid is not None for piece in ranges):
         return None
     paths: list[Any] = [for_polars(piece.checked().path) for piece in ranges]
     return pl.scan_parquet(paths)
@@ -127,7 +136,12 @@ def neighbours(pieces: Sequence[RowRange]) -> list[RowRange]:
     found = list[RowRange]()
     for piece in pieces:
         last = found[-1] if found else None
-        if last is not None and (last.path, last.offset + last.rows, last.of) == (piece.path, piece.offset, piece.of):
+        if last is not None and (last.path, last.offset + last.rows, last.of, last.laid) == (
+            piece.path,
+            piece.offset,
+            piece.of,
+            piece.laid,
+        ):
             found[-1] = replace(last, rows=last.rows + piece.rows)
         else:
             found.append(piece)

@@ -15,7 +15,7 @@ from pipeline.formats._finite import with_finite
 from pipeline.formats._hive import FolderColumn, with_folder_columns
 from pipeline.formats._parquet.checksums import need_whole
 from pipeline.formats._parquet.genotypes import read_genotypes
-from pipeline.formats._parquet.ranges import RowRange, footer, neighbours, scan, scan_of_whole_files
+from pipeline.formats._parquet.ranges import RowRange, footer, neighbours, scan_of_whole_files
 from pipeline.tables.part import Part
 
 
@@ -38,15 +38,15 @@ class ParquetSource:
     def plain(self) -> pl.LazyFrame | Part:
         """The scan as the files have it, once its pages' checksums hold."""
         for piece in self.ranges if self.checksums else ():
-            need_whole(piece)
+            if piece.laid is None:
+                need_whole(piece)
         if self.arrays:
             return read_genotypes([piece.checked() for piece in self.ranges], self.arrays)
         if not self.table and not any(self.folders.values()) and (whole := scan_of_whole_files(self.ranges)) is not None:
             return whole
         scans = []
         for piece in self.ranges:
-            rows = scan(piece.checked().path)
-            rows = rows if piece.rows == piece.of else rows.slice(piece.offset, piece.rows)
+            rows = piece.scan()
             rows = fitted(rows, rows.collect_schema(), dict(self.table)) if self.table else rows
             scans.append(with_folder_columns(rows, self.folders.get(piece.path, ())))
         return pl.concat(scans) if len(scans) > 1 else scans[0]
