@@ -65,7 +65,8 @@ def in_parts(session: Session, frame: pl.DataFrame) -> Table:
 def given_by(stage: Stage, session: Session, frame: pl.DataFrame) -> pl.DataFrame:
     """What a stage gives of the rows in parts."""
     found = stage.run({"rows": in_parts(session, frame)}, Context("tested", 1, session)).tables[""]
-    return Table.gather(found).futures()[0].frame  # type: ignore[no-any-return]
+    whole: pl.DataFrame = found.gather().futures()[0].frame
+    return whole
 
 
 def of_duckdb(query: str, rows: pl.DataFrame) -> pl.DataFrame:
