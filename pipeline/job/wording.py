@@ -141,6 +141,12 @@ def _given(node: Node, path: tuple[str | int, ...]) -> Node:
     return node
 
 
+def _is_of(node: Node, part: dict[str, Any]) -> bool:
+    """Whether what is given has the constants of one part of a union, which tell its parts apart: a rule's `check`, say."""
+    told = {name: found["const"] for name, found in part.get("properties", {}).items() if "const" in found}
+    return all((child := node.child(name)) is None or child.value == value for name, value in told.items())
+
+
 def _expected(item: Mapping[str, Any]) -> str | None:
     """What type was expected where the type is wrong; None for any other error."""
     kind = str(item["type"])
@@ -161,7 +167,8 @@ def _sentence(item: Mapping[str, Any], path: tuple[str | int, ...], shown: str, 
         found = below(schema, path)
         return f"missing: {path[-1]}" + (f" ({type_words(found[0], schema)})" if found else "")
     if kind == "extra_forbidden":
-        known = {name for part in branches(below(schema, path[:-1]), schema) for name in part.get("properties", {})}
+        node = _given(subject.node, path[:-1])
+        known = {name for part in branches(below(schema, path[:-1]), schema) if _is_of(node, part) for name in part.get("properties", {})}
         known |= set(subject.known) if len(path) == 1 else set()
         whole = " Its rows are not bad one by one: a file is read whole, or refused." if path[-1] in OF_BAD_ROWS else ""
         return f"unknown parameter {str(path[-1])!r} of {subject.name}.{whole}{near(str(path[-1]), known)}"

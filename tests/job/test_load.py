@@ -270,6 +270,10 @@ def test_load__refuses_what_is_no_file(tmp_path: Path) -> None:
             "{use: aggregate, from: t, by: a, compute: {n: {oof: 1}}}",
             "stages.aggregate.compute.n.oof: unknown parameter 'oof' of aggregate. Did",
         ),
+        (  # what another of the checks takes is not named
+            "{use: expect, from: t, rules: {x: {check: not_null, column: a}}}",
+            "unknown parameter 'column' of expect. Did you mean 'columns'? Known: action, check, columns.",
+        ),
         ("{use: 5, from: t}", "5:11: stages.5.use: expected text (name of a stage; --list shows them), found 5"),
         ("{from: t}", "5:5: stages.0.use: missing: use (name of a stage; --list shows them)"),
         ("5", "5:5: stages.0: expected a mapping, found 5"),

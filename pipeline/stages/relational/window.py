@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import polars as pl
 from pydantic import Field
@@ -16,7 +17,7 @@ from pipeline.stages.relational._ordered.spans import span_of
 from pipeline.stages.relational._sums import SAFE_DIGITS
 from pipeline.stages.relational._window.columns import Column, columns_of
 from pipeline.stages.relational._window.following import Following
-from pipeline.stages.relational._window.functions import Compute, need_order
+from pipeline.stages.relational._window.functions import Compute, Windowed, need_order
 from pipeline.stages.relational._window.of_groups import OfGroups
 from pipeline.stages.relational._window.queries import computed
 from pipeline.stages.relational._window.rolling import Rolled
@@ -44,8 +45,8 @@ class Window(Stage, name="window", version=1):
     depends on how they came. Of no values a sum over the whole group is 0, cum_sum and rolling_sum are null. The result is in the order
     of its groups, then in `order`; over several workers each part is, and the whole only with a sort; without an order, a group's rows
     stay as they came. A group is whole in one part; with no `by` all rows are, as in sort. Beyond memory, where all functions are of lag,
-    lead, difference, pct_change, row_number, rank, percent_rank, ntile, size, cum_sum, cum_mean and cum_count, or of the whole group
-    without an order, groups larger than a task may hold lie in several parts.
+    lead, difference, pct_change, row_number, rank, percent_rank, ntile, cum_sum, cum_mean and cum_count, or of the whole group but first
+    and last, groups larger than a task may hold lie in several parts.
 
     Example: {use: window, from: readings, as: features, by: sensor, order: time, compute: {before: lag(speed), total: cum_sum(count),
     day_before: "lag(speed, 96)", speed_1h: "rolling_mean(speed, 1h)", share_of_sensor: share(count), most_of_hour_before: {function:
@@ -99,12 +100,11 @@ class Window(Stage, name="window", version=1):
         writes = frozenset(self.compute)
         rows, following = rows.named(context.name), Following(self.by, self._order, self.ties, self.compute)
         if following.can(rows) and following.applies(rows := for_two(rows)):
-            return Outcome({"": following.table(rows).map(self._named, names, columns, writes=writes)})
+            ordered = following.table(rows, partial(self._of_whole, following.of_groups, context))
+            return Outcome({"": ordered.map(self._named, names, columns, writes=writes)})
         rows, large = OfGroups.of(self.by, self.compute, rows) if self.order is None else (rows, None)
         if large is not None:
-            own = large.own(rows)
-            said = Aggregate(by=self.by, compute=large.asked).run({"rows": own}, context).tables[""].value()
-            beside = large.table(own, said).map(self._named, names, columns, writes=writes)
+            beside = large.table(rows, self._of_large(large, context, large.own(rows))).map(self._named, names, columns, writes=writes)
             if not self.by:
                 return Outcome({"": beside})
             rows = rows.map(large.others, writes=frozenset())
@@ -114,6 +114,14 @@ class Window(Stage, name="window", version=1):
             found = found.map_parts(Rolled(rolling, self._order.names[0], places, context.session.backend), writes=writes)
         found = found.map(self._named, names, columns, writes=writes)
         return Outcome({"": found if large is None else replace(found.concat(beside), size=rows.size)})
+
+    def _of_whole(self, compute: Mapping[str, Windowed], context: Context, rows: Table, keys: pl.DataFrame) -> Any:
+        large = OfGroups(self.by, compute, keys)
+        return self._of_large(large, context, large.values(rows))
+
+    def _of_large(self, large: OfGroups, context: Context, rows: Table) -> Any:
+        """What comes of groups as a whole, a row each: a part, or a future of one."""
+        return Aggregate(by=self.by, compute=large.asked).run({"rows": rows}, context).tables[""].value()
 
     def _computed(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The rows in order, with the results of all functions but those that roll, and the values of these."""

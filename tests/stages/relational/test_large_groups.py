@@ -176,6 +176,28 @@ def test_a_window_of_large_groups__is_duckdbs(session: Session, rows: pl.DataFra
     assert len(seen) == 1
 
 
+IN_ORDER = {
+    "number": ("row_number()", "row_number() over groups_in_order"),
+    "before": ("lag(count)", "lag(count) over groups_in_order"),
+    "running": ("cum_sum(count)", "sum(count) over (groups_in_order rows unbounded preceding)::bigint"),
+    **{name: (ours, theirs.replace("over groups", "over whole_groups")) for name, (ours, theirs) in WINDOWS.items() if name != "count"},
+}
+
+
+@pytest.mark.parametrize("by", [["key"], []])
+def test_a_window_in_order_of_large_groups__is_duckdbs(session: Session, rows: pl.DataFrame, by: list[str]) -> None:
+    stage = Window.model_validate({"by": by, "order": "place", "compute": {name: ours for name, (ours, _) in IN_ORDER.items()}})
+    found = given_by(stage, session, rows).sort("place")
+    said = ", ".join(f'{theirs} as "{name}"' for name, (_, theirs) in IN_ORDER.items())
+    of = "partition by key" if by else ""
+    expected = of_duckdb(
+        f"select key, place, value, count, word, {said} from given "
+        f"window groups_in_order as ({of} order by place), whole_groups as ({of}) order by place",
+        rows,
+    )
+    assert_frame_equal(found, expected.select(found.columns), rel_tol=1e-12, abs_tol=1e-12)
+
+
 @pytest.mark.parametrize(("with_ties", "function"), [(False, "row_number"), (True, "rank")])
 def test_very_many_first_rows__are_those_of_duckdb(session: Session, rows: pl.DataFrame, with_ties: bool, function: str) -> None:
     frame = rows.drop_nulls("key")

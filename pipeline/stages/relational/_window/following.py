@@ -6,17 +6,19 @@ their sums; rows that are looked back or ahead at are brought.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from pipeline.backend.engines import collect
 from pipeline.stages.relational._ordered.groups import AT, END, START, Ties, placed_in, without_ties
 from pipeline.stages.relational._window.columns import columns_of
-from pipeline.stages.relational._window.functions import ADDING, RANKED, SHIFTED, Windowed
+from pipeline.stages.relational._window.functions import ADDING, RANKED, SHIFTED, UNORDERED, Windowed
+from pipeline.stages.relational._window.of_groups import beside
 from pipeline.stages.relational._window.queries import PEER, asides, results, shifted
 from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.hot import ROWS
@@ -73,8 +75,14 @@ class Following:
     compute: Mapping[str, Windowed]
 
     def can(self, rows: Table) -> bool:
-        """Whether these functions go on from part to part, and the rows are beyond memory."""
-        return rows.is_beyond and all(windowed.function in FOLLOWING for windowed in self.compute.values())
+        """Whether these functions go on from part to part or are of whole groups, and the rows are beyond memory and in an order."""
+        functions = {windowed.function for windowed in self.compute.values()}
+        return rows.is_beyond and functions <= FOLLOWING | UNORDERED and (bool(self.order) or not functions <= UNORDERED)
+
+    @property
+    def of_groups(self) -> dict[str, Windowed]:
+        """Those that are of whole groups."""
+        return {name: windowed for name, windowed in self.compute.items() if windowed.function in UNORDERED - FOLLOWING}
 
     def applies(self, rows: Table) -> bool:
         """Whether a group of rows that are read twice is more than a task may hold. Waits for their keys to be counted."""
@@ -85,8 +93,11 @@ class Following:
         most, room = heavy_keys(rows, self.by, rows.buckets())[1][ROWS].max(), row_bytes(rows.schema) + 8 * (ASIDE + len(self.compute))
         return not rows.session.budget.holds(Size(int(most or 0) * rows.session.budget.at_once, room))  # type: ignore[arg-type]
 
-    def table(self, rows: Table) -> Table:
-        """The rows with the results. Waits for them to be put in order."""
+    def table(self, rows: Table, whole: Callable[[Table, pl.DataFrame], Any]) -> Table:
+        """The rows with the results. Waits for them to be put in order.
+
+        `whole` gives what is of whole groups, of the rows and those keys whose rows lie in several parts, in a part with a row a key.
+        """
         assert rows.schema is not None
         named = Order(self.by).then(self.order)
         others = [name for name, dtype in rows.schema.columns.items() if name not in named.names and not dtype.is_nested()]
@@ -97,9 +108,12 @@ class Following:
         else:
             ordered = ordered.hold()
             edges = ordered.reduce(self.edge, _one_after_another)
-        carries = rows.session.submit(self.carries, edges, stage=rows.stage)
+        carries, said = rows.session.submit(self.carries, edges, stage=rows.stage), tuple[Any, ...]()
+        if self.of_groups:
+            keys = rows.session.value(rows.session.submit(self.spanning, edges, stage=rows.stage))
+            said = (whole(replace(ordered, schema=rows.schema), keys),) if keys.height or not self.by else ()
         blocks = tuple(
-            Step("frame", rows.stage, (block,), partial(self.computed, number=number), (carries,), whole="order")
+            Step("frame", rows.stage, (block,), partial(self.computed, number=number), (carries, *said), whole="order")
             for number, block in enumerate(ordered.blocks)
         )
         return replace(ordered, blocks=blocks, schema=None, written=None, spread=(), unique=(), name=None, as_read=False)
@@ -130,6 +144,12 @@ class Following:
         head, tail, first, last = (read_frame(frame_bytes(each)) for each in (head, tail, first, last))
         return [Edge(part.rows, head, tail, first, last, leading, of_group[AT][0], of_group[PEER][0], of_group.drop(AT, PEER))]
 
+    def spanning(self, edges: Sequence[Edge | None]) -> pl.DataFrame:
+        """The keys whose rows lie in several parts."""
+        there = [edge for edge in edges if edge is not None]
+        keys = [after.first.select(self.by) for before, after in pairwise(there) if _alike(before.last, after.first, self.by)]
+        return pl.concat(keys).unique() if keys else pl.DataFrame()
+
     def carries(self, edges: Sequence[Edge | None]) -> list[Carry]:
         """What each part goes on from, in their order."""
         there = [edge for edge in edges if edge is not None]
@@ -152,8 +172,8 @@ class Following:
         each = iter(found)
         return [Carry() if edge is None else next(each) for edge in edges]
 
-    def computed(self, rows: pl.LazyFrame, carries: Sequence[Carry], number: int) -> pl.LazyFrame:
-        """The rows of a part with the results."""
+    def computed(self, rows: pl.LazyFrame, carries: Sequence[Carry], *said: Part, number: int) -> pl.LazyFrame:
+        """The rows of a part with the results; `said` is of groups of which other parts have rows, too."""
         carry = carries[number]
         values, columns = columns_of(rows.collect_schema(), self.compute)
         valued = rows.with_columns(counted(rows, value).alias(name) for name, value in values.items())
@@ -173,6 +193,8 @@ class Following:
         if carry.tied and any(column.windowed.function in RANKED for column in columns):
             aside = aside.with_columns(pl.when(pl.col(PEER) == 0).then(-carry.tied).otherwise(pl.col(PEER)).alias(PEER))
         found = results(aside, columns)
+        for part in said:
+            found = beside(found, self.by, [column for column in columns if column.name in self.of_groups], part)
         return without_ties(found, self.by, self.order, on=columns[0].result, first=carry.tied > 0) if self.ties == "refuse" else found
 
 

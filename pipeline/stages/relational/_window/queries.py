@@ -170,7 +170,10 @@ def _count(column: Column) -> pl.Expr:
 
 def _share(column: Column) -> pl.Expr:
     value, total = pl.col(column.value), pl.col(column.value).sum().over(START)
-    return pl.when(total != 0).then(value / total).otherwise(None)
+    share = pl.when(total != 0).then(value / total).otherwise(None)
+    if not column.wide.is_float():
+        return share
+    return pl.when(total.is_finite() | value.is_null()).then(share).otherwise(float("inf"))  # counted: nothing is a share of that
 
 
 def _end(column: Column) -> pl.Expr:
