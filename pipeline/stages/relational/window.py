@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -17,7 +17,8 @@ from pipeline.stages.relational._ordered.spans import span_of
 from pipeline.stages.relational._sums import SAFE_DIGITS
 from pipeline.stages.relational._window.columns import Column, columns_of
 from pipeline.stages.relational._window.following import Following
-from pipeline.stages.relational._window.functions import Compute, Windowed, need_order
+from pipeline.stages.relational._window.functions import ROLLING, Compute, Windowed, need_order
+from pipeline.stages.relational._window.near import Near
 from pipeline.stages.relational._window.of_groups import OfGroups
 from pipeline.stages.relational._window.queries import computed
 from pipeline.stages.relational._window.rolling import Rolled
@@ -27,6 +28,7 @@ from pipeline.tables.infinities import INFINITIES, counted
 from pipeline.tables.names import Order
 from pipeline.tables.pairs import for_two
 from pipeline.tables.part import ROW, Schema, hidden
+from pipeline.tables.session import Session
 from pipeline.tables.table import Table
 
 
@@ -44,9 +46,8 @@ class Window(Stage, name="window", version=1):
     means and spreads are Float64. Rows that tie in `order` have one rank, and otherwise follow by all other columns, so that nothing
     depends on how they came. Of no values a sum over the whole group is 0, cum_sum and rolling_sum are null. The result is in the order
     of its groups, then in `order`; over several workers each part is, and the whole only with a sort; without an order, a group's rows
-    stay as they came. A group is whole in one part; with no `by` all rows are, as in sort. Beyond memory, where all functions are of lag,
-    lead, difference, pct_change, row_number, rank, percent_rank, ntile, cum_sum, cum_mean and cum_count, or of the whole group but first
-    and last, groups larger than a task may hold lie in several parts.
+    stay as they came. A group is whole in one part; with no `by` all rows are, as in sort. Beyond memory groups larger
+    than a task may hold lie in several parts, but where there is dense_rank, first, last, cum_min, cum_max, or a running spread or quantile.
 
     Example: {use: window, from: readings, as: features, by: sensor, order: time, compute: {before: lag(speed), total: cum_sum(count),
     day_before: "lag(speed, 96)", speed_1h: "rolling_mean(speed, 1h)", share_of_sensor: share(count), most_of_hour_before: {function:
@@ -99,8 +100,11 @@ class Window(Stage, name="window", version=1):
         names = [*schema, *(name for name in self.compute if name not in schema)]
         writes = frozenset(self.compute)
         rows, following = rows.named(context.name), Following(self.by, self._order, self.ties, self.compute)
-        if following.can(rows) and following.applies(rows := for_two(rows)):
-            ordered = following.table(rows, partial(self._of_whole, following.of_groups, context))
+        near, two = Near(self.by, self._order, self.ties, self.compute, schema, context.session.backend), self._in_two(schema)
+        if rows.is_beyond and (following.can(rows) or near.can(rows) or two) and following.applies(rows := for_two(rows)):
+            if two and not (following.can(rows) or near.can(rows)):
+                return Outcome({"": self._one_by_one(two, rows, context).map(_selected, names, writes=frozenset())})
+            ordered = near.table(rows) if near.can(rows) else following.table(rows, partial(self._of_whole, following.of_groups, context))
             return Outcome({"": ordered.map(self._named, names, columns, writes=writes)})
         rows, large = OfGroups.of(self.by, self.compute, rows) if self.order is None else (rows, None)
         if large is not None:
@@ -114,6 +118,23 @@ class Window(Stage, name="window", version=1):
             found = found.map_parts(Rolled(rolling, self._order.names[0], places, context.session.backend), writes=writes)
         found = found.map(self._named, names, columns, writes=writes)
         return Outcome({"": found if large is None else replace(found.concat(beside), size=rows.size)})
+
+    def _in_two(self, schema: pl.Schema) -> tuple[Window, Window] | None:
+        """What looks at rows near by after all else, where nothing that it reads is written before; None where it is not so."""
+        near = {name: one for name, one in self.compute.items() if one.function in ROLLING}
+        others = {name: one for name, one in self.compute.items() if name not in near}
+        read = {root for value in columns_of(schema, near)[0].values() for root in value.roots}
+        if not near or not others or set(others) & {*read, *self._order.names, *self.by}:
+            return None
+        first, second = (self.model_copy(update={"compute": compute}) for compute in (others, near))
+        return first, second
+
+    def _one_by_one(self, windows: Sequence[Window], rows: Table, context: Context) -> Table:
+        for window in windows:
+            assert rows.schema is not None
+            schema = window.plan({"rows": rows.schema}, replace(context, session=Session()))[""]
+            rows = replace(window.run({"rows": rows}, context).tables[""], schema=schema)
+        return rows
 
     def _of_whole(self, compute: Mapping[str, Windowed], context: Context, rows: Table, keys: pl.DataFrame) -> Any:
         large = OfGroups(self.by, compute, keys)
@@ -134,3 +155,7 @@ class Window(Stage, name="window", version=1):
         """The rows with the results under their names, and nothing else."""
         results = {column.name: pl.col(column.result).alias(column.name) for column in columns}
         return rows.select(*(results.get(name, pl.col(name)) for name in names), *hidden(rows))
+
+
+def _selected(rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
+    return rows.select(names)

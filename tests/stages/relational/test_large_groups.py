@@ -198,6 +198,37 @@ def test_a_window_in_order_of_large_groups__is_duckdbs(session: Session, rows: p
     assert_frame_equal(found, expected.select(found.columns), rel_tol=1e-12, abs_tol=1e-12)
 
 
+NEAR = {
+    "before": ("lag(count, 3)", "lag(count, 3) over (groups_in_order)"),
+    "three": ("rolling_mean(value, 3)", "avg(value) over (groups_in_order rows 2 preceding)"),
+    "spanned": ("rolling_sum(count, 500)", "coalesce(sum(count) over (groups_in_order rows 499 preceding), 0)::bigint"),
+    "early": (
+        {"function": "rolling_sum", "of": "count", "span": "700"},
+        "sum(count) over (groups_in_order range between 699 preceding and current row)::bigint",
+    ),
+    "middle": (
+        {"function": "rolling_max", "of": "word", "rows": 5, "center": True},
+        "max(word) over (groups_in_order rows between 2 preceding and 2 following)",
+    ),
+}
+
+
+@pytest.mark.parametrize("by", [["key"], []])
+@pytest.mark.parametrize(
+    "more", [{}, {"running": ("cum_sum(count)", "sum(count) over (groups_in_order rows unbounded preceding)::bigint")}]
+)
+def test_a_window_over_near_rows_of_large_groups__is_duckdbs(
+    session: Session, rows: pl.DataFrame, by: list[str], more: dict[str, tuple[str, str]]
+) -> None:
+    asked: dict[str, tuple[Any, str]] = {**NEAR, **more}
+    stage = Window.model_validate({"by": by, "order": "place", "compute": {name: ours for name, (ours, _) in asked.items()}})
+    found = given_by(stage, session, rows).sort("place")
+    said = ", ".join(f'{theirs} as "{name}"' for name, (_, theirs) in asked.items())
+    of = "partition by key" if by else ""
+    expected = of_duckdb(f"select *, {said} from given window groups_in_order as ({of} order by place) order by place", rows)
+    assert_frame_equal(found, expected.select(found.columns), rel_tol=1e-12, abs_tol=1e-12)
+
+
 @pytest.mark.parametrize(("with_ties", "function"), [(False, "row_number"), (True, "rank")])
 def test_very_many_first_rows__are_those_of_duckdb(session: Session, rows: pl.DataFrame, with_ties: bool, function: str) -> None:
     frame = rows.drop_nulls("key")

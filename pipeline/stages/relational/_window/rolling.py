@@ -23,6 +23,7 @@ from pipeline.tables.part import Part
 TWO_TO_32 = 2.0**32
 LEAST, MOST = -(2**63), 2**63 - 1
 STRETCH_ROWS = 131_072
+MINE = "__mine__"  # where there are rows of other parts among those of one: which are its own
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class Rolled:
             series = self._result(column, frame, *windows[key])
             if series.dtype.is_float():
                 finite = pl.select(pl.when(series.is_finite()).then(series).otherwise(None)).to_series()
-                infinite += finite.null_count() - series.null_count()
+                made = finite.is_null() & series.is_not_null()
+                infinite += int((made & frame[MINE]).sum() if MINE in frame.columns else made.sum())
                 series = finite
             found.append(series.alias(column.result))
         return found, infinite
