@@ -85,6 +85,25 @@ WORKS = {
         "select *, row_number() over w as number, (sum(b) over w)::bigint as total from right_ window w as (partition by hot order by k)",
         "right.sort('k').with_columns(number=pl.int_range(1, pl.len() + 1).over('hot'), total=pl.col('b').cum_sum().over('hot'))",
     ),
+    "rolling windows with a hot key": Work(
+        2_000,
+        "- {use: window, from: right, as: answer, by: [hot], order: [k], compute: {last: 'rolling_sum(b, 100)', before: lag(b)}}",
+        "select *, (sum(b) over (w rows 99 preceding))::bigint as last, lag(b) over (w) as before "
+        "from right_ window w as (partition by hot order by k)",
+        "right.sort('k').with_columns(last=pl.col('b').rolling_sum(100).over('hot'), before=pl.col('b').shift().over('hot'))",
+    ),
+    "shares with a hot key": Work(
+        2_000,
+        "- {use: window, from: right, as: answer, by: [hot], compute: {share: share(b), rows: size()}}",
+        "select *, b / sum(b) over w as share, count(*) over w as rows from right_ window w as (partition by hot)",
+        "right.with_columns(share=pl.col('b') / pl.col('b').sum().over('hot'), rows=pl.len().over('hot'))",
+    ),
+    "medians with a hot key": Work(
+        2_000,
+        "- {use: aggregate, from: right, as: answer, by: hot, compute: {middle: median(b), kinds: n_unique(b)}}",
+        "select hot, median(b) as middle, count(distinct b) as kinds from right_ group by hot",
+        "right.group_by('hot').agg(middle=pl.col('b').median(), kinds=pl.col('b').n_unique())",
+    ),
     "sort": Work(
         2_000,
         "- {use: sort, from: wide, as: answer, by: [k]}",
