@@ -47,7 +47,7 @@ class Window(Stage, name="window", version=1):
     depends on how they came. Of no values a sum over the whole group is 0, cum_sum and rolling_sum are null. The result is in the order
     of its groups, then in `order`; over several workers each part is, and the whole only with a sort; without an order, a group's rows
     stay as they came. A group is whole in one part; with no `by` all rows are, as in sort. Beyond memory groups larger
-    than a task may hold lie in several parts, but where there is dense_rank, first, last, cum_min, cum_max, or a running spread or quantile.
+    than a task may hold lie in several parts, unless there is dense_rank, first, last, cum_min, cum_max, or a running spread or quantile.
 
     Example: {use: window, from: readings, as: features, by: sensor, order: time, compute: {before: lag(speed), total: cum_sum(count),
     day_before: "lag(speed, 96)", speed_1h: "rolling_mean(speed, 1h)", share_of_sensor: share(count), most_of_hour_before: {function:
@@ -91,33 +91,62 @@ class Window(Stage, name="window", version=1):
         return self.order or Order(())
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """An exchange by the keys, one query over sorted rows, and a step on parts for windows that roll."""
+        """An exchange by the keys, one query over sorted rows, and a step on parts for windows that roll; large groups lie in parts."""
         (rows,) = tables.values()
+        rows = rows.named(context.name)
+        if not rows.is_beyond:
+            return Outcome({"": self._together(rows, context)})
+        return Outcome({"": self._beyond_in_order(rows, context) if self.order else self._beyond(rows, context)})
+
+    def _together(self, rows: Table, context: Context) -> Table:
+        """The rows with the results, a group's in one part."""
         assert rows.schema is not None
-        schema = rows.schema.columns
-        columns = columns_of(schema, self.compute)[1]
-        rolling = tuple(column for column in columns if column.windowed.in_kernel)
-        names = [*schema, *(name for name in self.compute if name not in schema)]
-        writes = frozenset(self.compute)
-        rows, following = rows.named(context.name), Following(self.by, self._order, self.ties, self.compute)
-        near, two = Near(self.by, self._order, self.ties, self.compute, schema, context.session.backend), self._in_two(schema)
-        if rows.is_beyond and (following.can(rows) or near.can(rows) or two) and following.applies(rows := for_two(rows)):
-            if two and not (following.can(rows) or near.can(rows)):
-                return Outcome({"": self._one_by_one(two, rows, context).map(_selected, names, writes=frozenset())})
-            ordered = near.table(rows) if near.can(rows) else following.table(rows, partial(self._of_whole, following.of_groups, context))
-            return Outcome({"": ordered.map(self._named, names, columns, writes=writes)})
-        rows, large = OfGroups.of(self.by, self.compute, rows) if self.order is None else (rows, None)
-        if large is not None:
-            beside = large.table(rows, self._of_large(large, context, large.own(rows))).map(self._named, names, columns, writes=writes)
-            if not self.by:
-                return Outcome({"": beside})
-            rows = rows.map(large.others, writes=frozenset())
+        columns, writes = columns_of(rows.schema.columns, self.compute)[1], frozenset(self.compute)
         found = grouped(rows, self.by).map(self._computed, writes=writes, whole="order")
-        if rolling:
+        if rolling := tuple(column for column in columns if column.windowed.in_kernel):
             places = (*self.by, *self._order.names)
             found = found.map_parts(Rolled(rolling, self._order.names[0], places, context.session.backend), writes=writes)
-        found = found.map(self._named, names, columns, writes=writes)
-        return Outcome({"": found if large is None else replace(found.concat(beside), size=rows.size)})
+        return self._told(found, rows.schema.columns)
+
+    def _beyond(self, rows: Table, context: Context) -> Table:
+        """The same without an order: rows of large groups stay in their parts."""
+        schema = rows.schema
+        assert schema is not None
+        rows, large = OfGroups.of(self.by, self.compute, rows)
+        if large is None:
+            return self._together(rows, context)
+        beside = self._told(large.table(rows, self._of_large(large, context, large.own(rows))), schema.columns)
+        if not self.by:
+            return beside
+        others = replace(rows.map(large.others, writes=frozenset()), schema=schema)
+        return replace(self._together(others, context).concat(beside), size=rows.size)
+
+    def _beyond_in_order(self, rows: Table, context: Context) -> Table:
+        """The same in an order: where a group is large all rows lie in it, in several parts."""
+        schema = rows.schema
+        assert schema is not None
+        following = Following(self.by, self._order, self.ties, self.compute)
+        near, two = (
+            Near(self.by, self._order, self.ties, self.compute, schema.columns, context.session.backend),
+            self._in_two(schema.columns),
+        )
+        if not (following.can(rows) or near.can(rows) or two) or not following.applies(rows := for_two(rows)):
+            return self._together(rows, context)
+        if near.can(rows):
+            return self._told(near.table(rows), schema.columns)
+        if following.can(rows):
+            return self._told(following.table(rows, partial(self._of_whole, following.of_groups, context)), schema.columns)
+        for window in two or ():
+            assert rows.schema is not None
+            planned = window.plan({"rows": rows.schema}, replace(context, session=Session()))[""]
+            rows = replace(window.run({"rows": rows}, context).tables[""], schema=planned)
+        return rows.map(_selected, self._names(schema.columns), writes=frozenset())
+
+    def _told(self, rows: Table, schema: pl.Schema) -> Table:
+        return rows.map(self._named, self._names(schema), columns_of(schema, self.compute)[1], writes=frozenset(self.compute))
+
+    def _names(self, schema: pl.Schema) -> list[str]:
+        return [*schema, *(name for name in self.compute if name not in schema)]
 
     def _in_two(self, schema: pl.Schema) -> tuple[Window, Window] | None:
         """What looks at rows near by after all else, where nothing that it reads is written before; None where it is not so."""
@@ -128,13 +157,6 @@ class Window(Stage, name="window", version=1):
             return None
         first, second = (self.model_copy(update={"compute": compute}) for compute in (others, near))
         return first, second
-
-    def _one_by_one(self, windows: Sequence[Window], rows: Table, context: Context) -> Table:
-        for window in windows:
-            assert rows.schema is not None
-            schema = window.plan({"rows": rows.schema}, replace(context, session=Session()))[""]
-            rows = replace(window.run({"rows": rows}, context).tables[""], schema=schema)
-        return rows
 
     def _of_whole(self, compute: Mapping[str, Windowed], context: Context, rows: Table, keys: pl.DataFrame) -> Any:
         large = OfGroups(self.by, compute, keys)

@@ -149,16 +149,18 @@ class Near:
         values, columns = columns_of(rows.collect_schema(), self.compute)
         valued = rows.with_columns(counted(rows, value).alias(name) for name, value in values.items())
         mine = valued.with_columns(pl.lit(value=True).alias(MINE))
-        brought = [frame.lazy().with_columns(pl.lit(value=False).alias(MINE)) for frame in around[number] if frame.height]
-        before, after = around[number]
-        frames = [*brought[: before.height > 0], mine, *brought[before.height > 0 :]] if brought else [mine]
-        whole = pl.concat(frames, how="diagonal").select(mine.collect_schema().names()) if after.height or before.height else mine
+        before, after = map(_brought, around[number])
+        whole = pl.concat([*before, mine, *after], how="diagonal").select(mine.collect_schema().names())
         placed = placed_in(whole, self.by)
         placed = without_ties(placed, self.by, self.order) if self.ties == "refuse" else placed
         moved = [column for column in columns if not column.windowed.in_kernel]
         aside = placed.with_columns(shifted(moved))
         names = [column.aside("before") for column in moved]  # of rows of others nothing is made, and counted
         return results(aside.with_columns(pl.when(MINE).then(pl.col(name)).otherwise(None).alias(name) for name in names), moved)
+
+
+def _brought(frame: pl.DataFrame) -> list[pl.LazyFrame]:
+    return [frame.lazy().with_columns(pl.lit(value=False).alias(MINE))] if frame.height else []
 
 
 def _mine(rows: pl.LazyFrame) -> pl.LazyFrame:
