@@ -95,14 +95,15 @@ WORKS = {
     "shares with a hot key": Work(
         2_000,
         "- {use: window, from: right, as: answer, by: [hot], compute: {share: share(b), rows: size()}}",
-        "select *, b / sum(b) over w as share, count(*) over w as rows from right_ window w as (partition by hot)",
+        "select *, case when sum(b) over w <> 0 then b / sum(b) over w end as share, count(*) over w as rows "
+        "from right_ window w as (partition by hot)",
         "right.with_columns(share=pl.col('b') / pl.col('b').sum().over('hot'), rows=pl.len().over('hot'))",
     ),
-    "medians with a hot key": Work(
+    "a median and distinct values of all rows": Work(
         2_000,
-        "- {use: aggregate, from: right, as: answer, by: hot, compute: {middle: median(b), kinds: n_unique(b)}}",
-        "select hot, median(b) as middle, count(distinct b) as kinds from right_ group by hot",
-        "right.group_by('hot').agg(middle=pl.col('b').median(), kinds=pl.col('b').n_unique())",
+        "- {use: aggregate, from: right, as: answer, by: [], compute: {middle: median(k), kinds: n_unique(hot)}}",
+        "select median(k) as middle, count(distinct hot) as kinds from right_",
+        "right.select(middle=pl.col('k').median(), kinds=pl.col('hot').n_unique())",
     ),
     "sort": Work(
         2_000,
