@@ -6,7 +6,7 @@ of every other one that is known is how many it has. No value is approximated: r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -62,12 +62,13 @@ Cuts = dict[tuple[str, Any], Values]
 def with_ranks(table: Table, counted: Sequence[Counted], wanted: Wanted) -> Table:
     """All rows of a table of counts as one part, but that cells without one of these ranks are one row each, whose value is their greatest.
 
-    The parts are computed once and held. Values are integers or floats, none of them NaN; rows without a value stay as they are.
+    The parts are computed once and held, unless that costs more than to read them again. Rows without a value, and values that are neither
+    integers of up to 64 bits nor floats, stay as they are.
     """
-    session, held = table.session, table.hold()
+    session, held = table.session, table if table.cheap else table.hold()
     cuts = session.submit(_cuts, held.reduce(_sampled, _joined, counted), stage=table.stage)
-    cells = session.submit(_wanted, held.reduce(_heights, _added, counted, cuts), wanted, stage=table.stage)
-    whole = held.reduce(_kept, partial(_stacked, counted), counted, cuts, cells)
+    cells = session.submit(_wanted, cuts, held.reduce(_heights, _added, counted, cuts), wanted, stage=table.stage)
+    whole = held.reduce(_kept, partial(_stacked, counted), counted, cells)
     return Table(session, table.stage, (Step("read", table.stage, source=whole),), written=None, fitted=table.fitted)
 
 
@@ -113,23 +114,25 @@ def _added(found: Sequence[Cuts]) -> Cuts:
     return {name: np.sum([cells[name] for cells in found if name in cells], axis=0) for name in names}
 
 
-def _wanted(heights: Cuts, wanted: Wanted) -> Cuts:
-    """Of each series, which cells have one of the ranks."""
-    found = Cuts()
+def _wanted(cuts: Cuts, heights: Cuts, wanted: Wanted) -> dict[tuple[str, Any], tuple[Values, Values]]:
+    """Of each series, where cells end, and which of them have one of the ranks; neighbours that have none are one."""
+    found = dict[tuple[str, Any], tuple[Values, Values]]()
     for name, cells in heights.items():
         reached = np.cumsum(cells)
-        found[name] = np.isin(np.arange(len(cells)), np.searchsorted(reached, wanted.ranks(int(reached[-1])), side="right"))
+        keeps = np.isin(np.arange(len(cells)), np.searchsorted(reached, wanted.ranks(int(reached[-1])), side="right"))
+        ends = keeps[:-1] | keeps[1:]
+        found[name] = cuts[name][ends], np.append(keeps[:-1][ends], keeps[-1])
     return found
 
 
-def _kept(part: Part, counted: Sequence[Counted], cuts: Cuts, cells: Cuts) -> pl.DataFrame:
+def _kept(part: Part, counted: Sequence[Counted], cells: Mapping[tuple[str, Any], tuple[Values, Values]]) -> pl.DataFrame:
     """The rows of a part: those of cells that are wanted, one for every other cell, and those without a value."""
     counted = _known(part.frame, counted)
     frames = [_without(part.frame, counted)]
     for one in counted:
         for of, rows in one.series(part.frame):
-            keeps = cells[one.value, of]
-            cell = np.searchsorted(cuts[one.value, of], rows[one.value].to_numpy())
+            ends, keeps = cells[one.value, of]
+            cell = np.searchsorted(ends, rows[one.value].to_numpy())
             frames.append(rows.filter(pl.Series(keeps[cell])))
             others = pl.DataFrame({"cell": cell, "value": rows[one.value], "rows": rows[one.rows]}).filter(pl.Series(~keeps[cell]))
             added = others.group_by("cell").agg(pl.col("value").max(), pl.col("rows").sum())

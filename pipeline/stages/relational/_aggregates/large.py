@@ -14,6 +14,7 @@ import polars as pl
 
 from pipeline.stages.relational._aggregates.asked import Asked
 from pipeline.stages.relational._aggregates.grouped import Grouped
+from pipeline.stages.relational._aggregates.repeated import hardly_repeated
 from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.pairs import for_two, large_keys
 from pipeline.tables.part import Part, Schema
@@ -65,8 +66,9 @@ class Large:
             found.append(numbered.map(added.partial).gather().map(added.final))
         for names in grouped.whole:
             alike = grouped.of(names)
-            counts = numbered.map(alike.counted)
             counted = Counted(f"value:{names[0]}", f"times:{names[0]}", of=GROUP)
+            values = numbered.map(alike.valued)
+            counts = values.map(_once, counted) if hardly_repeated(values, [GROUP, counted.value]) else numbered.map(alike.counted)
             if ranked := {name: asked for name, asked in alike.compute.items() if asked.function in RANKED}:
                 shares = tuple(0.5 if asked.q is None else asked.q for asked in ranked.values())
                 found.append(with_ranks(counts, [counted], Wanted(shares)).map_parts(_at_ranks, counted, ranked))
@@ -100,6 +102,11 @@ class Large:
         distinct = [name for name, asked in self.grouped.compute.items() if asked.function == "n_unique"]
         made = (pl.col(name).cast(dtype) for name, dtype in self._made.items())
         return Part(whole.with_columns(pl.col(distinct).fill_null(0)).select(made))
+
+
+def _once(rows: pl.LazyFrame, counted: Counted) -> pl.LazyFrame:
+    """Each value as one that is there once."""
+    return rows.with_columns(pl.lit(1, dtype=pl.Int64).alias(counted.rows))
 
 
 def _at_ranks(part: Part, counted: Counted, ranked: Mapping[str, Asked]) -> Part:
