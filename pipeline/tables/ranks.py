@@ -59,13 +59,13 @@ Cuts = dict[tuple[str, Any], Values]
 """By the column of values and what `of` is: the values that cells end with, in order."""
 
 
-def with_ranks(table: Table, counted: Sequence[Counted], wanted: Wanted) -> Table:
+def with_ranks(table: Table, counted: Sequence[Counted], wanted: Wanted, *, again: bool = False) -> Table:
     """All rows of a table of counts as one part, but that cells without one of these ranks are one row each, whose value is their greatest.
 
-    The parts are computed once and held, unless that costs more than to read them again. Rows without a value, and values that are neither
-    integers of up to 64 bits nor floats, stay as they are.
+    The parts are computed once and held, or (`again`) for each of three passes. Rows without a value, and values that are neither integers
+    of up to 64 bits nor floats, stay as they are.
     """
-    session, held = table.session, table if table.cheap else table.hold()
+    session, held = table.session, table if again else table.hold()
     cuts = session.submit(_cuts, held.reduce(_sampled, _joined, counted), stage=table.stage)
     cells = session.submit(_wanted, cuts, held.reduce(_heights, _added, counted, cuts), wanted, stage=table.stage)
     whole = held.reduce(_kept, partial(_stacked, counted), counted, cells)

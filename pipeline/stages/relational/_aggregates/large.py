@@ -68,10 +68,11 @@ class Large:
             alike = grouped.of(names)
             counted = Counted(f"value:{names[0]}", f"times:{names[0]}", of=GROUP)
             values = numbered.map(alike.valued)
-            counts = values.map(_once, counted) if hardly_repeated(values, [GROUP, counted.value]) else numbered.map(alike.counted)
+            plain = hardly_repeated(values, [GROUP, counted.value])
+            counts = values.map(_once, counted) if plain else numbered.map(alike.counted)
             if ranked := {name: asked for name, asked in alike.compute.items() if asked.function in RANKED}:
                 shares = tuple(0.5 if asked.q is None else asked.q for asked in ranked.values())
-                found.append(with_ranks(counts, [counted], Wanted(shares)).map_parts(_at_ranks, counted, ranked))
+                found.append(with_ranks(counts, [counted], Wanted(shares), again=plain).map_parts(_at_ranks, counted, ranked))
             if spread := {name: asked for name, asked in alike.compute.items() if asked.function in SPREAD}:
                 each = counts.map(_plain, counted).exchange([GROUP, counted.value]).map(_most_frequent, counted, whole="groups")
                 found.append(each.gather().map(_of_all, spread))
