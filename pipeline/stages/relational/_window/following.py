@@ -16,6 +16,7 @@ import polars as pl
 
 from pipeline.backend.engines import collect
 from pipeline.stages.relational._ordered.groups import AT, END, START, Ties, placed_in, without_ties
+from pipeline.stages.relational._ordered.in_parts import in_parts
 from pipeline.stages.relational._window.columns import columns_of
 from pipeline.stages.relational._window.functions import ADDING, RANKED, SHIFTED, UNORDERED, Windowed
 from pipeline.stages.relational._window.of_groups import beside
@@ -24,11 +25,8 @@ from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.hot import ROWS
 from pipeline.tables.infinities import counted
 from pipeline.tables.names import Order
-from pipeline.tables.on_disk import held_with
-from pipeline.tables.ordering import in_order
 from pipeline.tables.pairs import heavy_keys
 from pipeline.tables.part import Part, frame_bytes, read_frame
-from pipeline.tables.reduced import together
 from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
 
@@ -98,16 +96,7 @@ class Following:
 
         `whole` gives what is of whole groups, of the rows and those keys whose rows lie in several parts, in a part with a row a key.
         """
-        assert rows.schema is not None
-        named = Order(self.by).then(self.order)
-        others = [name for name, dtype in rows.schema.columns.items() if name not in named.names and not dtype.is_nested()]
-        ordered = in_order(rows, named.then(others if self.ties == "columns" else ()))
-        if ordered.is_beyond:  # what is wanted of a part is found where it is made: it is read from disk once less
-            blocks, found = held_with(ordered, self.edge)
-            ordered, edges = replace(ordered, blocks=blocks), together(ordered, _one_after_another, found)
-        else:
-            ordered = ordered.hold()
-            edges = ordered.reduce(self.edge, _one_after_another)
+        ordered, edges = in_parts(rows, self.by, self.order, self.ties, self.edge)
         carries, said = rows.session.submit(self.carries, edges, stage=rows.stage), tuple[Any, ...]()
         if self.of_groups:
             keys = rows.session.value(rows.session.submit(self.spanning, edges, stage=rows.stage))
@@ -224,10 +213,6 @@ def _carried(carry: Carry) -> list[pl.Expr]:
         before.then((pl.col(name) + _one(carry.sums, name)).cast(dtype)).otherwise(pl.col(name)).alias(name)
         for name, dtype in carry.sums.schema.items()
     ]
-
-
-def _one_after_another(edges: list[list[Edge | None]]) -> list[Edge | None]:
-    return [edge for some in edges for edge in some]
 
 
 def _alike(one: pl.DataFrame, two: pl.DataFrame, names: Sequence[str]) -> bool:

@@ -13,6 +13,7 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect
 from pipeline.stages.relational._ordered.groups import Ties, placed_in, without_ties
+from pipeline.stages.relational._ordered.in_parts import in_parts
 from pipeline.stages.relational._ordered.spans import as_number, span_of
 from pipeline.stages.relational._window.columns import columns_of
 from pipeline.stages.relational._window.functions import ROLLING, SHIFTED, Windowed
@@ -20,10 +21,7 @@ from pipeline.stages.relational._window.queries import results, shifted
 from pipeline.stages.relational._window.rolling import LEAST, MINE, MOST, Rolled
 from pipeline.tables.infinities import counted
 from pipeline.tables.names import Order
-from pipeline.tables.on_disk import held_with
-from pipeline.tables.ordering import in_order
 from pipeline.tables.part import Part, frame_bytes, read_frame
-from pipeline.tables.reduced import together
 from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
 
@@ -75,15 +73,7 @@ class Near:
 
     def table(self, rows: Table) -> Table:
         """The rows with the results. Waits for them to be put in order."""
-        named = Order(self.by).then(self.order)
-        others = [name for name, dtype in self.schema.items() if name not in named.names and not dtype.is_nested()]
-        ordered = in_order(rows, named.then(others if self.ties == "columns" else ()))
-        if ordered.is_beyond:
-            blocks, found = held_with(ordered, self.ends)
-            ordered, ends = replace(ordered, blocks=blocks), together(ordered, _one_after_another, found)
-        else:
-            ordered = ordered.hold()
-            ends = ordered.reduce(self.ends, _one_after_another)
+        ordered, ends = in_parts(rows, self.by, self.order, self.ties, self.ends)
         around = rows.session.submit(self.around, ends, stage=rows.stage)
         blocks = tuple(
             Step("frame", rows.stage, (block,), partial(self.computed, number=number), (around,), whole="order")
@@ -165,7 +155,3 @@ def _brought(frame: pl.DataFrame) -> list[pl.LazyFrame]:
 
 def _mine(rows: pl.LazyFrame) -> pl.LazyFrame:
     return rows.filter(MINE)
-
-
-def _one_after_another(found: list[list[Ends | None]]) -> list[Ends | None]:
-    return [one for some in found for one in some]
