@@ -234,7 +234,7 @@ def test_window__refuses_the_one_tie_that_lies_between_two_parts(session: Sessio
     parts = [Part(frame[:2_000]), Part(frame[2_000:])]
     schema = Schema(frame.schema)
     given = Table.of(session, "given", parts, schema=schema, size=Size(frame.height, row_bytes(schema)))
-    monkeypatch.setattr("pipeline.stages.relational._window.following.in_order", lambda rows, _: rows)
+    monkeypatch.setattr("pipeline.stages.relational._ordered.in_parts.in_order", lambda rows, _: rows)
     with pytest.raises(DataError, match="rows of a group tie in 'day'"):
         given_by(stage, session, rows=given)
 
