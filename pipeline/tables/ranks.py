@@ -37,7 +37,8 @@ class Counted:
         """The values of each series, with their rows: `of`'s value (or None), and these columns; none of no values."""
         there = frame.drop_nulls(self.value)
         if self.of is None:
-            yield from [(None, there)] * (there.height > 0)
+            if there.height:
+                yield None, there
             return
         for (of,), found in there.group_by(self.of):
             yield of, found

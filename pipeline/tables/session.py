@@ -15,7 +15,6 @@ import polars as pl
 from pipeline.backend.devices import Backend, Frames
 from pipeline.errors import PipelineError, RunError
 from pipeline.tables.budget import Budget
-from pipeline.tables.handed import reading
 from pipeline.tables.keys import task_key
 from pipeline.tables.lanes import in_lane, lane, place
 from pipeline.tables.measured import Measured
@@ -46,9 +45,8 @@ class Session:
 
         `on_host`: it reads, parses, writes or counts, and has no use for a GPU.
         """
-        run, given = reading(function, arguments)
         try:
-            return run(*given)
+            return function(*arguments)
         except PipelineError as error:
             error.within(stage)
             raise
@@ -125,9 +123,8 @@ class ClusterSession(Session):
         self.submitted[stage] += 1
         key = task_key(stage, function, self.submitted[stage])
         urgency = priority(self.depth, function, arguments, ahead=ahead)
-        run, given = reading(function, arguments)
         with span(stage):
-            return self.client.submit(run_sent_task, stage, run, *given, key=key, pure=False, priority=urgency, **where)
+            return self.client.submit(run_sent_task, stage, function, *arguments, key=key, pure=False, priority=urgency, **where)
 
     def is_one_query(self, blocks: Sequence[Step]) -> bool:
         """On one worker always; on several GPUs where only scans and queries lie below, which cuDF's own engine spreads over them."""

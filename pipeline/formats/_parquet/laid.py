@@ -28,9 +28,9 @@ def in_small_ones(pieces: Sequence[RowRange], parts: int, folder: str, *, checks
 
 def is_too_large(piece: RowRange, rows: int) -> bool:
     """Whether a row group, alone in its range, is read at once by many tasks, of about so many rows each."""
-    ((group, _), *_) = piece.groups() or [(0, 0)]
     meta = footer(piece.path)
-    stored = 0 if not meta.num_row_groups else sum(meta.row_group(group).column(at).total_compressed_size for at in range(meta.num_columns))
+    columns = [meta.row_group(group).column(at) for group, _ in piece.groups() for at in range(meta.num_columns)]
+    stored = sum(column.total_compressed_size for column in columns)
     return stored > LEAST_BYTES and piece.rows > 16 * rows
 
 

@@ -136,12 +136,7 @@ def neighbours(pieces: Sequence[RowRange]) -> list[RowRange]:
     found = list[RowRange]()
     for piece in pieces:
         last = found[-1] if found else None
-        if last is not None and (last.path, last.offset + last.rows, last.of, last.laid) == (
-            piece.path,
-            piece.offset,
-            piece.of,
-            piece.laid,
-        ):
+        if last is not None and replace(last, offset=last.offset + last.rows, rows=piece.rows) == piece:
             found[-1] = replace(last, rows=last.rows + piece.rows)
         else:
             found.append(piece)

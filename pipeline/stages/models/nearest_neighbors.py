@@ -23,7 +23,8 @@ from pipeline.stages.models._unsupervised.rows import POINTS, Points, Sample, jo
 from pipeline.stages.models._unsupervised.scaled import Measured, measured, scaled_points
 from pipeline.stages.models._unsupervised.stage import NumberRows
 from pipeline.tables.counts import Count
-from pipeline.tables.handed import parts_of
+from pipeline.tables.handed import here, parts_of
+from pipeline.tables.laid import Laid
 from pipeline.tables.part import Part, Schema, take
 from pipeline.tables.rounds import go_on
 from pipeline.tables.table import Table
@@ -133,11 +134,11 @@ class NearestNeighbors(NumberRows, name="nearest_neighbors", version=1):
             wanted[at] = steps.argsort(axis=1, kind="stable")[:, : self.probe]
         return part.replaced(**{CELLS: array_module(points).asarray(wanted)})
 
-    def told(self, queries: Part, nearest: pl.DataFrame, found: Measured, dtype: pl.DataType) -> Part:
+    def told(self, queries: Part | Laid, nearest: pl.DataFrame, found: Measured, dtype: pl.DataType) -> Part:
         """Every query's neighbors."""
         unit = 1.0 if self.standardize else float(found.scaling.factor[0])
         distance = pl.col(_SQUARES) / 2 if self.metric == "cosine" else pl.col(_SQUARES).sqrt() * unit
-        keys = queries.frame[self.key].gather(nearest[_QUERY])
+        keys = here(queries).frame[self.key].gather(nearest[_QUERY])
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(_QUERY)
         lines = nearest.select(rank.alias("rank"), pl.col(_ROW).alias("neighbor"), distance.alias("distance"))
         told = lines.insert_column(0, keys.cast(dtype).alias(self.key))
@@ -153,8 +154,9 @@ class Search:
     neighbors: int
     exclude_self: bool
 
-    def searched(self, rows: Part, queries: Part, cells: Array | None) -> pl.DataFrame:
+    def searched(self, rows: Part, asking: Part | Laid, cells: Array | None) -> pl.DataFrame:
         """Of every query the nearest rows of a part: the query's number, the row's key, and their squared distance."""
+        queries = here(asking)
         points, theirs, most = queries.arrays[POINTS], rows.arrays[POINTS], self.neighbors + self.exclude_self
         pairs = nearest_pairs(points, theirs, most, self.ask) if cells is None else self.probed(queries, rows, len(cells), most)
         first, second, found = (to_host(value) for value in pairs)
@@ -194,8 +196,8 @@ class Search:
         go_on(self.name)
 
 
-def _counted(found: Measured, queries: Sequence[Part]) -> dict[str, int]:
-    return {"rows_known": found.moments.rows, "queries": sum(part.frame.height for part in queries)}
+def _counted(found: Measured, queries: Sequence[Part | Laid]) -> dict[str, int]:
+    return {"rows_known": found.moments.rows, "queries": sum(part.rows for part in queries)}
 
 
 def _in_cells(part: Part, cells: Array) -> Part:

@@ -126,10 +126,8 @@ class Window(Stage, name="window", version=1):
         schema = rows.schema
         assert schema is not None
         following = Following(self.by, self._order, self.ties, self.compute)
-        near, two = (
-            Near(self.by, self._order, self.ties, self.compute, schema.columns, context.session.backend),
-            self._in_two(schema.columns),
-        )
+        near = Near(self.by, self._order, self.ties, self.compute, schema.columns, context.session.backend)
+        two = self._in_two(schema.columns)
         if not (following.can(rows) or near.can(rows) or two) or not following.applies(rows := for_two(rows)):
             return self._together(rows, context)
         if near.can(rows):

@@ -229,6 +229,15 @@ def test_a_window_over_near_rows_of_large_groups__is_duckdbs(
     assert_frame_equal(found, expected.select(found.columns), rel_tol=1e-12, abs_tol=1e-12)
 
 
+def test_windows_of_rows_that_are_brought__are_not_looked_at(session: Session) -> None:
+    signs = np.resize([1, -1, -1, 1], ROWS)  # four in a row sum to 0; some two of them, where a window begins amid them, to 2**63
+    large = pl.DataFrame({"place": np.arange(ROWS), "key": 1, "count": signs * 2**62})
+    stage = Window.model_validate({"by": "key", "order": "place", "compute": {"sum": "rolling_sum(count, 4)"}})
+    found = given_by(stage, session, large).sort("place")
+    assert found["sum"].head(3).to_list() == [2**62, 0, -(2**62)]
+    assert found["sum"][3:].unique().to_list() == [0]
+
+
 @pytest.mark.parametrize(("with_ties", "function"), [(False, "row_number"), (True, "rank")])
 def test_very_many_first_rows__are_those_of_duckdb(session: Session, rows: pl.DataFrame, with_ties: bool, function: str) -> None:
     frame = rows.drop_nulls("key")

@@ -23,7 +23,8 @@ from pipeline.stages.models._linear.terms import LinearTerms
 from pipeline.stages.models._measures import Metrics, measured
 from pipeline.stages.models._training_rows import Labels
 from pipeline.stages.models._weights import row_weights
-from pipeline.tables.handed import parts_of
+from pipeline.tables.handed import here, parts_of
+from pipeline.tables.laid import Laid
 from pipeline.tables.part import Part
 from pipeline.tables.table import Fitted, Table
 
@@ -108,11 +109,11 @@ def _predicted(part: Part, learning: Terms, fit: Fit, model: LinearModel) -> Par
     return Part(part.frame[stage.row_columns].hstack([pl.Series(name, np.ascontiguousarray(values)) for name, values in columns]))
 
 
-def _scores(learning: Terms, part: Part, given: Part | None) -> tuple[Labels, Any, Any]:
+def _scores(learning: Terms, told: Part | Laid, given: Part | Laid | None) -> tuple[Labels, Any, Any]:
     """What metrics want of a part's predictions: labels, predictions, and weights where the rows as `given` have some."""
-    stage = learning.stage
+    stage, part = learning.stage, here(told)
     found = part.frame.select(stage.prediction_columns).to_numpy()
-    weights = row_weights(stage, given.frame) if given else None
+    weights = row_weights(stage, here(given).frame) if given else None
     return Labels.of(stage, part.frame), found if stage.classes else found[:, 0], weights
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from pipeline.stage import Context
-from pipeline.tables.handed import here, places_of
+from pipeline.tables.handed import here, parts_of
 from pipeline.tables.part import Part
 from pipeline.tables.rounds import Round, Rounds
 from pipeline.tables.table import Table
@@ -49,7 +49,7 @@ def passed(method: Method[Any, Any], table: Table, state: Any, most: int, contex
     all rounds. In one process a task takes several parts where there are more than threads and they are in memory: a task costs a
     millisecond. What is added to what is the same wherever, or the last digits would differ.
     """
-    parts, session, name = places_of(table), context.session, context.name
+    parts, session, name = parts_of(table), context.session, context.name
     if len(parts) == 1:
         return session.submit(_alone, method, parts[0], state, most, name, stage=name)
     several = 1 if session.workers > 1 or table.is_beyond else min(TOGETHER, max(1, len(parts) // session.threads))

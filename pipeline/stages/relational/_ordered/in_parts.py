@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+import polars as pl
 
 from pipeline.stages.relational._ordered.groups import Ties
 from pipeline.tables.names import Order
@@ -12,6 +15,7 @@ from pipeline.tables.on_disk import held_with
 from pipeline.tables.ordering import in_order
 from pipeline.tables.part import Part
 from pipeline.tables.reduced import together
+from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
 
 
@@ -29,6 +33,15 @@ def in_parts(rows: Table, by: tuple[str, ...], order: Order, ties: Ties, edge: C
         return replace(ordered, blocks=blocks), together(ordered, _one_after_another, found)
     ordered = ordered.hold()
     return ordered, ordered.reduce(edge, _one_after_another)
+
+
+def each_part(ordered: Table, function: Callable[..., pl.LazyFrame], *given: Any) -> Table:
+    """`function(LazyFrame, *given, number=...)` of each part, by its number."""
+    blocks = tuple(
+        Step("frame", ordered.stage, (block,), partial(function, number=number), given, whole="order")
+        for number, block in enumerate(ordered.blocks)
+    )
+    return replace(ordered, blocks=blocks, schema=None, written=None, spread=(), unique=(), name=None, as_read=False)
 
 
 def _one_after_another(found: list[list[Any]]) -> list[Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,18 +15,16 @@ import polars as pl
 
 from pipeline.backend.engines import collect
 from pipeline.stages.relational._ordered.groups import AT, END, START, Ties, placed_in, without_ties
-from pipeline.stages.relational._ordered.in_parts import in_parts
+from pipeline.stages.relational._ordered.in_parts import each_part, in_parts
 from pipeline.stages.relational._window.columns import columns_of
 from pipeline.stages.relational._window.functions import ADDING, RANKED, SHIFTED, UNORDERED, Windowed
-from pipeline.stages.relational._window.of_groups import beside
+from pipeline.stages.relational._window.of_groups import with_whole
 from pipeline.stages.relational._window.queries import PEER, asides, results, shifted
-from pipeline.tables.budget import Size, row_bytes
-from pipeline.tables.hot import ROWS
+from pipeline.tables.budget import row_bytes
 from pipeline.tables.infinities import counted
 from pipeline.tables.names import Order
-from pipeline.tables.pairs import heavy_keys
+from pipeline.tables.pairs import large_keys
 from pipeline.tables.part import Part, frame_bytes, read_frame
-from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
 
 FOLLOWING = SHIFTED | ADDING | {"row_number", "rank", "percent_rank", "ntile", "size"}
@@ -84,12 +81,10 @@ class Following:
 
     def applies(self, rows: Table) -> bool:
         """Whether a group of rows that are read twice is more than a task may hold. Waits for their keys to be counted."""
-        assert rows.session.budget is not None
         assert rows.schema is not None
         if not self.by:
             return True
-        most, room = heavy_keys(rows, self.by, rows.buckets())[1][ROWS].max(), row_bytes(rows.schema) + 8 * (ASIDE + len(self.compute))
-        return not rows.session.budget.holds(Size(int(most or 0) * rows.session.budget.at_once, room))  # type: ignore[arg-type]
+        return large_keys(rows, self.by, row_bytes(rows.schema) + 8 * (ASIDE + len(self.compute))).height > 0
 
     def table(self, rows: Table, whole: Callable[[Table, pl.DataFrame], Any]) -> Table:
         """The rows with the results. Waits for them to be put in order.
@@ -101,11 +96,7 @@ class Following:
         if self.of_groups:
             keys = rows.session.value(rows.session.submit(self.spanning, edges, stage=rows.stage))
             said = (whole(replace(ordered, schema=rows.schema), keys),) if keys.height or not self.by else ()
-        blocks = tuple(
-            Step("frame", rows.stage, (block,), partial(self.computed, number=number), (carries, *said), whole="order")
-            for number, block in enumerate(ordered.blocks)
-        )
-        return replace(ordered, blocks=blocks, schema=None, written=None, spread=(), unique=(), name=None, as_read=False)
+        return each_part(ordered, self.computed, carries, *said)
 
     @property
     def beside(self) -> int:
@@ -183,7 +174,7 @@ class Following:
             aside = aside.with_columns(pl.when(pl.col(PEER) == 0).then(-carry.tied).otherwise(pl.col(PEER)).alias(PEER))
         found = results(aside, columns)
         for part in said:
-            found = beside(found, self.by, [column for column in columns if column.name in self.of_groups], part)
+            found = with_whole(found, self.by, [column for column in columns if column.name in self.of_groups], part)
         return without_ties(found, self.by, self.order, on=columns[0].result, first=carry.tied > 0) if self.ties == "refuse" else found
 
 

@@ -4,8 +4,7 @@ the rows around it brought that its own ones look at."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import polars as pl
@@ -13,7 +12,7 @@ import polars as pl
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect
 from pipeline.stages.relational._ordered.groups import Ties, placed_in, without_ties
-from pipeline.stages.relational._ordered.in_parts import in_parts
+from pipeline.stages.relational._ordered.in_parts import each_part, in_parts
 from pipeline.stages.relational._ordered.spans import as_number, span_of
 from pipeline.stages.relational._window.columns import columns_of
 from pipeline.stages.relational._window.functions import ROLLING, SHIFTED, Windowed
@@ -22,7 +21,6 @@ from pipeline.stages.relational._window.rolling import LEAST, MINE, MOST, Rolled
 from pipeline.tables.infinities import counted
 from pipeline.tables.names import Order
 from pipeline.tables.part import Part, frame_bytes, read_frame
-from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
 
 NEAR = SHIFTED | ROLLING
@@ -75,11 +73,7 @@ class Near:
         """The rows with the results. Waits for them to be put in order."""
         ordered, ends = in_parts(rows, self.by, self.order, self.ties, self.ends)
         around = rows.session.submit(self.around, ends, stage=rows.stage)
-        blocks = tuple(
-            Step("frame", rows.stage, (block,), partial(self.computed, number=number), (around,), whole="order")
-            for number, block in enumerate(ordered.blocks)
-        )
-        made = replace(ordered, blocks=blocks, schema=None, written=None, spread=(), unique=(), name=None, as_read=False)
+        made = each_part(ordered, self.computed, around)
         rolling = tuple(column for column in columns_of(self.schema, self.compute)[1] if column.windowed.in_kernel)
         if rolling:
             made = made.map_parts(Rolled(rolling, self.order.names[0], (*self.by, *self.order.names), self.backend))
@@ -92,10 +86,8 @@ class Near:
         values = columns_of(part.frame.schema, self.compute)[0]
         valued = part.frame.lazy().select(*self._places, *(value.expr.alias(name) for name, value in values.items()))
         first, last = part.frame.select(self._places).head(1), part.frame.select(self._places).tail(1)
-        head, tail = valued.head(self.rows), valued.tail(self.rows)
-        if self.span is not None:
-            head = pl.concat([head, valued.slice(self.rows).filter(self._within(first))])
-            tail = pl.concat([valued.slice(0, max(0, part.rows - self.rows)).filter(self._within(last)), tail])
+        head = pl.concat([valued.head(self.rows), valued.slice(self.rows).filter(self._within(first))])
+        tail = pl.concat([valued.slice(0, max(0, part.rows - self.rows)).filter(self._within(last)), valued.tail(self.rows)])
         found = (first, last, collect(head, "cpu"), collect(tail, "cpu"))
         return [Ends(*(read_frame(frame_bytes(each)) for each in found))]  # copies: some rows of a frame keep the memory of all
 
@@ -104,12 +96,10 @@ class Near:
         return [*dict.fromkeys([*self.by, *self.order.names])]
 
     def _within(self, row: pl.DataFrame) -> pl.Expr:
-        """Whether rows are of a row's group, and within the span of its time."""
-        time = self.order.names[0]
-        at, span = row.select(as_number(time)).item(), self.span or 0
-        alike = [pl.col(name).eq_missing(pl.lit(row[name]).first()) for name in self.by]
-        if at is None:
+        """Whether rows are of a row's group, and within the span of its time; none is where there are no spans."""
+        if (span := self.span) is None or (at := row.select(as_number(time := self.order.names[0])).item()) is None:
             return pl.lit(value=False)
+        alike = [pl.col(name).eq_missing(pl.lit(row[name]).first()) for name in self.by]
         return pl.all_horizontal(*alike, as_number(time).is_between(max(at - span, LEAST), min(at + span, MOST)))
 
     def around(self, ends: Sequence[Ends | None]) -> list[Around]:
@@ -125,13 +115,11 @@ class Near:
         """Of each part, given as the row at its end and its rows there, those rows of the ones before it that are looked at from it."""
         found, rows = list[pl.DataFrame](), parts[0][1].clear() if parts else pl.DataFrame()
         for row, own in parts:
-            within = self._within(row) if self.span is not None else pl.lit(value=False)
             near = pl.int_range(pl.len()) < self.rows
             near = near if behind else near.reverse()
-            found.append(rows.filter(near | within))
+            found.append(rows.filter(near | self._within(row)))
             rows = pl.concat([own, rows] if behind else [rows, own])
-            end = own[0:1] if behind else own[-1:]
-            rows = rows.filter(near | (self._within(end) if self.span is not None else near))
+            rows = rows.filter(near | self._within(own[0:1] if behind else own[-1:]))
         return found
 
     def computed(self, rows: pl.LazyFrame, around: Sequence[Around], number: int) -> pl.LazyFrame:

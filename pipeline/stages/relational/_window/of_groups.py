@@ -73,14 +73,14 @@ class OfGroups:
     def _beside(self, rows: pl.LazyFrame, found: Part) -> pl.LazyFrame:
         values, columns = columns_of(rows.collect_schema(), self.compute)
         valued = rows.with_columns(value.expr.alias(name) for name, value in values.items())  # infinite ones the aggregate has counted
-        return beside(valued.with_columns(pl.lit(None).alias(column.result) for column in columns), self.by, columns, found)
+        return with_whole(valued.with_columns(pl.lit(None).alias(column.result) for column in columns), self.by, columns, found)
 
 
 def _named(rows: pl.LazyFrame, by: Sequence[str], values: Mapping[str, pl.Expr]) -> pl.LazyFrame:
     return rows.select(*by, *(expr.alias(name) for name, expr in values.items()))
 
 
-def beside(rows: pl.LazyFrame, by: Sequence[str], columns: Sequence[Column], found: Part) -> pl.LazyFrame:
+def with_whole(rows: pl.LazyFrame, by: Sequence[str], columns: Sequence[Column], found: Part) -> pl.LazyFrame:
     """Rows with their values and results, these of groups that were `found` in the place of their own."""
     said = {column: pl.col(column.aside("whole")) for column in columns}
     named = found.frame.lazy().select(

@@ -48,15 +48,16 @@ class Rolled:
         spans = any(column.windowed.span is not None for column in self.columns)
         groups = Groups.of(frame, self.order if spans else None, self.backend)
         found, infinite, windows = [], 0, dict[tuple[Any, ...], Any]()
+        mine = to_device(frame[MINE].to_numpy(), self.backend) if MINE in frame.columns else None  # of others' rows nothing is made
         for column in self.columns:
             key = (column.windowed.rows, column.windowed.span, column.windowed.closed, column.windowed.center)
             if key not in windows:
                 windows[key] = groups.windows(column.windowed, frame.schema[self.order])
-            series = self._result(column, frame, *windows[key])
+            low, high, known = windows[key]
+            series = self._result(column, frame, low, high, known if mine is None else known & mine)
             if series.dtype.is_float():
                 finite = pl.select(pl.when(series.is_finite()).then(series).otherwise(None)).to_series()
-                made = finite.is_null() & series.is_not_null()
-                infinite += int((made & frame[MINE]).sum() if MINE in frame.columns else made.sum())
+                infinite += finite.null_count() - series.null_count()
                 series = finite
             found.append(series.alias(column.result))
         return found, infinite
