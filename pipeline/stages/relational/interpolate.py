@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, Self
 
 import polars as pl
@@ -11,14 +11,19 @@ from pydantic import Field, model_validator
 from pipeline.errors import StageError
 from pipeline.stage import ColumnName, ColumnNames, Context, Outcome, Stage, need_columns, need_keys, need_numeric
 from pipeline.stages.relational._ordered.between import SIDES, around, line, seen
-from pipeline.stages.relational._ordered.groups import AT, TIES, By, Ties, grouped, in_order
-from pipeline.stages.relational._ordered.spans import need_time, span_of
+from pipeline.stages.relational._ordered.groups import AT, TIES, By, Ties, grouped, in_order, placed_in, without_ties
+from pipeline.stages.relational._ordered.in_parts import each_part, in_parts
+from pipeline.stages.relational._ordered.known import PLACE, Carry, Series, put_in
+from pipeline.stages.relational._ordered.spans import as_number, need_time, span_of
+from pipeline.tables.budget import row_bytes
 from pipeline.tables.names import Order
+from pipeline.tables.pairs import for_two, large_keys
 from pipeline.tables.part import Schema, hidden
 from pipeline.tables.table import Table
 
 Method = Literal["linear", "forward", "backward", "nearest"]
-PLACE = "__place__"
+ASIDE = 8
+"""Whole numbers that stand beside each row meanwhile, and for each column to fill: values known around it, and where they are."""
 
 
 class Interpolate(Stage, name="interpolate", version=1):
@@ -30,6 +35,7 @@ class Interpolate(Stage, name="interpolate", version=1):
     the known value, and linear fills no gap of more rows; with `max_span` they go so far along `order`, and linear fills no gap between
     known values farther apart. Rows without an order are left as they are, and fill nothing. The result is in the order of its groups,
     then in `order`, and rows that tie follow by all other columns; over several workers each part is, and the whole only with a sort.
+    Beyond memory groups larger than a task may hold lie in several parts, one behind the other.
 
     Example: {use: interpolate, from: flow, as: filled, by: sensor, order: time, columns: {speed: linear, status: forward}, max_span: 2h}
     """
@@ -72,20 +78,47 @@ class Interpolate(Stage, name="interpolate", version=1):
             raise StageError(f"there is a column {clash[0]!r} already. Rename it before, or leave out indicator.", key="indicator")
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
-        """An exchange by the keys, and one query over sorted rows."""
+        """An exchange by the keys, and one query over sorted rows; where a group is large all rows lie in order, in several parts."""
         (rows,) = tables.values()
+        rows = rows.named(context.name)
+        if rows.is_beyond:
+            rows = for_two(rows)
+            if self._is_large(rows):
+                return Outcome({"": self._in_parts(rows)})
         writes = frozenset(self.methods) | {f"{name}_filled" for name in self.methods if self.indicator}
-        return Outcome({"": grouped(rows.named(context.name), self.by).map(self._filled, writes=writes, whole="order")})
+        return Outcome({"": grouped(rows, self.by).map(self._whole, writes=writes, whole="order")})
 
-    def _filled(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+    def _is_large(self, rows: Table) -> bool:
+        """Whether a group of rows beyond memory is more than a task may hold. Waits for keys to be counted."""
+        assert rows.schema is not None
+        return not self.by or large_keys(rows, self.by, row_bytes(rows.schema) + 8 * ASIDE * (1 + len(self.methods))).height > 0
+
+    def _in_parts(self, rows: Table) -> Table:
+        """The rows filled, all in one order. Waits for them to be put in it."""
+        series = Series(self.by, self.order, tuple(self.methods))
+        ordered, edges = in_parts(rows, self.by, Order((self.order,)), self.ties, series.edges)
+        return each_part(ordered, self._part, rows.session.submit(series.carries, edges, stage=rows.stage))
+
+    def _whole(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Rows of whole groups, in order and filled."""
+        return self._filled(in_order(rows, self.by, Order((self.order,)), self.ties), rows, Carry())
+
+    def _part(self, rows: pl.LazyFrame, carries: Sequence[Carry], number: int) -> pl.LazyFrame:
+        """A part of rows in order, filled."""
+        carry, placed = carries[number], placed_in(rows, self.by)
+        if self.ties == "refuse":
+            placed = without_ties(placed, self.by, Order((self.order,)), first=carry.tied)
+        return self._filled(placed, rows, carry)
+
+    def _filled(self, placed: pl.LazyFrame, rows: pl.LazyFrame, carry: Carry) -> pl.LazyFrame:
         """The rows in order without gaps in those columns."""
         schema, own = rows.collect_schema(), hidden(rows)
-        placed = in_order(rows, self.by, Order((self.order,)), self.ties)
-        placed = placed.with_columns(pl.col(self.order).to_physical().cast(pl.Int64).alias(PLACE))
+        placed = placed.with_columns(as_number(self.order).alias(PLACE))
         known = pl.col(PLACE).is_not_null()
         values = {name: f"__known:{name}__" for name in self.methods}
         placed = placed.with_columns(pl.when(known).then(pl.col(name)).otherwise(None).alias(value) for name, value in values.items())
         placed = placed.with_columns(expr for value in values.values() for expr in around(value, PLACE, AT))
+        placed = placed.with_columns(put_in(carry, values, PLACE, AT))
         limit = None if self.max_span is None else span_of(self.max_span, self.order, schema[self.order], key="max_span")
         filled = {name: self._value(method, values[name], limit) for name, method in self.methods.items()}
         missing = {name: pl.col(name).is_null() & known for name in filled}

@@ -12,14 +12,18 @@ from pydantic import BeforeValidator, Field
 from pipeline.errors import StageError
 from pipeline.stage import ColumnName, Context, Outcome, Stage, need_columns, need_keys
 from pipeline.stages.relational._computed import Computed, written_out
-from pipeline.stages.relational._ordered.between import around, line
+from pipeline.stages.relational._ordered.between import around, line, seen
 from pipeline.stages.relational._ordered.gaps import GAP, STEP, with_gaps
 from pipeline.stages.relational._ordered.groups import START, By, grouped
+from pipeline.stages.relational._ordered.known import PLACE
+from pipeline.stages.relational._ordered.spans import as_number
 from pipeline.stages.relational._ordered.steps import Steps
+from pipeline.stages.relational._ordered.stretched import Stretched
 from pipeline.stages.relational.aggregate import Aggregate
 from pipeline.tables.audits import GROUP_COUNTS
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES
+from pipeline.tables.pairs import for_two
 from pipeline.tables.part import Schema
 from pipeline.tables.table import Table
 
@@ -31,9 +35,6 @@ def named_null(value: object) -> object:
     if isinstance(value, Mapping):
         return {name: "null" if rule is None else rule for name, rule in value.items()}
     return "null" if value is None else value
-
-
-PLACE = "__place__"
 
 
 class Resample(Stage, name="resample", version=2):
@@ -48,7 +49,8 @@ class Resample(Stage, name="resample", version=2):
     zero one with 0, forward repeats the last known value before, and interpolate takes the line, in time, from the last known value before
     to the next one after, Float64. A mapping says it by column; what it does not name is null. A value that is null in a step with rows
     stays so. Rows without a time make a row of their own. The result is in the order of keys, then of time;
-    over several workers each part is, and the whole only with a sort.
+    over several workers each part is, and the whole only with a sort. Beyond memory keys of more steps than a task may hold, rows or none,
+    lie in several parts, one behind the other.
 
     Example: {use: resample, from: readings, as: flow, by: sensor, time: time, every: 15m, compute: {cars: sum(count), speed: mean(speed)},
     gaps: {cars: zero, speed: interpolate}}
@@ -111,23 +113,40 @@ class Resample(Stage, name="resample", version=2):
         columns = pl.Schema({**rows.schema.columns, STEP: steps.dtype})
         found = self._aggregate.run({"rows": replace(stepped, schema=Schema(columns))}, context).tables[""]
         writes = frozenset({STEP, self.time, *self.compute})
-        if self.gaps != "none":
-            found = grouped(found, self.by).map_parts(with_gaps, self.by, steps, writes=writes).map(self._filled, writes=writes)
+        if self.gaps != "none" and rows.is_beyond:
+            found = self._beyond(replace(found, schema=Schema(self._aggregate.results(columns))), steps)
+        elif self.gaps != "none":
+            found = self._together(found, steps)
         return Outcome({"": found.map(self._named, writes=writes)})
 
+    def _together(self, found: Table, steps: Steps) -> Table:
+        """Every step, those of a key in one part."""
+        writes = frozenset({STEP, *self.compute})
+        return grouped(found, self.by).map_parts(with_gaps, self.by, steps, writes=writes).map(self._filled, writes=writes)
+
+    def _beyond(self, found: Table, steps: Steps) -> Table:
+        """The same of rows beyond memory: where there are too many steps for a task all lie in order, in several parts."""
+        stretched, found = Stretched(self.by, steps, self._rules), for_two(found)
+        return stretched.table(found).map(self._put_in) if stretched.applies(found) else self._together(found, steps)
+
+    def _ruled(self, wanted: Gaps) -> tuple[str, ...]:
+        return tuple(name for name, rule in self._rules.items() if rule == wanted)
+
     def _filled(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """The rows, those of gaps with what their columns are there."""
-        rules, schema = self._rules, rows.collect_schema()
-        rows = rows.with_columns(pl.col(STEP).to_physical().cast(pl.Int64).alias(PLACE))
-        lines = [name for name, rule in rules.items() if rule == "interpolate"]
-        forward = [name for name, rule in rules.items() if rule == "forward"]
-        asides = [expr for name in lines for expr in around(name, PLACE)]
-        rows = rows.with_columns(*asides, *(pl.col(name).forward_fill().over(START).alias(f"__before:{name}__") for name in forward))
-        filled = {name: line(name, PLACE) for name in lines} | {name: pl.col(f"__before:{name}__") for name in forward}
-        filled |= {name: pl.lit(0, dtype=schema[name]) for name, rule in rules.items() if rule == "zero"}
+        """The rows of whole keys in order, those of gaps with what their columns are there."""
+        rows = rows.with_columns(as_number(STEP).alias(PLACE))
+        asides = [expr for name in self._ruled("interpolate") for expr in around(name, PLACE)]
+        before = [pl.col(name).forward_fill().over(START).alias(seen(name, "before")) for name in self._ruled("forward")]
+        return self._put_in(rows.with_columns(*asides, *before)).sort(*self.by, STEP, nulls_last=True)
+
+    def _put_in(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows, those of gaps with what comes of the values that are known around them."""
+        schema, lines = rows.collect_schema(), self._ruled("interpolate")
+        filled = {name: line(name, PLACE) for name in lines} | {name: pl.col(seen(name, "before")) for name in self._ruled("forward")}
+        filled |= {name: pl.lit(0, dtype=schema[name]) for name in self._ruled("zero")}
         kept = {name: pl.col(name).cast(pl.Float64) if name in lines else pl.col(name) for name in filled}
         given = [pl.when(pl.col(GAP)).then(expr).otherwise(kept[name]).alias(name) for name, expr in filled.items()]
-        return rows.with_columns(given).sort(*self.by, STEP, nulls_last=True)
+        return rows.with_columns(as_number(STEP).alias(PLACE)).with_columns(given)
 
     def _named(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         return rows.select(*self.by, pl.col(STEP).alias(self.time), *self.compute)
