@@ -12,27 +12,29 @@ def auc(truth: Any, score: Any, weight: Any = None) -> float:
 
     The share of pairs, one of each class, whose scores stand in the right order (Hanley & McNeil 1982, Radiology 143:29-36).
     """
-    if weight is not None:
-        return _weighted_auc(truth, score, weight)
-    above, below = score[truth == 1], score[truth == 0]
-    below = below if np.all(below[:-1] <= below[1:]) else np.sort(below)  # a sort of what is in order takes as long
-    pairs = len(above) * len(below)
-    if pairs == 0:
-        return float("nan")
-    right = np.searchsorted(below, above, "left").sum() + np.searchsorted(below, above, "right").sum()
-    return float(right / (2 * pairs))
+    above, below = truth == 1, truth == 0
+    weights = (None, None) if weight is None else (weight[above], weight[below])
+    return auc_of_pairs(*pairs_in_order(score[above], weights[0], score[below], weights[1]))
 
 
-def _weighted_auc(truth: Any, score: Any, weight: Any) -> float:
-    """The same of pairs that weigh the product of their rows' weights."""
-    order = np.argsort(score[truth == 0])
-    above, below = score[truth == 1], score[truth == 0][order]
-    summed, pairs = np.append(0.0, np.cumsum(weight[truth == 0][order])), weight[truth == 1]
-    all_pairs = pairs.sum() * summed[-1]
-    if all_pairs == 0:
-        return float("nan")
-    right = summed[np.searchsorted(below, above, "left")] + summed[np.searchsorted(below, above, "right")]
-    return float((pairs * right).sum() / (2 * all_pairs))
+def pairs_in_order(above: Any, above_weight: Any, below: Any, below_weight: Any) -> tuple[float, float, float]:
+    """What scores `above [n]` of rows of 1 and `below [m]` of rows of 0 weigh, and twice the pairs of both that stand in the right order.
+
+    A pair weighs the product of its rows' weights, where there are some; of a tie half of it counts.
+    """
+    if above_weight is None:
+        below = below if np.all(below[:-1] <= below[1:]) else np.sort(below)  # a sort of what is in order takes as long
+        right = np.searchsorted(below, above, "left").sum() + np.searchsorted(below, above, "right").sum()
+        return len(above), len(below), int(right)
+    order = np.argsort(below)
+    below, summed = below[order], np.append(0.0, np.cumsum(below_weight[order]))
+    lower = summed[np.searchsorted(below, above, "left")] + summed[np.searchsorted(below, above, "right")]
+    return above_weight.sum(), summed[-1], (above_weight * lower).sum()
+
+
+def auc_of_pairs(above: float, below: float, right: float) -> float:
+    """The share of pairs in the right order, from what rows of 1 and of 0 weigh, and twice those pairs; NaN where there are none."""
+    return float(right / (2 * (above * below))) if above * below else float("nan")
 
 
 def log_loss(truth: Any, probability: Any, weight: Any = None) -> float:

@@ -47,7 +47,7 @@ class Window(Stage, name="window", version=1):
     depends on how they came. Of no values a sum over the whole group is 0, cum_sum and rolling_sum are null. The result is in the order
     of its groups, then in `order`; over several workers each part is, and the whole only with a sort; without an order, a group's rows
     stay as they came. A group is whole in one part; with no `by` all rows are, as in sort. Beyond memory groups larger
-    than a task may hold lie in several parts, unless there is dense_rank, first, last, cum_min, cum_max, or a running spread or quantile.
+    than a task may hold lie in several parts, unless there is cum_median or cum_quantile.
 
     Example: {use: window, from: readings, as: features, by: sensor, order: time, compute: {before: lag(speed), total: cum_sum(count),
     day_before: "lag(speed, 96)", speed_1h: "rolling_mean(speed, 1h)", share_of_sensor: share(count), most_of_hour_before: {function:
@@ -125,7 +125,7 @@ class Window(Stage, name="window", version=1):
         """The same in an order: where a group is large all rows lie in it, in several parts."""
         schema = rows.schema
         assert schema is not None
-        following = Following(self.by, self._order, self.ties, self.compute)
+        following = Following(self.by, self._order, self.ties, self.compute, schema.columns)
         near = Near(self.by, self._order, self.ties, self.compute, schema.columns, context.session.backend)
         two = self._in_two(schema.columns)
         if not (following.can(rows) or near.can(rows) or two) or not following.applies(rows := for_two(rows)):

@@ -180,6 +180,12 @@ IN_ORDER = {
     "number": ("row_number()", "row_number() over groups_in_order"),
     "before": ("lag(count)", "lag(count) over groups_in_order"),
     "running": ("cum_sum(count)", "sum(count) over (groups_in_order rows unbounded preceding)::bigint"),
+    "least": ("cum_min(value)", "min(value) over (groups_in_order rows unbounded preceding)"),
+    "last_word": ("cum_max(word)", "max(word) over (groups_in_order rows unbounded preceding)"),
+    "spread": ("cum_std(value)", "stddev_samp(value) over (groups_in_order rows unbounded preceding)"),
+    "varies": ("cum_var(count)", "var_samp(count) over (groups_in_order rows unbounded preceding)"),
+    "first": ("first(word)", "first(word) over groups_in_order"),
+    "end": ("last(value)", "last(value) over (groups_in_order rows between unbounded preceding and unbounded following)"),
     **{name: (ours, theirs.replace("over groups", "over whole_groups")) for name, (ours, theirs) in WINDOWS.items() if name != "count"},
 }
 
@@ -196,6 +202,37 @@ def test_a_window_in_order_of_large_groups__is_duckdbs(session: Session, rows: p
         rows,
     )
     assert_frame_equal(found, expected.select(found.columns), rel_tol=1e-12, abs_tol=1e-12)
+
+
+@pytest.mark.parametrize("by", [["key"], []])
+@pytest.mark.parametrize("order", ["count", "-word"])
+def test_ranks_in_large_groups__tie_as_duckdbs_do(session: Session, rows: pl.DataFrame, by: list[str], order: str) -> None:
+    ranks = ("rank", "dense_rank", "percent_rank")
+    stage = Window.model_validate({"by": by, "order": order, "compute": {name: f"{name}()" for name in ranks}})
+    found = given_by(stage, session, rows).sort("place")
+    of, way = "partition by key" if by else "", f"{order.strip('-')} {'desc' if order.startswith('-') else ''} nulls last"
+    said = ", ".join(f"{name}() over groups_in_order as {name}" for name in ranks)
+    expected = of_duckdb(f"select *, {said} from given window groups_in_order as ({of} order by {way}) order by place", rows)
+    assert_frame_equal(found, expected.select(found.columns))
+
+
+def test_running_figures__carry_what_many_parts_without_values_had(session: Session) -> None:
+    frame = pl.DataFrame({"place": np.arange(ROWS), "value": np.full(ROWS, np.nan), "word": [None] * ROWS}).with_columns(
+        pl.when(pl.col("place").is_in([5, 7, ROWS - 2])).then(pl.col("place").cast(pl.Float64)).alias("value"),
+        pl.when(pl.col("place").is_in([9, ROWS - 9])).then(pl.lit("a word")).alias("word"),
+    )
+    asked = {
+        "least": ("cum_min(value)", "min(value) over running"),
+        "most": ("cum_max(word)", "max(word) over running"),
+        "spread": ("cum_std(value)", "stddev_samp(value) over running"),
+        "first": ("first(word)", "first(word) over all_of_them"),
+        "last": ("last(value)", "last(value) over all_of_them"),
+    }
+    stage = Window.model_validate({"order": "place", "compute": {name: ours for name, (ours, _) in asked.items()}})
+    found = given_by(stage, session, frame).sort("place")
+    windows = "running as (order by place rows unbounded preceding), all_of_them as (order by place rows between unbounded preceding and unbounded following)"
+    said = ", ".join(f'{theirs} as "{name}"' for name, (_, theirs) in asked.items())
+    assert_frame_equal(found, of_duckdb(f"select *, {said} from given window {windows} order by place", frame), rel_tol=1e-12)
 
 
 NEAR = {

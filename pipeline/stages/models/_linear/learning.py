@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -20,15 +20,18 @@ from pipeline.stages.models._linear.setting import Setting, settled
 from pipeline.stages.models._linear.summary import added, summarized
 from pipeline.stages.models._linear.tables import coefficients, history, importance
 from pipeline.stages.models._linear.terms import LinearTerms
+from pipeline.stages.models._measured_on_disk import measured_on_disk
 from pipeline.stages.models._measures import Metrics, measured
 from pipeline.stages.models._training_rows import Labels
 from pipeline.stages.models._weights import row_weights
-from pipeline.tables.handed import here, parts_of
+from pipeline.tables.budget import SHARE
+from pipeline.tables.handed import parts_of
 from pipeline.tables.laid import Laid
 from pipeline.tables.part import Part
 from pipeline.tables.table import Fitted, Table
 
 Terms = Learning[LinearTerms]
+SCORE_BYTES = 32  # of a score: itself, put together, in order, and where another one lies
 
 
 def learn(learning: Terms, rows: Table, context: Context) -> Outcome:
@@ -44,7 +47,11 @@ def learn(learning: Terms, rows: Table, context: Context) -> Outcome:
     table = rows.map_parts(_predicted, learning, fit, model).hold()
     told = parts_of(table)
     known = parts_of(rows) if learning.stage.weight else [None] * len(told)
-    scores = [submit(_scores, learning, part, of) for part, of in zip(told, known, strict=True)]
+    if table.is_beyond:
+        assert session.budget is not None
+        metrics = submit(_metrics_on_disk, learning, told, known, session.budget.bytes // (SHARE * SCORE_BYTES))
+    else:
+        metrics = submit(_metrics, learning, [submit(_scores, learning, part, of) for part, of in zip(told, known, strict=True)])
     steps = submit(with_states, given.steps, given.states)
     files = {f"{name}.npz": submit(LinearModel.saved, model), f"{name}.json": submit(_description, learning, asked, fit, steps)}
     parts = {
@@ -53,8 +60,7 @@ def learn(learning: Terms, rows: Table, context: Context) -> Outcome:
         "history": submit(history, fit),
     }
     tables = {"": table, **{part: Table.of(session, name, [future]) for part, future in parts.items()}}
-    metrics, counts = submit(_metrics, learning, scores), submit(_counts, asked, fit)
-    return Outcome(tables, files, metrics, counts, submit(warnings_of, asked, fit))
+    return Outcome(tables, files, metrics, submit(_counts, asked, fit), submit(warnings_of, asked, fit))
 
 
 def _fitted(learning: Terms, rows: Table, asked: Any, context: Context) -> Any:
@@ -111,16 +117,30 @@ def _predicted(part: Part, learning: Terms, fit: Fit, model: LinearModel) -> Par
 
 def _scores(learning: Terms, told: Part | Laid, given: Part | Laid | None) -> tuple[Labels, Any, Any]:
     """What metrics want of a part's predictions: labels, predictions, and weights where the rows as `given` have some."""
-    stage, part = learning.stage, here(told)
+    stage = learning.stage
+    part = _seen(told, [stage.target, *([stage.split] if stage.split else []), *stage.prediction_columns])
     found = part.frame.select(stage.prediction_columns).to_numpy()
-    weights = row_weights(stage, here(given).frame) if given else None
+    weights = row_weights(stage, _seen(given, [stage.weight]).frame) if given and stage.weight else None
     return Labels.of(stage, part.frame), found if stage.classes else found[:, 0], weights
+
+
+def _seen(part: Part | Laid, columns: Sequence[str]) -> Part:
+    """A part with these columns at least; of one on disk no others are read."""
+    return part.read(columns) if isinstance(part, Laid) else part
 
 
 def _metrics(learning: Terms, scores: Sequence[tuple[Labels, Any, Any]]) -> Metrics:
     parts, found, weights = zip(*scores, strict=True)
     labels = Labels(*(np.concatenate([getattr(part, each) for part in parts]) for each in ("values", "splits")))
     return measured(learning.stage, labels, np.concatenate(found), np.concatenate(weights) if learning.stage.weight else None)
+
+
+def _metrics_on_disk(learning: Terms, told: Sequence[Part | Laid], known: Sequence[Part | Laid | None], most: int) -> Metrics:
+    def parts() -> Iterator[tuple[Labels, Any, Any]]:
+        """The scores of one part after the other."""
+        return (_scores(learning, part, of) for part, of in zip(told, known, strict=True))
+
+    return measured_on_disk(learning.stage, parts, most)
 
 
 def _description(learning: Terms, asked: Setting, fit: Fit, steps: Sequence[Fitted]) -> bytes:

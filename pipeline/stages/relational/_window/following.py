@@ -1,7 +1,7 @@
 """Windows over groups that are more than a task may hold: rows lie in order in several parts, and each goes on where another ended.
 
 What a function needs of the rows before a part is little: how many of the first row's group there are, how many of them tie with it, and
-their sums; rows that are looked back or ahead at are brought.
+what running functions carry; rows that are looked back or ahead at are brought, and the last values of groups that go on.
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from pipeline.backend.engines import collect
 from pipeline.stages.relational._ordered.groups import AT, END, START, Ties, placed_in, without_ties
 from pipeline.stages.relational._ordered.in_parts import each_part, in_parts
-from pipeline.stages.relational._window.columns import columns_of
-from pipeline.stages.relational._window.functions import ADDING, RANKED, SHIFTED, UNORDERED, Windowed
+from pipeline.stages.relational._window.carried import RUNNING, Carry, Edge, one_of, state_of
+from pipeline.stages.relational._window.columns import Column, columns_of
+from pipeline.stages.relational._window.functions import RANKED, SHIFTED, UNORDERED, Windowed
 from pipeline.stages.relational._window.of_groups import with_whole
 from pipeline.stages.relational._window.queries import PEER, asides, results, shifted
+from pipeline.stages.relational._window.rolling import Rolled
 from pipeline.tables.budget import row_bytes
 from pipeline.tables.infinities import counted
 from pipeline.tables.names import Order
@@ -27,37 +29,10 @@ from pipeline.tables.pairs import large_keys
 from pipeline.tables.part import Part, frame_bytes, read_frame
 from pipeline.tables.table import Table
 
-FOLLOWING = SHIFTED | ADDING | {"row_number", "rank", "percent_rank", "ntile", "size"}
+FOLLOWING = SHIFTED | RUNNING | RANKED | {"last", "size"}
 MINE = "__mine__"
 ASIDE = 4
 """Whole numbers that stand beside each row meanwhile: its place, its group's ends, how many rows tie."""
-
-
-class Edge(NamedTuple):
-    """The ends of a part of so many rows: those that others look at, its first and its last row, how many rows are of the first one's
-    group; of the last one's group how many there are, how many tie with the last, and their sums."""
-
-    rows: int
-    head: pl.DataFrame
-    tail: pl.DataFrame
-    first: pl.DataFrame
-    last: pl.DataFrame
-    leading: int
-    group: int
-    tied: int
-    sums: pl.DataFrame
-
-
-class Carry(NamedTuple):
-    """What lies around a part: before it so many rows of its first row's group, so many that tie with it, and their sums; behind it so
-    many of its last row's group; and neighbours' rows."""
-
-    rows: int = 0
-    tied: int = 0
-    sums: pl.DataFrame = pl.DataFrame()
-    later: int = 0
-    before: pl.DataFrame = pl.DataFrame()
-    after: pl.DataFrame = pl.DataFrame()
 
 
 @dataclass(frozen=True)
@@ -68,6 +43,12 @@ class Following:
     order: Order
     ties: Ties
     compute: Mapping[str, Windowed]
+    schema: pl.Schema
+
+    @property
+    def columns(self) -> list[Column]:
+        """What is computed."""
+        return columns_of(self.schema, self.compute)[1]
 
     def can(self, rows: Table) -> bool:
         """Whether these functions go on from part to part or are of whole groups, and the rows are beyond memory and in an order."""
@@ -96,7 +77,12 @@ class Following:
         if self.of_groups:
             keys = rows.session.value(rows.session.submit(self.spanning, edges, stage=rows.stage))
             said = (whole(replace(ordered, schema=rows.schema), keys),) if keys.height or not self.by else ()
-        return each_part(ordered, self.computed, carries, *said)
+        made = each_part(ordered, self.computed, carries, *said)
+        in_kernel = tuple(column for column in self.columns if column.windowed.in_kernel)
+        if not in_kernel:
+            return made
+        rolled = Rolled(in_kernel, self.order.names[0], (*self.by, *self.order.names), rows.session.backend)
+        return each_part(made.map_parts(rolled), self.run, carries)
 
     @property
     def beside(self) -> int:
@@ -107,22 +93,26 @@ class Following:
         """A part's."""
         if not part.rows:
             return [None]
-        values, columns = columns_of(part.frame.schema, self.compute)
+        values, columns = columns_of(self.schema, self.compute)
         valued = part.frame.lazy().with_columns(value.expr.alias(name) for name, value in values.items())
         looked_at = [*self.by, *(column.value for column in columns if column.windowed.function in SHIFTED)]
         ends = part.frame.select([*dict.fromkeys([*self.by, *self.order.names])])
         first, last = ends.head(1), ends.tail(1)
-        group = valued.filter(_like(last, self.by)) if self.by else valued
         leading = int(ends.select(_like(first, self.by).sum()).item()) if self.by else part.rows
-        sums = asides([column for column in columns if column.windowed.function in ADDING], [])
-        counts = [pl.len().alias(AT), _like(last, self.order.names).sum().alias(PEER)]
-        of_group = collect(
-            placed_in(group, ()).with_columns(sums).select(*counts, pl.col(expr.meta.output_name() for expr in sums).last()), "cpu"
-        )
-        head, tail = (collect(rows.select(looked_at), "cpu") for rows in (valued.head(self.beside), valued.tail(self.beside)))
+        lasts = [column.value for column in columns if column.windowed.function == "last"]
+        frames = [valued.head(self.beside).select(looked_at), valued.tail(self.beside).select(looked_at), first.lazy(), last.lazy()]
+        frames += [valued.slice(leading - 1, 1).select(lasts), self._last_group(valued, columns, last)]
         # Copies: some rows of a frame keep the memory of all.
-        head, tail, first, last = (read_frame(frame_bytes(each)) for each in (head, tail, first, last))
-        return [Edge(part.rows, head, tail, first, last, leading, of_group[AT][0], of_group[PEER][0], of_group.drop(AT, PEER))]
+        head, tail, first, last, lasts_of_first, of_group = (read_frame(frame_bytes(collect(each, "cpu"))) for each in frames)
+        counts = of_group[AT][0], of_group[PEER][0]
+        return [Edge(part.rows, head, tail, first, last, leading, lasts_of_first, *counts, of_group.drop(AT, PEER))]
+
+    def _last_group(self, valued: pl.LazyFrame, columns: Sequence[Column], last: pl.DataFrame) -> pl.LazyFrame:
+        """Of the last row's group in a part how many rows there are, how many tie with the last, and what they carry."""
+        group = placed_in(valued.filter(_like(last, self.by)) if self.by else valued, ())
+        running = [column for column in columns if column.windowed.function in RUNNING]
+        stands = group.with_columns(asides(running, self.order.names)) if running else group
+        return stands.select(pl.len().alias(AT), _like(last, self.order.names).sum().alias(PEER), *state_of(running))
 
     def spanning(self, edges: Sequence[Edge | None]) -> pl.DataFrame:
         """The keys whose rows lie in several parts."""
@@ -136,26 +126,28 @@ class Following:
         before = _neighbours([edge.tail for edge in there], self.beside, first=False)
         after = _neighbours([edge.head for edge in reversed(there)], self.beside, first=True)[::-1]
         goes_on = [place > 0 and _alike(there[place - 1].last, edge.first, self.by) for place, edge in enumerate(there)]
-        later = [0] * len(there)
+        behind = [Carry()] * len(there)
         for place in range(len(there) - 2, -1, -1):
-            following = there[place + 1]
+            following, beyond = there[place + 1], behind[place + 1]
             if goes_on[place + 1]:
-                later[place] = following.leading + (later[place + 1] if following.leading == following.rows else 0)
-        found, state = list[Carry](), Carry()
+                whole = following.leading == following.rows and beyond.later
+                later, lasts = (following.leading + beyond.later, beyond.lasts) if whole else (following.leading, following.lasts)
+                behind[place] = Carry(later=later, lasts=lasts)
+        found, ended = list[Carry](), Carry()
         for place, edge in enumerate(there):
-            given = Carry(later=later[place], before=before[place], after=after[place])
+            given = behind[place]._replace(before=before[place], after=after[place])
             if goes_on[place]:
-                tied = state.tied if _alike(there[place - 1].last, edge.first, self.order.names) else 0
-                given = given._replace(rows=state.rows, tied=tied, sums=state.sums)
+                tied = ended.tied if _alike(there[place - 1].last, edge.first, self.order.names) else 0
+                given = given._replace(rows=ended.rows, tied=tied, state=ended.state)
             found.append(given)
-            state = _ended(edge, given)
+            ended = self._ended(edge, given)
         each = iter(found)
         return [Carry() if edge is None else next(each) for edge in edges]
 
     def computed(self, rows: pl.LazyFrame, carries: Sequence[Carry], *said: Part, number: int) -> pl.LazyFrame:
         """The rows of a part with the results; `said` is of groups of which other parts have rows, too."""
         carry = carries[number]
-        values, columns = columns_of(rows.collect_schema(), self.compute)
+        values, columns = columns_of(self.schema, self.compute)
         valued = rows.with_columns(counted(rows, value).alias(name) for name, value in values.items())
         if self.beside:
             mine = valued.with_columns(pl.lit(True).alias(MINE))
@@ -169,41 +161,33 @@ class Following:
             placed = placed.with_columns((pl.col(END) + behind).alias(END))
         if carry.rows:
             placed = placed.with_columns(pl.when(pl.col(START) == 0).then(-carry.rows).otherwise(pl.col(START)).alias(START))
-        aside = placed.with_columns(asides(columns, self.order.names)).with_columns(_carried(carry))
+        columns = [column for column in columns if not column.windowed.in_kernel]
+        aside = placed.with_columns(asides(columns, self.order.names)).with_columns(carry.goes_on(columns).asides() if carry.rows else [])
         if carry.tied and any(column.windowed.function in RANKED for column in columns):
             aside = aside.with_columns(pl.when(pl.col(PEER) == 0).then(-carry.tied).otherwise(pl.col(PEER)).alias(PEER))
-        found = results(aside, columns)
+        found = results(aside, columns).with_columns(carry.ends(columns))
         for part in said:
             found = with_whole(found, self.by, [column for column in columns if column.name in self.of_groups], part)
-        return without_ties(found, self.by, self.order, on=columns[0].result, first=carry.tied > 0) if self.ties == "refuse" else found
+        on = columns[0].result if columns else AT
+        return without_ties(found, self.by, self.order, on=on, first=carry.tied > 0) if self.ties == "refuse" else found
 
+    def run(self, rows: pl.LazyFrame, carries: Sequence[Carry], number: int) -> pl.LazyFrame:
+        """The rows of a part with what is worked out among its own, with what lies before it."""
+        carry = carries[number]
+        return carry.goes_on(self.columns).run(rows) if carry.rows else rows
 
-def _ended(edge: Edge, given: Carry) -> Carry:
-    """What the part after an edge's goes on from, where it has the same group and the same place in the order."""
-    rows, tied, sums = edge.group, edge.tied, edge.sums
-    if edge.group == edge.rows and given.rows:
-        rows += given.rows
-        sums = sums.select((pl.col(name) + _one(given.sums, name)).cast(dtype) for name, dtype in sums.schema.items())
-    return Carry(rows, tied + (given.tied if edge.tied == edge.rows else 0), sums)
+    def _ended(self, edge: Edge, given: Carry) -> Carry:
+        """What the part after an edge's goes on from, where it has the same group and the same place in the order."""
+        rows, tied, state = edge.group, edge.tied, edge.state
+        if edge.group == edge.rows and given.rows:
+            rows += given.rows
+            state = given.goes_on(self.columns).joined(state)
+        return Carry(rows, tied + (given.tied if edge.tied == edge.rows else 0), state)
 
 
 def _like(one: pl.DataFrame, names: Sequence[str]) -> pl.Expr:
     """Of rows, whether they are the same as one in these columns, missing values too."""
-    return pl.all_horizontal(pl.col(name).eq_missing(_one(one, name)) for name in names)
-
-
-def _one(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """The value of a frame of one row."""
-    return pl.lit(frame[name]).first()  # a value of Python's would lose nanoseconds
-
-
-def _carried(carry: Carry) -> list[pl.Expr]:
-    """What stands aside of the rows of the first group, with what lies before the part."""
-    before = pl.when(pl.col(START) < 0)
-    return [
-        before.then((pl.col(name) + _one(carry.sums, name)).cast(dtype)).otherwise(pl.col(name)).alias(name)
-        for name, dtype in carry.sums.schema.items()
-    ]
+    return pl.all_horizontal(pl.col(name).eq_missing(one_of(one, name)) for name in names)
 
 
 def _alike(one: pl.DataFrame, two: pl.DataFrame, names: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ from pipeline.stages.relational._window.columns import Column
 from pipeline.stages.relational._window.functions import CUMULATIVE, RANKED, SHIFTED
 from pipeline.tables.infinities import counted, made_finite
 
-PEER, DENSE = "__peer__", "__dense__"  # the first row that ties with a row, and how many orders there were up to it
+PEER, DENSE = "__peer__", "__dense__"  # the first row that ties with a row, and how many orders of its group there were up to it
 TAKEN = {"lag", "lead", "min", "max", "first", "last"}  # values as they are: no infinity among them
 
 
@@ -48,17 +48,17 @@ def asides(columns: list[Column], peers: list[str]) -> list[pl.Expr]:
     found = []
     if any(column.windowed.function in RANKED for column in columns):
         other = is_other(peers) | (pl.col(AT) == pl.col(START))
-        found += [pl.when(other).then(pl.col(AT)).otherwise(0).cum_max().alias(PEER), other.cast(pl.Int64).cum_sum().alias(DENSE)]
+        found += [pl.when(other).then(pl.col(AT)).otherwise(0).cum_max().alias(PEER), _up_to(other.cast(pl.Int64)).alias(DENSE)]
     for column in columns:
         value, function = pl.col(column.value), column.windowed.function
         if function in {"std", "var"}:
             found.append((value - value.mean().over(START)).alias(column.aside("apart")))
         elif column.windowed.taken in {"sum", "mean", "count"} and not column.windowed.in_kernel:
-            found += [expr.alias(column.aside(part)) for part, expr in _running(column).items()]
+            found += [expr.alias(column.aside(part)) for part, expr in running(column).items()]
     return found
 
 
-def _running(column: Column) -> dict[str, pl.Expr]:
+def running(column: Column) -> dict[str, pl.Expr]:
     """The sums and the count of values, running up to each row or of its whole group."""
     value = pl.col(column.value)
     if column.windowed.taken == "count":
@@ -79,8 +79,8 @@ def _running(column: Column) -> dict[str, pl.Expr]:
 
 def _up_to(expr: pl.Expr) -> pl.Expr:
     """The sum of whole numbers from a group's first row on: that of all rows less that of those before, exact though it wraps."""
-    running, first = expr.cum_sum(), pl.max_horizontal(pl.col(START), pl.lit(0, pl.Int64))
-    return running - (running - expr).gather(first)
+    running = expr.cum_sum()
+    return running - (running - expr).gather(pl.col(START).clip(lower_bound=0))
 
 
 def _lag(column: Column) -> pl.Expr:
@@ -126,7 +126,7 @@ def _rank(column: Column) -> pl.Expr:
         case "rank":
             return rank + 1
         case "dense_rank":
-            return pl.col(DENSE) - pl.col(DENSE).gather(pl.col(START)) + 1
+            return pl.col(DENSE)
         case "percent_rank":
             others = (size - 1).cast(pl.Float64)
             return pl.when(size > 1).then(rank.cast(pl.Float64) / others).otherwise(0.0)
@@ -177,7 +177,8 @@ def _share(column: Column) -> pl.Expr:
 
 
 def _end(column: Column) -> pl.Expr:
-    return pl.col(column.value).gather(pl.col(START if column.windowed.function == "first" else END))
+    at = pl.col(START).clip(lower_bound=0) if column.windowed.function == "first" else pl.col(END).clip(upper_bound=pl.len() - 1)
+    return pl.col(column.value).gather(at)
 
 
 def _of_group(column: Column) -> pl.Expr:

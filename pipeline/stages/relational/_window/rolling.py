@@ -95,7 +95,7 @@ class Rolled:
 
 def _stretches(frame: pl.DataFrame) -> list[pl.DataFrame]:
     """The rows in stretches of whole groups, small enough for a processor's cache where the groups are: each in memory that is there."""
-    starts = frame[START].gather_every(STRETCH_ROWS).unique(maintain_order=True).to_list() or [0]
+    starts = frame[START].gather_every(STRETCH_ROWS).clip(0).unique(maintain_order=True).to_list() or [0]
     ends = [*starts[1:], frame.height]
     return [frame[first:last] for first, last in zip(starts, ends, strict=True)]
 
@@ -113,7 +113,7 @@ class Groups:
     def of(frame: pl.DataFrame, order: str | None, backend: Backend) -> Groups:
         """The groups of rows in order, in which rows without a time are last; times where `order` names their column."""
         first = frame[AT].first() or 0
-        starts, ends = frame[START].to_numpy() - first, frame[END].to_numpy() + 1 - first
+        starts, ends = np.maximum(frame[START].to_numpy() - first, 0), np.minimum(frame[END].to_numpy() + 1 - first, frame.height)
         times = pl.zeros(frame.height, pl.Int64, eager=True) if order is None else frame[order].to_physical().cast(pl.Int64)
         missing = np.concatenate([[0], times.is_null().cum_sum().to_numpy().astype(np.int64)])
         arrays = (starts, ends, ends - (missing[ends] - missing[starts]), times.fill_null(0).to_numpy())
