@@ -18,11 +18,11 @@ from pipeline.results.remembered import Remembered
 from pipeline.sql.expression import Sql, Value, check_condition
 from pipeline.tables.counts import Count
 from pipeline.tables.infinities import INFINITIES, counted
-from pipeline.tables.learned import gathered
+from pipeline.tables.learned import learned
 from pipeline.tables.names import ColumnName as ColumnName  # this module is the door for authors of stages
 from pipeline.tables.names import ColumnNames as ColumnNames
 from pipeline.tables.part import Part, Schema
-from pipeline.tables.picked import need_picked, with_picks
+from pipeline.tables.picked import with_picks
 from pipeline.tables.session import Session
 from pipeline.tables.table import Fitted, Table
 
@@ -133,6 +133,7 @@ class FittedRows(Stage):
     """A row-wise stage that first learns a small state from all rows, or from those that `fit_where` picks (say, split = 'train').
 
     `fit` gives a small frame a part, `merge` one of all of them below one another, `apply` uses it. A model saved later carries it along.
+    Where it may be more than a task holds, the stage says how it goes in parts (`tables/categories`).
     """
 
     counts: ClassVar[Mapping[str, Count]] = INFINITIES
@@ -155,13 +156,10 @@ class FittedRows(Stage):
         """A map and a gather for the state, then a map that applies it. Raises DataError, in a task, where `fit_where` picks no row."""
         (rows,) = tables.values()
         rows = (rows if rows.cheap else rows.hold()).named(context.name)
-        partial = gathered(rows.map(self._fit_rows), self)
-        if self.fit_where is not None:
-            partial = partial.map_parts(need_picked, self.fit_where)
-        state = partial.map(self.merge).value()
-        applied = (rows.map_parts if self.by_parts else rows.map)(self._apply_part, state, writes=self.writes())
-        fitted = (*applied.fitted, Fitted(context.name, self.name, self, state))
-        return Outcome({"": replace(applied, fitted=fitted), "fitted": Table.of(context.session, context.name, [state])})
+        found = learned(rows.map(self._fit_rows), self)
+        applied = found.applied(rows, self._apply_part)
+        fitted = (*applied.fitted, Fitted(context.name, self.name, self, found.state))
+        return Outcome({"": replace(applied, fitted=fitted), "fitted": found.table})
 
     def _fit_rows(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         if self.fit_where is None:

@@ -23,7 +23,8 @@ from pipeline.tables.keeping import Keep, fitted_of, keep_part, kept_table, know
 from pipeline.tables.measured import Measured
 from pipeline.tables.part import Part
 from pipeline.tables.session import Session
-from pipeline.tables.table import Table
+from pipeline.tables.steps import Step
+from pipeline.tables.table import Fitted, Table
 
 LEAST_S = 5.0  # a run that is younger has lost little
 
@@ -88,12 +89,8 @@ class Checkpointing:
         if len(parts) < count:
             return
         axes = {array: table.axes[array].value() for array in _arrays(table)}
-        small = [*axes.values(), *(fitted.state for fitted in table.fitted)]
-        names = [*(f"axis-{array}" for array in axes), *(f"fitted-{number}" for number in range(len(table.fitted)))]
-        noted = [
-            self.session.submit(_keep_small, folder, stem, part, stage=table.stage, on_host=True)
-            for stem, part in zip(names, small, strict=True)
-        ]
+        small = {**{f"axis-{array}": axis for array, axis in axes.items()}, **_states(table)}
+        noted = [self._noted(folder, stem, part, table.stage) for stem, part in small.items()]
 
         def seal(stems: list[str | None]) -> None:
             """Write the manifest, where all of it is there."""
@@ -106,10 +103,17 @@ class Checkpointing:
         else:
             seal([])
 
+    def _noted(self, folder: StageFolder, stem: str, part: Any, stage: str) -> Any:
+        """A future of the name of a small part that belongs to a table, or of None where it could not be kept."""
+        if isinstance(part, Step):
+            return self.session.evaluate_into(part, _keep_small, folder, stem)
+        return self.session.submit(_keep_small, part, folder, stem, stage=stage, on_host=True)
+
     def _seal(self, name: str, table: Table, folder: StageFolder, of: tuple[list[Piece], list[Piece], Measured]) -> None:
         parts, small, measured = of
         axes = dict(zip(_arrays(table), small, strict=False))
-        fitted = [[one.stage, asdict(piece)] for one, piece in zip(table.fitted, small[len(axes) :], strict=True)]
+        pieces = iter(small[len(axes) :])
+        fitted = [[one.stage, *(asdict(next(pieces)) for _ in _parts_of(one))] for one in table.fitted]
         ranges = _keep_ranges(folder, known_ranges(table))
         document = {
             "table": name,
@@ -142,7 +146,7 @@ class Checkpointing:
         kept, stage = self.resumed.tables[name], self.stages[name.partition(".")[0]]
         table = kept_table(self.session, stage.spec.name, kept.folder, kept.document, stage.gives[name])
         known = {one.spec.name: (one.spec.use, one.spec.stage) for one in self.plan.stages}
-        return replace(table, fitted=fitted_of(kept.folder, kept.document, known))
+        return replace(table, fitted=fitted_of(self.session, kept.folder, kept.document, known))
 
     def keep_beside(self, stage: str, given: Mapping[str, Any]) -> None:
         """Keep what a stage gave beside its tables, in a run that has gone on for a while, or where a later stage is always kept."""
@@ -201,7 +205,18 @@ def _by_number(folder: StageFolder, shape: str) -> list[Piece]:
     return [found[part] for part in sorted(found)]
 
 
-def _keep_small(folder: StageFolder, stem: str, part: Part) -> str | None:
+def _parts_of(fitted: Fitted) -> Sequence[Any]:
+    """What a stage learned, as one part, or as the steps of several."""
+    return fitted.state.blocks if isinstance(fitted.state, Table) else [fitted.state]
+
+
+def _states(table: Table) -> dict[str, Any]:
+    """What stages before learned, part by part, by names of their own."""
+    numbered = enumerate(map(_parts_of, table.fitted))
+    return {f"fitted-{number}-{place}": part for number, parts in numbered for place, part in enumerate(parts)}
+
+
+def _keep_small(part: Part, folder: StageFolder, stem: str) -> str | None:
     """Write a small part that belongs to a table; its name."""
     return keep_part(folder, stem, part)
 

@@ -148,9 +148,16 @@ def kept_table(session: Session, stage: str, folder: StageFolder, document: Mapp
     return Table.of(session, stage, sources, schema=schema, axes=axes, written=written, spread=tuple(document["spread"]), as_read=False)
 
 
-def fitted_of(folder: StageFolder, document: Mapping[str, Any], parameters: Mapping[str, tuple[str, Any]]) -> tuple[Fitted, ...]:
+def fitted_of(
+    session: Session, folder: StageFolder, document: Mapping[str, Any], parameters: Mapping[str, tuple[str, Any]]
+) -> tuple[Fitted, ...]:
     """What stages before had learned and applied; `parameters` are the plan's, by the stage's name: which stage it is, and it."""
-    return tuple(Fitted(name, *parameters[name], KeptSource(folder, Piece.of(piece), False).part()) for name, piece in document["fitted"])
+    found = []
+    for name, *pieces in document["fitted"]:
+        sources = [KeptSource(folder, Piece.of(piece), True) for piece in pieces]
+        state = sources[0].part() if len(sources) == 1 else Table.of(session, name, sources)
+        found.append(Fitted(name, *parameters[name], state))
+    return tuple(found)
 
 
 def known_ranges(table: Table) -> dict[str, list[Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import polars as pl
 from pydantic import Field
@@ -15,10 +16,15 @@ from pipeline.tables.part import Schema
 class CountEncode(FittedRows, name="count_encode", version=1):
     """Replace categories by the number of rows that have them, Int64, or by their share, Float64; a value not learned has 0.
 
-    Missing stays missing, and a share is one of the rows that have a value. The table NAME.fitted has column, value and rows.
+    Missing stays missing, and a share is one of the rows that have a value. The table NAME.fitted has column, value and rows. There may be more
+    categories than memory holds: it is then in several parts.
 
     Example: {use: count_encode, from: filled, as: counted, columns: [city, employer], fit_where: "split = 'train'"}
     """
+
+    order: ClassVar[tuple[str, ...]] = ("column", "value")
+    nulls_first: ClassVar[tuple[str, ...]] = ()
+    numbered: ClassVar[str] = ""
 
     columns: ColumnNames = Field(description="The columns to encode: text, integers or booleans.")
     share: bool = Field(False, description="The share of the rows in place of their number.")
@@ -42,6 +48,23 @@ class CountEncode(FittedRows, name="count_encode", version=1):
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """The same over all parts."""
         return partial.group_by("column", "value").agg(pl.col("rows").sum()).sort("column", "value")
+
+    def totals(self) -> tuple[Sequence[str], Sequence[pl.Expr]]:
+        """Rows of each column."""
+        return ("column",), (pl.col("rows").sum(),)
+
+    def of_values(self, sums: pl.LazyFrame, totals: pl.LazyFrame) -> pl.LazyFrame:
+        """The sums as they are."""
+        return sums
+
+    def beside(self, totals: pl.LazyFrame, found: pl.LazyFrame | None = None) -> pl.LazyFrame:
+        """Nothing; to apply them, the rows of all values that were not found, of which a share is."""
+        rest = totals.select("column", pl.lit(None, dtype=pl.String).alias("value"), "rows")
+        if found is None:
+            return rest.head(0)
+        own = found.group_by("column").agg(pl.col("rows").sum().alias("own"))
+        left = pl.col("rows") - pl.col("own").fill_null(0)
+        return rest.join(own, on="column", how="left").select("column", "value", left.alias("rows"))
 
     def apply(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
         """The rows with counts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import polars as pl
 from pydantic import Field
@@ -27,10 +28,15 @@ class TargetEncode(FittedRows, name="target_encode", version=1):
     never sees its own target; all other rows, and `score`, get what all folds say. A value that was not learned gets the mean. A missing
     value is a category of its own; rows without a target are not learned from. Results are rounded to 12 digits, so that they do not depend
     on how rows are divided. The table NAME.fitted has column, value, fold (null: all of them), rows and encoded; without a value, the mean.
+    There may be more categories than memory holds: NAME.fitted is then in several parts.
 
     Example: {use: target_encode, from: divided, as: encoded, columns: [city, employer], target: defaulted, key: loan_id,
       fit_where: "split = 'train'"}
     """
+
+    order: ClassVar[tuple[str, ...]] = ("column", "is_value", "value", "fold")
+    nulls_first: ClassVar[tuple[str, ...]] = ("value", "fold")
+    numbered: ClassVar[str] = ""
 
     columns: ColumnNames = Field(description="The columns to encode: text, integers or booleans.")
     target: ColumnName = Field(description="The column to predict: numbers, or true and false.")
@@ -79,15 +85,36 @@ class TargetEncode(FittedRows, name="target_encode", version=1):
         """Rows, and the target's sum, of each column and value and fold."""
         return ("column", "value", "fold"), ("rows", "sum")
 
+    def totals(self) -> tuple[Sequence[str], Sequence[pl.Expr]]:
+        """The same of each column and fold."""
+        return ("column", "fold"), (pl.col("rows").sum(), pl.col("sum").sum())
+
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """Column, whether it is of a value, value, fold, rows and encoded."""
-        sums = [pl.col("rows").sum(), pl.col("sum").sum()]
-        means = partial.group_by("column", "fold").agg(sums)
-        whole = means.group_by("column").agg(sums).rename({"rows": "all_rows", "sum": "all_sum"})
+        by, totals = self.totals()
+        everything = self._everything(partial.group_by(by).agg(totals))
+        learned = pl.concat([self._means(everything), self._values(partial, everything)])
+        return learned.sort("column", "is_value", "value", "fold", nulls_last=False)
+
+    def of_values(self, sums: pl.LazyFrame, totals: pl.LazyFrame) -> pl.LazyFrame:
+        """The same of some values."""
+        return self._values(sums, self._everything(totals))
+
+    def beside(self, totals: pl.LazyFrame, found: pl.LazyFrame | None = None) -> pl.LazyFrame:
+        """The means of all rows."""
+        return self._means(self._everything(totals))
+
+    def _everything(self, means: pl.LazyFrame) -> pl.LazyFrame:
+        """Rows and sum of all folds (null), and of all but each."""
+        whole = means.group_by("column").agg(pl.col("rows").sum().alias("all_rows"), pl.col("sum").sum().alias("all_sum"))
         left = means.join(whole, on="column", how="left").select(
             "column", "fold", (pl.col("all_rows") - pl.col("rows")).alias("all_rows"), (pl.col("all_sum") - pl.col("sum")).alias("all_sum")
         )
-        everything = pl.concat([whole.select("column", pl.lit(None, dtype=pl.Int32).alias("fold"), "all_rows", "all_sum"), left])
+        return pl.concat([whole.select("column", pl.lit(None, dtype=pl.Int32).alias("fold"), "all_rows", "all_sum"), left])
+
+    def _values(self, partial: pl.LazyFrame, everything: pl.LazyFrame) -> pl.LazyFrame:
+        """What all folds say of each value, and all but each fold in which it is."""
+        sums = [pl.col("rows").sum(), pl.col("sum").sum()]
         values = partial.group_by("column", "value", "fold").agg(sums)
         all_folds = values.group_by("column", "value").agg(sums).rename({"rows": "own_rows", "sum": "own_sum"})
         others = values.join(all_folds, on=["column", "value"], how="left", nulls_equal=True).select(
@@ -97,13 +124,15 @@ class TargetEncode(FittedRows, name="target_encode", version=1):
             "column", "value", pl.lit(None, dtype=pl.Int32).alias("fold"), pl.col("own_rows").alias("rows"), pl.col("own_sum").alias("sum")
         )
         own = pl.concat([whole_values, others]).join(everything, on=["column", "fold"], how="left", nulls_equal=True)
-        own = own.select("column", pl.lit(True).alias("is_value"), "value", "fold", "rows", self._smoothed())
+        return own.select("column", pl.lit(True).alias("is_value"), "value", "fold", "rows", self._smoothed())
+
+    def _means(self, everything: pl.LazyFrame) -> pl.LazyFrame:
+        """The mean of all folds, and of all but each."""
         mean = pl.when(pl.col("all_rows") > 0).then(pl.col("all_sum") / pl.col("all_rows")).otherwise(None).round_sig_figs(DIGITS)
         nothing = pl.lit(None, dtype=pl.String).alias("value")
-        means = everything.select(
+        return everything.select(
             "column", pl.lit(False).alias("is_value"), nothing, "fold", pl.col("all_rows").alias("rows"), mean.alias("encoded")
         )
-        return pl.concat([means, own]).sort("column", "is_value", "value", "fold", nulls_last=False)
 
     def _smoothed(self) -> pl.Expr:
         """The smoothed mean; of no rows the mean of all."""

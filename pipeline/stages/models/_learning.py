@@ -21,6 +21,7 @@ from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._training_rows import SPLITS, TrainingRows
 from pipeline.stages.models._unfolded.column import Unfolded
 from pipeline.tables.columns import AXES, AXIS_IDS
+from pipeline.tables.learned import states_of
 from pipeline.tables.part import Part
 from pipeline.tables.table import Fitted, Table
 
@@ -96,7 +97,7 @@ class Given:
     def of(rows: Table, arrays: Sequence[str], parts: list[Any]) -> Given:
         """Of a table whose parts were made."""
         steps = [replace(fitted, state=None) for fitted in rows.fitted]
-        return Given(parts, [rows.axes[array].value() for array in arrays], steps, [fitted.state for fitted in rows.fitted])
+        return Given(parts, [rows.axes[array].value() for array in arrays], steps, states_of(rows))
 
 
 @dataclass(frozen=True)

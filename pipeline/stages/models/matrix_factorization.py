@@ -31,6 +31,7 @@ from pipeline.stages.models._factorization.rows import Columns, checked
 from pipeline.stages.models._learning import described, with_states
 from pipeline.stages.models._predictor import Learns
 from pipeline.tables.counts import Count
+from pipeline.tables.learned import states_of
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Fitted, Table
 
@@ -180,7 +181,7 @@ class MatrixFactorization(Learns, name="matrix_factorization", version=1):
             "method": self.method, "factors": self.factors, "top": self.top, "seen": self.seen,
         }  # fmt: skip
         steps = [replace(fitted, state=None) for fitted in rows.fitted]
-        return context.session.submit(_description, about, steps, [fitted.state for fitted in rows.fitted], stage=context.name)
+        return context.session.submit(_description, about, steps, states_of(rows), stage=context.name)
 
     @classmethod
     def asked(cls, description: Mapping[str, Any], columns: Sequence[str]) -> Mapping[str, Any]:

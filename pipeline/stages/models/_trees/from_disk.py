@@ -21,6 +21,7 @@ from pipeline.stages.models._trees.trained import Answers, TrainedTrees, answers
 from pipeline.stages.models._weights import check_weights
 from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.laid import Laid, Stack
+from pipeline.tables.learned import states_of
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Fitted, Table
 
@@ -46,7 +47,7 @@ def train_from_disk(learning: Trees, rows: Table, gives: Schema, context: Contex
     laid = rows.map_parts(partial(checked, learning)).hold()
     model = session.submit(_trained, learning, [block.source for block in laid.blocks], stage=name)
     said = laid.map_parts(partial(_predicted, learning), model).hold()
-    steps, states = [replace(fitted, state=None) for fitted in rows.fitted], [fitted.state for fitted in rows.fitted]
+    steps, states = [replace(fitted, state=None) for fitted in rows.fitted], states_of(rows)
     told = session.submit(_finished, learning, model, [block.source for block in said.blocks], steps, states, stage=name)
     made = trees_outcome(learning, told, context)
     assert rows.size is not None
