@@ -16,6 +16,8 @@ from polars.testing import assert_frame_equal
 from pipeline.errors import DataError
 from pipeline.stage import Context, Stage
 from pipeline.stages.relational._ordered import known
+from pipeline.stages.relational._ordered.between import around, seen
+from pipeline.stages.relational._ordered.groups import placed_in
 from pipeline.stages.relational.interpolate import Interpolate
 from pipeline.stages.relational.resample import Resample
 from pipeline.tables import budget
@@ -228,15 +230,22 @@ def test_rows_that_tie__follow_by_the_other_columns_over_parts_too(session: Sess
     assert len(carried) == 1
 
 
-def test_ties_where_a_part_ends__are_refused_where_asked(session: Session, rows: pl.DataFrame, carried: list[list[Any]]) -> None:
+def test_ties__are_refused_over_parts_too(session: Session, rows: pl.DataFrame, carried: list[list[Any]]) -> None:
     times = rows.with_columns(time=pl.col("place"))
     stage = Interpolate.model_validate({"by": [], "order": "time", "columns": "value", "ties": "refuse"})
     assert_frame_equal(given_by(stage, session, times), run_stage(stage, {"rows": times})[""])
-    (edges,) = carried
-    for border in (edges[0].last["time"].item(), edges[PARTS].last["time"].item()):
-        once_more = times.with_columns(pl.when(pl.col("time") == border + 1).then(border).otherwise("time").alias("time"))
-        with pytest.raises(DataError, match="ties: rows of a group tie in 'time'"):
-            given_by(stage, session, once_more)
+    once_more = times.with_columns(pl.when(pl.col("time") == ROWS // 2).then(ROWS // 2 - 1).otherwise("time").alias("time"))
+    with pytest.raises(DataError, match="ties: rows of a group tie in 'time'"):
+        given_by(stage, session, once_more)
+    assert len(carried) == 2
+
+
+def test_rows_that_tie_where_a_part_ends__are_known_to() -> None:
+    series = known.Series(("key",), "time", ())
+    ends = [((1, 0), (1, 5)), ((1, 0), (1, 0)), ((1, 0), (1, 0)), ((1, 0), (2, 5)), (), ((2, 5), (2, 6))]
+    parts = [Part(pl.DataFrame(rows, {"key": pl.Int64, "time": pl.Int64}, orient="row")) for rows in ends]
+    tied = [carry.tied for carry in series.carries([series.edge(part) for part in parts])]
+    assert tied == [False, False, True, True, False, True]
 
 
 def test_values_of_any_type__are_carried_as_they_are(session: Session, rows: pl.DataFrame, carried: list[list[Any]]) -> None:
@@ -262,12 +271,15 @@ def test_values_of_any_type__are_carried_as_they_are(session: Session, rows: pl.
     assert len(carried) == 3
 
 
-def test_equal_values_of_two_types__stay_of_their_own(session: Session, rows: pl.DataFrame) -> None:
-    once = pl.col("place") == 0
-    same = rows.select("place", pl.when(once).then(1.0).alias("float"), pl.when(once).then(pl.lit(1, pl.Int64)).alias("number"))
-    found = given_by(Interpolate.model_validate({"order": "place", "columns": ["float", "number"], "method": "forward"}), session, same)
-    assert found.schema == same.schema
-    assert found.select("float", "number").unique().rows() == [(1.0, 1)]
+def test_equal_values_of_two_types__stay_of_their_own() -> None:
+    numbers = pl.LazyFrame({"float": [None, 1.0], "number": [None, 1]})
+    placed = placed_in(numbers, ()).with_columns(expr for name in ("float", "number") for expr in around(name))
+    for number in range(-40, 40):  # Polars takes -4.0 and -4 for the same
+        values = {"float": pl.Series([float(number)]), "number": pl.Series([number])}
+        carry = known.Carry({name: known.Known(-1, pl.DataFrame({name: one, known.PLACE: 0})) for name, one in values.items()})
+        found = placed.with_columns(known.put_in(carry, {name: name for name in values})).collect(engine="in-memory")
+        assert found.schema == placed.collect_schema()
+        assert found.select(seen("float", "before"), seen("number", "before")).rows() == [(number, number), (1, 1)]
 
 
 GAPLESS: dict[str, Any] = {"time": "time", "every": "1", "compute": COMPUTED, "gaps": RULES}

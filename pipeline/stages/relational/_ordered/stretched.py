@@ -162,10 +162,9 @@ class Stretched:
         return found
 
     def known(self, rows: pl.LazyFrame, beside: Sequence[Beside], number: int) -> pl.LazyFrame:
-        """A part, and beside each row what is known before the gap behind it, and after."""
+        """A part, and beside each row what is known before the gap behind it, and after. No gap is near a row without a step."""
         names, carry = rows.collect_schema().names(), beside[number].carry
         placed = placed_in(rows, self.by).with_columns(as_number(STEP).alias(PLACE))
-        placed = placed.with_columns(pl.when(pl.col(PLACE).is_null()).then(-1).otherwise(pl.col(START)).alias(START))
         lines = [expr for name in self.lines for expr in around(name, PLACE)]
         before = [pl.col(name).forward_fill().over(START).alias(seen(name, "before")) for name in self.forward]
         later = [pl.col(seen(name, "after")) for line in self.lines for name in (line, f"{PLACE}:{line}")]
