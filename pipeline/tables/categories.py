@@ -15,12 +15,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import polars as pl
 
 from pipeline.backend.engines import collect
-from pipeline.tables.budget import Size
+from pipeline.tables.budget import Size, row_bytes
 from pipeline.tables.laid import Laid
 from pipeline.tables.names import Order
 from pipeline.tables.on_disk import held, held_with
 from pipeline.tables.ordering import in_order
-from pipeline.tables.part import Part
+from pipeline.tables.part import Part, Schema
 from pipeline.tables.reduced import together
 from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
@@ -29,7 +29,8 @@ VALUE = ("column", "value")
 """A category: the column that it is of, and its text."""
 BESIDE = "__beside__"
 TWICE = 2
-"""Learned rows that come of a row of sums, at most: one of its own, and one of all that have its value."""
+"""Learned rows that come of a row of sums, at most: one of its own, and one of all that have its value; and bytes that a row takes for one
+that Polars counts, which of a short text sees its letters alone."""
 
 
 @runtime_checkable
@@ -108,7 +109,7 @@ class InParts:
         beside = Table.of(session, name, [totals]).map(_of_no_value, stage)
         rows = sums.table.map(_of_values, stage, totals).concat(beside)
         rows = replace(rows, size=Size(max(TWICE, session.budget.at_once) * sums.size.rows, sums.size.row_bytes))
-        ordered = in_order(rows, _order(stage))
+        ordered = in_order(rows, _order(stage), less=TWICE)
         blocks, found = held_with(ordered, _place)
         places = session.submit(_places, together(ordered, _one_after_another, found), stage=name)
         laid = replace(ordered, blocks=blocks)
@@ -141,7 +142,8 @@ class InParts:
 def _told(stage: Categories, part: Part) -> Told:
     by, totals = stage.totals()
     values = _of_some_value(part.frame.lazy(), stage).collect()
-    return Told(values.group_by(by).agg(totals), values.height, values.estimated_size())
+    held = max(values.estimated_size(), values.height * row_bytes(Schema(values.schema)))
+    return Told(values.group_by(by).agg(totals), values.height, held)
 
 
 def _all_told(stage: Categories, found: Sequence[Told]) -> Told:

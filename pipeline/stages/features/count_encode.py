@@ -16,8 +16,8 @@ from pipeline.tables.part import Schema
 class CountEncode(FittedRows, name="count_encode", version=1):
     """Replace categories by the number of rows that have them, Int64, or by their share, Float64; a value not learned has 0.
 
-    Missing stays missing, and a share is one of the rows that have a value. The table NAME.fitted has column, value and rows. There may be more
-    categories than memory holds: it is then in several parts.
+    Missing stays missing, and a share is one of the rows that have a value. The table NAME.fitted has column, value and rows. There may be
+    more categories than memory holds: it is then in several parts.
 
     Example: {use: count_encode, from: filled, as: counted, columns: [city, employer], fit_where: "split = 'train'"}
     """
