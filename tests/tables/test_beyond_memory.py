@@ -170,7 +170,7 @@ def test_window__over_groups_that_no_task_holds_goes_on_from_part_to_part(sessio
     ours = rows(3_000, seed)
     compute = {name: function for name, (function, _) in FOLLOWED.items()}
     stage = Window.model_validate({"by": by, "order": "-day", "compute": compute})
-    assert Following(stage.by, Order(["-day"]), "columns", stage.compute).applies(table(session, ours))
+    assert Following(stage.by, Order(["-day"]), "columns", stage.compute, ours.schema).applies(table(session, ours))
     found = given_by(stage, session, rows=table(session, ours))
     partition = f"partition by {', '.join(by)} " if by else ""
     over = f"over ({partition}order by day desc rows unbounded preceding)"
@@ -212,7 +212,7 @@ def test_window__tells_groups_apart_by_values_that_python_has_not(session: Sessi
     ours = pl.DataFrame({"key": _as(number, dtype), "day": range(2_800), "value": [row % 5 for row in range(2_800)]})
     compute = {"number": "row_number()", "of_all": "size()", "total": "cum_sum(value)"}
     stage = Window.model_validate({"by": "key", "order": "day", "compute": compute})
-    assert Following(stage.by, Order(["day"]), "columns", stage.compute).applies(table(session, ours))
+    assert Following(stage.by, Order(["day"]), "columns", stage.compute, ours.schema).applies(table(session, ours))
     found = given_by(stage, session, rows=table(session, ours))
     whole = stage.run({"rows": table(Session(), ours)}, Context("named", 1, Session())).tables[""].futures()
     assert_frame_equal(found.sort("day"), pl.concat([part.frame for part in whole]).sort("day"))

@@ -230,7 +230,8 @@ def test_running_figures__carry_what_many_parts_without_values_had(session: Sess
     }
     stage = Window.model_validate({"order": "place", "compute": {name: ours for name, (ours, _) in asked.items()}})
     found = given_by(stage, session, frame).sort("place")
-    windows = "running as (order by place rows unbounded preceding), all_of_them as (order by place rows between unbounded preceding and unbounded following)"
+    whole = "rows between unbounded preceding and unbounded following"
+    windows = f"running as (order by place rows unbounded preceding), all_of_them as (order by place {whole})"
     said = ", ".join(f'{theirs} as "{name}"' for name, (_, theirs) in asked.items())
     assert_frame_equal(found, of_duckdb(f"select *, {said} from given window {windows} order by place", frame), rel_tol=1e-12)
 

@@ -151,7 +151,8 @@ class Carry(NamedTuple):
 
 def one_of(frame: pl.DataFrame, name: str) -> pl.Expr:
     """The value of a frame of one row."""
-    return pl.lit(frame[name]).first()  # a value of Python's would lose nanoseconds
+    # A value of Python's would lose nanoseconds; of equal literals of two types Polars makes one.
+    return pl.lit(frame[name]).first().cast(frame.schema[name])
 
 
 def _counts(columns: Sequence[Column]) -> list[str]:

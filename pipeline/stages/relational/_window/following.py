@@ -16,6 +16,7 @@ import polars as pl
 from pipeline.backend.engines import collect
 from pipeline.stages.relational._ordered.groups import AT, END, START, Ties, placed_in, without_ties
 from pipeline.stages.relational._ordered.in_parts import each_part, in_parts
+from pipeline.stages.relational._ordered.known import alike
 from pipeline.stages.relational._window.carried import RUNNING, Carry, Edge, one_of, state_of
 from pipeline.stages.relational._window.columns import Column, columns_of
 from pipeline.stages.relational._window.functions import RANKED, SHIFTED, UNORDERED, Windowed
@@ -117,7 +118,7 @@ class Following:
     def spanning(self, edges: Sequence[Edge | None]) -> pl.DataFrame:
         """The keys whose rows lie in several parts."""
         there = [edge for edge in edges if edge is not None]
-        keys = [after.first.select(self.by) for before, after in pairwise(there) if _alike(before.last, after.first, self.by)]
+        keys = [after.first.select(self.by) for before, after in pairwise(there) if alike(before.last, after.first, self.by)]
         return pl.concat(keys).unique() if keys else pl.DataFrame()
 
     def carries(self, edges: Sequence[Edge | None]) -> list[Carry]:
@@ -125,7 +126,7 @@ class Following:
         there = [edge for edge in edges if edge is not None]
         before = _neighbours([edge.tail for edge in there], self.beside, first=False)
         after = _neighbours([edge.head for edge in reversed(there)], self.beside, first=True)[::-1]
-        goes_on = [place > 0 and _alike(there[place - 1].last, edge.first, self.by) for place, edge in enumerate(there)]
+        goes_on = [place > 0 and alike(there[place - 1].last, edge.first, self.by) for place, edge in enumerate(there)]
         behind = [Carry()] * len(there)
         for place in range(len(there) - 2, -1, -1):
             following, beyond = there[place + 1], behind[place + 1]
@@ -137,7 +138,7 @@ class Following:
         for place, edge in enumerate(there):
             given = behind[place]._replace(before=before[place], after=after[place])
             if goes_on[place]:
-                tied = ended.tied if _alike(there[place - 1].last, edge.first, self.order.names) else 0
+                tied = ended.tied if alike(there[place - 1].last, edge.first, self.order.names) else 0
                 given = given._replace(rows=ended.rows, tied=tied, state=ended.state)
             found.append(given)
             ended = self._ended(edge, given)
@@ -188,11 +189,6 @@ class Following:
 def _like(one: pl.DataFrame, names: Sequence[str]) -> pl.Expr:
     """Of rows, whether they are the same as one in these columns, missing values too."""
     return pl.all_horizontal(pl.col(name).eq_missing(one_of(one, name)) for name in names)
-
-
-def _alike(one: pl.DataFrame, two: pl.DataFrame, names: Sequence[str]) -> bool:
-    """Whether a row is the same as another in these columns, missing ones too."""
-    return all(one[name].eq_missing(two[name]).item() for name in names)
 
 
 def _neighbours(frames: Sequence[pl.DataFrame], count: int, *, first: bool) -> list[pl.DataFrame]:
