@@ -15,12 +15,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import polars as pl
 
 from pipeline.backend.engines import collect
-from pipeline.tables.budget import Size, row_bytes
+from pipeline.tables.budget import Size
 from pipeline.tables.laid import Laid
 from pipeline.tables.names import Order
 from pipeline.tables.on_disk import held, held_with
 from pipeline.tables.ordering import in_order
-from pipeline.tables.part import Part, Schema
+from pipeline.tables.part import Part, frame_size
 from pipeline.tables.reduced import together
 from pipeline.tables.steps import Step
 from pipeline.tables.table import Table
@@ -29,8 +29,7 @@ VALUE = ("column", "value")
 """A category: the column that it is of, and its text."""
 BESIDE = "__beside__"
 TWICE = 2
-"""Learned rows that come of a row of sums, at most: one of its own, and one of all that have its value; and bytes that a row takes for one
-that Polars counts, which of a short text sees its letters alone."""
+"""Learned rows that come of a row of sums, at most: one of its own, and one of all that have its value."""
 
 
 @runtime_checkable
@@ -109,7 +108,7 @@ class InParts:
         beside = Table.of(session, name, [totals]).map(_of_no_value, stage)
         rows = sums.table.map(_of_values, stage, totals).concat(beside)
         rows = replace(rows, size=Size(max(TWICE, session.budget.at_once) * sums.size.rows, sums.size.row_bytes))
-        ordered = in_order(rows, _order(stage), less=TWICE)
+        ordered = in_order(rows, _order(stage))
         blocks, found = held_with(ordered, _place)
         places = session.submit(_places, together(ordered, _one_after_another, found), stage=name)
         laid = replace(ordered, blocks=blocks)
@@ -142,8 +141,7 @@ class InParts:
 def _told(stage: Categories, part: Part) -> Told:
     by, totals = stage.totals()
     values = _of_some_value(part.frame.lazy(), stage).collect()
-    held = max(values.estimated_size(), values.height * row_bytes(Schema(values.schema)))
-    return Told(values.group_by(by).agg(totals), values.height, held)
+    return Told(values.group_by(by).agg(totals), values.height, frame_size(values))
 
 
 def _all_told(stage: Categories, found: Sequence[Told]) -> Told:

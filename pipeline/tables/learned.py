@@ -9,7 +9,6 @@ from typing import Any, Protocol, runtime_checkable
 import polars as pl
 
 from pipeline.tables.categories import VALUE, Categories, InParts, Sums, too_many
-from pipeline.tables.on_disk import settled
 from pipeline.tables.picked import need_picked
 from pipeline.tables.ranks import Counted, Wanted, with_ranks
 from pipeline.tables.table import Table
@@ -50,12 +49,11 @@ def learned(found: Table, stage: Any) -> InOne | InParts:
     Beyond memory, categories that are more than a task may hold stay in several parts; to know that waits for them.
     """
     if found.is_beyond and isinstance(stage, Categories):
-        keys, sums = stage.sums()
-        added = settled(found, VALUE, of_texts=True).map(_added_up, list(keys), list(sums), whole="groups")
-        each = Sums.of(added, stage) if too_many(added, added.size) else None
-        if each is not None and too_many(each.table, each.size):
-            return InParts.of(each, stage)
-        whole = (added if each is None else each.table).gather()
+        added = _added(found, stage, VALUE)
+        sums = Sums.of(added, stage) if too_many(added, added.size) else None
+        if sums is not None and too_many(sums.table, sums.size):
+            return InParts.of(sums, stage)
+        whole = (added if sums is None else sums.table).gather()
     else:
         whole = gathered(found, stage)
     if stage.fit_where is not None:
@@ -74,15 +72,18 @@ def gathered(table: Table, stage: Any) -> Table:
     counted, shares = stage.ranked() if isinstance(stage, Ranked) else ((), ())
     if counted:
         return with_ranks(table, counted, Wanted(tuple(shares)))
-    if isinstance(stage, AddedUp):
-        keys, sums = stage.sums()
-        return table.exchange(keys).map(_added_up, list(keys), list(sums), whole="groups").gather()
-    return table.gather()
+    return _added(table, stage, stage.sums()[0]).gather() if isinstance(stage, AddedUp) else table.gather()
 
 
 def states_of(table: Table) -> list[Any]:
     """What stages before a table learned, each as one part or a future of it: what lies in several is brought together now."""
     return [one.state.value() if isinstance(one.state, Table) else one.state for one in table.fitted]
+
+
+def _added(table: Table, stage: AddedUp, together: Sequence[str]) -> Table:
+    """Sums of equal keys as one, in parts by some of the keys."""
+    keys, sums = stage.sums()
+    return table.exchange(together).map(_added_up, list(keys), list(sums), whole="groups")
 
 
 def _added_up(rows: pl.LazyFrame, keys: list[str], sums: list[str]) -> pl.LazyFrame:

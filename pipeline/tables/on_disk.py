@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pipeline.tables.budget import Size, row_bytes
+from pipeline.tables.budget import Size
 from pipeline.tables.exchange import buckets_of
 from pipeline.tables.laid import Cut, Laid, cut, joined, lay
-from pipeline.tables.part import Part, Schema
+from pipeline.tables.part import Part
 from pipeline.tables.steps import Step
 
 if TYPE_CHECKING:
@@ -51,16 +51,13 @@ def shuffled(table: Table, by: Sequence[str], parts: int, hot: pl.DataFrame | No
     return replace(table, blocks=blocks, origins=(), spread=spread, name=None, as_read=False), cuts
 
 
-def settled(table: Table, by: Sequence[str], *, of_texts: bool = False) -> Table:
-    """As `Table.exchange`: in fewer parts where the rows turn out to take less than was thought. Waits for them to be cut.
-
-    `of_texts`: little else is in the rows, whose short texts take more than is counted of them: what is guessed of such rows at least.
-    """
+def settled(table: Table, by: Sequence[str]) -> Table:
+    """As `Table.exchange`: in fewer parts where the rows turn out to take less than was thought. Waits for them to be cut."""
     parts = -(-table.buckets() // EVEN) * EVEN
     found, cuts = shuffled(table, by, parts)
     known: Sequence[Cut] = table.session.value(cuts)
     rows, held = sum(one.rows for one in known), sum(one.nbytes for one in known)
-    size = Size(rows, max(-(-held // max(1, rows)), row_bytes(Schema(known[0].none.schema)) if of_texts else 0))
+    size = Size(rows, -(-held // max(1, rows)))
     assert table.session.budget is not None
     least = min(table.session.budget.pieces(size), parts)
     count = next(count for count in range(least, parts + 1) if parts % count == 0)  # a number's rest by it says in which a piece is

@@ -34,15 +34,12 @@ AT, SIDE = "__at__", "__side__"
 BEFORE, AMID, AFTER = 0, 1, 2
 
 
-def in_order(table: Table, order: Order, *, less: int = 1) -> Table:
-    """The rows in that order, nulls last; rows that tie keep the order they had. Beyond memory it waits for them to be cut.
-
-    `less`: a part has as many times fewer bytes, where rows take as many times more than is counted of them.
-    """
+def in_order(table: Table, order: Order) -> Table:
+    """The rows in that order, nulls last; rows that tie keep the order they had. Beyond memory it waits for them to be cut."""
     if not table.is_beyond or table.size is None:
         return table.gather().map(put_in_order, order, writes=frozenset(), whole="order")
     size = table.size
-    pieces, most = table.buckets(), size.bytes // (table.buckets() * less)
+    pieces, most = table.buckets(), size.bytes // table.buckets()
     step = max(1, size.rows // (pieces * SAMPLED))
     if (some := _some(table, 1 / min(step, SPARED)) if 2 * len(table.blocks) >= pieces else None) is not None:
         sampled = some.map(_sampled, order.names, max(1, step // SPARED)).value()

@@ -25,6 +25,7 @@ ROW = "__row__"
 
 LISTED = 100
 """Columns that a line names; of more it says how many."""
+VIEW_BYTES, WITHIN = 16, 12  # of a text in memory, and how many letters lie in them: longer texts lie apart
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class Part:
     @property
     def nbytes(self) -> int:
         """Bytes held: the frame's and the arrays'."""
-        return int(self.held.estimated_size()) + sum(int(array.nbytes) for array in self.arrays.values())
+        held = self.held.estimated_size() if isinstance(self.held, DeviceFrame) else frame_size(self.held)
+        return held + sum(int(array.nbytes) for array in self.arrays.values())
 
     @property
     def on_device(self) -> bool:
@@ -149,6 +151,13 @@ def concat_parts(parts: Sequence[Part]) -> Part:
 def empty_part(schema: Schema) -> Part:
     """A part with no rows of that schema, as planning uses it; its arrays are [0, 0]."""
     return Part(schema.columns.to_frame(), {name: np.empty((0, 0), np.uint8) for name in schema.arrays})
+
+
+def frame_size(frame: pl.DataFrame) -> int:
+    """Bytes of a frame in memory. Polars counts of texts their letters, and not the 16 bytes that each has, in which short ones lie."""
+    texts = [(column.estimated_size(), len(column)) for column in frame.select(pl.col(pl.String, pl.Binary))]
+    beside = sum(VIEW_BYTES * rows - (letters if letters <= WITHIN * rows else 0) for letters, rows in texts)
+    return int(frame.estimated_size() + beside)
 
 
 def frame_bytes(frame: pl.DataFrame, compression: Literal["uncompressed", "lz4"] = "uncompressed") -> memoryview:

@@ -12,7 +12,7 @@ import polars as pl
 from pipeline.backend.allocator import count_on_device
 from pipeline.backend.arrays import to_device, to_host
 from pipeline.backend.frames import DeviceFrame
-from pipeline.tables.part import Part, frame_bytes, read_frame
+from pipeline.tables.part import Part, frame_bytes, frame_size, read_frame
 
 
 def register_with_dask() -> None:
@@ -25,7 +25,7 @@ def register_with_dask() -> None:
     from distributed.protocol import dask_deserialize, dask_serialize
 
     sizeof.register(Part, lambda part: part.nbytes + int(sizeof(part.beside)))
-    sizeof.register(pl.DataFrame, lambda frame: int(frame.estimated_size()))
+    sizeof.register(pl.DataFrame, frame_size)
     copyreg.pickle(pl.DataFrame, _pickled)
     dask_serialize.register(Part, serialize_part)
     dask_deserialize.register(Part, deserialize_part)

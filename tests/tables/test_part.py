@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.tables.part import ROW, Part, concat_parts, frame_bytes, read_frame
+from pipeline.tables.part import ROW, Part, concat_parts, frame_bytes, frame_size, read_frame
 from pipeline.tables.wire import deserialize_part, register_with_dask, serialize_part
 
 
@@ -160,3 +160,11 @@ def test_pickle__of_a_frame_keeps_every_type() -> None:
     again = pickle.loads(pickle.dumps(frame))
     assert again.schema == frame.schema
     assert again.equals(frame)
+
+
+@pytest.mark.parametrize(("text", "held"), [("", 16), ("twelve signs", 16), ("thirteen sign", 29), (None, 16)])
+def test_frame_size__counts_the_sixteen_bytes_of_a_text(text: str | None, held: int) -> None:
+    texts = pl.DataFrame({"text": [text] * 800, "number": range(800)}, schema={"text": pl.String, "number": pl.Int64})
+    assert frame_size(texts) == 800 * (held + 8)
+    assert Part(texts).nbytes == frame_size(texts)
+    assert frame_size(texts.drop("text")) == texts.drop("text").estimated_size()
