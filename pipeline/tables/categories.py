@@ -17,6 +17,7 @@ import polars as pl
 from pipeline.backend.engines import collect
 from pipeline.tables.budget import Size
 from pipeline.tables.laid import Laid
+from pipeline.tables.looked_up import BESIDE, looked_up, shown
 from pipeline.tables.names import Order
 from pipeline.tables.on_disk import held, held_with
 from pipeline.tables.ordering import in_order
@@ -27,7 +28,6 @@ from pipeline.tables.table import Table
 
 VALUE = ("column", "value")
 """A category: the column that it is of, and its text."""
-BESIDE = "__beside__"
 TWICE = 2
 """Learned rows that come of a row of sums, at most: one of its own, and one of all that have its value."""
 
@@ -46,6 +46,9 @@ class Categories(Protocol):
 
     def sums(self) -> tuple[Sequence[str], Sequence[str]]:
         """As `AddedUp` has it."""
+
+    def wanted(self, rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
+        """Of a column of rows what tells the learned rows that they need: the value, as text, and what else there is."""
 
     def totals(self) -> tuple[Sequence[str], Sequence[pl.Expr]]:
         """What is needed of all sums, by which of their columns: few rows that add up."""
@@ -129,7 +132,7 @@ class InParts:
     @property
     def table(self) -> Table:
         """The learned rows."""
-        return self.laid.map(_shown)
+        return self.laid.map(shown)
 
     def applied(self, rows: Table, apply: Callable[..., pl.LazyFrame]) -> Table:
         """What `apply(LazyFrame, Part)` makes of rows with the learned ones."""
@@ -211,37 +214,10 @@ def _numbered(part: Part, name: str, places: pl.DataFrame, number: int) -> Part:
     return part.replaced(part.frame.with_columns(pl.col(name).fill_null(count)))
 
 
-def _shown(rows: pl.LazyFrame) -> pl.LazyFrame:
-    return rows.select(name for name in rows.collect_schema().names() if not name.startswith("__"))
-
-
 def _applied(
     part: Part, stage: Categories, apply: Callable[..., pl.LazyFrame], totals: Part, places: pl.DataFrame, parts: Sequence[Laid]
 ) -> Part:
-    found = looked_up(part.frame.select(pl.col(stage.columns).cast(pl.String)), places, parts)
+    wanted = {name: collect(stage.wanted(part.frame.lazy(), name).unique(), "cpu") for name in stage.columns}
+    found = looked_up(wanted, places, parts)
     beside = collect(stage.beside(totals.frame.lazy(), found.lazy()), "cpu")
     return part.replaced(collect(apply(part.frame.lazy(), Part(pl.concat([beside, found]))), "cpu"))
-
-
-def looked_up(texts: pl.DataFrame, places: pl.DataFrame, parts: Sequence[Laid]) -> pl.DataFrame:
-    """Of learned rows those of values that columns have. A part whose values are all less or greater than these is not read."""
-    distinct = [column.unique() for column in texts]
-    values, missing = {one.name: one.drop_nulls().sort() for one in distinct}, {one.name: one.null_count() > 0 for one in distinct}
-    found = [_shown(pl.scan_ipc(parts[0].path)).head(0).collect()]
-    for (number,), here in places.group_by("number", maintain_order=True):
-        asked = {}
-        for name, least, greatest, none in here.select("column", "least", "greatest", "missing").iter_rows():
-            of = values[name]
-            some = of[of.search_sorted(least, "left") : of.search_sorted(greatest, "right")] if least is not None else of.clear()
-            asked[name] = some.extend_constant(None, 1) if none and missing[name] else some
-        if any(map(len, asked.values())):
-            learned = parts[int(number)].read([*found[0].drop("column").columns, BESIDE]).frame
-            slices = zip(asked.items(), here["start"], here["rows"], strict=True)
-            found += [_asked(learned.slice(start, rows), *of).select(found[0].columns) for of, start, rows in slices if len(of[1])]
-    return pl.concat(found)
-
-
-def _asked(learned: pl.DataFrame, column: str, values: pl.Series) -> pl.DataFrame:
-    """Of a column's learned rows those of values."""
-    found = learned.join(values.alias("value").to_frame(), on="value", how="semi", nulls_equal=True).filter(~pl.col(BESIDE))
-    return found.with_columns(pl.lit(column).alias("column"))

@@ -33,6 +33,11 @@ def texts_counted(rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
     return texts.group_by("column", "value").agg(pl.len().cast(pl.Int64).alias("rows"))
 
 
+def texts(rows: pl.LazyFrame, name: str) -> pl.LazyFrame:
+    """A column as categories have it, by the name of value."""
+    return rows.select(pl.col(name).cast(pl.String).alias("value"))
+
+
 def numbers_counted(rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
     """The same of numbers: every finite value, as Float64."""
     values = rows.select(number(name).alias(name) for name in names).unpivot(variable_name="column", value_name="value").drop_nulls()

@@ -10,7 +10,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.stage import ColumnNames, Context, FittedRows, Outcome
-from pipeline.stages.features._counted import need_categories, texts_counted
+from pipeline.stages.features._counted import need_categories, texts, texts_counted
 from pipeline.tables.part import Part, Schema
 from pipeline.tables.table import Table
 
@@ -70,6 +70,10 @@ class Categorify(FittedRows, name="categorify", version=1):
             by, totals = self.totals()
             coded = pl.concat([coded, self.beside(counted.group_by(by).agg(totals))])
         return coded.sort("column", "code")
+
+    def wanted(self, rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
+        """Its values."""
+        return texts(rows, column)
 
     def totals(self) -> tuple[Sequence[str], Sequence[pl.Expr]]:
         """Rows of each column's rare values, and how many values are not."""

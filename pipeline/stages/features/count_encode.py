@@ -9,7 +9,7 @@ import polars as pl
 from pydantic import Field
 
 from pipeline.stage import ColumnNames, FittedRows
-from pipeline.stages.features._counted import need_categories, texts_counted
+from pipeline.stages.features._counted import need_categories, texts, texts_counted
 from pipeline.tables.part import Schema
 
 
@@ -48,6 +48,10 @@ class CountEncode(FittedRows, name="count_encode", version=1):
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """The same over all parts."""
         return partial.group_by("column", "value").agg(pl.col("rows").sum()).sort("column", "value")
+
+    def wanted(self, rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
+        """Its values."""
+        return texts(rows, column)
 
     def totals(self) -> tuple[Sequence[str], Sequence[pl.Expr]]:
         """Rows of each column."""

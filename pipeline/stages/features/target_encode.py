@@ -85,6 +85,10 @@ class TargetEncode(FittedRows, name="target_encode", version=1):
         """Rows, and the target's sum, of each column and value and fold."""
         return ("column", "value", "fold"), ("rows", "sum")
 
+    def wanted(self, rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
+        """Its values, each with the fold of which the others are asked, or none where all are."""
+        return self._folded(rows).select(pl.col(column).cast(pl.String).alias("value"), pl.col(FOLD).alias("fold"))
+
     def totals(self) -> tuple[Sequence[str], Sequence[pl.Expr]]:
         """The same of each column and fold."""
         return ("column", "fold"), (pl.col("rows").sum(), pl.col("sum").sum())
@@ -147,12 +151,15 @@ class TargetEncode(FittedRows, name="target_encode", version=1):
 
     def _apply_part(self, rows: pl.LazyFrame, state: Part) -> pl.LazyFrame:
         """The rows, those that were learned from with what other folds say."""
+        return self._encoded(self._folded(rows), state.frame).drop(FOLD, FRACTION)
+
+    def _folded(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows with the fold of those that were learned from."""
         learns = pl.col(self.target).cast(pl.Float64).is_finite().fill_null(False)
         if self.fit_where is not None:
             schema = pl.Schema({name: dtype for name, dtype in rows.collect_schema().items() if name != FRACTION})
             learns = learns & self.fit_condition(schema).expr.fill_null(False)
-        folded = rows.with_columns(pl.when(learns).then(self._fold()).otherwise(None).alias(FOLD))
-        return self._encoded(folded, state.frame).drop(FOLD, FRACTION)
+        return rows.with_columns(pl.when(learns).then(self._fold()).otherwise(None).alias(FOLD))
 
     def _encoded(self, rows: pl.LazyFrame, fitted: pl.DataFrame) -> pl.LazyFrame:
         for name in self.columns:
