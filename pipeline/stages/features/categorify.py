@@ -67,9 +67,15 @@ class Categorify(FittedRows, name="categorify", version=1):
         code = pl.col("value").rank("ordinal").over("column").cast(pl.Int32) - pl.lit(1, dtype=pl.Int32)
         coded = values.with_columns(code.alias("code"))
         if self.rare == "bucket":
-            by, totals = self.totals()
-            coded = pl.concat([coded, self.beside(counted.group_by(by).agg(totals))])
+            coded = pl.concat([coded, *(self._bucket(name, counted) for name in self.columns)])
         return coded.sort("column", "code")
+
+    def _bucket(self, name: str, counted: pl.LazyFrame) -> pl.LazyFrame:
+        """The rare values of a column in one row, whose code comes after all others; cuDF takes no sum of a group to 32 bits."""
+        own, few = pl.col("column") == name, pl.col("rows") < self.min_count
+        rows = pl.when(own & few).then(pl.col("rows")).otherwise(0).sum().alias("rows")
+        code = pl.when(own & ~few).then(1).otherwise(0).cast(pl.Int32).sum().alias("code")
+        return counted.select(rows, code).select(pl.lit(name).alias("column"), pl.lit(None, dtype=pl.String).alias("value"), "rows", "code")
 
     def wanted(self, rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
         """Its values."""
