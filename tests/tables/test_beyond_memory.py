@@ -655,7 +655,7 @@ def test_texts__of_chosen_rows_are_not_looked_at_again(roomy: Session, monkeypat
     texts = pl.DataFrame({"key": range(1_200), "text": ["word" * (number % 30) for number in range(1_200)]})
     seen = with_texts(table(roomy, texts))
     assert seen.size
-    assert seen.size.texts == pytest.approx(16 + texts["text"].str.len_bytes().mean(), rel=0.05)
+    assert seen.size.texts == pytest.approx((16 + texts["text"].str.len_bytes()).mean(), rel=0.05)
     looked, value = list[Any](), roomy.value
 
     def watched(step: Any) -> Any:
