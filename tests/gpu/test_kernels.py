@@ -274,6 +274,8 @@ HOST_ONLY = {
     "unscaled",
     "concordant_pairs",
     "auc",
+    "auc_of_pairs",
+    "pairs_in_order",
     "log_loss",
     "accuracy",
     "rmse",

@@ -49,7 +49,7 @@ def learn(learning: Terms, rows: Table, context: Context) -> Outcome:
     known = parts_of(rows) if learning.stage.weight else [None] * len(told)
     if table.is_beyond:
         assert session.budget is not None
-        metrics = submit(_metrics_on_disk, learning, told, known, session.budget.bytes // (SHARE * SCORE_BYTES))
+        metrics = submit(_metrics_on_disk, learning, told, known, max(1, session.budget.bytes // (SHARE * SCORE_BYTES)))
     else:
         metrics = submit(_metrics, learning, [submit(_scores, learning, part, of) for part, of in zip(told, known, strict=True)])
     steps = submit(with_states, given.steps, given.states)
