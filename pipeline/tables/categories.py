@@ -143,7 +143,7 @@ class InParts:
 
 def _told(stage: Categories, part: Part) -> Told:
     by, totals = stage.totals()
-    values = _of_some_value(part.frame.lazy(), stage).collect()
+    values = collect(_of_some_value(part.frame.lazy(), stage), "cpu")
     return Told(values.group_by(by).agg(totals), values.height, frame_size(values))
 
 

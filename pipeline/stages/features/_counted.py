@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import polars as pl
+from pydantic import Field
 
 from pipeline.errors import StageError
 from pipeline.sql.expression import finite
-from pipeline.stage import need_columns
+from pipeline.stage import ColumnNames, FittedRows, need_columns
 from pipeline.tables.part import Schema
 from pipeline.tables.ranks import Counted
 
@@ -31,11 +33,6 @@ def texts_counted(rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
     """Column, value (as text) and rows: every category of every column that is not missing."""
     texts = rows.select(pl.col(names).cast(pl.String)).unpivot(variable_name="column", value_name="value").drop_nulls()
     return texts.group_by("column", "value").agg(pl.len().cast(pl.Int64).alias("rows"))
-
-
-def texts(rows: pl.LazyFrame, name: str) -> pl.LazyFrame:
-    """A column as categories have it, by the name of value."""
-    return rows.select(pl.col(name).cast(pl.String).alias("value"))
 
 
 def numbers_counted(rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
@@ -82,3 +79,33 @@ def shares(partial: pl.LazyFrame, offset: float) -> pl.LazyFrame:
 def _between(name: str) -> pl.Expr:
     low, high, part = (pl.col(f"{name}:{end}") for end in ("low", "high", "part"))
     return pl.when(low == high).then(low).otherwise(low * (1 - part) + high * part).alias(name)
+
+
+class CategoryCounts(FittedRows):
+    """A stage that learns of columns how many rows have each category: of so many as there may be, in several parts."""
+
+    order: ClassVar[tuple[str, ...]] = ("column", "value")
+    nulls_first: ClassVar[tuple[str, ...]] = ()
+    numbered: ClassVar[str] = ""
+
+    columns: ColumnNames = Field(description="The columns to encode: text, integers or booleans.")
+
+    def check_input(self, role: str, schema: Schema) -> None:
+        """The columns exist, and hold categories."""
+        need_categories(schema, self.columns, key="columns")
+
+    def writes(self) -> frozenset[str]:
+        """The columns encoded."""
+        return frozenset(self.columns)
+
+    def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Every column's values with their counts."""
+        return texts_counted(rows, self.columns)
+
+    def sums(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Rows of each column and value."""
+        return ("column", "value"), ("rows",)
+
+    def wanted(self, rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
+        """A column's values."""
+        return rows.select(pl.col(column).cast(pl.String).alias("value"))

@@ -9,15 +9,15 @@ from typing import ClassVar, Literal
 import polars as pl
 from pydantic import Field
 
-from pipeline.stage import ColumnNames, Context, FittedRows, Outcome
-from pipeline.stages.features._counted import need_categories, texts, texts_counted
-from pipeline.tables.part import Part, Schema
+from pipeline.stage import Context, Outcome
+from pipeline.stages.features._counted import CategoryCounts
+from pipeline.tables.part import Part
 from pipeline.tables.table import Table
 
 MOST_DIMENSIONS = 600
 
 
-class Categorify(FittedRows, name="categorify", version=1):
+class Categorify(CategoryCounts, name="categorify", version=1):
     """Replace categories by codes, Int32 from 0 in the order of the values' text; a value not learned, or missing, is missing.
 
     With `rare: bucket` values of fewer than `min_count` rows, and those that were not learned, share a code of their own, the last one.
@@ -29,21 +29,10 @@ class Categorify(FittedRows, name="categorify", version=1):
     Example: {use: categorify, from: filled, as: coded, columns: [state, purpose], fit_where: "split = 'train'"}
     """
 
-    order: ClassVar[tuple[str, ...]] = ("column", "value")
-    nulls_first: ClassVar[tuple[str, ...]] = ()
     numbered: ClassVar[str] = "code"
 
-    columns: ColumnNames = Field(description="The columns to encode: text, integers or booleans.")
     min_count: int = Field(1, ge=1, description="Values with fewer rows to learn from are rare, and get no code of their own.")
     rare: Literal["missing", "bucket"] = Field("missing", description="What rare values, and those not learned, become.")
-
-    def check_input(self, role: str, schema: Schema) -> None:
-        """The columns exist, and hold categories."""
-        need_categories(schema, self.columns, key="columns")
-
-    def writes(self) -> frozenset[str]:
-        """The columns encoded."""
-        return frozenset(self.columns)
 
     def run(self, tables: Mapping[str, Table], context: Context) -> Outcome:
         """The codes, and beside them the sizes of embeddings."""
@@ -51,14 +40,6 @@ class Categorify(FittedRows, name="categorify", version=1):
         codes = outcome.tables["fitted"].named(context.name).map(_counted).gather()
         sizes = codes.map_parts(_embeddings, self.columns)
         return replace(outcome, tables={**outcome.tables, "embeddings": sizes})
-
-    def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Every column's values with their counts."""
-        return texts_counted(rows, self.columns)
-
-    def sums(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Rows of each column and value."""
-        return ("column", "value"), ("rows",)
 
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """Column, value, rows and code, in that order."""
@@ -76,10 +57,6 @@ class Categorify(FittedRows, name="categorify", version=1):
         rows = pl.when(own & few).then(pl.col("rows")).otherwise(0).sum().alias("rows")
         code = pl.when(own & ~few).then(1).otherwise(0).cast(pl.Int32).sum().alias("code")
         return counted.select(rows, code).select(pl.lit(name).alias("column"), pl.lit(None, dtype=pl.String).alias("value"), "rows", "code")
-
-    def wanted(self, rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
-        """Its values."""
-        return texts(rows, column)
 
     def totals(self) -> tuple[Sequence[str], Sequence[pl.Expr]]:
         """Rows of each column's rare values, and how many values are not."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import polars as pl
 from pydantic import Field
 
-from pipeline.stage import ColumnNames, FittedRows
-from pipeline.stages.features._counted import need_categories, texts, texts_counted
-from pipeline.tables.part import Schema
+from pipeline.stages.features._counted import CategoryCounts
 
 
-class CountEncode(FittedRows, name="count_encode", version=1):
+class CountEncode(CategoryCounts, name="count_encode", version=1):
     """Replace categories by the number of rows that have them, Int64, or by their share, Float64; a value not learned has 0.
 
     Missing stays missing, and a share is one of the rows that have a value. The table NAME.fitted has column, value and rows. There may be
@@ -22,36 +19,11 @@ class CountEncode(FittedRows, name="count_encode", version=1):
     Example: {use: count_encode, from: filled, as: counted, columns: [city, employer], fit_where: "split = 'train'"}
     """
 
-    order: ClassVar[tuple[str, ...]] = ("column", "value")
-    nulls_first: ClassVar[tuple[str, ...]] = ()
-    numbered: ClassVar[str] = ""
-
-    columns: ColumnNames = Field(description="The columns to encode: text, integers or booleans.")
     share: bool = Field(False, description="The share of the rows in place of their number.")
-
-    def check_input(self, role: str, schema: Schema) -> None:
-        """The columns exist, and hold categories."""
-        need_categories(schema, self.columns, key="columns")
-
-    def writes(self) -> frozenset[str]:
-        """The columns encoded."""
-        return frozenset(self.columns)
-
-    def fit(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Every column's values with their counts."""
-        return texts_counted(rows, self.columns)
-
-    def sums(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Rows of each column and value."""
-        return ("column", "value"), ("rows",)
 
     def merge(self, partial: pl.LazyFrame) -> pl.LazyFrame:
         """The same over all parts."""
         return partial.group_by("column", "value").agg(pl.col("rows").sum()).sort("column", "value")
-
-    def wanted(self, rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
-        """Its values."""
-        return texts(rows, column)
 
     def totals(self) -> tuple[Sequence[str], Sequence[pl.Expr]]:
         """Rows of each column."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.kernels.metrics import accuracy, auc_of_pairs, log_loss, pairs_in_order, rmse
-from pipeline.stages.models._measures import Metrics
+from pipeline.kernels.metrics import auc_of_pairs, pairs_in_order, rmse
+from pipeline.stages.models._measures import Metrics, class_means, finite, members
 from pipeline.stages.models._supervised import Supervised
 from pipeline.stages.models._training_rows import SPLITS, Labels
 
@@ -23,7 +23,7 @@ def measured_on_disk(stage: Supervised, parts: Callable[[], Iterator[Scored]], m
     """As `measured`: `parts` reads them one by one, from the first one each time, and so many rows' scores may be in memory."""
     means, scores, rows = defaultdict[str, list[dict[str, float]]](list), list[Any](), 0
     for labels, predicted, weights in parts():
-        for split, of in _members(labels, weights):
+        for split, of in members(labels, weights):
             means[split].append(_means(stage, labels.values[of], predicted[of], None if weights is None else weights[of]))
         if stage.objective == "binary":
             scores.append(predicted[::EACH].copy())
@@ -33,32 +33,17 @@ def measured_on_disk(stage: Supervised, parts: Callable[[], Iterator[Scored]], m
         ends = np.quantile(np.concatenate(scores), np.linspace(0, 1, -(-rows // most) + 1)[1:-1], method="lower")
         areas = _areas(parts, [-np.inf, *np.unique(ends), np.inf])
         found = {split: {"auc": areas[split], **values} for split, values in found.items()}
-    return {split: {name: value if np.isfinite(value) else None for name, value in values.items()} for split, values in found.items()}
-
-
-def _members(labels: Labels, weights: Any) -> Iterator[tuple[str, Any]]:
-    """The splits of which a part has rows with a label that weigh something, and which."""
-    for split in SPLITS:
-        of = labels.of_split(split) if weights is None else labels.of_split(split) & (weights > 0)
-        if of.any():
-            yield split, of
+    return finite(found)
 
 
 def _means(stage: Supervised, truth: Any, predicted: Any, weight: Any) -> dict[str, float]:
     """Of some rows what they weigh, and means; of a regression the mean of the target, too, and its mean square about that."""
-    rows = float(len(truth)) if weight is None else float(weight.sum())
-    if stage.objective == "regression":
-        mean = float(np.average(truth, weights=weight))
-        return {
-            "rows": rows,
-            "mean": mean,
-            "varies": float(np.average((truth - mean) ** 2, weights=weight)),
-            "missed": rmse(truth, predicted, weight) ** 2,
-        }
-    if stage.objective == "binary":
-        return {"rows": rows, "log_loss": log_loss(truth, predicted, weight), "accuracy": accuracy(truth, predicted >= 0.5, weight)}
-    right = accuracy(truth, predicted.argmax(axis=1), weight)
-    return {"rows": rows, "log_loss": log_loss(truth.astype(int), predicted, weight), "accuracy": right}
+    rows = {"rows": float(len(truth)) if weight is None else float(weight.sum())}
+    if stage.objective != "regression":
+        return {**rows, **class_means(stage, truth, predicted, weight)}
+    mean = float(np.average(truth, weights=weight))
+    varies = float(np.average((truth - mean) ** 2, weights=weight))
+    return {**rows, "mean": mean, "varies": varies, "missed": rmse(truth, predicted, weight) ** 2}
 
 
 def _joined(stage: Supervised, means: list[dict[str, float]]) -> dict[str, float]:
@@ -87,7 +72,7 @@ def _ranges(parts: Callable[[], Iterator[Scored]], low: float, high: float) -> d
     found = defaultdict[str, list[list[Any]]](lambda: [[], [], [], []])
     for labels, predicted, weights in parts():
         within = (predicted > low) & (predicted <= high)
-        for split, of in _members(labels, weights):
+        for split, of in members(labels, weights):
             for place, label in enumerate((1, 0)):
                 chosen = of & within & (labels.values == label)
                 found[split][place].append(predicted[chosen])

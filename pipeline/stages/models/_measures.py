@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -42,24 +42,32 @@ def measured(stage: Supervised, labels: Labels, predicted: Any, weights: Any = N
 
     `weights [rows]` say how many rows a row stands for; those of 0 are left out.
     """
-    members = {name: labels.of_split(name) for name in SPLITS}
-    if weights is not None:
-        members = {name: of & (weights > 0) for name, of in members.items()}
-    return {
-        name: _measured(stage, labels.values[of], predicted[of], None if weights is None else weights[of])
-        for name, of in members.items()
-        if of.any()
-    }
+    found = dict[str, dict[str, float]]()
+    for split, of in members(labels, weights):
+        truth, score, weight = labels.values[of], predicted[of], None if weights is None else weights[of]
+        if stage.objective == "regression":
+            found[split] = {"rmse": rmse(truth, score, weight), "r2": r2(truth, score, weight)}
+        else:
+            area = {"auc": auc(truth, score, weight)} if stage.objective == "binary" else {}
+            found[split] = {**area, **class_means(stage, truth, score, weight)}
+    return finite(found)
 
 
-def _measured(stage: Supervised, truth: Any, score: Any, weight: Any) -> dict[str, float | None]:
-    """The metrics that fit the objective, of rows that have a label (one row at least); null for one that such rows cannot have."""
-    if stage.objective == "regression":
-        found = {"rmse": rmse(truth, score, weight), "r2": r2(truth, score, weight)}
-    elif stage.objective == "binary":
-        loss, right = log_loss(truth, score, weight), accuracy(truth, score >= 0.5, weight)
-        found = {"auc": auc(truth, score, weight), "log_loss": loss, "accuracy": right}
-    else:
-        right = accuracy(truth, score.argmax(axis=1), weight)
-        found = {"log_loss": log_loss(truth.astype(int), score, weight), "accuracy": right}
-    return {name: value if np.isfinite(value) else None for name, value in found.items()}
+def members(labels: Labels, weights: Any) -> Iterator[tuple[str, Any]]:
+    """The splits that have rows with a label, and which; with weights of those that weigh something."""
+    for split in SPLITS:
+        of = labels.of_split(split) if weights is None else labels.of_split(split) & (weights > 0)
+        if of.any():
+            yield split, of
+
+
+def class_means(stage: Supervised, truth: Any, score: Any, weight: Any) -> dict[str, float]:
+    """The metrics of classes that are means over rows."""
+    if stage.objective == "binary":
+        return {"log_loss": log_loss(truth, score, weight), "accuracy": accuracy(truth, score >= 0.5, weight)}
+    return {"log_loss": log_loss(truth.astype(int), score, weight), "accuracy": accuracy(truth, score.argmax(axis=1), weight)}
+
+
+def finite(found: Mapping[str, Mapping[str, float]]) -> Metrics:
+    """Metrics by split, null for one that its rows cannot have."""
+    return {split: {name: value if np.isfinite(value) else None for name, value in of.items()} for split, of in found.items()}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -23,17 +21,17 @@ from pipeline.stages.features.target_encode import TargetEncode
 from pipeline.stages.models.linear import Linear
 from pipeline.stages.models.score import Score
 from pipeline.tables import budget
-from pipeline.tables.budget import Budget, Size, row_bytes
+from pipeline.tables.budget import Budget
 from pipeline.tables.categories import InParts
 from pipeline.tables.laid import Laid
 from pipeline.tables.learned import InOne, states_of
-from pipeline.tables.part import Part, Schema
+from pipeline.tables.part import Schema
 from pipeline.tables.session import ClusterSession, Session
 from pipeline.tables.table import Table
 from tests.small import inside
+from tests.stages.in_parts import PARTS, called, in_parts, of_duckdb
 
 ROWS = 6_000
-PARTS = 7
 NAMES = ("city", "number", "flag", "none")
 TRAIN = "split = 'train'"
 
@@ -71,14 +69,6 @@ def rows() -> pl.DataFrame:
     )
 
 
-def in_parts(session: Session, frame: pl.DataFrame) -> Table:
-    """Rows in parts, one of which is empty."""
-    edges = [*(frame.height * part // PARTS for part in range(PARTS + 1)), frame.height]
-    schema = Schema(frame.schema)
-    parts = [Part(frame[low:high]) for low, high in pairwise(edges)]
-    return Table.of(session, "given", parts, schema=schema, size=Size(frame.height, row_bytes(schema)))
-
-
 def frame_of(table: Table) -> pl.DataFrame:
     """The rows of all parts."""
     whole: pl.DataFrame = pl.concat([table.session.value(part).frame for part in table.futures()])
@@ -99,27 +89,6 @@ def in_one(stage: FittedRows, frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
     outcome = stage.run({"rows": in_parts(Session(), frame)}, Context("tested", 1, Session()))
     assert len(outcome.tables["fitted"].blocks) == 1
     return {name: frame_of(table) for name, table in outcome.tables.items()}
-
-
-def of_duckdb(query: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """What it says of a query of the table `given`."""
-    with duckdb.connect() as database:
-        database.register("given", rows)
-        found: pl.DataFrame = database.sql(query).pl()
-        return found
-
-
-def called(monkeypatch: pytest.MonkeyPatch, kind: type[Any], name: str) -> list[Any]:
-    """What the calls of a method are noted in."""
-    seen, before = list[Any](), getattr(kind, name)
-
-    def noted(self: Any, *arguments: Any) -> Any:
-        """The call, noted."""
-        seen.append(self)
-        return before(self, *arguments)
-
-    monkeypatch.setattr(kind, name, noted)
-    return seen
 
 
 STAGES = [

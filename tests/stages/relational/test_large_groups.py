@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from pipeline.stage import Context, Stage
+from pipeline.stage import Context
 from pipeline.stages.relational._aggregates import large
 from pipeline.stages.relational._window import of_groups
 from pipeline.stages.relational.aggregate import Aggregate
@@ -21,13 +20,11 @@ from pipeline.stages.relational.pivot import Pivot
 from pipeline.stages.relational.top_n import TopN
 from pipeline.stages.relational.window import Window
 from pipeline.tables import budget
-from pipeline.tables.budget import Budget, Size, row_bytes
-from pipeline.tables.part import Part, Schema
+from pipeline.tables.budget import Budget
 from pipeline.tables.session import Session
-from pipeline.tables.table import Table
+from tests.stages.in_parts import called, given_by, in_parts, of_duckdb
 
 ROWS = 20_000
-PARTS = 7
 
 
 @pytest.fixture
@@ -52,42 +49,6 @@ def rows() -> pl.DataFrame:
         pl.when(pl.col("value") > -20).then("value"),
         pl.when(pl.col("count") != 4).then("word"),
     )
-
-
-def in_parts(session: Session, frame: pl.DataFrame) -> Table:
-    """Rows in parts, one of which is empty."""
-    edges = [*(ROWS * part // PARTS for part in range(PARTS + 1)), ROWS]
-    schema = Schema(frame.schema)
-    parts = [Part(frame[low:high]) for low, high in pairwise(edges)]
-    return Table.of(session, "given", parts, schema=schema, size=Size(ROWS, row_bytes(schema)))
-
-
-def given_by(stage: Stage, session: Session, frame: pl.DataFrame) -> pl.DataFrame:
-    """What a stage gives of the rows in parts."""
-    found = stage.run({"rows": in_parts(session, frame)}, Context("tested", 1, session)).tables[""]
-    whole: pl.DataFrame = found.gather().futures()[0].frame
-    return whole
-
-
-def of_duckdb(query: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """What it says of a query of the table `given`."""
-    with duckdb.connect() as database:
-        database.register("given", rows)
-        found: pl.DataFrame = database.sql(query).pl()
-        return found
-
-
-def called(monkeypatch: pytest.MonkeyPatch, kind: type[Any], name: str) -> list[Any]:
-    """What the calls of a method are noted in."""
-    seen, before = list[Any](), getattr(kind, name)
-
-    def noted(self: Any, *arguments: Any) -> Any:
-        """The call, noted."""
-        seen.append(self)
-        return before(self, *arguments)
-
-    monkeypatch.setattr(kind, name, noted)
-    return seen
 
 
 COMPUTED = {

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -21,14 +20,16 @@ from pipeline.stages.relational._ordered.groups import placed_in
 from pipeline.stages.relational.interpolate import Interpolate
 from pipeline.stages.relational.resample import Resample
 from pipeline.tables import budget
-from pipeline.tables.budget import Budget, Size, row_bytes
-from pipeline.tables.part import Part, Schema
+from pipeline.tables.budget import Budget
+from pipeline.tables.part import Part
 from pipeline.tables.session import Session
-from pipeline.tables.table import Table
 from pipeline.testing.stages import run_stage
+from tests.stages import in_parts as parted
+from tests.stages.in_parts import PARTS, of_duckdb
 
 ROWS = 4_200
-PARTS = 7
+in_parts = partial(parted.in_parts, most=ROWS)
+given_by = partial(parted.given_by, most=ROWS)
 
 
 @pytest.fixture
@@ -70,29 +71,6 @@ def rows() -> pl.DataFrame:
     kept = [pl.when(pl.Series(random.random(ROWS) > share) & there).then(name).alias(name) for name, (share, there) in holes.items()]
     timed = pl.when(pl.Series(random.random(ROWS) > 0.05)).then("time").alias("time")
     return frame.with_columns(*kept, timed, pl.when(pl.col("key") % 6 != 2).then("key").alias("key"))
-
-
-def in_parts(session: Session, frame: pl.DataFrame) -> Table:
-    """Rows in parts, one of which is empty, of a table that may have had as many as these tests' rows."""
-    edges = [*(frame.height * part // PARTS for part in range(PARTS + 1)), frame.height]
-    schema = Schema(frame.schema)
-    parts = [Part(frame[low:high]) for low, high in pairwise(edges)]
-    return Table.of(session, "given", parts, schema=schema, size=Size(ROWS, row_bytes(schema)))
-
-
-def given_by(stage: Stage, session: Session, frame: pl.DataFrame) -> pl.DataFrame:
-    """What a stage gives of the rows in parts."""
-    found = stage.run({"rows": in_parts(session, frame)}, Context("tested", 1, session)).tables[""]
-    whole: pl.DataFrame = found.gather().futures()[0].frame
-    return whole
-
-
-def of_duckdb(query: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """What it says of a query of the table `given`."""
-    with duckdb.connect() as database:
-        database.register("given", rows)
-        found: pl.DataFrame = database.sql(query).pl()
-        return found
 
 
 SIDES = """with numbered as (

@@ -11,9 +11,10 @@ import polars as pl
 
 from pipeline.backend.engines import collect
 from pipeline.stages.relational._ordered.between import SIDES, seen
+from pipeline.stages.relational._ordered.ends import alike, copied, one_of
 from pipeline.stages.relational._ordered.groups import AT, END, START
 from pipeline.stages.relational._ordered.spans import as_number
-from pipeline.tables.part import Part, frame_bytes, read_frame
+from pipeline.tables.part import Part
 
 PLACE = "__place__"
 """A row's order as Int64: known values stand at one."""
@@ -73,14 +74,14 @@ class Series:
         rows = frame.lazy().with_row_index(AT).select(known)
         first, last = frame[:1].select(keys), frame[-1:].select(keys)
         ahead, behind = self._of(frame, collect(rows.min(), "cpu"), first), self._of(frame, collect(rows.max(), "cpu"), last)
-        return Edge(part.rows, _copied(first), _copied(last), ahead, behind)
+        return Edge(part.rows, copied(first), copied(last), ahead, behind)
 
     def _of(self, frame: pl.DataFrame, places: pl.DataFrame, end: pl.DataFrame) -> dict[str, Known]:
         """The values in these rows, by column, that are of the group of the row at the end."""
         found: dict[str, Known] = {}
         for name, (at,) in places.to_dict(as_series=False).items():
             if at is not None and alike(row := frame[at : at + 1], end, self.by):
-                found[name] = Known(at, _copied(row.select(name, as_number(self.order).alias(PLACE))))
+                found[name] = Known(at, copied(row.select(name, as_number(self.order).alias(PLACE))))
         return found
 
     def carries(self, edges: Sequence[Edge | None]) -> list[Carry]:
@@ -111,26 +112,14 @@ def put_in(carry: Carry, values: Mapping[str, str], *places: str, sides: Sequenc
     found = list[pl.Expr]()
     for side, (column, value) in product(sides, values.items()):
         if known := (carry.before if side == "before" else carry.after).get(column):
-            of_place = {PLACE: known.row[PLACE], AT: pl.Series([known.at], dtype=pl.Int64)}
-            carried = {value: known.row[column]} | {f"{place}:{value}": of_place[place] for place in places}
+            of_place = {PLACE: one_of(known.row, PLACE), AT: pl.lit(known.at, dtype=pl.Int64)}
+            carried = {value: one_of(known.row, column)} | {f"{place}:{value}": of_place[place] for place in places}
             for name, one in carried.items():
-                # Polars takes literals that are equal for one, whatever their types: these have each another length.
-                literal = pl.lit(pl.concat([one, one.clear(len(found))])).first()
                 there = pl.col(seen(name, side))
-                found.append(pl.when(ends[side] & there.is_null()).then(literal).otherwise(there).alias(seen(name, side)))
+                found.append(pl.when(ends[side] & there.is_null()).then(one).otherwise(there).alias(seen(name, side)))
     return found
 
 
 def _moved(known: Mapping[str, Known], rows: int) -> dict[str, Known]:
     """The same, counted from a row that is so many before."""
     return {name: one._replace(at=one.at + rows) for name, one in known.items()}
-
-
-def _copied(row: pl.DataFrame) -> pl.DataFrame:
-    """The row without the memory of those around it."""
-    return read_frame(frame_bytes(row))
-
-
-def alike(one: pl.DataFrame, two: pl.DataFrame, names: Sequence[str]) -> bool:
-    """Whether a row is the same as another in these columns, missing ones too."""
-    return all(one[name].eq_missing(two[name]).item() for name in names)

@@ -16,10 +16,11 @@ import polars as pl
 
 from pipeline.errors import DataError
 from pipeline.stages.relational._ordered.between import around, seen
+from pipeline.stages.relational._ordered.ends import alike
 from pipeline.stages.relational._ordered.gaps import GAP, MOST_STEPS, STEP
 from pipeline.stages.relational._ordered.groups import AT, END, START, placed_in
 from pipeline.stages.relational._ordered.in_parts import each_part, in_parts
-from pipeline.stages.relational._ordered.known import PLACE, Carry, Edge, Series, alike, put_in
+from pipeline.stages.relational._ordered.known import PLACE, Carry, Edge, Series, put_in
 from pipeline.stages.relational._ordered.spans import as_number
 from pipeline.stages.relational._ordered.steps import Steps
 from pipeline.tables.budget import SHARE, Size, row_bytes

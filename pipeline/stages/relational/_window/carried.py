@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from pipeline.stages.relational._ordered.ends import one_of
 from pipeline.stages.relational._ordered.groups import END, START
 from pipeline.stages.relational._window.columns import Column
 from pipeline.stages.relational._window.functions import ADDING
@@ -147,12 +148,6 @@ class Carry(NamedTuple):
         found = [pl.when(behind).then(one_of(self.lasts, column.value)).otherwise(pl.col(column.result)) for column in lasts]
         named = [expr.alias(column.result) for expr, column in zip(found, lasts, strict=True)]
         return [*(self.goes_on(columns).ends() if self.rows else []), *named]
-
-
-def one_of(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """The value of a frame of one row."""
-    # A value of Python's would lose nanoseconds; of equal literals of two types Polars makes one.
-    return pl.lit(frame[name]).first().cast(frame.schema[name])
 
 
 def _counts(columns: Sequence[Column]) -> list[str]:

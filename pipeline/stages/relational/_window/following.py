@@ -14,10 +14,10 @@ from typing import Any
 import polars as pl
 
 from pipeline.backend.engines import collect
+from pipeline.stages.relational._ordered.ends import alike, copied, like
 from pipeline.stages.relational._ordered.groups import AT, END, START, Ties, placed_in, without_ties
 from pipeline.stages.relational._ordered.in_parts import each_part, in_parts
-from pipeline.stages.relational._ordered.known import alike
-from pipeline.stages.relational._window.carried import RUNNING, Carry, Edge, one_of, state_of
+from pipeline.stages.relational._window.carried import RUNNING, Carry, Edge, state_of
 from pipeline.stages.relational._window.columns import Column, columns_of
 from pipeline.stages.relational._window.functions import RANKED, SHIFTED, UNORDERED, Windowed
 from pipeline.stages.relational._window.of_groups import with_whole
@@ -27,7 +27,7 @@ from pipeline.tables.budget import row_bytes
 from pipeline.tables.infinities import counted
 from pipeline.tables.names import Order
 from pipeline.tables.pairs import large_keys
-from pipeline.tables.part import Part, frame_bytes, read_frame
+from pipeline.tables.part import Part
 from pipeline.tables.table import Table
 
 FOLLOWING = SHIFTED | RUNNING | RANKED | {"last", "size"}
@@ -99,21 +99,20 @@ class Following:
         looked_at = [*self.by, *(column.value for column in columns if column.windowed.function in SHIFTED)]
         ends = part.frame.select([*dict.fromkeys([*self.by, *self.order.names])])
         first, last = ends.head(1), ends.tail(1)
-        leading = int(ends.select(_like(first, self.by).sum()).item()) if self.by else part.rows
+        leading = int(ends.select(like(first, self.by).sum()).item()) if self.by else part.rows
         lasts = [column.value for column in columns if column.windowed.function == "last"]
         frames = [valued.head(self.beside).select(looked_at), valued.tail(self.beside).select(looked_at), first.lazy(), last.lazy()]
         frames += [valued.slice(leading - 1, 1).select(lasts), self._last_group(valued, columns, last)]
-        # Copies: some rows of a frame keep the memory of all.
-        head, tail, first, last, lasts_of_first, of_group = (read_frame(frame_bytes(collect(each, "cpu"))) for each in frames)
+        head, tail, first, last, lasts_of_first, of_group = (copied(collect(each, "cpu")) for each in frames)
         counts = of_group[AT][0], of_group[PEER][0]
         return [Edge(part.rows, head, tail, first, last, leading, lasts_of_first, *counts, of_group.drop(AT, PEER))]
 
     def _last_group(self, valued: pl.LazyFrame, columns: Sequence[Column], last: pl.DataFrame) -> pl.LazyFrame:
         """Of the last row's group in a part how many rows there are, how many tie with the last, and what they carry."""
-        group = placed_in(valued.filter(_like(last, self.by)) if self.by else valued, ())
+        group = placed_in(valued.filter(like(last, self.by)) if self.by else valued, ())
         running = [column for column in columns if column.windowed.function in RUNNING]
         stands = group.with_columns(asides(running, self.order.names)) if running else group
-        return stands.select(pl.len().alias(AT), _like(last, self.order.names).sum().alias(PEER), *state_of(running))
+        return stands.select(pl.len().alias(AT), like(last, self.order.names).sum().alias(PEER), *state_of(running))
 
     def spanning(self, edges: Sequence[Edge | None]) -> pl.DataFrame:
         """The keys whose rows lie in several parts."""
@@ -134,14 +133,14 @@ class Following:
                 whole = following.leading == following.rows and beyond.later
                 later, lasts = (following.leading + beyond.later, beyond.lasts) if whole else (following.leading, following.lasts)
                 behind[place] = Carry(later=later, lasts=lasts)
-        found, ended = list[Carry](), Carry()
+        found, ended, columns = list[Carry](), Carry(), self.columns
         for place, edge in enumerate(there):
             given = behind[place]._replace(before=before[place], after=after[place])
             if goes_on[place]:
                 tied = ended.tied if alike(there[place - 1].last, edge.first, self.order.names) else 0
                 given = given._replace(rows=ended.rows, tied=tied, state=ended.state)
             found.append(given)
-            ended = self._ended(edge, given)
+            ended = _ended(edge, given, columns)
         each = iter(found)
         return [Carry() if edge is None else next(each) for edge in edges]
 
@@ -177,18 +176,14 @@ class Following:
         carry = carries[number]
         return carry.goes_on(self.columns).run(rows) if carry.rows else rows
 
-    def _ended(self, edge: Edge, given: Carry) -> Carry:
-        """What the part after an edge's goes on from, where it has the same group and the same place in the order."""
-        rows, tied, state = edge.group, edge.tied, edge.state
-        if edge.group == edge.rows and given.rows:
-            rows += given.rows
-            state = given.goes_on(self.columns).joined(state)
-        return Carry(rows, tied + (given.tied if edge.tied == edge.rows else 0), state)
 
-
-def _like(one: pl.DataFrame, names: Sequence[str]) -> pl.Expr:
-    """Of rows, whether they are the same as one in these columns, missing values too."""
-    return pl.all_horizontal(pl.col(name).eq_missing(one_of(one, name)) for name in names)
+def _ended(edge: Edge, given: Carry, columns: Sequence[Column]) -> Carry:
+    """What the part after an edge's goes on from, where it has the same group and the same place in the order."""
+    rows, tied, state = edge.group, edge.tied, edge.state
+    if edge.group == edge.rows and given.rows:
+        rows += given.rows
+        state = given.goes_on(columns).joined(state)
+    return Carry(rows, tied + (given.tied if edge.tied == edge.rows else 0), state)
 
 
 def _neighbours(frames: Sequence[pl.DataFrame], count: int, *, first: bool) -> list[pl.DataFrame]:

@@ -11,6 +11,7 @@ import polars as pl
 
 from pipeline.backend.devices import Backend
 from pipeline.backend.engines import collect
+from pipeline.stages.relational._ordered.ends import copied, like
 from pipeline.stages.relational._ordered.groups import Ties, placed_in, without_ties
 from pipeline.stages.relational._ordered.in_parts import each_part, in_parts
 from pipeline.stages.relational._ordered.spans import as_number, span_of
@@ -20,7 +21,7 @@ from pipeline.stages.relational._window.queries import results, shifted
 from pipeline.stages.relational._window.rolling import LEAST, MINE, MOST, Rolled
 from pipeline.tables.infinities import counted
 from pipeline.tables.names import Order
-from pipeline.tables.part import Part, frame_bytes, read_frame
+from pipeline.tables.part import Part
 from pipeline.tables.table import Table
 
 NEAR = SHIFTED | ROLLING
@@ -89,7 +90,7 @@ class Near:
         head = pl.concat([valued.head(self.rows), valued.slice(self.rows).filter(self._within(first))])
         tail = pl.concat([valued.slice(0, max(0, part.rows - self.rows)).filter(self._within(last)), valued.tail(self.rows)])
         found = (first, last, collect(head, "cpu"), collect(tail, "cpu"))
-        return [Ends(*(read_frame(frame_bytes(each)) for each in found))]  # copies: some rows of a frame keep the memory of all
+        return [Ends(*map(copied, found))]
 
     @property
     def _places(self) -> list[str]:
@@ -99,8 +100,7 @@ class Near:
         """Whether rows are of a row's group, and within the span of its time; none is where there are no spans."""
         if (span := self.span) is None or (at := row.select(as_number(time := self.order.names[0])).item()) is None:
             return pl.lit(value=False)
-        alike = [pl.col(name).eq_missing(pl.lit(row[name]).first()) for name in self.by]
-        return pl.all_horizontal(*alike, as_number(time).is_between(max(at - span, LEAST), min(at + span, MOST)))
+        return like(row, self.by) & as_number(time).is_between(max(at - span, LEAST), min(at + span, MOST))
 
     def around(self, ends: Sequence[Ends | None]) -> list[Around]:
         """What each part has brought, in their order."""
