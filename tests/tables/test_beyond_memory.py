@@ -53,7 +53,7 @@ PARTS = 7
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """One whose tables may have as good as no memory."""
-    monkeypatch.setattr(budget, "LEAST_BYTES", 2_000)
+    monkeypatch.setattr(budget, "LEAST_BYTES", 5_000)
     monkeypatch.setattr(budget, "LIBRARY_BYTES", 0)
     found = Session()
     found.budget = Budget(1_000, 2, str(tmp_path))

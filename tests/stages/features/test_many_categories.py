@@ -46,7 +46,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
 
 def little(session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give it so little memory."""
-    monkeypatch.setattr(budget, "LEAST_BYTES", 5_000)
+    monkeypatch.setattr(budget, "LEAST_BYTES", 10_000)
     session.budget = Budget(80_000, 2, str(folder))
 
 
@@ -246,7 +246,7 @@ outputs: {said: {from: m}}
 
 
 def test_a_checkpoint_of_many_categories__has_them_all(rows: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "LEAST_BYTES", 5_000)
+    monkeypatch.setattr(budget, "LEAST_BYTES", 10_000)
     frame = rows.drop_nulls(["city", "number", "y"]).head(3_000)
     frame.write_parquet(tmp_path / "rows.parquet", row_group_size=500)
     learned, seen = called(monkeypatch, InParts, "applied"), list[Any]()

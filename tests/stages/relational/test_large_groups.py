@@ -30,7 +30,7 @@ ROWS = 20_000
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """One whose tables may have as little memory as a tenth of these rows take."""
-    monkeypatch.setattr(budget, "LEAST_BYTES", 2_000)
+    monkeypatch.setattr(budget, "LEAST_BYTES", 20_000)
     found = Session()
     found.budget = Budget(100_000, 2, str(tmp_path))
     return found

@@ -35,7 +35,7 @@ given_by = partial(parted.given_by, most=ROWS)
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """One whose tables may have as little memory as a tenth of these rows take."""
-    monkeypatch.setattr(budget, "LEAST_BYTES", 5_000)
+    monkeypatch.setattr(budget, "LEAST_BYTES", 20_000)
     found = Session()
     found.budget = Budget(40_000, 2, str(tmp_path))
     return found
@@ -275,7 +275,10 @@ def test_no_rows_of_many__are_none(session: Session, rows: pl.DataFrame, stage: 
     assert_frame_equal(given_by(stage, session, rows.clear()), run_stage(stage, {"rows": rows.clear()})[""])
 
 
-def test_small_groups__stay_whole_in_a_part(session: Session, rows: pl.DataFrame, carried: list[list[Any]]) -> None:
+def test_small_groups__stay_whole_in_a_part(
+    session: Session, rows: pl.DataFrame, carried: list[list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "LEAST_BYTES", 5_000)  # as little as a task may hold
     few = rows.with_columns(pl.col("place") // 4, pl.col("time") % 4)
     stage = Interpolate.model_validate({"by": "place", "order": "time", "columns": "value", "method": "forward"})
     found, order = given_by(stage, session, few), few.columns
