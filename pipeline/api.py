@@ -43,7 +43,7 @@ from pipeline.running.expected import expectation, over_budget
 from pipeline.running.foreseen import Clock, Foreseen, foreseen
 from pipeline.running.kept_inputs import check_imports
 from pipeline.running.little import opened
-from pipeline.running.meanwhile import prepare
+from pipeline.running.meanwhile import helped, prepare
 from pipeline.running.record import RunRecord
 from pipeline.running.replayed import Replayed, compared, read_former
 from pipeline.running.resuming import Resumption, look
@@ -193,7 +193,7 @@ def _run(resumed: Resumption, foreseen: Foreseen, folder: RunFolder, display: Di
         display.started(folder.id, plan.job.results, cluster.dashboard, [stage.spec.name for stage in plan.stages])
         names = [*plan.inputs, *(stage.spec.name for stage in plan.stages)]
         with InputDigests(plan, known_digests(open_store(plan.job.results))) as digests:
-            with metered(cluster, names, record.accounts, record.energy.update):
+            with metered(cluster, names, record.accounts, record.energy.update), helped(plan, cluster):
                 executed = execute(
                     resumed, cluster, folder, display.progress, record.accounts, partial(prepare, plan, cluster, prepare_report)
                 )

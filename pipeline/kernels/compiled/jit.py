@@ -12,6 +12,8 @@ from numba.core import types
 from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
+from pipeline.backend.compiling import alone
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -34,10 +36,13 @@ def summed(function: F) -> F:
 
 
 def _kept(dispatcher: Any) -> Any:
-    """The compiled function, which loads what is kept on disk without what compiling it would take."""
+    """The compiled function, which loads what is kept on disk without what compiling it would take, and compiles what no process does."""
     cache = getattr(dispatcher, "_cache", None)  # none where numba is told not to compile
     if cache is not None:
         cache.load_overload = partial(_from_disk, cache)
+        compiler = dispatcher._compiler
+        compiler.compile = partial(_once, dispatcher, compiler.compile, cache.save_overload)
+        cache.save_overload = _saved
     return dispatcher
 
 
@@ -49,6 +54,23 @@ def _from_disk(cache: Any, signature: Any, context: Any) -> Any:
     rtsys.initialize(context)
     with cache._guard_against_spurious_io_errors():
         return cache._load_overload(signature, context)
+
+
+def _once(dispatcher: Any, compile_: Callable[..., Any], save: Callable[..., None], arguments: Any, returned: Any) -> Any:
+    """What a signature is compiled to, and kept for; by another process where one is at it."""
+    cache, context, signature = dispatcher._cache, dispatcher.targetctx, tuple(arguments)
+    with alone(f"{cache.cache_path}/{cache._impl.filename_base}.lock") as waited:
+        found = _from_disk(cache, signature, context) if waited else None
+        if found is None:
+            found = compile_(arguments, returned)
+            save(signature, found)
+        else:
+            context.insert_user_function(found.entry_point, found.fndesc, [found.library])
+        return found
+
+
+def _saved(_signature: Any, _found: Any) -> None:
+    """Where numba would keep what was compiled: it is kept already."""
 
 
 def inlined(function: F) -> F:
