@@ -1,26 +1,32 @@
 """Other processes that compile kernels, too: numba compiles one at a time in each, and the first run of all has a minute of them.
 
-`python -m pipeline.running.compiling` is one: it is told stages on its standard input, and ends with what started it.
+`python -m pipeline.running.compiling` is one: it is told stages on its standard input, a line of JSON, and ends with what started it.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from pipeline.backend.compiling import before_compiling
+from pipeline.backend.memory import host_bytes
 from pipeline.backend.threads import cores
+from pipeline.registry import stage_class
 from pipeline.stage import Stage
 
 MOST = 3
 """The dearest kernels take a quarter of all the time."""
-OURS = "pipeline."
+ROOM = 2 << 30
+"""Bytes of memory that the machine, or the container, has for each: it takes 300 MB at most, and tables leave it 30 %."""
+DEAR = "pipeline.stages.genomics."
+"""Whose stages have many kernels; of others each has one or two."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +41,34 @@ class Prepared:
         """Load what its tasks want."""
         self.stage.prepare_for(self.roles, lean=self.lean)
 
+    @property
+    def is_dear(self) -> bool:
+        """Whether another process is worth it: for stages of many kernels, and not for one with a secret, which is told to nobody."""
+        kind = type(self.stage)
+        return kind.__module__.startswith(DEAR) and not any(field.exclude for field in kind.model_fields.values())
+
+    def told(self) -> list[Any]:
+        """What another process makes it of, as JSON has it."""
+        return [self.stage.name, self.stage.model_dump(mode="json", exclude_unset=True), self.roles, self.lean]
+
+    @staticmethod
+    def of(name: str, parameters: dict[str, Any], roles: Sequence[str], lean: bool) -> Prepared:
+        """The same from what was told."""
+        return Prepared(stage_class(name).model_validate(parameters), tuple(roles), lean)
+
 
 @contextmanager
 def shared(stages: Sequence[Prepared]) -> Iterator[None]:
     """Once a kernel has to be compiled, other processes prepare these stages until the block ends, from the last to the first."""
-    ours = [one for one in reversed(stages) if type(one.stage).__module__.startswith(OURS)]  # others may be of a notebook
-    helpers = min(MOST, cores() - 1, len(ours))
+    dear = [one for one in reversed(stages) if one.is_dear]
+    helpers = min(MOST, cores() - 1, host_bytes() // ROOM, len(dear))
 
     def start() -> None:
         """Each begins at another of them; where there is no room for a process, this one compiles all by itself."""
         with suppress(OSError):
             for number in range(helpers):
-                at = len(ours) * number // helpers
-                stack.enter_context(_helper(ours[at:] + ours[:at]))
+                at = len(dear) * number // helpers
+                stack.enter_context(_helper(dear[at:] + dear[:at]))
 
     with ExitStack() as stack, before_compiling(start):
         yield
@@ -62,7 +83,7 @@ def _helper(stages: Sequence[Prepared]) -> Iterator[None]:
         assert process.stdin is not None
         try:
             with suppress(BrokenPipeError):  # it has ended already
-                process.stdin.write(pickle.dumps(stages))
+                process.stdin.write(json.dumps([one.told() for one in stages]).encode() + b"\n")
                 process.stdin.flush()
             yield
         finally:
@@ -80,10 +101,10 @@ def _end_with_parent() -> None:
 
 def main() -> None:
     """Prepare the stages that are told."""
-    stages: Sequence[Prepared] = pickle.load(sys.stdin.buffer)
+    told = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    for one in stages:
-        one.prepare()
+    for one in told:
+        Prepared.of(*one).prepare()
 
 
 if __name__ == "__main__":
