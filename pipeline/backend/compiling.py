@@ -36,30 +36,29 @@ def before_compiling(call: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def alone(path: str | Path) -> Iterator[bool]:
-    """Compile what a lock file stands for while other processes wait; gives whether this one waited for one, which may have kept it."""
+def alone(path: str | Path) -> Iterator[None]:
+    """Compile what a lock file stands for, unless another process has kept it by then: others wait meanwhile."""
     with _LOCK:
         for call in _asked:
             call()
         _asked.clear()
     if sys.platform == "win32":
-        yield False
+        yield
         return
     with Path(path).open("ab") as file:
-        yield _waited(file)
+        _wait(file)
+        yield
 
 
-def _waited(file: IO[bytes]) -> bool:
-    """Take a lock, which is free once the file is closed, maybe when another process frees it; none where the file system has none."""
-    end, waited = time.monotonic() + PATIENCE, False
+def _wait(file: IO[bytes]) -> None:
+    """Take a lock, which is free once the file is closed, when nobody has it; none where the file system has none."""
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            waited = True
             time.sleep(PAUSE)
         except OSError:  # no locks
-            return waited
+            return
         else:
-            return waited
-    return waited
+            return

@@ -17,6 +17,7 @@ from typing import Any
 
 from pipeline.backend.compiling import before_compiling
 from pipeline.backend.memory import host_bytes
+from pipeline.backend.processes import started
 from pipeline.backend.threads import cores
 from pipeline.registry import stage_class
 from pipeline.stage import Stage
@@ -60,11 +61,11 @@ class Prepared:
 @contextmanager
 def shared(stages: Sequence[Prepared]) -> Iterator[None]:
     """Once a kernel has to be compiled, other processes prepare these stages until the block ends, from the last to the first."""
-    dear = [one for one in reversed(stages) if one.is_dear]
-    helpers = min(MOST, cores() - 1, host_bytes() // ROOM, len(dear))
 
     def start() -> None:
         """Each begins at another of them; where there is no room for a process, this one compiles all by itself."""
+        dear = [one for one in reversed(stages) if one.is_dear]
+        helpers = min(MOST, cores() - 1, host_bytes() // ROOM, len(dear))
         with suppress(OSError):
             for number in range(helpers):
                 at = len(dear) * number // helpers
@@ -76,27 +77,19 @@ def shared(stages: Sequence[Prepared]) -> Iterator[None]:
 
 @contextmanager
 def _helper(stages: Sequence[Prepared]) -> Iterator[None]:
-    """A process that prepares them; it is gone at the end. What goes wrong in it goes wrong here as well, and is said here."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", __name__]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
+    """A process that prepares them. What goes wrong in it goes wrong here as well, and is said here."""
+    with started(__name__, subprocess.DEVNULL, subprocess.DEVNULL) as process:
         assert process.stdin is not None
-        try:
-            with suppress(BrokenPipeError):  # it has ended already
-                process.stdin.write(json.dumps([one.told() for one in stages]).encode() + b"\n")
-                process.stdin.flush()
-            yield
-        finally:
-            process.kill()
-            with suppress(BrokenPipeError):  # what it has not read
-                process.stdin.close()
+        process.stdin.write(json.dumps([one.told() for one in stages]).encode() + b"\n")
+        process.stdin.flush()
+        yield
 
 
 def _end_with_parent() -> None:
     """End once nobody is there who could write to this process."""
     while os.read(sys.stdin.fileno(), 1 << 16):  # not by its buffer, which Python wants for itself at its end
         pass
-    os._exit(0)
+    os._exit(1)
 
 
 def main() -> None:

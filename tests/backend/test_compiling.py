@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,30 +58,31 @@ def test_a_kernel_that_processes_want_at_once__is_compiled_by_one_of_them(tmp_pa
     assert [float(lines.split()[0]) for lines, _ in said] == [pytest.approx(expected)] * 3
 
 
-def test_alone__waits_for_who_is_at_it_and_says_so(tmp_path: Path) -> None:
-    path, seen = tmp_path / "kernel.lock", list[bool]()
-    with alone(path) as waited:
-        assert not waited
+def test_alone__waits_for_who_is_at_it(tmp_path: Path) -> None:
+    path, seen = tmp_path / "kernel.lock", list[str]()
 
-        def other() -> None:
-            """Another process, as far as the lock knows."""
-            with alone(path) as waited:
-                seen.append(waited)
+    def other() -> None:
+        """Another process, as far as the lock knows."""
+        with alone(path):
+            seen.append("other")
 
-        thread = threading.Thread(target=other)
+    thread = threading.Thread(target=other)
+    with alone(path):
         thread.start()
         thread.join(0.2)
         assert seen == []
     thread.join(20)
-    assert seen == [True]
+    assert seen == ["other"]
 
 
 def test_alone__goes_on_where_who_is_at_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "PATIENCE", 0.1)
+    tries = tried(monkeypatch)
     with (tmp_path / "kernel.lock").open("ab") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with alone(tmp_path / "kernel.lock") as waited:
-            assert waited
+        with alone(tmp_path / "kernel.lock"):
+            assert len(tries) > 2
+            assert {*tries[1:]} == {"BlockingIOError"}
 
 
 def test_alone__where_there_are_no_locks_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +90,26 @@ def test_alone__where_there_are_no_locks_waits_for_nobody(tmp_path: Path, monkey
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr("pipeline.backend.compiling.fcntl.flock", refused)
-    with alone(tmp_path / "kernel.lock") as waited:
-        assert not waited
+    tries = tried(monkeypatch)
+    with alone(tmp_path / "kernel.lock"):
+        assert tries == ["OSError"]
+
+
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What each try to lock comes to."""
+    seen, lock = list[str](), fcntl.flock
+
+    def noted(*arguments: Any) -> None:
+        """One of them."""
+        try:
+            lock(*arguments)
+        except OSError as error:
+            seen.append(type(error).__name__)
+            raise
+        seen.append("locked")
+
+    monkeypatch.setattr("pipeline.backend.compiling.fcntl.flock", noted)
+    return seen
 
 
 def test_before_compiling__is_told_once_and_no_more_at_the_end(tmp_path: Path) -> None:

@@ -59,8 +59,8 @@ def _from_disk(cache: Any, signature: Any, context: Any) -> Any:
 def _once(dispatcher: Any, compile_: Callable[..., Any], save: Callable[..., None], arguments: Any, returned: Any) -> Any:
     """What a signature is compiled to, and kept for; by another process where one is at it."""
     cache, context, signature = dispatcher._cache, dispatcher.targetctx, tuple(arguments)
-    with alone(f"{cache.cache_path}/{cache._impl.filename_base}.lock") as waited:
-        found = _from_disk(cache, signature, context) if waited else None
+    with alone(f"{cache.cache_path}/{cache._impl.filename_base}.lock"):
+        found = _from_disk(cache, signature, context)  # another process may have kept it since this one looked
         if found is None:
             found = compile_(arguments, returned)
             save(signature, found)

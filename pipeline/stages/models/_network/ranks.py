@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import queue
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
+from pipeline.backend.processes import started
 from pipeline.stages.models._learning import Learning
 from pipeline.stages.models._network.deep_learning import DeepLearning
 from pipeline.stages.models._network.fitting import Fit
@@ -74,13 +73,8 @@ class Ranks:
 
 @contextmanager
 def _started(told: Told, said: Messages, errors: IO[bytes]) -> Iterator[None]:
-    """A process of its own, which is told what to do and passes on what it says; at the end it is gone.
-
-    It finds modules where this one does.
-    """
-    command = [sys.executable, "-m", "pipeline.stages.models._network.rank"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environment) as process:
+    """A process of its own, which is told what to do and passes on what it says; at the end it is gone."""
+    with started("pipeline.stages.models._network.rank", subprocess.PIPE, errors) as process:
         talk = threading.Thread(target=_talk, args=(process, told, said), daemon=True)
         talk.start()
         try:
@@ -88,9 +82,6 @@ def _started(told: Told, said: Messages, errors: IO[bytes]) -> Iterator[None]:
         finally:
             process.kill()
             talk.join()
-            assert process.stdin is not None
-            with suppress(BrokenPipeError):  # what it has not read
-                process.stdin.close()
 
 
 def _talk(process: subprocess.Popen[bytes], told: Told, said: Messages) -> None:
